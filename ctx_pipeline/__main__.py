@@ -1,0 +1,8 @@
+"""``python -m ctx_pipeline``: the same as ``ctx``."""
+
+from __future__ import annotations
+
+from ctx_pipeline.cli import main
+
+if __name__ == "__main__":
+    main()

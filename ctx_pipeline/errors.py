@@ -1,0 +1,110 @@
+"""Every exception this package raises on purpose.
+
+CtxError
+├─ SourceError          a file of a host cannot be read (transient)
+├─ ParseError           one record cannot be understood (recorded, never stops a run)
+├─ StoreError           the store under CTX_HOME cannot do what was asked
+│  ├─ StoreLocked       another process holds a lease or a database for too long
+│  ├─ StoreFull         the disk has no room
+│  ├─ StoreDamaged      a file of the store contradicts its own hash or schema
+│  └─ SchemaTooNew      written by a newer version of this package
+├─ ContractError        rows break the table contract; names table, cell and rule
+├─ DeclarationError     a host, signal, method or panel file is wrong; names file and fix
+├─ SettingsError        a setting or an environment variable cannot be used
+├─ UnknownName          a name was asked for that does not exist; lists the nearest
+├─ UsageError           the words of a command do not fit together
+└─ BudgetTooSmall       asked, minimum
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class CtxError(Exception):
+    """What happened, to which thing; ``hint`` says what to do about it.
+
+    Extra keyword arguments are kept in ``fields`` so that a caller can read them
+    without parsing the message.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "", **fields: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.fields = fields
+
+    def __str__(self) -> str:
+        """Return the message, and the hint on a line of its own."""
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class SourceError(CtxError):
+    """A file of a host cannot be read now; the next run tries again."""
+
+
+class ParseError(CtxError):
+    """One record cannot be understood; it is counted, kept and skipped."""
+
+
+class StoreError(CtxError):
+    """The store under ``CTX_HOME`` cannot do what was asked."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds a lease or a database for longer than we wait."""
+
+
+class StoreFull(StoreError):
+    """The disk that holds ``CTX_HOME`` has no room left."""
+
+
+class StoreDamaged(StoreError):
+    """A file of the store contradicts its own hash, size or schema."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was written by a newer version of this package."""
+
+
+class ContractError(CtxError):
+    """Rows break the table contract; the cell is held back, the others go on."""
+
+
+class DeclarationError(CtxError):
+    """A host, signal, method or panel file is wrong."""
+
+
+class SettingsError(CtxError):
+    """A setting or an environment variable cannot be used."""
+
+
+class UsageError(CtxError):
+    """The words of a command do not fit together."""
+
+    exit_code = 2
+
+
+class BudgetTooSmall(CtxError):
+    """A token budget is below what the smallest useful answer needs."""
+
+
+class UnknownName(CtxError):
+    """A name was asked for that does not exist; the nearest existing ones are listed."""
+
+    def __init__(self, noun: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:5]
+        super().__init__(
+            f"there is no {noun} called {name!r}",
+            hint=f"did you mean {', '.join(near)}?" if near else f"there is no {noun} at all yet",
+            noun=noun,
+            name=name,
+            near=near,
+        )

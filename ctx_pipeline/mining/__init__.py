@@ -1,0 +1,1 @@
+"""One file a mining method; session views in, memory candidates out."""

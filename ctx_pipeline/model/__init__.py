@@ -1,0 +1,1 @@
+"""The nouns: what the package talks about. Standard library, msgspec and pydantic only."""

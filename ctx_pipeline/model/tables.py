@@ -1,0 +1,296 @@
+"""The tables of the lake: their columns, types, units and meaning, in one place.
+
+A row travels through the hot path as a plain tuple in the order of these columns
+(``EVENTS.row`` is the named-tuple class of the same order). The pydantic models in
+:mod:`ctx_pipeline.model.events` and its siblings say the same with validation; a test
+holds the two equal. Times are integers: microseconds since 1970-01-01 UTC.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from dataclasses import dataclass, field
+from typing import Any
+
+HOSTS_NOTE = "host key: claude, codex, dspy, or a plug-in's"
+
+EVENT_KINDS = (
+    "prompt",
+    "injected",
+    "answer",
+    "reasoning",
+    "tool_call",
+    "tool_result",
+    "compaction",
+    "session_start",
+    "session_end",
+    "subagent_start",
+    "subagent_end",
+    "title",
+    "todo",
+    "permission",
+    "error",
+    "attachment",
+    "unknown",
+)
+"""What an event is; ``unknown`` keeps its payload as JSON in ``text``."""
+
+ACTORS = ("user", "assistant", "tool", "system", "subagent", "hook")
+
+TOOL_ACTIONS = ("read", "edit", "write", "search", "shell", "web", "task", "plan", "ask", "mcp", "other")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: ``type`` is str, int, float, bool, time or list (of str)."""
+
+    name: str
+    type: str
+    doc: str
+    unit: str = ""
+    nullable: bool = False
+    repeated: bool = False
+    """Values repeat a lot: stored with a dictionary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the lake. ``version`` rises when a column is added or its meaning changes."""
+
+    name: str
+    version: int
+    doc: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    row: Any = field(init=False)
+    """Named-tuple class with the columns as fields."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "row", namedtuple(self.name, [c.name for c in self.columns]))  # noqa: PYI024 - fields come from data
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in storage order."""
+        return tuple(c.name for c in self.columns)
+
+
+def _host() -> Column:
+    return Column("host", "str", HOSTS_NOTE, repeated=True)
+
+
+def _session() -> Column:
+    return Column("session_id", "str", "id of the tree of work (the root thread's id)", repeated=True)
+
+
+def _thread() -> Column:
+    return Column("thread_id", "str", "id of the context window: main, agent file or sub-thread", repeated=True)
+
+
+def _place() -> tuple[Column, ...]:
+    return (
+        Column("stream", "str", "id of the captured source stream", repeated=True),
+        Column("generation", "int", "which rewriting of the source, from 0", repeated=True),
+        Column("start", "int", "first byte of the record in its generation", "byte"),
+        Column("end", "int", "byte after the record's newline", "byte"),
+        Column("line", "int", "line number in its generation, from 0"),
+    )
+
+
+EVENTS = Table(
+    "events",
+    1,
+    "One row for each thing that happened in a session; content blocks of a record are rows of their own.",
+    ("event_id",),
+    (
+        Column("event_id", "str", "stream.generation.line.block: unique, and the place it came from"),
+        _host(),
+        _session(),
+        _thread(),
+        Column("seq", "int", "order inside the thread, from 0"),
+        Column("ts", "time", "when it happened (UTC); null where the host wrote no time", "us", nullable=True),
+        Column("kind", "str", "one of EVENT_KINDS", repeated=True),
+        Column("subtype", "str", "the host's own name of the record, e.g. system/api_error", nullable=True, repeated=True),
+        Column("actor", "str", "one of ACTORS", repeated=True),
+        Column("text", "str", "what was said or done, redacted; JSON for attachment and unknown", nullable=True),
+        Column("parent_id", "str", "event_id of the record this one answers", nullable=True),
+        Column("call_id", "str", "tool call that this event is the call or the result of", nullable=True),
+        Column("call_key", "str", "model call that produced it (model_calls.call_key)", nullable=True, repeated=True),
+        *_place(),
+    ),
+)
+
+MODEL_CALLS = Table(
+    "model_calls",
+    1,
+    "One row for each model call and session that recorded it; only rows with owner = true are counted.",
+    ("session_id", "call_key"),
+    (
+        Column("call_key", "str", "Claude message.id (else requestId, else uuid); Codex response_id or thread and running total"),
+        _host(),
+        _session(),
+        _thread(),
+        Column("ts", "time", "when the call's last record was written (UTC)", "us", nullable=True),
+        Column("model", "str", "model id as recorded; empty where the host did not say", repeated=True),
+        Column("input", "int", "prompt tokens not served from and not written to the cache", "token"),
+        Column("output", "int", "generated tokens, reasoning included", "token"),
+        Column("cache_write_5m", "int", "prompt tokens written to the five-minute cache (or of unsaid lifetime)", "token"),
+        Column("cache_write_1h", "int", "prompt tokens written to the one-hour cache", "token"),
+        Column("cache_read", "int", "prompt tokens served from the cache", "token"),
+        Column("reasoning", "int", "part of output spent on reasoning, where recorded", "token"),
+        Column("context_tokens", "int", "size of the whole prompt: input + cache writes + cache read", "token"),
+        Column("tier", "str", "service tier as recorded", nullable=True, repeated=True),
+        Column("speed", "str", "speed as recorded (standard, fast)", nullable=True, repeated=True),
+        Column("web_searches", "int", "billed web search requests", "request"),
+        Column("recorded_cost", "int", "cost that the host itself wrote down", "nano-dollar", nullable=True),
+        Column("cost", "int", "cost at list price on the day of the call; null where no price is known", "nano-dollar", nullable=True),
+        Column("price", "str", "id of the dated price used; null where none is known", nullable=True, repeated=True),
+        Column("model_guessed", "bool", "the model was not recorded and is the default of that era"),
+        Column("owner", "bool", "this row is the one that counts"),
+        Column("copy_of", "str", "session that owns the call, when this row is a copy", nullable=True, repeated=True),
+        Column("rule", "str", "why this row is owner or copy", repeated=True),
+        *_place(),
+    ),
+)
+
+TOOL_CALLS = Table(
+    "tool_calls",
+    1,
+    "One row for each tool call, joined with its result.",
+    ("session_id", "thread_id", "call_id"),
+    (
+        Column("call_id", "str", "the host's id of the call"),
+        _host(),
+        _session(),
+        _thread(),
+        Column("seq", "int", "seq of the calling event inside the thread"),
+        Column("tool", "str", "the host's name of the tool", repeated=True),
+        Column("action", "str", "one of TOOL_ACTIONS", repeated=True),
+        Column("paths", "list", "files named by the call or its result, as recorded"),
+        Column("ranges", "list", "line ranges read or changed, as first-last, beside paths"),
+        Column("argv", "list", "the command as recorded; a shell string is one element"),
+        Column("exit", "int", "exit status, where recorded", nullable=True),
+        Column("is_error", "bool", "the host or the exit status says that it failed"),
+        Column("before_sha", "str", "SHA-256 of the file's text before an edit, where recorded", nullable=True),
+        Column("after_sha", "str", "SHA-256 of the file's text after an edit, where recorded", nullable=True),
+        Column("in_chars", "int", "length of the call's arguments", "char"),
+        Column("out_chars", "int", "length of the result's text", "char"),
+        Column("started", "time", "when the call was recorded (UTC)", "us", nullable=True),
+        Column("ended", "time", "when the result was recorded (UTC); null while unanswered", "us", nullable=True),
+        Column("call_event", "str", "event_id of the call"),
+        Column("result_event", "str", "event_id of the result; null while unanswered", nullable=True),
+    ),
+)
+
+THREADS = Table(
+    "threads",
+    1,
+    "One row for each context window of a session.",
+    ("session_id", "thread_id"),
+    (
+        Column("thread_id", "str", "id of the context window"),
+        _host(),
+        _session(),
+        Column("kind", "str", "main, subagent, sidechain, review, fork or compact", repeated=True),
+        Column("parent_thread_id", "str", "thread that started this one", nullable=True),
+        Column("agent", "str", "agent type or nickname", nullable=True, repeated=True),
+        Column("title", "str", "title, where one is known", nullable=True),
+        Column("cwd", "str", "first working directory", nullable=True, repeated=True),
+        Column("branch", "str", "first git branch", nullable=True, repeated=True),
+        Column("version", "str", "version of the host", nullable=True, repeated=True),
+        Column("models", "list", "models used, in order of first use"),
+        Column("first_ts", "time", "first recorded time (UTC)", "us", nullable=True),
+        Column("last_ts", "time", "last recorded time (UTC)", "us", nullable=True),
+        Column("events", "int", "rows in events"),
+        Column("model_calls", "int", "rows in model_calls, copies included"),
+        Column("tool_calls", "int", "rows in tool_calls"),
+        Column("status", "str", "completed, errored, interrupted, abandoned or unknown", repeated=True),
+    ),
+)
+
+SESSIONS = Table(
+    "sessions",
+    1,
+    "One row for each session: one tree of work of one host.",
+    ("host", "session_id"),
+    (
+        _session(),
+        _host(),
+        Column("month", "str", "month of the first event (UTC), which with the host is the cell", repeated=True),
+        Column("title", "str", "title to show", nullable=True),
+        Column("title_source", "str", "custom, ai, summary, prompt or none", repeated=True),
+        Column("cwd", "str", "first working directory", nullable=True, repeated=True),
+        Column("repository", "str", "identity of the repository: remote URL without credentials, else the cwd", nullable=True, repeated=True),
+        Column("project", "str", "short name to show for the repository", repeated=True),
+        Column("branch", "str", "first git branch", nullable=True, repeated=True),
+        Column("version", "str", "version of the host", nullable=True, repeated=True),
+        Column("models", "list", "models used, in order of first use"),
+        Column("first_ts", "time", "first recorded time (UTC)", "us", nullable=True),
+        Column("last_ts", "time", "last recorded time (UTC)", "us", nullable=True),
+        Column("parent_session", "str", "session that this one was forked from", nullable=True),
+        Column("status", "str", "completed, errored, interrupted, abandoned or unknown", repeated=True),
+        Column("threads", "int", "context windows"),
+        Column("events", "int", "rows in events"),
+        Column("prompts", "int", "events of kind prompt"),
+        Column("model_calls", "int", "rows in model_calls, copies included"),
+        Column("tool_calls", "int", "rows in tool_calls"),
+        Column("failed_tool_calls", "int", "tool calls with is_error"),
+        Column("unknown", "int", "events of kind unknown"),
+        Column("quarantined", "int", "records that could not be decoded"),
+        Column("lines", "int", "records read"),
+        Column("bytes", "int", "bytes read", "byte"),
+        Column("content_hash", "str", "SHA-256 over the session's event and tool-call rows in key order"),
+    ),
+)
+
+READINGS = Table(
+    "readings",
+    1,
+    "One row for each reading of a signal over a session.",
+    ("host", "session_id", "signal"),
+    (
+        _host(),
+        _session(),
+        Column("signal", "str", "name of the signal", repeated=True),
+        Column("family", "str", "file that declares it", repeated=True),
+        Column("version", "int", "declared version of the signal", repeated=True),
+        Column("kind", "str", "numeric, boolean, categorical or text", repeated=True),
+        Column("value", "float", "the number; 1 or 0 for a boolean", nullable=True),
+        Column("label", "str", "the label or text", nullable=True, repeated=True),
+        Column("unit", "str", "unit of value", repeated=True),
+        Column("confidence", "float", "how sure the method is, 0 to 1"),
+        Column("evidence", "list", "event_ids that the reading rests on (at most 8)"),
+        Column("reason", "str", "why there is no value", nullable=True, repeated=True),
+        Column("metadata", "str", "further figures as JSON", nullable=True),
+    ),
+)
+
+CANDIDATES = Table(
+    "candidates",
+    1,
+    "One row for each memory candidate that a mining method drew from one session.",
+    ("candidate_id",),
+    (
+        Column("candidate_id", "str", "SHA-256 prefix over method, session, kind and text"),
+        _host(),
+        _session(),
+        Column("method", "str", "mining method", repeated=True),
+        Column("version", "int", "declared version of the method", repeated=True),
+        Column("kind", "str", "procedure, skill, failure_trigger, user_preference, repo_convention, tool_lesson, risk_rule or case", repeated=True),
+        Column("text", "str", "the lesson, redacted"),
+        Column("when_to_use", "str", "the situation it is for", nullable=True),
+        Column("structured", "str", "body as JSON", nullable=True),
+        Column("evidence", "list", "event_ids that it rests on"),
+        Column("confidence", "float", "0 to 1"),
+        Column("priority", "int", "1 to 5"),
+        Column("scope", "str", "user, repo, task or global", repeated=True),
+        Column("risk", "str", "low, medium or high", repeated=True),
+        Column("repository", "str", "repository it was learnt in", nullable=True, repeated=True),
+        Column("cwd", "str", "working directory it was learnt in", nullable=True, repeated=True),
+        Column("ts", "time", "when the evidence happened (UTC)", "us", nullable=True),
+    ),
+)
+
+TABLES: dict[str, Table] = {t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, READINGS, CANDIDATES)}
+
+NORMALIZED = ("events", "sessions", "threads", "model_calls", "tool_calls")
+"""Tables written by the stage ``normalize``."""

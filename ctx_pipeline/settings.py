@@ -1,0 +1,154 @@
+"""The only reader of the environment and of ``config.toml``."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctx_pipeline.model.declared import Host
+
+FIRST_MONTH = "2025-01"
+"""Sessions that began earlier, or at no known time, go to this month's cell."""
+
+COST_MODES = ("auto", "calculate", "display")
+_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where things lie and what the person chose; made once by :func:`load`."""
+
+    home: Path
+    """``$CTX_HOME``: the store. Everything that is written lies below it."""
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    timezone: str | None = None
+    """IANA name of the zone whose days are meant; None is the machine's own."""
+    cost_mode: str = "auto"
+    first_month: str = FIRST_MONTH
+    ignore: tuple[str, ...] = ()
+    """Globs over absolute paths and project folder names that are never captured."""
+    workers: int = 2
+    debounce_seconds: int = 120
+    demo_roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    """host key -> roots that replace the person's own (sample homes, tests)."""
+
+    def roots_of(self, host: Host) -> tuple[Path, ...]:
+        """Return the existing homes of a host, without duplicates, in the order given."""
+        return tuple(p for p in self.candidate_roots(host) if p.exists())
+
+    def candidate_roots(self, host: Host) -> tuple[Path, ...]:
+        """Return where homes of a host are looked for: its environment variable, else its default places."""
+        if host.key in self.demo_roots:
+            return self.demo_roots[host.key]
+        if self.demo_roots:
+            return ()
+        named = [part.strip() for part in self.environ.get(host.roots_env, "").split(",")]
+        texts = [part for part in named if part] or list(host.roots_default)
+        if host.announced:
+            texts += _announced(self.home / "stores")
+        found: dict[str, Path] = {}
+        for text in texts:
+            path = Path(os.path.abspath(_expand(text, self.environ)))  # noqa: PTH100 - resolve() would follow the links of a home
+            found.setdefault(os.path.realpath(path), path)
+        return tuple(found.values())
+
+    def ignored(self, path: str) -> bool:
+        """Tell whether a source path is one that the person never wants captured."""
+        return any(fnmatch(path, glob) or fnmatch(path, f"{glob.rstrip('/')}/*") for glob in self.ignore)
+
+
+def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = None) -> Settings:
+    """Return the settings that the environment and ``$CTX_HOME/config.toml`` give.
+
+    Raises SettingsError for a config file that cannot be parsed or a value of a wrong kind.
+    """
+    env = dict(os.environ if environ is None else environ)
+    store = Path(_expand(str(home or env.get("CTX_HOME") or "~/.ctx_pipeline"), env)).absolute()
+    config = _read_config(store / "config.toml")
+    mode = env.get("CTX_COST_MODE") or str(config.get("cost_mode", "auto"))
+    if mode not in COST_MODES:
+        raise SettingsError(f"cost mode {mode!r} is not known", hint=f"use one of {', '.join(COST_MODES)}")
+    first = str(config.get("first_month", FIRST_MONTH))
+    if not _MONTH.fullmatch(first):
+        raise SettingsError(f"first_month {first!r} is not a month", hint='write it as first_month = "2025-01"')
+    ignore = config.get("ignore", ())
+    if isinstance(ignore, dict):
+        ignore = ignore.get("paths", ())
+    if not isinstance(ignore, list | tuple) or not all(isinstance(g, str) for g in ignore):
+        raise SettingsError("ignore is not a list of globs", hint='write [ignore]\npaths = ["*/secret-project/*"]')
+    zone = env.get("TZ") or config.get("timezone")
+    return Settings(
+        home=store,
+        environ=env,
+        config=config,
+        timezone=_zone_name(str(zone)) if zone else None,
+        cost_mode=mode,
+        first_month=first,
+        ignore=tuple(ignore),
+        workers=_positive(config, "workers", 2),
+        debounce_seconds=_positive(config, "debounce_seconds", 120, least=0),
+    )
+
+
+def _zone_name(text: str) -> str | None:
+    """Return an IANA name of a TZ value; a path or rule that is none means the machine's own zone."""
+    name = text.lstrip(":")
+    if "zoneinfo/" in name:
+        name = name.rpartition("zoneinfo/")[2]
+    return name if re.fullmatch(r"[A-Za-z0-9_+\-/]+", name) and not name.startswith("/") else None
+
+
+def _positive(config: Mapping[str, Any], key: str, default: int, least: int = 1) -> int:
+    value = config.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise SettingsError(f"{key} = {value!r} is not a whole number of at least {least}", hint=f"write {key} = {default}")
+    return value
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be parsed: {error}", hint="mend the file or move it away", path=str(path)) from error
+
+
+def _announced(folder: Path) -> list[str]:
+    """Return the paths that callback stores announced, one file each; unreadable files are skipped."""
+    texts = []
+    try:
+        names = sorted(folder.iterdir())
+    except OSError:
+        return []
+    for name in names[:1000]:
+        try:
+            text = name.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text and "\n" not in text and Path(text).is_absolute():
+            texts.append(text)
+    return texts
+
+
+def _expand(text: str, env: Mapping[str, str]) -> str:
+    if text == "~" or text.startswith("~/"):
+        return _user_home(env.get("HOME") or env.get("USERPROFILE") or "") + text[1:]
+    return text
+
+
+@lru_cache(maxsize=8)
+def _user_home(named: str) -> str:
+    return named or str(Path.home())
