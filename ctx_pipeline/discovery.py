@@ -56,10 +56,11 @@ def hosts() -> dict[str, Host]:
 
 def host(name: str) -> Host:
     """Return the host of a key or alias; raises UnknownName."""
-    for found in _declared(Host):
+    known = hosts()
+    for found in known.values():
         if name == found.key or name in found.aliases:
             return found
-    raise UnknownName("host", name, hosts())
+    raise UnknownName("host", name, known)
 
 
 def signals() -> dict[str, Signal]:
@@ -92,6 +93,8 @@ def reload() -> None:
 
 @lru_cache(maxsize=8)
 def _declared(kind: type[T]) -> tuple[T, ...]:
+    folder: str
+    group: str
     folder, group = _FOLDERS[kind]
     found: dict[str, tuple[T, str]] = {}
     for module in (*_folder_modules(folder), *_plugin_modules(group)):

@@ -100,10 +100,12 @@ class UnknownName(CtxError):
 
     def __init__(self, noun: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:5]
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        known_ones = f"known: {', '.join(names[:5])}{more}" if names else f"there is no {noun} at all yet"
         super().__init__(
             f"there is no {noun} called {name!r}",
-            hint=f"did you mean {', '.join(near)}?" if near else f"there is no {noun} at all yet",
+            hint=f"did you mean {', '.join(near)}?" if near else known_ones,
             noun=noun,
             name=name,
             near=near,

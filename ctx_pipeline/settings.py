@@ -41,6 +41,8 @@ class Settings:
     """Globs over absolute paths and project folder names that are never captured."""
     workers: int = 2
     debounce_seconds: int = 120
+    whole_file_bytes: int = 1 << 29
+    """A file that is not JSONL and larger is not captured; of a .zst file no more text is read."""
     demo_roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     """host key -> roots that replace the person's own (sample homes, tests)."""
 
@@ -64,6 +66,12 @@ class Settings:
             found.setdefault(os.path.realpath(path), path)
         return tuple(found.values())
 
+    @property
+    def patterns(self) -> Mapping[str, str]:
+        """The person's own detectors of secrets: name -> regular expression."""
+        found: Mapping[str, str] = self.config.get("redaction", {}).get("patterns", {})
+        return found
+
     def ignored(self, path: str) -> bool:
         """Tell whether a source path is one that the person never wants captured."""
         return any(fnmatch(path, glob) or fnmatch(path, f"{glob.rstrip('/')}/*") for glob in self.ignore)
@@ -75,7 +83,7 @@ def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = 
     Raises SettingsError for a config file that cannot be parsed or a value of a wrong kind.
     """
     env = dict(os.environ if environ is None else environ)
-    store = Path(_expand(str(home or env.get("CTX_HOME") or "~/.ctx_pipeline"), env)).absolute()
+    store = _store(env, home)
     config = _read_config(store / "config.toml")
     mode = env.get("CTX_COST_MODE") or str(config.get("cost_mode", "auto"))
     if mode not in COST_MODES:
@@ -99,7 +107,18 @@ def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = 
         ignore=tuple(ignore),
         workers=_positive(config, "workers", 2),
         debounce_seconds=_positive(config, "debounce_seconds", 120, least=0),
+        whole_file_bytes=_positive(config, "whole_file_bytes", 1 << 29),
     )
+
+
+def bare() -> Settings:
+    """Return the settings that the environment alone gives; never raises."""
+    env = dict(os.environ)
+    return Settings(home=_store(env, None), environ=env)
+
+
+def _store(env: Mapping[str, str], home: Path | str | None) -> Path:
+    return Path(_expand(str(home or env.get("CTX_HOME") or "~/.ctx_pipeline"), env)).absolute()
 
 
 def _zone_name(text: str) -> str | None:

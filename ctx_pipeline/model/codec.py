@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_MINUTES: dict[str, int] = {}
+_from_iso = datetime.fromisoformat
 _pack = msgspec.msgpack.Encoder().encode
 
 LATEST = 4_102_444_800_000_000
@@ -27,30 +26,12 @@ def micros(text: str | None) -> int | None:
     """
     if not text:
         return None
-    if len(text) == 24 and text[23] == "Z" and text[19] == ".":
-        minute = text[:16]
-        base = _MINUTES.get(minute)
-        if base is None:
-            base = _parse(minute + ":00Z")
-            if base is None:
-                return None
-            if len(_MINUTES) > 100_000:
-                _MINUTES.clear()
-            _MINUTES[minute] = base
-        seconds, millis = text[17:19], text[20:23]
-        if seconds.isdecimal() and millis.isdecimal():
-            return base + int(seconds) * 1_000_000 + int(millis) * 1_000
-    return _parse(text)
-
-
-def _parse(text: str) -> int | None:
     try:
-        when = datetime.fromisoformat(text)
-        if when.tzinfo is None:
-            when = when.replace(tzinfo=UTC)
-        value = (when - _EPOCH) // _MICROSECOND
+        when = _from_iso(text)
+        since = (when if when.tzinfo is not None else when.replace(tzinfo=UTC)) - _EPOCH
     except (ValueError, OverflowError, TypeError):
         return None
+    value = since.days * 86_400_000_000 + since.seconds * 1_000_000 + since.microseconds
     return value if 946_684_800_000_000 <= value < LATEST else None
 
 
@@ -69,7 +50,11 @@ def month_of(ts: int) -> str:
 
 def digest(*parts: object, size: int = 32) -> str:
     """Return a hex SHA-256 prefix over the parts, encoded without ambiguity."""
-    return hashlib.sha256(_pack(parts)).hexdigest()[:size]
+    try:
+        packed = _pack(parts)
+    except UnicodeEncodeError:  # a file name that is not UTF-8 comes with surrogates from os.scandir
+        packed = _pack([part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts])
+    return hashlib.sha256(packed).hexdigest()[:size]
 
 
 def rows_hash(rows: Iterable[tuple]) -> str:

@@ -24,14 +24,21 @@ class Database:
     ``tables`` are captured with whatever columns they have (chosen by inspection), in
     ``order_by`` of each. With ``split_by`` each value of that column is a stream of its
     own that gathers the rows of all tables; without it each table is one stream.
-    :mod:`ctx_pipeline.storage.databases` runs it, read-only.
+    :mod:`ctx_pipeline.storage.databases` runs it, read-only. A line is
+    ``{"row": {column: value}, "table": name}`` with sorted keys.
     """
 
     tables: tuple[tuple[str, str], ...]
     """(table, column to order by)"""
     split_by: str = ""
+    split_as: Mapping[str, str] = field(default_factory=dict)
+    """table -> its own name of the ``split_by`` column, where it differs"""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """table -> the columns that are read, all where it is not named; leave out those that change with every use"""
     prefer_first: bool = False
-    """Only the first table is read where it exists (the others repeat what it says)."""
+    """Only the first table is read where it has rows of a stream (the others repeat what it says)."""
+    append_only: bool = False
+    """Rows of the first table are only ever added: their number and last key tell whether it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,17 @@ class Host:
     hints: Callable[[str, bytes], Iterable[tuple[str, str, str]]] | None = None
     retention_days: Callable[[Path], int | None] | None = None
     """Days after which the host deletes transcripts in this home; None: never."""
+    sensor_name: str = ""
+    """Name of the sensor that observes this host; empty: ``<key>_sensor``."""
+    usage: Callable[[SessionInput], Parsed | None] | None = None
+    """The model calls of a session, faster than ``parse`` and equal to its own but for
+    their places in the file; of the facts only cwd, repository and parent session. None
+    where only ``parse`` can tell, as for copies, forks and sidechains."""
+    usage_kinds: frozenset[str] = frozenset()
+    """Kinds of a session's streams that hold model calls; empty: all."""
+    limits: Callable[[bytes], Iterable[tuple[int, str, float, int, int | None]]] | None = None
+    """The host's own account of its rate limits in a stream: (time of the record,
+    name of the limit, percent used, minutes of the window, time of its reset)."""
     announced: bool = False
     """Files in ``$CTX_HOME/stores`` name further roots of this host."""
 
@@ -98,6 +116,8 @@ class Signal:
     """tables it needs: events, tool_calls, model_calls, threads"""
     describe: str
     function: Callable[[Any], Reading | None] = field(compare=False)
+    kinds: tuple[str, ...] = ()
+    """kinds of events that the function looks at; empty: all. The others may be missing in its view."""
 
 
 def signal(
@@ -109,6 +129,7 @@ def signal(
     better: str = "neither",
     method: str = "heuristic",
     reads: Sequence[str] = ("events", "tool_calls"),
+    kinds: Sequence[str] = (),
     name: str = "",
 ) -> Callable[[Callable[[Any], Reading | None]], Signal]:
     """Declare the decorated function, from a session view to a Reading, as a signal."""
@@ -126,6 +147,7 @@ def signal(
             reads=tuple(reads),
             describe=inspect.cleandoc(function.__doc__ or ""),
             function=function,
+            kinds=tuple(kinds),
         )
 
     return declare
@@ -144,6 +166,8 @@ class Method:
     families: tuple[str, ...] = ()
     """signal families whose readings it reads"""
     deterministic: bool = True
+    kinds: tuple[str, ...] = ()
+    """kinds of events that ``extract`` looks at; empty: all. The others may be missing in its view."""
 
 
 @dataclass(frozen=True, slots=True)

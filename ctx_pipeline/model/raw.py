@@ -31,7 +31,8 @@ class Identity(NamedTuple):
     """Who a stream belongs to, read from its path and first bytes.
 
     ``parent_thread_id`` with ``relation`` "part" joins the parent's session (an agent
-    file, a spawned thread); with "fork" the stream is a session of its own that begins
+    file, a spawned thread); "beside" joins it too but makes no session by itself (to-do
+    lists outlive their transcript); with "fork" the stream is a session of its own that begins
     with a copy of the parent's history.
     """
 

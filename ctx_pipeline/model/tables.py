@@ -219,7 +219,9 @@ SESSIONS = Table(
         Column("title", "str", "title to show", nullable=True),
         Column("title_source", "str", "custom, ai, summary, prompt or none", repeated=True),
         Column("cwd", "str", "first working directory", nullable=True, repeated=True),
-        Column("repository", "str", "identity of the repository: remote URL without credentials, else the cwd", nullable=True, repeated=True),
+        Column(
+            "repository", "str", "identity of the repository: remote URL without credentials, else the cwd", nullable=True, repeated=True
+        ),
         Column("project", "str", "short name to show for the repository", repeated=True),
         Column("branch", "str", "first git branch", nullable=True, repeated=True),
         Column("version", "str", "version of the host", nullable=True, repeated=True),
@@ -261,6 +263,12 @@ READINGS = Table(
         Column("evidence", "list", "event_ids that the reading rests on (at most 8)"),
         Column("reason", "str", "why there is no value", nullable=True, repeated=True),
         Column("metadata", "str", "further figures as JSON", nullable=True),
+        Column(
+            "input",
+            "str",
+            "hash of the session's rows that the signal read: while it and the version stay, the reading stays",
+            repeated=True,
+        ),
     ),
 )
 
@@ -275,7 +283,12 @@ CANDIDATES = Table(
         _session(),
         Column("method", "str", "mining method", repeated=True),
         Column("version", "int", "declared version of the method", repeated=True),
-        Column("kind", "str", "procedure, skill, failure_trigger, user_preference, repo_convention, tool_lesson, risk_rule or case", repeated=True),
+        Column(
+            "kind",
+            "str",
+            "procedure, skill, failure_trigger, user_preference, repo_convention, tool_lesson, risk_rule or case",
+            repeated=True,
+        ),
         Column("text", "str", "the lesson, redacted"),
         Column("when_to_use", "str", "the situation it is for", nullable=True),
         Column("structured", "str", "body as JSON", nullable=True),
@@ -290,7 +303,41 @@ CANDIDATES = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, READINGS, CANDIDATES)}
+MEMORIES = Table(
+    "memories",
+    1,
+    "One row for each memory: like candidates of all sessions in one cluster, with what people said of it.",
+    ("memory_id",),
+    (
+        Column("memory_id", "str", "mem- and 12 hex digits over kind, scope, repository and subject: stable while the cluster grows"),
+        Column("kind", "str", "as in candidates", repeated=True),
+        Column("text", "str", "the lesson, redacted"),
+        Column("when_to_use", "str", "the situation it is for", nullable=True),
+        Column("structured", "str", "body as JSON", nullable=True),
+        Column("status", "str", "candidate, accepted, needs_review, rejected or retired", repeated=True),
+        Column("flags", "list", "what the safety scan found; any flag keeps the memory out of prompts"),
+        Column("source", "str", "mined or authored", repeated=True),
+        Column("methods", "list", "mining methods that drew it"),
+        Column("scope", "str", "user, repo, task or global", repeated=True),
+        Column("repository", "str", "repository it holds for", nullable=True, repeated=True),
+        Column("cwd", "str", "directory it was learnt in", nullable=True, repeated=True),
+        Column("risk", "str", "low, medium or high", repeated=True),
+        Column("confidence", "float", "0 to 1, rises with support"),
+        Column("priority", "int", "1 to 5"),
+        Column("support", "int", "sessions that it was drawn from"),
+        Column("sessions", "list", "host/session_id of these sessions, oldest first (at most 16)"),
+        Column("evidence", "list", "event_ids that it rests on (at most 16)"),
+        Column("candidates", "list", "candidate_ids in the cluster"),
+        Column("links", "list", "memory ids that its text names as [[id]]"),
+        Column("superseded_by", "str", "newer memory about the same subject that says otherwise", nullable=True),
+        Column("utility", "float", "0.5 at first; moved by 0.2 * (reward - utility) with each reward"),
+        Column("uses", "int", "rewards received"),
+        Column("first_ts", "time", "first evidence (UTC)", "us", nullable=True),
+        Column("last_ts", "time", "last evidence (UTC)", "us", nullable=True),
+    ),
+)
+
+TABLES: dict[str, Table] = {t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, READINGS, CANDIDATES, MEMORIES)}
 
 NORMALIZED = ("events", "sessions", "threads", "model_calls", "tool_calls")
 """Tables written by the stage ``normalize``."""

@@ -1,0 +1,94 @@
+"""Readings, candidates and memories with validation: the contract of their tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Kind = Literal["procedure", "skill", "failure_trigger", "user_preference", "repo_convention", "tool_lesson", "risk_rule", "case"]
+Scope = Literal["user", "repo", "task", "global"]
+Risk = Literal["low", "medium", "high"]
+Priority = Annotated[int, Field(ge=1, le=5)]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ReadingRow(_Row):
+    """One reading of a signal; without a value there is a reason."""
+
+    host: str
+    session_id: str
+    signal: str
+    family: str
+    version: int
+    kind: Literal["numeric", "boolean", "categorical", "text"]
+    value: float | None
+    label: str | None
+    unit: str
+    confidence: Share
+    evidence: Annotated[list[str], Field(max_length=8)]
+    reason: str | None
+    metadata: str | None
+    input: str
+
+    @model_validator(mode="after")
+    def _value_or_reason(self) -> ReadingRow:
+        if (self.value is None and self.label is None) == (self.reason is None):
+            raise ValueError("a reading has either a value or a reason")
+        return self
+
+
+class CandidateRow(_Row):
+    """One lesson that a mining method drew from one session."""
+
+    candidate_id: str
+    host: str
+    session_id: str
+    method: str
+    version: int
+    kind: Kind
+    text: Annotated[str, Field(min_length=1)]
+    when_to_use: str | None
+    structured: str | None
+    evidence: Annotated[list[str], Field(min_length=1)]
+    confidence: Share
+    priority: Priority
+    scope: Scope
+    risk: Risk
+    repository: str | None
+    cwd: str | None
+    ts: int | None
+
+
+class MemoryRow(_Row):
+    """One memory; a flagged one is never woven."""
+
+    memory_id: str
+    kind: Kind
+    text: Annotated[str, Field(min_length=1)]
+    when_to_use: str | None
+    structured: str | None
+    status: Literal["candidate", "accepted", "needs_review", "rejected", "retired"]
+    flags: list[str]
+    source: Literal["mined", "authored"]
+    methods: list[str]
+    scope: Scope
+    repository: str | None
+    cwd: str | None
+    risk: Risk
+    confidence: Share
+    priority: Priority
+    support: Annotated[int, Field(ge=0)]
+    sessions: list[str]
+    evidence: list[str]
+    candidates: list[str]
+    links: list[str]
+    superseded_by: str | None
+    utility: Share
+    uses: Annotated[int, Field(ge=0)]
+    first_ts: int | None
+    last_ts: int | None

@@ -1,0 +1,152 @@
+"""Carriers of mining and memory: candidates, memories and what a retrieval gives back.
+
+Standard library only, since ``ctx memory weave`` runs in a hook at every prompt.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ctx_pipeline.model.codec import digest
+
+KINDS = ("procedure", "skill", "failure_trigger", "user_preference", "repo_convention", "tool_lesson", "risk_rule", "case")
+SCOPES = ("user", "repo", "task", "global")
+RISKS = ("low", "medium", "high")
+STATUSES = ("candidate", "accepted", "needs_review", "rejected", "retired")
+NOTE_TAG = "ctx-memories"
+"""Name of the element around a woven note; what stands inside one is never mined again."""
+
+WOVEN = ("candidate", "accepted")
+"""Statuses that may reach a prompt; ``accepted_only`` narrows them."""
+
+
+@dataclass(slots=True)
+class MemoryCandidate:
+    """One lesson that a mining method drew from one session, with the events that it rests on.
+
+    ``subject`` names what the lesson is about in a canonical form ("go test"): candidates
+    of one kind and repository with one subject can be merged or can supersede each other.
+    Left out fields of place (session, host, repository, cwd) are filled by the stage.
+    """
+
+    kind: str
+    text: str
+    when_to_use: str | None = None
+    evidence_refs: tuple[str, ...] | list[str] = ()
+    confidence: float = 0.5
+    priority: int = 3
+    scope: str = "repo"
+    risk: str = "medium"
+    structured: dict[str, Any] | None = None
+    scope_reason: str | None = None
+    origin_repo: str | None = None
+    method: str = ""
+    id: str = ""
+    subject: str = ""
+    ts: int | None = None
+
+
+class StoredCandidate(NamedTuple):
+    """A row of the table ``candidates``, in the order of its columns."""
+
+    candidate_id: str
+    host: str
+    session_id: str
+    method: str
+    version: int
+    kind: str
+    text: str
+    when_to_use: str | None
+    structured: str | None
+    evidence: list[str]
+    confidence: float
+    priority: int
+    scope: str
+    risk: str
+    repository: str | None
+    cwd: str | None
+    ts: int | None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The structured body; empty when there is none."""
+        return json.loads(self.structured) if self.structured else {}
+
+    @property
+    def subject(self) -> str:
+        """What the lesson is about; its text where the method named no subject."""
+        return str(self.body.get("subject") or self.text)
+
+
+class Memory(NamedTuple):
+    """A row of the table ``memories``, in the order of its columns."""
+
+    memory_id: str
+    kind: str
+    text: str
+    when_to_use: str | None = None
+    structured: str | None = None
+    status: str = "candidate"
+    flags: list[str] | tuple[str, ...] = ()
+    source: str = "mined"
+    methods: list[str] | tuple[str, ...] = ()
+    scope: str = "repo"
+    repository: str | None = None
+    cwd: str | None = None
+    risk: str = "medium"
+    confidence: float = 0.5
+    priority: int = 3
+    support: int = 1
+    sessions: list[str] | tuple[str, ...] = ()
+    evidence: list[str] | tuple[str, ...] = ()
+    candidates: list[str] | tuple[str, ...] = ()
+    links: list[str] | tuple[str, ...] = ()
+    superseded_by: str | None = None
+    utility: float = 0.5
+    uses: int = 0
+    first_ts: int | None = None
+    last_ts: int | None = None
+
+
+class Scored(NamedTuple):
+    """A memory that answers a query: its score, the parts of the score and how it was reached."""
+
+    memory: Memory
+    score: float
+    parts: dict[str, float]
+    linked_from: str | None = None
+
+
+def store_candidate(candidate: MemoryCandidate, *, session: Any, method: str, version: int) -> StoredCandidate:
+    """Return the row of a candidate that ``method`` drew from ``session``.
+
+    Unknown kinds, scopes and risks become case, repo and medium; confidence and priority
+    are clamped, so that a plug-in cannot break the table contract.
+    """
+    body = dict(candidate.structured or {})
+    if candidate.subject:
+        body["subject"] = candidate.subject
+    if candidate.scope_reason:
+        body["scope_reason"] = candidate.scope_reason
+    kind = candidate.kind if candidate.kind in KINDS else "case"
+    return StoredCandidate(
+        digest(method, str(session.host), str(session.session_id), kind, candidate.text, size=24),
+        str(session.host),
+        str(session.session_id),
+        method,
+        version,
+        kind,
+        candidate.text,
+        candidate.when_to_use,
+        json.dumps(body, ensure_ascii=False, sort_keys=True) if body else None,
+        [str(e) for e in candidate.evidence_refs],
+        min(1.0, max(0.0, float(candidate.confidence))),
+        min(5, max(1, int(candidate.priority))),
+        candidate.scope if candidate.scope in SCOPES else "repo",
+        candidate.risk if candidate.risk in RISKS else "medium",
+        candidate.origin_repo or session.repository,
+        session.cwd,
+        candidate.ts if candidate.ts is not None else session.last_ts,
+    )

@@ -1,0 +1,144 @@
+"""Readings of signals as rows, and what many readings of one signal add up to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctx_pipeline.model.declared import Reading, Signal
+
+MAX_EVIDENCE = 8
+
+
+class StoredReading(NamedTuple):
+    """A row of the table ``readings``, in the order of its columns."""
+
+    host: str
+    session_id: str
+    signal: str
+    family: str
+    version: int
+    kind: str
+    value: float | None
+    label: str | None
+    unit: str
+    confidence: float
+    evidence: list[str]
+    reason: str | None
+    metadata: str | None
+    input: str
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What the readings of one signal add up to.
+
+    ``missing`` counts the sessions without a value, ``reasons`` says why. Figures of
+    numbers are None without a number; ``p90`` is interpolated linearly between the two
+    neighbouring values. ``true`` and ``false`` are None but for booleans; ``labels``
+    counts categories.
+    """
+
+    signal: str
+    kind: str
+    unit: str
+    count: int
+    missing: int
+    reasons: dict[str, int] = field(default_factory=dict)
+    min: float | None = None
+    max: float | None = None
+    mean: float | None = None
+    median: float | None = None
+    p90: float | None = None
+    sum: float | None = None
+    true: int | None = None
+    false: int | None = None
+    labels: dict[str, int] = field(default_factory=dict)
+
+
+def store_reading(signal: Signal, reading: Reading, *, host: str, session_id: str, made_of: str) -> StoredReading:
+    """Return the row of a reading; a value that is no finite number becomes null with a reason."""
+    value: float | None = None
+    label: str | None = None
+    reason = reading.reason
+    if reading.value is None:
+        reason = reason or "no value"
+    elif signal.kind in ("numeric", "boolean") and not isinstance(reading.value, str):
+        value = float(reading.value)
+        if not math.isfinite(value):
+            value, reason = None, "not a finite number"
+    elif signal.kind in ("categorical", "text"):
+        label = str(reading.value)
+    else:
+        reason = f"the method returned {type(reading.value).__name__} for a {signal.kind} signal"
+    metadata = json.dumps(dict(reading.metadata), ensure_ascii=False, sort_keys=True, default=str) if reading.metadata else None
+    return StoredReading(
+        host,
+        session_id,
+        signal.name,
+        signal.family,
+        signal.version,
+        signal.kind,
+        value,
+        label,
+        signal.unit,
+        min(1.0, max(0.0, reading.confidence)),
+        [str(e) for e in reading.evidence[:MAX_EVIDENCE]],
+        reason if value is None and label is None else None,
+        metadata,
+        made_of,
+    )
+
+
+def aggregate(readings: Iterable[Any]) -> dict[str, Aggregate]:
+    """Return signal name -> aggregate over reading rows of any number of signals and sessions."""
+    grouped: dict[str, list[Any]] = {}
+    for row in readings:
+        grouped.setdefault(row.signal, []).append(row)
+    return {name: _aggregate_one(name, rows) for name, rows in sorted(grouped.items())}
+
+
+def _aggregate_one(name: str, rows: list[Any]) -> Aggregate:
+    kind, unit = rows[-1].kind, rows[-1].unit
+    reasons = Counter(row.reason or "no value" for row in rows if row.value is None and row.label is None)
+    counted: dict[str, Any] = {
+        "signal": name,
+        "kind": kind,
+        "unit": unit,
+        "count": len(rows) - reasons.total(),
+        "missing": reasons.total(),
+        "reasons": dict(sorted(reasons.items())),
+    }
+    if kind == "categorical":
+        labels = Counter(row.label for row in rows if row.label is not None)
+        return Aggregate(**counted, labels=dict(sorted(labels.items(), key=lambda pair: (-pair[1], pair[0]))))
+    values = sorted(row.value for row in rows if row.value is not None)
+    if kind == "boolean":
+        true = sum(1 for v in values if v)
+        return Aggregate(**counted, true=true, false=len(values) - true)
+    if kind == "text" or not values:
+        return Aggregate(**counted)
+    total = math.fsum(values)
+    return Aggregate(
+        **counted,
+        min=values[0],
+        max=values[-1],
+        mean=total / len(values),
+        median=quantile(values, 0.5),
+        p90=quantile(values, 0.9),
+        sum=total,
+    )
+
+
+def quantile(ordered: list[float], share: float) -> float:
+    """Return the value below which ``share`` of the ordered values lie, interpolated linearly (Hyndman and Fan's type 7)."""
+    place = (len(ordered) - 1) * share
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

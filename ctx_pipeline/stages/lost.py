@@ -1,0 +1,39 @@
+"""What the ledger calls made and the disk no longer has: derived data may be deleted at any time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.storage.lake.manifests import manifest_path
+
+if TYPE_CHECKING:
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.storage import Store
+
+_FILES = {
+    "search/index": "search.db",
+    "memory/index": "memory.db",
+    "warehouse/duckdb": "serving/ctx.duckdb",
+    "dashboard/site": "site/index.html",
+}
+"""asset -> the file without which it is gone"""
+_RAW = "raw/segments"
+
+
+def settle_lost(store: Store) -> list[tuple[str, Cell]]:
+    """Forget the records of assets whose file or manifest is gone, so that they are made again; return them.
+
+    Sessions of a cell without tables are decoded from raw again. Raw objects are not
+    looked at: they cannot be made again, and ``ctx doctor`` checks them.
+    """
+    lost = [(asset, cell) for asset, cell in store.ledger.recorded() if asset != _RAW and not store.files.exists(_output(asset, cell))]
+    for asset, cell in lost:
+        store.ledger.forget_asset(asset, [cell])
+    undone = sorted({cell for asset, cell in lost if asset.startswith("normalized/")})
+    if undone:
+        store.ledger.forget_decoded(undone)
+    return lost
+
+
+def _output(asset: str, cell: Cell) -> str:
+    return _FILES.get(asset) or manifest_path(asset, cell)

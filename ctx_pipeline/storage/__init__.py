@@ -1,0 +1,100 @@
+"""The store under ``CTX_HOME``: ledger, raw, journal, lake and indexes behind one value."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreError
+from ctx_pipeline.storage.files import Files
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.journal import Journal
+    from ctx_pipeline.storage.lake import Lake
+    from ctx_pipeline.storage.ledger import Ledger
+    from ctx_pipeline.storage.memory_index import MemoryIndex
+    from ctx_pipeline.storage.search_index import SearchIndex
+
+
+class Store:
+    """One store; its parts open when they are first used."""
+
+    def __init__(self, home: Path, *, first_month: str, read_only: bool = False) -> None:
+        self.home = home
+        self.read_only = read_only
+        self.files = Files(home)
+        self._first_month = first_month
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Sources, segments, sessions, ownership, leases."""
+        from ctx_pipeline.storage.ledger import Ledger
+
+        return Ledger(self.home / "ledger.db", first_month=self._first_month, read_only=self.read_only)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """What was said through ``ctx`` itself."""
+        from ctx_pipeline.storage.journal import Journal
+
+        return Journal(self.home / "journal.db", read_only=self.read_only)
+
+    @cached_property
+    def lake(self) -> Lake:
+        """Parquet parts and their manifests."""
+        from ctx_pipeline.storage.lake import Lake
+
+        return Lake(self.files)
+
+    @cached_property
+    def search(self) -> SearchIndex:
+        """Full-text index over the history."""
+        from ctx_pipeline.storage.search_index import SearchIndex
+
+        return SearchIndex(self.home / "search.db")
+
+    @cached_property
+    def memories(self) -> MemoryIndex:
+        """Full-text index over the memories."""
+        from ctx_pipeline.storage.memory_index import MemoryIndex
+
+        return MemoryIndex(self.home / "memory.db")
+
+    @property
+    def warehouse_path(self) -> Path:
+        """The DuckDB file with views over the lake."""
+        return self.home / "serving" / "ctx.duckdb"
+
+    def close(self) -> None:
+        """Close what was opened by this thread."""
+        for name in ("ledger", "journal", "search", "memories"):
+            part: Any = self.__dict__.get(name)
+            if part is not None and hasattr(part, "close"):
+                part.close()
+
+    def __enter__(self) -> Self:
+        """Return the store itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close what was opened."""
+        self.close()
+
+
+def open_store(settings: Settings, *, read_only: bool = False) -> Store:
+    """Return the store of these settings; made if it is missing.
+
+    With ``read_only`` no file is created and a missing store is a StoreError.
+    """
+    home = Path(settings.home)
+    if read_only:
+        if not (home / "ledger.db").is_file():
+            raise StoreError(f"there is no store at {home}", hint="ctx run", path=str(home))
+    else:
+        Files(home).folder(home)
+    return Store(home, first_month=settings.first_month, read_only=read_only)

@@ -1,0 +1,92 @@
+"""SQL for one session's page in the terminal: what the tables say of it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctx_pipeline.storage.lake import Lake
+
+_SUMS = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_write_5m_tokens": "cache_write_5m",
+    "cache_write_1h_tokens": "cache_write_1h",
+    "cache_read_tokens": "cache_read",
+    "reasoning_tokens": "reasoning",
+}
+_ONE = "WHERE host = ? AND session_id = ?"
+_READINGS = """
+    SELECT signal, family, version, kind, value, label, unit, confidence, evidence, reason, metadata
+    FROM readings WHERE host = ? AND session_id = ? ORDER BY family, signal"""
+_QUOTES = """
+    SELECT event_id, left(coalesce(text, ''), 400) AS text
+    FROM events WHERE host = ? AND session_id = ? AND list_contains(?, event_id)"""
+
+
+def session_detail(lake: Lake, host: str, session_id: str) -> dict[str, Any] | None:
+    """Return session, threads, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there."""
+    sums = ", ".join(f"coalesce(sum({column}), 0)::BIGINT AS {name}" for name, column in _SUMS.items())
+    with closing(lake.connect()) as connection:
+        lake.views(connection)
+
+        def rows(sql: str) -> list[dict[str, Any]]:
+            return _rows(connection, sql, [host, session_id])
+
+        sessions = rows(f"SELECT * FROM sessions {_ONE}")
+        if not sessions:
+            return None
+        kinds = rows(f"SELECT kind, count(*) AS n FROM events {_ONE} GROUP BY kind ORDER BY n DESC, kind")
+        usage = rows(f"SELECT count(*) AS calls, {sums}, sum(cost)::BIGINT AS cost_nano FROM model_calls {_ONE} AND owner")
+        return {
+            "session": sessions[0],
+            "threads": rows(f"SELECT * FROM threads {_ONE} ORDER BY first_ts, thread_id"),
+            "kinds": {r["kind"]: r["n"] for r in kinds},
+            "usage": usage[0],
+            "readings": rows(_READINGS),
+        }
+
+
+def session_readings(lake: Lake, host: str, session_id: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the readings of a session, and the text (400 characters) of the events they rest on."""
+    with closing(lake.connect()) as connection:
+        lake.views(connection)
+        readings = _rows(connection, _READINGS, [host, session_id])
+        events = sorted({event for r in readings for event in r["evidence"]})
+        quotes = _rows(connection, _QUOTES, [host, session_id, events])
+    return readings, {q["event_id"]: q["text"] for q in quotes}
+
+
+def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None]]:
+    """Return (project, title) of every session by (host, session id)."""
+    with closing(lake.connect()) as connection:
+        lake.views(connection)
+        rows = connection.execute("SELECT host, session_id, project, title FROM sessions").fetchall()
+    return {(host, session_id): (project, title) for host, session_id, project, title in rows}
+
+
+def _rows(connection: Any, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
+    cursor = connection.execute(sql, parameters)
+    names = [d[0] for d in cursor.description]
+    return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+
+
+def session_candidates(lake: Lake, host: str | None, session_id: str | None, methods: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Return memory candidates of one session, of a host or of all, by method, session and id."""
+    conditions: list[str] = ["true"]
+    parameters: list[Any] = []
+    for condition, value in (("host = ?", host), ("session_id = ?", session_id), ("list_contains(?, method)", methods)):
+        if value is not None:
+            conditions.append(condition)
+            parameters.append(value)
+    with closing(lake.connect()) as connection:
+        lake.views(connection)
+        names = "candidate_id, host, session_id, method, version, kind, text, when_to_use, structured, evidence, confidence, priority"
+        sql = (
+            f"SELECT {names}, scope, risk, repository, cwd FROM candidates WHERE {' AND '.join(conditions)}"
+            " ORDER BY method, host, session_id, candidate_id"
+        )
+        return _rows(connection, sql, parameters)

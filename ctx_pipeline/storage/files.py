@@ -1,0 +1,195 @@
+"""All file access of the store: written whole or not at all, private, and never outside its folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.errors import StoreError, StoreFull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+TEMPORARY = ".tmp-"
+"""Files whose names begin so were being written when a process died."""
+
+_MOST_WAITING = 64
+"""Written objects that wait for their fsync at a time: each holds a file handle."""
+
+
+class _Waiting(NamedTuple):
+    handle: int
+    temporary: str
+    path: str
+
+
+class Files:
+    """Objects below one root by relative name (``a/b/c``); files are 0600, folders 0700."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root).absolute()
+        self._mine = threading.local()
+
+    def __reduce__(self) -> tuple[type[Files], tuple[Path]]:
+        return Files, (self.root,)
+
+    def local(self, rel: str) -> Path:
+        """Return the path of an object; raises StoreError for a name that leaves the root."""
+        parts = rel.split("/")
+        if not rel or "\0" in rel or "\\" in rel or any(part in {"", ".", ".."} for part in parts):
+            raise StoreError(f"{rel!r} is not a name inside the store", hint="this is a defect of ctx_pipeline: please report it", rel=rel)
+        return self.root.joinpath(*parts)
+
+    def write(self, rel: str, data: bytes | memoryview) -> None:
+        """Write an object through a temporary name, fsync and rename; raises StoreFull."""
+        waiting = self._waiting
+        written = self._written(self.local(rel), data)
+        if waiting is None:
+            _settle([written])
+            return
+        waiting.append(written)
+        if len(waiting) >= _MOST_WAITING:
+            _settle(waiting)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Let what this thread writes in the block wait for its fsync until many wait or the block ends.
+
+        The disk gets to order them, which is cheaper than one after the other. An object
+        has its name only after its fsync; when the block raises, those that wait are dropped.
+        """
+        if self._waiting is not None:
+            yield
+            return
+        waiting: list[_Waiting] = []
+        self._mine.waiting = waiting
+        try:
+            yield
+            _settle(waiting)
+        finally:
+            self._mine.waiting = None
+            _drop(waiting)
+
+    @property
+    def _waiting(self) -> list[_Waiting] | None:
+        found: list[_Waiting] | None = getattr(self._mine, "waiting", None)
+        return found
+
+    def _written(self, path: Path, data: bytes | memoryview) -> _Waiting:
+        self.folder(path.parent)
+        temporary = f"{path.parent}/{TEMPORARY}{os.getpid()}-{token_hex(4)}"
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise _translated(error, path) from error
+        written = _Waiting(handle, temporary, str(path))
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(handle, view) :]
+        except OSError as error:
+            _drop([written])
+            raise _translated(error, path) from error
+        return written
+
+    def read(self, rel: str) -> bytes:
+        """Return the bytes of an object; raises StoreError when it is missing or unreadable."""
+        path = self.local(rel)
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}", hint="ctx doctor", path=str(path)) from error
+
+    def head(self, rel: str, size: int) -> bytes:
+        """Return the first bytes of an object."""
+        path = self.local(rel)
+        try:
+            with path.open("rb") as file:
+                return file.read(size)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}", hint="ctx doctor", path=str(path)) from error
+
+    def exists(self, rel: str) -> bool:
+        """Tell whether the object is there."""
+        return self.local(rel).is_file()
+
+    def size(self, rel: str) -> int:
+        """Return the bytes on disk; 0 when it is missing."""
+        try:
+            return self.local(rel).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def remove(self, rel: str) -> None:
+        """Remove an object and the folders that it leaves empty; a missing one is fine."""
+        path = self.local(rel)
+        path.unlink(missing_ok=True)
+        folder = path.parent
+        while folder != self.root:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+    def walk(self, prefix: str = "") -> Iterator[str]:
+        """Yield the names below a folder in order; half-written objects are left out."""
+        top = self.local(prefix) if prefix else self.root
+        for folder, folders, names in os.walk(top):
+            folders.sort()
+            inside = Path(folder).relative_to(self.root).as_posix()
+            for name in sorted(names):
+                if not name.startswith(TEMPORARY):
+                    yield name if inside == "." else f"{inside}/{name}"
+
+    def folder(self, path: Path) -> None:
+        """Make a folder of the store and its parents, 0700 each."""
+        if path.is_dir():
+            return
+        missing = [path]
+        while not missing[-1].parent.exists():
+            missing.append(missing[-1].parent)
+        for each in reversed(missing):
+            try:
+                each.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise _translated(error, each) from error
+
+
+def _settle(waiting: list[_Waiting]) -> None:
+    """Make objects durable and give them their names; the list is empty afterwards. What fails is dropped with those after it."""
+    for written in waiting:
+        try:
+            os.fsync(written.handle)
+        except OSError as error:
+            _drop(waiting)
+            raise _translated(error, Path(written.path)) from error
+    while waiting:
+        written = waiting[0]
+        try:
+            os.replace(written.temporary, written.path)  # noqa: PTH105 - one of thousands
+        except OSError as error:
+            _drop(waiting)
+            raise _translated(error, Path(written.path)) from error
+        os.close(waiting.pop(0).handle)
+
+
+def _drop(waiting: list[_Waiting]) -> None:
+    """Remove objects that have no name yet."""
+    while waiting:
+        written = waiting.pop()
+        os.close(written.handle)
+        with suppress(OSError):
+            os.unlink(written.temporary)  # noqa: PTH108 - as above
+
+
+def _translated(error: OSError, path: Path) -> StoreError:
+    if error.errno in _FULL:
+        return StoreFull(f"no room left for {path}", hint="free some disk space and run again", path=str(path))
+    return StoreError(f"{path} cannot be written: {error.strerror}", hint="check CTX_HOME and its permissions", path=str(path))

@@ -1,0 +1,152 @@
+"""The journal: what people, tools and stages say through ``ctx`` itself, one row a fact, never rewritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
+from ctx_pipeline.storage.wal import use_wal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+SCHEMA = 1
+"""Version of the payloads written today; kept with every fact."""
+
+OBSERVATION = "observation"
+
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS facts (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL, actor TEXT NOT NULL, kind TEXT NOT NULL,
+        schema INTEGER NOT NULL, payload TEXT NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS facts_by_kind ON facts(kind, id)",
+    "CREATE TABLE IF NOT EXISTS observed (key TEXT PRIMARY KEY, fact INTEGER NOT NULL)",
+    "CREATE TRIGGER IF NOT EXISTS facts_stay BEFORE UPDATE ON facts BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END",
+    "CREATE TRIGGER IF NOT EXISTS facts_last BEFORE DELETE ON facts BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END",
+)
+
+
+class Fact(NamedTuple):
+    """One row of the journal; ``id`` grows with every fact."""
+
+    id: int
+    at: str
+    actor: str
+    kind: str
+    schema: int
+    payload: Mapping[str, Any]
+
+
+class Journal:
+    """The facts of one store; many small writers, in any process."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._open = threading.local()
+        self._inherited: list[sqlite3.Connection] = []
+
+    def append(self, kind: str, payload: Mapping[str, Any], actor: str = "ctx") -> int:
+        """Add a fact and return its id."""
+        with self._writing() as connection:
+            return _append(connection, kind, payload, actor)
+
+    def facts(self, kind: str | None = None, after: int = 0) -> list[Fact]:
+        """Return the facts with an id above ``after``, oldest first; of one kind if given."""
+        where, values = ("id > ?", [after]) if kind is None else ("id > ? AND kind = ?", [after, kind])
+        rows = self._read(f"SELECT id, at, actor, kind, schema, payload FROM facts WHERE {where} ORDER BY id", values)
+        return [Fact._make((*row[:5], json.loads(row[5]))) for row in rows]
+
+    def head(self) -> int:
+        """Return the id of the last fact; 0 when there is none."""
+        return int(self._read("SELECT coalesce(max(id), 0) FROM facts", [])[0][0]) if self.path.exists() else 0
+
+    def observe(self, key: str, ask: Callable[[], Mapping[str, Any]], *, refresh: bool = False) -> Mapping[str, Any]:
+        """Return what was seen of something outside: asked once, recorded, replayed ever after.
+
+        With ``refresh`` the world is asked again and the newer answer counts from then on.
+        """
+        if not refresh:
+            rows = self._read("SELECT f.payload FROM observed o JOIN facts f ON f.id = o.fact WHERE o.key = ?", [key])
+            if rows:
+                return dict(json.loads(rows[0][0])["answer"])
+        answer = dict(ask())
+        with self._writing() as connection:
+            fact = _append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
+            connection.execute("INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact))
+        return answer
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        found = getattr(self._open, "pair", None)
+        if found and found[0] == os.getpid():
+            found[1].close()
+        self._open.pair = None
+
+    def _read(self, sql: str, values: list[Any]) -> list[tuple]:
+        if self.read_only and not self.path.exists():
+            return [(0,)] if "max(id)" in sql else []
+        with self._translated():
+            return self._connection().execute(sql, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._translated():
+            connection = self._connection()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def _connection(self) -> sqlite3.Connection:
+        found: tuple[int, sqlite3.Connection] | None = getattr(self._open, "pair", None)
+        if found and found[0] == os.getpid():
+            return found[1]
+        if found:
+            self._inherited.append(found[1])
+        if self.read_only:
+            made = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=30, isolation_level=None)
+        else:
+            fresh = not self.path.exists()
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            made = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            if fresh or not made.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts_last'").fetchone():
+                use_wal(made)
+                for statement in _TABLES:
+                    made.execute(statement)
+        made.execute("PRAGMA synchronous=FULL")
+        self._open.pair = (os.getpid(), made)
+        return made
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            text = str(error)
+            if "locked" in text or "busy" in text:
+                raise StoreLocked(f"{self.path} is locked by another process", hint="wait for the other ctx process to end") from error
+            if "full" in text:
+                raise StoreFull(f"no room left for {self.path}", hint="free some disk space and run again") from error
+            if "malformed" in text or "not a database" in text:
+                raise StoreDamaged(f"{self.path} is damaged: {text}", hint="restore journal.db from a backup") from error
+            raise StoreError(f"{self.path} cannot be used: {text}", hint="ctx doctor") from error
+
+
+def _append(connection: sqlite3.Connection, kind: str, payload: Mapping[str, Any], actor: str) -> int:
+    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = json.dumps(payload, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    cursor = connection.execute(
+        "INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", (at, actor, kind, SCHEMA, text)
+    )
+    return int(cursor.lastrowid or 0)

@@ -1,0 +1,319 @@
+"""The lake: immutable Parquet parts of whole sessions, and one manifest a cell as the commit point."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.storage.lake.manifests import (
+    FOLDER,
+    Manifest,
+    Part,
+    assets_of,
+    decode,
+    encode,
+    manifest_path,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    import duckdb
+    import pyarrow as pa
+
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.storage.files import Files
+    from ctx_pipeline.storage.lake.reading import PartReader
+
+__all__ = ["COMPACT_ABOVE", "Lake", "Manifest", "Move", "Part"]
+
+ROW_GROUP = 4_000
+COMPACT_ABOVE = 100
+"""Parts of one table in a cell above which they are merged."""
+
+SWEEP_AFTER = 3600.0
+"""Seconds for which a part that no manifest names is kept for its readers and writers."""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """Rows that compaction moved: ``rows`` of them from one part's row to another's."""
+
+    old: str
+    old_row: int
+    rows: int
+    new: str
+    new_row: int
+
+
+class Lake:
+    """Tables below ``lake/`` of a store."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._decoded: dict[str, tuple[tuple[int, int], Manifest]] = {}
+        self._reader: PartReader | None = None
+
+    # writing
+
+    def write_part(self, asset: str, cell: Cell, table: str, data: Sequence[Sequence[Any]] | pa.Table) -> Part:
+        """Write columns (in table order) or an Arrow table as one content-named part and return it.
+
+        Nothing reads it until a manifest names it. Raises ContractError for values that break the table.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from ctx_pipeline.storage.lake.columns import arrow_table
+
+        declared = TABLES[table]
+        arrow = data if isinstance(data, pa.Table) else arrow_table(declared, data)
+        sink = pa.BufferOutputStream()
+        pq.write_table(
+            arrow,
+            sink,
+            compression="zstd",
+            compression_level=1,
+            row_group_size=ROW_GROUP,
+            use_dictionary=[c.name for c in declared.columns if c.repeated],
+            write_statistics=[c.name for c in declared.columns if c.type in {"time", "int"}],
+        )
+        body = memoryview(sink.getvalue())
+        manifest_path(asset, cell)
+        path = f"lake/{table}/host={cell.host}/month={cell.month}/part-{hashlib.sha256(body).hexdigest()[:24]}.parquet"
+        self._files.write(path, body)
+        sessions = tuple(arrow.column("session_id").unique().to_pylist()) if "session_id" in declared.names else ()
+        return Part(table, path, arrow.num_rows, len(body), sessions)
+
+    def write_rows(self, asset: str, cell: Cell, table: str, rows: Sequence[tuple]) -> Part:
+        """Write rows (tuples in table order) as one part."""
+        from ctx_pipeline.storage.lake.columns import columns_of
+
+        return self.write_part(asset, cell, table, columns_of(TABLES[table], rows))
+
+    def commit(self, asset: str, cell: Cell, manifest: Manifest) -> None:
+        """Make the manifest's parts the rows of its cell, at once and whole."""
+        self._files.write(manifest_path(asset, cell), encode(manifest))
+
+    def replace(
+        self,
+        asset: str,
+        cell: Cell,
+        rows: Mapping[str, Sequence[tuple]],
+        *,
+        code_version: str,
+        input_fp: str,
+        content_hash: str,
+    ) -> Manifest:
+        """Write whole tables of a cell anew, one part each, commit them and return the manifest."""
+        parts = [self.write_rows(asset, cell, table, members) for table, members in rows.items() if members]
+        manifest = Manifest.of(asset, cell, parts, code_version=code_version, input_fp=input_fp, content_hash=content_hash)
+        self.commit(asset, cell, manifest)
+        return manifest
+
+    def drop(self, asset: str, cell: Cell) -> None:
+        """Forget a cell of an asset; its parts go with the next sweep."""
+        self._files.remove(manifest_path(asset, cell))
+
+    def compact(self, asset: str, cell: Cell, parts: Sequence[Part], table: str) -> tuple[tuple[Part, ...], list[Move]]:
+        """Return the parts with those of one table merged into one without dead rows, and where its rows went.
+
+        Nothing is committed.
+        """
+        import pyarrow as pa
+
+        from ctx_pipeline.storage.lake.columns import values_of
+        from ctx_pipeline.storage.lake.reading import open_part
+
+        session = next(c for c in TABLES[table].columns if c.name == "session_id")
+        pieces: list[pa.Table] = []
+        runs: list[tuple[str, int, int]] = []
+        for part in (p for p in parts if p.table == table):
+            dead = set(part.dead)
+            with open_part(self._files.local(part.path)) as file:
+                arrow = file.read(use_threads=False)
+            for start, end in _live_runs(values_of(session, arrow.column("session_id")), dead):
+                pieces.append(arrow.slice(start, end - start))
+                runs.append((part.path, start, end - start))
+        merged = self.write_part(asset, cell, table, pa.concat_tables(pieces).unify_dictionaries())
+        moves = []
+        at = 0
+        for path, start, count in runs:
+            moves.append(Move(path, start, count, merged.path, at))
+            at += count
+        return (*(p for p in parts if p.table != table), merged), moves
+
+    def sweep(
+        self,
+        cells: Iterable[Cell] | None = None,
+        *,
+        older_than: float = SWEEP_AFTER,
+        since: float = 0.0,
+        keep: Collection[str] = (),
+    ) -> int:
+        """Remove the parts, of all cells or these, that no manifest names and return how many.
+
+        Those of the last ``older_than`` seconds stay, those written before the time ``since``, and the paths to ``keep``.
+        """
+        if cells is None:
+            folders = ["lake"]
+            manifests = [m for name in self._assets() for m in self._stored(name)]
+        else:
+            wanted = sorted(set(cells))
+            folders = [f"lake/{table}/host={cell.host}/month={cell.month}" for table in TABLES for cell in wanted]
+            manifests = [m for name in self._assets() for cell in wanted if (m := self.manifest(name, cell)) is not None]
+        named = {p.path for m in manifests for p in m.parts}.union(keep)
+        limit = time.time() - older_than
+        removed = 0
+        for rel in [name for folder in folders for name in self._files.walk(folder)]:
+            if rel.startswith(FOLDER) or rel in named:
+                continue
+            try:
+                stale = since < self._files.local(rel).stat().st_mtime <= limit
+            except FileNotFoundError:
+                continue
+            if stale:
+                self._files.remove(rel)
+                removed += 1
+        return removed
+
+    # reading
+
+    def manifest(self, asset: str, cell: Cell) -> Manifest | None:
+        """Return the committed manifest of a cell, None when there is none."""
+        return self._load(manifest_path(asset, cell))
+
+    def manifests(self, asset: str) -> dict[Cell, Manifest]:
+        """Return every committed manifest of an asset by cell, in order."""
+        from ctx_pipeline.storage.lake.manifests import asset_name
+
+        return {m.cell: m for m in self._stored(asset_name(asset))}
+
+    def cells(self, asset: str) -> set[Cell]:
+        """Return the cells of which an asset has a manifest, without reading one."""
+        from ctx_pipeline.storage.lake.manifests import asset_name
+
+        folder = self._files.local(f"{FOLDER}/{asset_name(asset)}")
+        names = [p.stem for p in folder.iterdir() if p.suffix == ".json"] if folder.is_dir() else []
+        return {Cell(*name.split("=")) for name in names}
+
+    def parts(self, table: str, cells: Iterable[Cell] | None = None) -> list[Part]:
+        """Return the committed parts of a table, of all assets that write it."""
+        wanted = None if cells is None else set(cells)
+        return [
+            part
+            for name in assets_of(table, self._assets())
+            for m in self._stored(name)
+            if wanted is None or m.cell in wanted
+            for part in m.of_table(table)
+        ]
+
+    def relation_sql(self, table: str, cells: Iterable[Cell] | None = None) -> str:
+        """Return a DuckDB SELECT over exactly the live rows of a table, typed even when there is none."""
+        from ctx_pipeline.storage.lake.queries import relation
+
+        return relation(TABLES[table], [(str(self._files.local(p.path)), p) for p in self.parts(table, cells)])
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """Return a DuckDB connection in memory: 2 threads, files below the store only, no extensions."""
+        from ctx_pipeline.storage.lake.queries import connect
+
+        return connect(self._files.root)
+
+    def views(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Register one view a table over what is committed now."""
+        for name in TABLES:
+            connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {self.relation_sql(name)}')
+
+    def read_sessions(
+        self,
+        cell: Cell,
+        session_ids: Collection[str] | None = None,
+        tables: Collection[str] = ("events", "tool_calls"),
+        columns: Mapping[str, Sequence[str]] | None = None,
+        kinds: Collection[str] | None = None,
+    ) -> Iterator[SessionView]:
+        """Yield the sessions of a cell as views; only the tables and columns asked for are read.
+
+        ``columns`` maps a table to column names; the others are None in its rows. With
+        ``kinds`` only events of these kinds are in the views.
+        """
+        from ctx_pipeline.storage.lake.reading import sessions_of
+
+        manifest = self.manifest("normalized", cell)
+        if manifest is not None:
+            yield from sessions_of(manifest, self._files.local, session_ids=session_ids, tables=tables, columns=columns or {}, kinds=kinds)
+
+    def read_rows(self, table: str, cell: Cell, asset: str | None = None) -> list[Any]:
+        """Return the live rows of a table of one cell as named tuples (of one asset, or of all that write it)."""
+        from ctx_pipeline.storage.lake.columns import rows_of
+        from ctx_pipeline.storage.lake.reading import read_part
+
+        manifest = self.manifest(asset, cell) if asset else None
+        parts = self.parts(table, [cell]) if asset is None else manifest.of_table(table) if manifest else ()
+        declared = TABLES[table]
+        return [row for p in parts for row in rows_of(declared, read_part(self._files.local(p.path), p, declared.names))]
+
+    def read_arrow(self, part: Part) -> pa.Table:
+        """Return the live rows of a part as an Arrow table."""
+        from ctx_pipeline.storage.lake.reading import read_part
+
+        return read_part(self._files.local(part.path), part, TABLES[part.table].names)
+
+    def scan(self, path: str, table: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Yield the named columns of every row of a part, dead rows too, in the order of the table."""
+        from ctx_pipeline.storage.lake.columns import values_of
+        from ctx_pipeline.storage.lake.reading import open_part
+
+        with open_part(self._files.local(path)) as file:
+            arrow = file.read(columns=list(names), use_threads=False)
+        yield from zip(*(values_of(c, arrow.column(c.name)) for c in TABLES[table].columns if c.name in names), strict=True)
+
+    @property
+    def reader(self) -> PartReader:
+        """Reader of single rows, with open files kept."""
+        from ctx_pipeline.storage.lake.reading import PartReader
+
+        if self._reader is None:
+            self._reader = PartReader(self._files.local)
+        return self._reader
+
+    def _assets(self) -> list[str]:
+        folder = self._files.local(FOLDER)
+        return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+
+    def _stored(self, name: str) -> list[Manifest]:
+        folder = self._files.local(f"{FOLDER}/{name}")
+        if not folder.is_dir():
+            return []
+        paths = sorted(p.name for p in folder.iterdir() if p.suffix == ".json")
+        return [m for m in (self._load(f"{FOLDER}/{name}/{p}") for p in paths) if m is not None]
+
+    def _load(self, rel: str) -> Manifest | None:
+        try:
+            status = self._files.local(rel).stat()
+        except FileNotFoundError:
+            return None
+        stamp = (status.st_mtime_ns, status.st_ino)
+        known = self._decoded.get(rel)
+        if known is None or known[0] != stamp:
+            known = self._decoded[rel] = (stamp, decode(self._files.read(rel), rel))
+        return known[1]
+
+
+def _live_runs(sessions: Sequence[str], dead: set[str]) -> Iterator[tuple[int, int]]:
+    """Yield the row ranges whose sessions are alive."""
+    start = None
+    for row, session in enumerate(sessions):
+        if session in dead:
+            if start is not None:
+                yield start, row
+                start = None
+        elif start is None:
+            start = row
+    if start is not None:
+        yield start, len(sessions)

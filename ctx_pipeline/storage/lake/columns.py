@@ -1,0 +1,123 @@
+"""Between rows of a table and Arrow columns: typed, with a dictionary where values repeat."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import ContractError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from ctx_pipeline.model.tables import Column, Table
+
+SQL_TYPES = {"str": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "bool": "BOOLEAN", "time": "TIMESTAMP", "list": "VARCHAR[]"}
+"""Type of a column in DuckDB."""
+
+
+def columns_of(table: Table, rows: Sequence[tuple]) -> list[Sequence[Any]]:
+    """Return rows as one sequence a column."""
+    return list(zip(*rows, strict=True)) if rows else [() for _ in table.columns]
+
+
+def arrow_table(table: Table, columns: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return an Arrow table of columns in the order of the table.
+
+    Lone surrogates become ``?``. Raises ContractError for a value of a wrong type and
+    for a null in a column that has none.
+    """
+    import pyarrow as pa
+
+    if len(columns) != len(table.columns):
+        raise ContractError(f"{table.name}: {len(columns)} columns where {len(table.columns)} are declared", table=table.name)
+    return pa.table([_array(table, column, values) for column, values in zip(table.columns, columns, strict=True)], names=table.names)
+
+
+def _array(table: Table, column: Column, values: Sequence[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    kind = _arrow_type(column.type)
+    try:
+        try:
+            array = pa.array(values, kind)
+        except UnicodeEncodeError:
+            array = pa.array([_encodable(v) for v in values], kind)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ContractError(
+            f"{table.name}.{column.name} holds a value that is no {column.type}", table=table.name, column=column.name
+        ) from error
+    if array.null_count and not column.nullable:
+        raise ContractError(f"{table.name}.{column.name} holds a null", table=table.name, column=column.name)
+    if column.type == "time":
+        return array.cast(pa.timestamp("us"))
+    if column.repeated and column.type == "str":
+        return array.dictionary_encode()
+    return array
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    types = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "time": pa.int64()}
+    return types[kind] if kind in types else pa.list_(pa.string())
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return [_encodable(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def rows_of(table: Table, arrow: pa.Table) -> Iterator[Any]:
+    """Yield named tuples of the table; columns that ``arrow`` lacks are None in them."""
+    present = set(arrow.column_names)
+    columns: list[Iterable[Any]] = [
+        values_of(column, arrow.column(column.name)) if column.name in present else repeat(None, arrow.num_rows) for column in table.columns
+    ]
+    return map(table.row._make, zip(*columns, strict=True))
+
+
+_FEW = 64
+"""Up to so many values numpy is not worth its import: a search reads a handful of rows."""
+
+
+def values_of(column: Column, data: pa.ChunkedArray) -> list[Any]:
+    """Return the Python values of one column; times as microseconds."""
+    import pyarrow as pa
+
+    if not len(data):
+        return []
+    array = data.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    if len(array) <= _FEW:
+        if column.type == "time":
+            array = array.view(pa.int64())
+        return [v or [] for v in array.to_pylist()] if column.type == "list" else array.to_pylist()
+    import numpy as np
+
+    if isinstance(array, pa.DictionaryArray):
+        known = np.array([*array.dictionary.to_pylist(), None], dtype=object)
+        places = array.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)
+        return known[places].tolist()  # type: ignore[no-any-return]
+    if column.type == "list":
+        return _lists(array)
+    if column.type == "time":
+        array = array.cast(pa.timestamp("us")).view(pa.int64())
+    if column.type == "str" or not array.null_count:
+        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _lists(array: pa.ListArray) -> list[list[str]]:
+    flat = array.flatten().to_pylist()
+    ends = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).cumsum().tolist()
+    lists = []
+    start = 0
+    for end in ends:
+        lists.append(flat[start:end])
+        start = end
+    return lists

@@ -1,0 +1,142 @@
+"""Manifests: which parts make a cell of an asset, and which sessions in them are dead."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.model.tables import NORMALIZED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+FOLDER = "lake/_manifests"
+_NAME = re.compile(r"[A-Za-z0-9_.\-]+")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One immutable Parquet file of whole sessions of one cell and table."""
+
+    table: str
+    path: str
+    """relative to the store"""
+    rows: int
+    bytes: int
+    sessions: tuple[str, ...]
+    dead: tuple[str, ...] = ()
+    """sessions whose rows in this part no longer count"""
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """Sessions whose rows count."""
+        gone = set(self.dead)
+        return tuple(s for s in self.sessions if s not in gone)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a cell of an asset consists of: the commit point of its rows."""
+
+    asset: str
+    host: str
+    month: str
+    code_version: str
+    input_fp: str
+    content_hash: str
+    rows: dict[str, int]
+    """live rows by table"""
+    parts: tuple[Part, ...]
+    hashes: dict[str, str] = {}
+    """session -> hash of its rows in a table that is rewritten with its cell, where the writer keeps one"""
+
+    @classmethod
+    def of(
+        cls,
+        asset: str,
+        cell: Cell,
+        parts: Iterable[Part],
+        *,
+        code_version: str,
+        input_fp: str,
+        content_hash: str,
+        rows: Mapping[str, int] | None = None,
+        hashes: Mapping[str, str] | None = None,
+    ) -> Manifest:
+        """Return a manifest; ``rows`` need be given only where a part has dead sessions."""
+        kept = tuple(sorted(parts, key=lambda p: p.table))
+        counts: dict[str, int] = dict(rows or {})
+        for part in kept if rows is None else ():
+            counts[part.table] = counts.get(part.table, 0) + part.rows
+        return cls(asset, cell.host, cell.month, code_version, input_fp, content_hash, counts, kept, dict(hashes or {}))
+
+    @property
+    def cell(self) -> Cell:
+        """The cell it belongs to."""
+        return Cell(self.host, self.month)
+
+    def of_table(self, table: str) -> tuple[Part, ...]:
+        """Return the parts of one table."""
+        return tuple(p for p in self.parts if p.table == table)
+
+    def without(self, sessions: Collection[str], tables: Collection[str]) -> tuple[Part, ...]:
+        """Return the parts of the tables with these sessions dead; parts without a live session are left out."""
+        kept = []
+        for part in self.parts:
+            if part.table not in tables:
+                continue
+            dead = tuple(s for s in part.sessions if s in sessions or s in part.dead)
+            if len(dead) < len(part.sessions):
+                kept.append(msgspec.structs.replace(part, dead=dead))
+        return tuple(kept)
+
+
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+def asset_name(asset: str) -> str:
+    """Return the name under which an asset's manifests are kept.
+
+    The tables of ``normalized`` share one manifest, so that they commit together.
+    """
+    if asset.partition("/")[0] == "normalized":
+        return "normalized"
+    name = asset.replace("/", ".")
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise StoreError(f"{asset!r} is no asset key", asset=asset)
+    return name
+
+
+def assets_of(table: str, names: Iterable[str]) -> list[str]:
+    """Return which of the stored asset names hold rows of a table."""
+    if table in NORMALIZED:
+        return [n for n in names if n == "normalized"]
+    prefix = {"readings": "signals.", "candidates": "mined.", "memories": "memory.consolidated"}.get(table, f"{table}.")
+    return sorted(n for n in names if n.startswith(prefix))
+
+
+def manifest_path(asset: str, cell: Cell) -> str:
+    """Return where the manifest of a cell lies, relative to the store."""
+    check_cell(cell)
+    return f"{FOLDER}/{asset_name(asset)}/{cell.host}={cell.month}.json"
+
+
+def check_cell(cell: Cell) -> None:
+    """Raise StoreError for a cell that is no host key and month."""
+    if not re.fullmatch(r"[a-z0-9_\-]{0,40}", cell.host) or not re.fullmatch(r"(\d{4}-\d{2})?", cell.month):
+        raise StoreError(f"{cell.key!r} is no cell", cell=cell.key)
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return a manifest as JSON."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+
+
+def decode(data: bytes, path: str) -> Manifest:
+    """Return the manifest of a file's bytes; raises StoreDamaged."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise StoreDamaged(f"{path} is not a manifest", hint="remove it; the next `ctx run` makes the cell again", path=path) from error

@@ -1,0 +1,56 @@
+"""SQL over exactly the live rows of the manifests' parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.storage.lake.columns import SQL_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import duckdb
+
+    from ctx_pipeline.model.tables import Table
+    from ctx_pipeline.storage.lake.manifests import Part
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def relation(table: Table, parts: Iterable[tuple[str, Part]]) -> str:
+    """Return a DuckDB SELECT over the live rows of (absolute path, part), typed even when there is none."""
+    names = ", ".join(f'"{n}"' for n in table.names)
+    whole = []
+    selects = []
+    for path, part in parts:
+        if not part.dead:
+            whole.append(quoted(path))
+            continue
+        dead = ", ".join(quoted(s) for s in part.dead)
+        selects.append(f"SELECT {names} FROM read_parquet({quoted(path)}, hive_partitioning = false) WHERE session_id NOT IN ({dead})")
+    if whole:
+        selects.insert(0, f"SELECT {names} FROM read_parquet([{', '.join(whole)}], hive_partitioning = false)")
+    if not selects:
+        typed = ", ".join(f'NULL::{SQL_TYPES[c.type]} AS "{c.name}"' for c in table.columns)
+        return f"SELECT {typed} WHERE false"
+    return " UNION ALL ".join(selects)
+
+
+def connect(home: Path) -> duckdb.DuckDBPyConnection:
+    """Return a connection in memory that reads the lake's files only and loads no extension."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "400MB"})
+    for setting in (
+        "autoinstall_known_extensions = false",
+        "autoload_known_extensions = false",
+        f"temp_directory = {quoted(str(home / 'tmp' / 'duckdb'))}",
+        f"allowed_directories = [{quoted(str(home / 'lake') + '/')}]",
+        "enable_external_access = false",
+    ):
+        connection.execute(f"SET {setting}")
+    return connection

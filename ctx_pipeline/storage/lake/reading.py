@@ -1,0 +1,206 @@
+"""Sessions and single rows out of the parts, reading only the columns that are asked for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.model.session_view import SessionView
+from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.storage.lake.columns import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ctx_pipeline.model.tables import Table
+    from ctx_pipeline.storage.lake.manifests import Manifest, Part
+
+_LARGE = ("events", "tool_calls")
+_FILES_OPEN = 64
+_GROUPS_KEPT = 24
+_by_session = attrgetter("session_id")
+
+
+def open_part(path: Path) -> pq.ParquetFile:
+    """Return an open part; raises StoreDamaged when it is missing or no Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, memory_map=True)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StoreDamaged(
+            f"{path.name} cannot be read: {error}", hint="`ctx doctor` says which cell to make again", path=str(path)
+        ) from error
+
+
+def read_part(path: Path, part: Part, names: Sequence[str], wanted: Collection[str] | None = None) -> pa.Table:
+    """Return the live rows of a part; with ``wanted`` only these sessions' rows, from their row groups alone."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    with open_part(path) as file:
+        live = part.live if wanted is None else [s for s in part.live if s in wanted]
+        if len(live) == len(part.sessions):
+            return file.read(columns=list(names), use_threads=False)
+        tables = []
+        keys = pa.array(live, pa.string())
+        for group in range(file.num_row_groups):
+            ids = file.read_row_group(group, columns=["session_id"], use_threads=False).column(0)
+            mask = pc.is_in(ids.cast(pa.string()), value_set=keys)
+            if pc.any(mask).as_py():
+                tables.append(file.read_row_group(group, columns=list(names), use_threads=False).filter(mask))
+        if not tables:
+            return file.read_row_groups([], columns=list(names))
+        return pa.concat_tables(tables)
+
+
+def of_kinds(events: pa.Table, kinds: Collection[str]) -> pa.Table:
+    """Return the events of some kinds."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return events.filter(pc.is_in(events.column("kind").cast(pa.string()), value_set=pa.array(sorted(kinds), pa.string())))
+
+
+def sessions_of(
+    manifest: Manifest,
+    local: Callable[[str], Path],
+    *,
+    session_ids: Collection[str] | None,
+    tables: Collection[str],
+    columns: Mapping[str, Sequence[str]],
+    kinds: Collection[str] | None = None,
+) -> Iterator[SessionView]:
+    """Yield the sessions of a cell, part by part, so that one part's rows are held at a time."""
+    wanted = None if session_ids is None else set(session_ids)
+
+    def rows(table: Table, part: Part) -> dict[str, list[Any]]:
+        names = columns.get(table.name) or table.names
+        needed = [n for n in table.names if n in names or n == "session_id" or (n == "kind" and kinds)]
+        found: dict[str, list[Any]] = {}
+        arrow = read_part(local(part.path), part, needed, wanted)
+        if kinds and table.name == "events":
+            arrow = of_kinds(arrow, kinds)
+        for session, members in groupby(rows_of(table, arrow), _by_session):
+            found.setdefault(session, []).extend(members)
+        return found
+
+    def small(name: str) -> dict[str, list[Any]]:
+        merged: dict[str, list[Any]] = {}
+        for part in manifest.of_table(name):
+            merged.update(rows(TABLES[name], part))
+        return merged
+
+    sessions = {sid: found[0] for sid, found in small("sessions").items()}
+    filled = {name: small(name) for name in tables if name not in {*_LARGE, "sessions"}}
+    pools = {name: _Pool(TABLES[name], manifest.of_table(name), rows, wanted) for name in _LARGE if name in tables}
+    order = [s for name in _LARGE[:1] for part in manifest.of_table(name) for s in part.live if s in sessions]
+    for session_id in dict.fromkeys([*order, *sessions]):
+        view = SessionView(sessions[session_id])
+        for name in tables:
+            if name in pools:
+                setattr(view, name, pools[name].take(session_id))
+            elif name != "sessions":
+                setattr(view, name, filled[name].get(session_id, []))
+        yield view
+
+
+class _Pool:
+    """Rows of a large table by session; a part is read when its first session is asked for."""
+
+    def __init__(
+        self,
+        table: Table,
+        parts: Sequence[Part],
+        rows: Callable[[Table, Part], dict[str, list[Any]]],
+        wanted: set[str] | None,
+    ) -> None:
+        self._table = table
+        self._rows = rows
+        self._part_of = {s: part for part in parts for s in part.live if wanted is None or s in wanted}
+        self._held: dict[str, list[Any]] = {}
+        self._read: set[str] = set()
+
+    def take(self, session_id: str) -> list[Any]:
+        """Return the session's rows and let go of them."""
+        part = self._part_of.get(session_id)
+        if part and part.path not in self._read:
+            self._read.add(part.path)
+            self._held.update(self._rows(self._table, part))
+        return self._held.pop(session_id, [])
+
+
+class PartReader:
+    """Single rows by (part, row number); keeps the last files and row groups open."""
+
+    def __init__(self, local: Callable[[str], Path]) -> None:
+        self._local = local
+        self._files: OrderedDict[str, pq.ParquetFile] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, int, tuple[str, ...]], pa.Table] = OrderedDict()
+
+    def row(self, table: Table, path: str, row: int, names: tuple[str, ...]) -> Any:
+        """Return one row as a named tuple; columns not named are None. Raises StoreDamaged past the end."""
+        found = self.rows(table, [(path, row)], names)[0]
+        if found is None:
+            raise StoreDamaged(f"{path} has no row {row}", hint="run `ctx doctor`", path=path, row=row)
+        return found
+
+    def rows(self, table: Table, places: Sequence[tuple[str, int]], names: tuple[str, ...]) -> list[Any]:
+        """Return the row of each (part, row number), None where the part is gone or shorter; two parts are read at a time."""
+        by_part: dict[str, list[int]] = {}
+        for number, (path, _) in enumerate(places):
+            by_part.setdefault(path, []).append(number)
+        found: list[Any] = [None] * len(places)
+
+        def fetch(path: str) -> None:
+            file = self._file(path)
+            for number in by_part[path] if file else ():
+                found[number] = self._row(file, table, *places[number], names)
+
+        for path in by_part:
+            self._file(path)
+        if len(by_part) == 1:
+            fetch(path)
+        else:
+            with ThreadPoolExecutor(2) as threads:
+                list(threads.map(fetch, by_part))
+        while len(self._groups) > _GROUPS_KEPT:
+            self._groups.popitem(last=False)
+        while len(self._files) > _FILES_OPEN:
+            self._files.popitem(last=False)[1].close()
+        return found
+
+    def close(self) -> None:
+        """Close every file."""
+        self._groups.clear()
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def _row(self, file: pq.ParquetFile, table: Table, path: str, row: int, names: tuple[str, ...]) -> Any:
+        start = 0
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            if row < start + count:
+                key = (path, group, names)
+                if key not in self._groups:
+                    self._groups[key] = file.read_row_group(group, columns=list(names), use_threads=False)
+                return next(rows_of(table, self._groups[key].slice(row - start, 1)))
+            start += count
+        return None
+
+    def _file(self, path: str) -> pq.ParquetFile | None:
+        if path not in self._files:
+            try:
+                self._files[path] = open_part(self._local(path))
+            except StoreDamaged:
+                return None
+        return self._files[path]

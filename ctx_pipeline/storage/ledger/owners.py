@@ -1,0 +1,242 @@
+"""Who a model call is counted for, when more than one session recorded it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.model.ownership import BEFORE_FORK, BY_ID, EARLIEST, Owner, decide
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.storage.ledger.connection import json_list
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from ctx_pipeline.storage.ledger.rows import NormalizedSession
+
+_MINE = "FROM callers WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))"
+"""Sessions of a host by the number that their calls carry: a row of ``calls`` is half as long without their ids."""
+
+__all__ = ["BEFORE_FORK", "BY_ID", "EARLIEST", "Owner", "copies", "decide", "drop_sessions", "record"]
+
+
+def record(connection: sqlite3.Connection, results: Sequence[NormalizedSession], code_version: str) -> set[Cell]:
+    """Write what decoding made of sessions, settle ownership, and return the cells that gain or lose calls."""
+    by_host: dict[str, list[NormalizedSession]] = {}
+    for result in results:
+        by_host.setdefault(result.host, []).append(result)
+    changed: set[Cell] = set()
+    for host, group in sorted(by_host.items()):
+        ids = json_list(result.session_id for result in group)
+        before = _sharing(connection, host, ids)
+        connection.execute(f"DELETE FROM calls WHERE session IN (SELECT number {_MINE})", (host, ids))
+        for table in ("quarantine", "unknowns"):
+            connection.execute(f"DELETE FROM {table} WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))", (host, ids))
+        _write(connection, host, group, code_version)
+        mine = {result.session_id for result in group}
+        touched = before | mine | _forks(connection, host, mine)
+        changed |= _settle(connection, host, touched)
+        _sweep(connection, host)
+    return changed
+
+
+def drop_sessions(connection: sqlite3.Connection, sessions: Iterable[tuple[str, str]]) -> set[Cell]:
+    """Remove sessions and all that was made of them; return the cells whose calls changed owner."""
+    changed: set[Cell] = set()
+    by_host: dict[str, set[str]] = {}
+    for host, session in sessions:
+        by_host.setdefault(host, set()).add(session)
+    for host, gone in sorted(by_host.items()):
+        ids = json_list(sorted(gone))
+        sharing = (_sharing(connection, host, ids) | _forks(connection, host, gone)) - gone
+        connection.execute(f"DELETE FROM calls WHERE session IN (SELECT number {_MINE})", (host, ids))
+        for table in ("callers", "quarantine", "unknowns", "sessions"):
+            connection.execute(f"DELETE FROM {table} WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))", (host, ids))
+        changed |= _settle(connection, host, sharing)
+        _sweep(connection, host)
+    return changed
+
+
+def copies(connection: sqlite3.Connection, cell: Cell | None = None) -> dict[Cell, dict[tuple[str, str], Owner]]:
+    """Return cell -> (session_id, call_key) -> owner, for the calls that count elsewhere."""
+    where, values = ("WHERE s.host = ? AND s.month = ?", tuple(cell)) if cell is not None else ("", ())
+    found: dict[Cell, dict[tuple[str, str], Owner]] = {}
+    for host, month, session, key, owner, rule in connection.execute(
+        "SELECT s.host, s.month, s.session_id, o.call_key, o.owner_session, o.rule FROM owners o"
+        " CROSS JOIN calls c ON c.call_key = o.call_key"
+        " CROSS JOIN callers n ON n.number = c.session AND n.host = o.host AND n.session_id <> o.owner_session"
+        f" CROSS JOIN sessions s ON s.host = n.host AND s.session_id = n.session_id {where} ORDER BY 1, 2, 3, 4",
+        values,
+    ):
+        found.setdefault(Cell(host, month), {})[session, key] = Owner(owner, rule)
+    return found
+
+
+def _write(connection: sqlite3.Connection, host: str, group: Sequence[NormalizedSession], code_version: str) -> None:
+    connection.executemany(
+        "UPDATE sessions SET decoded_fp = ?, decoded_version = ?, content_hash = ?, rows = ?, told_parent = ?, part = coalesce(?, part)"
+        " WHERE host = ? AND session_id = ?",
+        [
+            (r.fingerprint, code_version, r.content_hash, json.dumps(dict(r.counts)), r.parent_session, r.part, host, r.session_id)
+            for r in group
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(host, r.session_id, q.stream, q.generation, q.line, q.start, q.end, q.reason) for r in group for q in r.quarantine],
+    )
+    connection.executemany(
+        "INSERT INTO unknowns VALUES (?, ?, ?, ?)",
+        [(host, r.session_id, label, n) for r in group for label, n in sorted(r.unknowns.items())],
+    )
+    connection.executemany("INSERT OR IGNORE INTO callers (host, session_id) VALUES (?, ?)", [(host, r.session_id) for r in group])
+    ids = json_list(r.session_id for r in group)
+    numbers = dict(connection.execute(f"SELECT session_id, number {_MINE}", (host, ids)).fetchall())
+    for result in sorted(group, key=lambda r: numbers[r.session_id]):
+        number = numbers[result.session_id]
+        calls = {str(key): ts for key, ts in result.calls}
+        connection.executemany("INSERT INTO calls VALUES (?, ?, ?)", [(number, key, calls[key]) for key in sorted(calls)])
+
+
+def _sharing(connection: sqlite3.Connection, host: str, ids: str) -> set[str]:
+    """Return the sessions that hold a contested key of these sessions (as the owners table knows it)."""
+    return {
+        row[0]
+        for row in connection.execute(
+            "SELECT DISTINCT m.session_id FROM callers n CROSS JOIN calls c ON c.session = n.number"
+            " CROSS JOIN owners o ON o.host = n.host AND o.call_key = c.call_key"
+            " CROSS JOIN calls d ON d.call_key = c.call_key CROSS JOIN callers m ON m.number = d.session AND m.host = n.host"
+            " WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?))",
+            (host, ids),
+        )
+    }
+
+
+def _forks(connection: sqlite3.Connection, host: str, sessions: set[str]) -> set[str]:
+    """Return all declared descendants of these sessions."""
+    found: set[str] = set()
+    frontier = sessions
+    while frontier:
+        ids = json_list(sorted(frontier))
+        below = {
+            row[0]
+            for column in ("linked_parent", "told_parent")
+            for row in connection.execute(
+                f"SELECT session_id FROM sessions WHERE host = ? AND {column} IS NOT NULL AND {column} IN (SELECT value FROM json_each(?))",
+                (host, ids),
+            )
+        }
+        frontier = below - found
+        found |= below
+    return found
+
+
+def _settle(connection: sqlite3.Connection, host: str, touched: set[str]) -> set[Cell]:
+    """Decide anew for the connected groups of these sessions; return the cells of sessions whose copies changed."""
+    group, sharing = _group(connection, host, touched)
+    calls = _calls(connection, host, sharing)
+    holders: dict[str, list[str]] = {}
+    for session, held in calls.items():
+        for key in held:
+            holders.setdefault(key, []).append(session)
+    shared = {key: sessions for key, sessions in holders.items() if len(sessions) > 1}
+    own = {
+        session: min((ts for key, ts in held.items() if ts is not None and key not in shared), default=None)
+        for session, held in calls.items()
+    }
+    after = decide(shared, own, _parents(connection, host, sharing))
+    ids = json_list(sorted(group))
+    before: dict[str, Owner] = {}
+    seen: set[tuple[str, str]] = {(key, session) for key, sessions in shared.items() for session in sessions}
+    for key, session, owner, rule in connection.execute(
+        "SELECT o.call_key, n.session_id, o.owner_session, o.rule FROM callers n CROSS JOIN calls c ON c.session = n.number"
+        " CROSS JOIN owners o ON o.host = n.host AND o.call_key = c.call_key"
+        " WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?))",
+        (host, ids),
+    ):
+        before[key] = Owner(owner, rule)
+        seen.add((key, session))
+    connection.executemany("DELETE FROM owners WHERE host = ? AND call_key = ?", [(host, key) for key in before if key not in after])
+    connection.executemany(
+        "INSERT INTO owners VALUES (?, ?, ?, ?) ON CONFLICT(host, call_key) DO UPDATE SET"
+        " owner_session = excluded.owner_session, rule = excluded.rule",
+        [(host, key, *owner) for key, owner in sorted(after.items()) if before.get(key) != owner],
+    )
+    alone = connection.execute(
+        "SELECT n.session_id, min(c.ts) FROM callers n CROSS JOIN calls c ON c.session = n.number"
+        " WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?)) GROUP BY n.number",
+        (host, json_list(sorted(group - sharing))),
+    ).fetchall()
+    connection.executemany(
+        "UPDATE sessions SET first_own_ts = ? WHERE host = ? AND session_id = ? AND first_own_ts IS NOT ?",
+        [(ts, host, session, ts) for session, ts in (*own.items(), *alone)],
+    )
+    affected = {session for key, session in seen if _copied(before.get(key), session) != _copied(after.get(key), session)}
+    rows = connection.execute(
+        "SELECT DISTINCT host, month FROM sessions WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))",
+        (host, json_list(sorted(affected))),
+    )
+    return {Cell(*row) for row in rows}
+
+
+def _sweep(connection: sqlite3.Connection, host: str) -> None:
+    """Remove the owners of calls that no session holds any more."""
+    connection.execute(
+        "DELETE FROM owners WHERE host = ?"
+        " AND NOT EXISTS (SELECT 1 FROM calls c CROSS JOIN callers n ON n.number = c.session"
+        " WHERE c.call_key = owners.call_key AND n.host = owners.host)",
+        (host,),
+    )
+
+
+def _copied(owner: Owner | None, session: str) -> Owner | None:
+    return owner if owner is not None and owner.session_id != session else None
+
+
+def _group(connection: sqlite3.Connection, host: str, touched: set[str]) -> tuple[set[str], set[str]]:
+    """Return these sessions with all that share a call with them, however far, and those that share one."""
+    group, sharing = set(touched), set()
+    frontier = group
+    while frontier:
+        pairs = connection.execute(
+            "SELECT DISTINCT n.session_id, m.session_id FROM callers n CROSS JOIN calls c ON c.session = n.number"
+            " CROSS JOIN calls d ON d.call_key = c.call_key AND d.session <> c.session"
+            " CROSS JOIN callers m ON m.number = d.session AND m.host = n.host"
+            " WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?))",
+            (host, json_list(sorted(frontier))),
+        ).fetchall()
+        found = {session for pair in pairs for session in pair}
+        sharing |= found
+        frontier = found - group
+        group = group | frontier
+    return group, sharing
+
+
+def _calls(connection: sqlite3.Connection, host: str, sessions: set[str]) -> dict[str, dict[str, int | None]]:
+    """Return session -> call key -> time."""
+    calls: dict[str, dict[str, int | None]] = {session: {} for session in sessions}
+    for session, key, ts in connection.execute(
+        "SELECT n.session_id, c.call_key, c.ts FROM callers n CROSS JOIN calls c ON c.session = n.number"
+        " WHERE n.host = ? AND n.session_id IN (SELECT value FROM json_each(?))",
+        (host, json_list(sorted(sessions))),
+    ):
+        calls[session][key] = ts
+    return calls
+
+
+def _parents(connection: sqlite3.Connection, host: str, sessions: set[str]) -> dict[str, str | None]:
+    """Return session -> declared parent, for the sessions and all their ancestors."""
+    found: dict[str, str | None] = {}
+    frontier = sessions
+    while frontier:
+        rows = connection.execute(
+            "SELECT session_id, coalesce(linked_parent, told_parent) FROM sessions"
+            " WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))",
+            (host, json_list(sorted(frontier))),
+        ).fetchall()
+        found.update(rows)
+        frontier = {parent for _, parent in rows if parent} - found.keys() - {session for session, _ in rows}
+        if not rows:
+            break
+    return found

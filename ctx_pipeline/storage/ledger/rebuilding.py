@@ -1,0 +1,178 @@
+"""The ledger from raw alone: every object says where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.model.raw import Origin
+from ctx_pipeline.storage import segments as raw
+from ctx_pipeline.storage.ledger.host_answers import identify, read_hints
+from ctx_pipeline.storage.ledger.rows import Hint, Segment, Source
+from ctx_pipeline.storage.ledger.sessions import Sessions
+from ctx_pipeline.storage.prefixes import EDGE, HEAD, edge_hash, is_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.storage.files import Files
+
+_BATCH = 1_000
+
+
+class Rebuilt(NamedTuple):
+    """What a rebuild found in raw."""
+
+    sources: int
+    segments: int
+    sessions: int
+    damaged: list[tuple[str, str]]
+    """(object, why it could not be used)"""
+    spare: list[str]
+    """objects that another one holds already: left from a capture that died"""
+
+
+class Rebuilding(Sessions):
+    """The part of the ledger that can be lost without loss."""
+
+    def rebuild(self, files: Files, *, hosts: Mapping[str, Host] | None = None, redact: Callable[[str], str] = str) -> Rebuilt:
+        """Restore sources, segments, sessions and hints from the raw objects, into an empty ledger.
+
+        Sources count as vanished until the next scan sees their files again. The values of
+        hints go through ``redact``.
+        """
+        from ctx_pipeline import discovery
+
+        known = discovery.hosts() if hosts is None else hosts
+        chains, damaged, spare = _chains(files)
+        done = 0
+        rows: list[Source] = []
+        pieces: list[Segment] = []
+        hints: list[Hint] = []
+        for generations in chains.values():
+            try:
+                source, said, trouble = _source(files, generations, known, redact)
+            except StoreDamaged as error:
+                damaged.append((str(error.fields.get("path", "")), error.message))
+                continue
+            rows.append(source)
+            own = [segment for chain in generations.values() for _, segment in chain]
+            hints += said
+            damaged += [(own[-1].path, trouble)] if trouble else []
+            pieces += own
+            done += 1
+            if len(rows) >= _BATCH:
+                self.commit_capture(rows, pieces, hints)
+                rows, pieces, hints = [], [], []
+        self.commit_capture(rows, pieces, hints)
+        return Rebuilt(done, len(self.segments()), len(self.sessions()), damaged, spare)
+
+
+_Chain = list[tuple[Origin, Segment]]
+
+
+def _chains(files: Files) -> tuple[dict[str, dict[int, _Chain]], list[tuple[str, str]], list[str]]:
+    """Return stream -> generation -> objects that join without gap or overlap, the damaged, and the spare."""
+    found: dict[str, dict[int, _Chain]] = {}
+    damaged: list[tuple[str, str]] = []
+    spare: list[str] = []
+    for rel in files.walk("raw"):
+        try:
+            origin = raw.read_origin(files, rel)
+        except StoreDamaged as error:
+            damaged.append((rel, error.message))
+            continue
+        segment = raw.segment_of(origin, rel, files.size(rel))
+        found.setdefault(origin.stream, {}).setdefault(origin.generation, []).append((origin, segment))
+    for stream in sorted(found):
+        for generation in sorted(found[stream]):
+            chain, left = _chain(found[stream][generation])
+            found[stream][generation] = chain
+            spare += left
+        found[stream] = {generation: chain for generation, chain in sorted(found[stream].items()) if chain}
+    return {stream: generations for stream, generations in sorted(found.items()) if generations}, damaged, spare
+
+
+def _chain(objects: _Chain) -> tuple[_Chain, list[str]]:
+    """Return the objects that cover the most bytes from byte 0 on without overlap, and the names of the others."""
+    starts: dict[int, _Chain] = {}
+    for pair in objects:
+        starts.setdefault(pair[1].start, []).append(pair)
+    best: dict[int, _Chain] = {}
+    for start in sorted(starts, reverse=True):
+        options = [[pair, *best.get(pair[1].end, [])] if pair[1].end > start else [pair] for pair in starts[start]]
+        best[start] = max(options, key=lambda chain: (chain[-1][1].end, len(chain)))
+    chain = best.get(0, [])
+    used = {segment.path for _, segment in chain}
+    return chain, [segment.path for _, segment in objects if segment.path not in used]
+
+
+def _source(
+    files: Files, generations: dict[int, _Chain], hosts: Mapping[str, Host], redact: Callable[[str], str]
+) -> tuple[Source, list[Hint], str]:
+    """Return the source that these generations of one stream are of, what it says of threads, and what its host made of it in vain."""
+    generation, chain = max(generations.items())
+    origin, last = max((pair for pair in chain), key=lambda pair: pair[1].end)
+    host = hosts.get(origin.host)
+    database = host is not None and origin.kind in host.databases
+    data = raw.read_stream(files, [segment for _, segment in chain]) if _whole(origin, database=database) or _hinting(host, origin) else b""
+    captured = last.end
+    lines = not _whole(origin, database=database)
+    first = data or raw.read_segment(files, chain[0][1].path)[1]
+    source = Source(
+        stream=origin.stream,
+        host=origin.host,
+        root=origin.root,
+        rel=origin.rel,
+        kind=origin.kind,
+        size=captured,
+        mtime_ns=last.mtime_ns,
+        inode=0,
+        generation=generation,
+        captured=captured,
+        head_hash=edge_hash(_first(files, chain, first, EDGE)[: min(EDGE, captured)]),
+        tail_hash=edge_hash(_last(files, chain)) if lines else hashlib.sha256(data).hexdigest(),
+        marker="rebuilt" if database else "",
+        state="vanished",
+    )
+    if host is None:
+        return source, [], ""
+    if origin.kind not in host.session_kinds:
+        return source, *read_hints(host, origin.kind, data, origin.stream, redact)
+    trouble = ""
+    for _, pieces in sorted(generations.items(), reverse=True):
+        newest = max(pieces, key=lambda pair: pair[1].end)[0]
+        identity, wrong = identify(host, newest.kind, newest.rel, _first(files, pieces, b"", HEAD))
+        trouble = trouble or wrong
+        if identity is not None:
+            return source._replace(**identity._asdict()), [], trouble
+    return source, [], trouble
+
+
+def _whole(origin: Origin, *, database: bool) -> bool:
+    return database or not is_lines(origin.rel)
+
+
+def _hinting(host: Host | None, origin: Origin) -> bool:
+    return host is not None and origin.kind not in host.session_kinds
+
+
+def _first(files: Files, chain: _Chain, known: bytes, size: int) -> bytes:
+    data = known
+    for _, segment in chain if len(known) < size else ():
+        if segment.end > len(data):
+            data = data[: segment.start] + raw.read_segment(files, segment.path)[1]
+        if len(data) >= size:
+            break
+    return data[:size]
+
+
+def _last(files: Files, chain: Iterable[tuple[Origin, Segment]]) -> bytes:
+    data = b""
+    for _, segment in sorted(chain, key=lambda pair: -pair[1].start):
+        data = raw.read_segment(files, segment.path)[1] + data
+        if len(data) >= EDGE:
+            break
+    return data[-EDGE:]

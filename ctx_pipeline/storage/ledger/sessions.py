@@ -1,0 +1,247 @@
+"""Sessions: resolved from the streams that a capture touched, with a fingerprint of what raw holds of each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.storage.ledger import links, owners
+from ctx_pipeline.storage.ledger.connection import json_list
+from ctx_pipeline.storage.ledger.rows import SessionRow
+from ctx_pipeline.storage.ledger.sources import SAVE, Sources, save_hints, save_segments
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping
+
+    from ctx_pipeline.storage.ledger.rows import Hint, Segment, Source
+
+_COLUMNS = (
+    "host, session_id, month, captured_fp, normalized_fp, code_version, content_hash,"
+    " coalesce(linked_parent, told_parent), first_own_ts, rows, part"
+)
+_LINK = "stream, thread_id, parent_thread_id, relation, root_session_id, first_ts, mtime_ns"
+_HELD = "s.thread_id IS NOT NULL AND (s.captured > 0 OR s.generation > 0)"
+"""Of ``sources s``: streams that make a session: an identity, and at least one captured byte."""
+
+_BULK = 2_000
+"""More touched streams than this: the whole host is resolved, not the families of the streams."""
+
+
+class Sessions(Sources):
+    """The part of the ledger that says which session a stream belongs to."""
+
+    def commit_capture(self, sources: Iterable[Source], segments: Iterable[Segment] = (), hints: Iterable[Hint] = ()) -> set[Cell]:
+        """Record what was captured, in one transaction, and return the cells that became dirty.
+
+        The objects must be on disk. ``hints`` of a stream add to what it said before,
+        unless its generation rose: then they replace it.
+        """
+        rows = list(sources)
+        with self.transaction() as connection:
+            known = {
+                stream: (generation, host, session)
+                for stream, generation, host, session in connection.execute(
+                    "SELECT stream, generation, host, session_id FROM sources WHERE stream IN (SELECT value FROM json_each(?))",
+                    (json_list(row.stream for row in rows),),
+                )
+            }
+            connection.executemany(SAVE, rows)
+            save_segments(connection, segments)
+            renewed = [row.stream for row in rows if row.stream in known and known[row.stream][0] < row.generation]
+            threads = save_hints(connection, hints, renewed)
+            return self._resolve(connection, {row.stream for row in rows}, threads)
+
+    def place_again(self) -> set[Cell]:
+        """Give every stream its session and month anew, as the first month says now; return the cells that became dirty."""
+        with self.transaction() as connection:
+            return self._resolve(connection, {row[0] for row in connection.execute("SELECT stream FROM sources")}, set())
+
+    def sessions(self, *, cells: Iterable[Cell] | None = None, host: str | None = None) -> list[SessionRow]:
+        """Return the sessions in order of host and id."""
+        where, values = ("WHERE host = ?", [host]) if host else ("", [])
+        rows = self.query(f"SELECT {_COLUMNS} FROM sessions {where} ORDER BY host, session_id", values)
+        found = [_session(row) for row in rows]
+        if cells is None:
+            return found
+        wanted = set(cells)
+        return [row for row in found if row.cell in wanted]
+
+    def session(self, host: str, session_id: str) -> SessionRow | None:
+        """Return one session, None when it is not known."""
+        rows = self.query(f"SELECT {_COLUMNS} FROM sessions WHERE host = ? AND session_id = ?", [host, session_id])
+        return _session(rows[0]) if rows else None
+
+    def dirty_sessions(self, cells: Iterable[Cell] | None = None, *, versions: Mapping[str, str] = {}) -> list[SessionRow]:
+        """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""
+        return [row for row in self.sessions(cells=cells) if row.dirty or row.code_version != versions.get(row.host, row.code_version)]
+
+    def cells(self) -> list[Cell]:
+        """Return the cells that hold a session, sorted."""
+        return [Cell(*row) for row in self.query("SELECT DISTINCT host, month FROM sessions ORDER BY host, month")]
+
+    def _resolve(self, connection: sqlite3.Connection, touched: set[str], threads: set[tuple[str, str]]) -> set[Cell]:
+        """Give touched streams and their families a session; return the cells whose content changed."""
+        changed: set[tuple[str, str]] = set()
+        now = links.now_micros()
+        for host, streams in _by_host(connection, touched).items():
+            family = _family(connection, host, streams)
+            places = links.resolve(family, first_month=self.first_month, now=now)
+            held = _held_places(connection, [link.stream for link in family])
+            moves = []
+            for stream, before in held.items():
+                place = places.get(stream)
+                after = (place.session_id, place.month) if place else (None, None)
+                if before != after:
+                    moves.append((*after, stream))
+                    changed.update((host, session) for session in (before[0], after[0]) if session)
+                elif place and stream in streams:
+                    changed.add((host, place.session_id))
+            connection.executemany("UPDATE sources SET session_id = ?, month = ? WHERE stream = ?", moves)
+            changed |= _introduce(connection, host, {p.session_id: p for p in places.values()})
+        changed |= _sessions_of_threads(connection, threads)
+        return self._settle(connection, changed)
+
+    def _settle(self, connection: sqlite3.Connection, changed: set[tuple[str, str]]) -> set[Cell]:
+        """Write month and captured_fp of changed sessions; drop the empty ones; return dirty cells."""
+        dirty: set[Cell] = set()
+        gone: list[tuple[str, str]] = []
+        for host in sorted({host for host, _ in changed}):
+            ids = json_list(sorted(session for h, session in changed if h == host))
+            prints = fingerprints(connection, host, ids)
+            updates = []
+            for session, month, fp in connection.execute(
+                "SELECT session_id, month, captured_fp FROM sessions WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))",
+                (host, ids),
+            ).fetchall():
+                if session not in prints:
+                    gone.append((host, session))
+                    dirty.add(Cell(host, month))
+                    continue
+                new_month, new_fp = prints[session]
+                if (new_month, new_fp) != (month, fp):
+                    updates.append((new_month, new_fp, host, session))
+                    dirty.add(Cell(host, new_month))
+                    if fp:
+                        dirty.add(Cell(host, month))
+            connection.executemany("UPDATE sessions SET month = ?, captured_fp = ? WHERE host = ? AND session_id = ?", updates)
+        if gone:
+            dirty |= owners.drop_sessions(connection, gone)
+        return dirty
+
+
+def _session(row: tuple) -> SessionRow:
+    return SessionRow._make((*row[:9], json.loads(row[9]), row[10]))
+
+
+def fingerprints(connection: sqlite3.Connection, host: str, ids: str) -> dict[str, tuple[str, str]]:
+    """Return session_id -> (month, captured_fp) of the sessions in a JSON list that hold a stream.
+
+    The fingerprint covers the streams with their relations, all their segments, what
+    other streams say of the threads, the declared parent and the month.
+    """
+    streams: dict[str, list[tuple]] = {}
+    months: dict[str, str] = {}
+    chosen = f"WHERE s.host = ? AND s.session_id IN (SELECT value FROM json_each(?)) AND {_HELD}"
+    for session, month, *row in connection.execute(
+        "SELECT s.session_id, s.month, s.stream, s.generation, s.captured, s.thread_id, s.parent_thread_id, s.relation, s.root_session_id"
+        f" FROM sources s {chosen} ORDER BY s.session_id, s.stream",
+        (host, ids),
+    ):
+        streams.setdefault(session, []).append(tuple(row))
+        months[session] = month
+    pieces: dict[str, list[tuple]] = {}
+    for session, *row in connection.execute(
+        'SELECT s.session_id, g.stream, g.generation, g.start, g."end", g.sha256 FROM sources s JOIN segments g ON g.stream = s.stream'
+        f" {chosen} ORDER BY s.session_id, g.stream, g.generation, g.start",
+        (host, ids),
+    ):
+        pieces.setdefault(session, []).append(tuple(row))
+    told: dict[str, list[tuple]] = {}
+    for session, *row in connection.execute(
+        "SELECT DISTINCT s.session_id, h.thread_id, h.field, h.stream, h.value FROM sources s"
+        f" JOIN hints h ON h.host = s.host AND h.thread_id = s.thread_id {chosen}"
+        " ORDER BY s.session_id, h.thread_id, h.field, h.stream",
+        (host, ids),
+    ):
+        told.setdefault(session, []).append(tuple(row))
+    parents = dict(
+        connection.execute(
+            "SELECT session_id, linked_parent FROM sessions WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))", (host, ids)
+        ).fetchall()
+    )
+    return {
+        session: (months[session], digest(months[session], parents.get(session), rows, pieces.get(session, []), told.get(session, [])))
+        for session, rows in streams.items()
+    }
+
+
+def _introduce(connection: sqlite3.Connection, host: str, places: dict[str, links.Place]) -> set[tuple[str, str]]:
+    """Make the rows of new sessions and write declared parents; return the sessions that are new or got another parent."""
+    known = dict(
+        connection.execute(
+            "SELECT session_id, linked_parent FROM sessions WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))",
+            (host, json_list(places)),
+        ).fetchall()
+    )
+    fresh = [(host, session, place.month, "", place.parent_session) for session, place in places.items() if session not in known]
+    moved = [(p.parent_session, host, session) for session, p in places.items() if session in known and known[session] != p.parent_session]
+    connection.executemany("INSERT INTO sessions (host, session_id, month, captured_fp, linked_parent) VALUES (?, ?, ?, ?, ?)", fresh)
+    connection.executemany("UPDATE sessions SET linked_parent = ? WHERE host = ? AND session_id = ?", moved)
+    return {(host, row[1]) for row in fresh} | {(host, row[2]) for row in moved}
+
+
+def _by_host(connection: sqlite3.Connection, streams: set[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for stream, host in connection.execute(
+        "SELECT stream, host FROM sources WHERE stream IN (SELECT value FROM json_each(?))", (json_list(sorted(streams)),)
+    ):
+        found.setdefault(host, set()).add(stream)
+    return found
+
+
+def _family(connection: sqlite3.Connection, host: str, streams: set[str]) -> list[links.Link]:
+    """Return the streams that can share or name a session with the given ones, themselves included."""
+    if len(streams) > _BULK:
+        rows = connection.execute(f"SELECT {_LINK} FROM sources s WHERE host = ? AND {_HELD}", (host,)).fetchall()
+        return [links.Link._make(row) for row in rows]
+    rows = connection.execute(
+        f"SELECT {_LINK}, session_id FROM sources s WHERE stream IN (SELECT value FROM json_each(?)) AND {_HELD}",
+        (json_list(sorted(streams)),),
+    ).fetchall()
+    found = {row[0]: row for row in rows}
+    asked: set[str] = set()
+    while ids := {each for row in found.values() for each in (row[1], row[2], row[4], row[7]) if each} - asked:
+        asked |= ids
+        text = json_list(sorted(ids))
+        for column in ("thread_id", "parent_thread_id", "root_session_id", "session_id"):
+            present = "" if column in {"thread_id", "session_id"} else f" AND {column} IS NOT NULL"
+            for row in connection.execute(
+                f"SELECT {_LINK}, session_id FROM sources s WHERE host = ? AND {column} IN (SELECT value FROM json_each(?))"
+                f"{present} AND {_HELD}",
+                (host, text),
+            ):
+                found[row[0]] = row
+    return [links.Link._make(row[:7]) for row in found.values()]
+
+
+def _held_places(connection: sqlite3.Connection, streams: list[str]) -> dict[str, tuple[str | None, str | None]]:
+    rows = connection.execute(
+        "SELECT stream, session_id, month FROM sources WHERE stream IN (SELECT value FROM json_each(?))", (json_list(streams),)
+    )
+    return {stream: (session, month) for stream, session, month in rows}
+
+
+def _sessions_of_threads(connection: sqlite3.Connection, threads: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    for host in {host for host, _ in threads}:
+        found.update(
+            connection.execute(
+                "SELECT DISTINCT host, session_id FROM sources WHERE host = ? AND session_id IS NOT NULL"
+                " AND thread_id IN (SELECT value FROM json_each(?))",
+                (host, json_list(sorted(thread for h, thread in threads if h == host))),
+            ).fetchall()
+        )
+    return found

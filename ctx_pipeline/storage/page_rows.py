@@ -1,0 +1,192 @@
+"""What the page reads from a warehouse: rows as plain dictionaries and tuples, the SQL stays here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.storage.usage_sql import COST_SQL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+USAGE = (
+    "input_tokens",
+    "output_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "cache_read_tokens",
+    "reasoning_tokens",
+    "calls",
+    "cost_nano",
+    "unpriced_calls",
+    "recorded_calls",
+)
+"""Columns of usage, in the order of every query of this module."""
+
+_SUMS = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in USAGE)
+
+QUERIES: dict[str, str] = {
+    "days": f"SELECT day, host, {_SUMS} FROM usage_by_day WHERE day IS NOT NULL GROUP BY ALL ORDER BY day, host",
+    "models": f"SELECT host, model, {_SUMS} FROM usage_by_day GROUP BY ALL ORDER BY cost_nano DESC, calls DESC, host, model",
+    "projects": f"""
+        WITH used AS (SELECT project, {_SUMS} FROM usage_by_day GROUP BY ALL)
+        SELECT s.project, count(*) AS sessions, CAST(sum(s.tool_calls) AS BIGINT) AS tool_calls,
+               CAST(sum(s.failed_tool_calls) AS BIGINT) AS failed_tool_calls, max(s.last_ts) AS last_ts,
+               {", ".join(f"coalesce(any_value(u.{name}), 0) AS {name}" for name in USAGE)}
+        FROM session_overview s LEFT JOIN used u ON u.project = s.project
+        GROUP BY s.project ORDER BY cost_nano DESC, sessions DESC, s.project""",
+    "sessions": f"""
+        WITH learnt AS (
+            SELECT session, CAST(bit_xor(hash(memory_id, status, text)) AS VARCHAR) AS memories_hash
+            FROM (SELECT memory_id, status, text, unnest(sessions) AS session FROM memories) GROUP BY session)
+        SELECT host, session_id, title, title_source, cwd, project, branch, version, models, first_ts, last_ts, parent_session, status,
+               threads, events, prompts, tool_calls, failed_tool_calls, unknown, quarantined, lines, bytes, compactions, commands,
+               failed_commands, peak_context_tokens, md5(CAST((s, memories_hash) AS VARCHAR)) AS stamp, {", ".join(USAGE)}
+        FROM session_overview s LEFT JOIN learnt ON session = host || '/' || session_id
+        ORDER BY first_ts DESC NULLS LAST, host, session_id""",
+    "signals": """
+        SELECT signal, family, kind, unit, sessions, measured, mean, median, p90, lowest, highest, positive
+        FROM signal_summary ORDER BY family, signal, kind, unit""",
+    "labels": "SELECT signal, label, sessions FROM signal_labels ORDER BY signal, sessions DESC, label",
+    "memories": """
+        SELECT memory_id, kind, left(text, 600) AS text, left(when_to_use, 300) AS when_to_use, status, flags, scope, repository,
+               confidence, priority, support, uses, sessions
+        FROM memories ORDER BY status = 'needs_review' DESC, support DESC, priority DESC, memory_id LIMIT 200""",
+    "memory_status": "SELECT status, CAST(sum(memories) AS BIGINT) AS memories FROM memory_counts GROUP BY ALL ORDER BY ALL",
+    "tools": "SELECT host, tool, action, calls, failed FROM tool_use ORDER BY calls DESC, host, tool, action LIMIT 200",
+    "redactions": "SELECT detector, CAST(sum(found) AS BIGINT) AS found FROM redactions GROUP BY ALL ORDER BY found DESC, detector",
+    "prices": "SELECT DISTINCT price FROM model_calls WHERE owner AND price IS NOT NULL ORDER BY price LIMIT 50",
+}
+"""What the page shows of the whole history -> the query over the warehouse."""
+
+
+class Limits(NamedTuple):
+    """How much of a session its drill-down holds."""
+
+    events: int
+    said: int
+    """characters of a prompt, an answer, a compaction or an error"""
+    text: int
+    """characters of any other event"""
+    tool_calls: int
+    model_calls: int
+
+
+class Detail(NamedTuple):
+    """The rows of one session's drill-down; ``pos`` counts all its events from 0, so gaps show."""
+
+    host: str
+    session_id: str
+    events: list[tuple]
+    """(pos, thread number, ts, kind, actor, text, characters)"""
+    tool_calls: list[tuple]
+    """(ts, tool, action, target, failed, exit, seconds, out_chars)"""
+    model_calls: list[tuple]
+    """(ts, model, input, output, cache writes, cache read, context, nano-dollars or None, thread number)"""
+    readings: list[tuple]
+    """(signal, kind, value, label, unit, confidence, reason)"""
+    memories: list[tuple]
+    """(memory_id, kind, text, status)"""
+
+
+def rows(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
+    """Return the rows of one of QUERIES as dictionaries."""
+    cursor = connection.execute(QUERIES[name])
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def details(connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str, Limits]], *, cost_mode: str = "auto") -> Iterator[Detail]:
+    """Yield the drill-down rows of the wanted (host, session_id, limits), in their order.
+
+    Where a session has more than its limits, its first and last events, prompts,
+    compactions, errors and failed results are kept before the rest. One scan of each
+    table serves all that is wanted, so callers ask for hundreds at a time.
+    """
+    import pyarrow as pa
+
+    asked = [(host, session_id, *limits) for host, session_id, limits in wanted]
+    names = ("host", "session_id", *(f"most_{name}" for name in Limits._fields))
+    columns = zip(*asked, strict=True) if asked else ([] for _ in names)
+    connection.register("asked", pa.table(dict(zip(names, (list(c) for c in columns), strict=True))))
+    try:
+        events = _grouped(connection.execute(_EVENTS).fetchall())
+        tools = _grouped(connection.execute(_TOOL_CALLS).fetchall())
+        calls = _grouped(connection.execute(_MODEL_CALLS.replace("{cost}", COST_SQL[cost_mode])).fetchall())
+        readings = _grouped(connection.execute(_READINGS).fetchall())
+        memories = _grouped(connection.execute(_MEMORIES).fetchall())
+    finally:
+        connection.unregister("asked")
+    for host, session_id, _ in wanted:
+        key = (host, session_id)
+        yield Detail(*key, *(found.pop(key, []) for found in (events, tools, calls, readings, memories)))
+
+
+def _grouped(found: Iterable[tuple]) -> dict[tuple[str, str], list[tuple]]:
+    grouped: dict[tuple[str, str], list[tuple]] = {}
+    for host, session_id, *row in found:
+        grouped.setdefault((host, session_id), []).append(tuple(row))
+    return grouped
+
+
+_THREADS = """
+    threads_of AS (
+        SELECT t.host, t.session_id, t.thread_id,
+               row_number() OVER (PARTITION BY t.host, t.session_id ORDER BY t.kind <> 'main', t.first_ts, t.thread_id) - 1 AS thread
+        FROM threads t JOIN asked a ON a.host = t.host AND a.session_id = t.session_id)"""
+
+_EVENTS = f"""
+    WITH {_THREADS},
+    ordered AS (
+        SELECT e.host, e.session_id, e.event_id, e.kind, e.ts, coalesce(h.thread, 0) AS thread, a.most_events,
+               CASE WHEN e.kind IN ('prompt', 'answer', 'compaction', 'error') THEN a.most_said ELSE a.most_text END AS most,
+               row_number() OVER (PARTITION BY e.host, e.session_id ORDER BY e.ts NULLS FIRST, h.thread, e.seq) - 1 AS pos,
+               count(*) OVER (PARTITION BY e.host, e.session_id) AS total
+        FROM events e JOIN asked a ON a.host = e.host AND a.session_id = e.session_id
+        LEFT JOIN threads_of h ON h.host = e.host AND h.session_id = e.session_id AND h.thread_id = e.thread_id),
+    failed AS (
+        SELECT c.host, c.session_id, c.result_event FROM tool_calls c
+        JOIN asked a ON a.host = c.host AND a.session_id = c.session_id WHERE c.is_error AND c.result_event IS NOT NULL),
+    picked AS (
+        SELECT o.* FROM ordered o
+        LEFT JOIN failed f ON f.host = o.host AND f.session_id = o.session_id AND f.result_event = o.event_id
+        QUALIFY row_number() OVER (
+            PARTITION BY o.host, o.session_id
+            ORDER BY CASE WHEN o.kind IN ('attachment', 'injected', 'permission', 'todo') THEN 5
+                          WHEN o.pos < 20 OR o.pos >= o.total - 20 THEN 0
+                          WHEN o.kind IN ('prompt', 'compaction', 'error') THEN 1
+                          WHEN f.result_event IS NOT NULL THEN 2 WHEN o.kind = 'answer' THEN 3 ELSE 4 END, o.pos) <= o.most_events)
+    SELECT p.host, p.session_id, p.pos, p.thread, p.ts, p.kind, e.actor, left(e.text, p.most) AS text, length(e.text) AS characters
+    FROM events e JOIN picked p ON p.host = e.host AND p.session_id = e.session_id AND p.event_id = e.event_id
+    ORDER BY p.host, p.session_id, p.pos"""
+
+_TOOL_CALLS = """
+    SELECT c.host, c.session_id, c.started, c.tool, c.action,
+           left(coalesce(nullif(array_to_string(c.argv, ' '), ''), array_to_string(c.paths, ', ')), 400) AS target,
+           c.is_error, c.exit, CAST(date_diff('millisecond', c.started, c.ended) AS BIGINT) AS took, c.out_chars
+    FROM tool_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
+    QUALIFY row_number() OVER (PARTITION BY c.host, c.session_id ORDER BY NOT c.is_error, c.started NULLS LAST, c.seq) <= a.most_tool_calls
+    ORDER BY c.host, c.session_id, c.started NULLS LAST, c.thread_id, c.seq"""
+
+_MODEL_CALLS = f"""
+    WITH {_THREADS}
+    SELECT c.host, c.session_id, c.ts, c.model, c.input, c.output, c.cache_write_5m + c.cache_write_1h AS written, c.cache_read,
+           c.context_tokens, {{cost}} AS cost, coalesce(h.thread, 0) AS thread
+    FROM model_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
+    LEFT JOIN threads_of h ON h.host = c.host AND h.session_id = c.session_id AND h.thread_id = c.thread_id
+    WHERE c.owner
+    QUALIFY row_number() OVER (
+        PARTITION BY c.host, c.session_id ORDER BY coalesce({{cost}}, 0) DESC, c.ts, c.call_key) <= a.most_model_calls
+    ORDER BY c.host, c.session_id, c.ts NULLS LAST, c.start"""
+
+_READINGS = """
+    SELECT r.host, r.session_id, r.signal, r.kind, r.value, left(r.label, 300) AS label, r.unit, r.confidence, r.reason
+    FROM readings r JOIN asked a ON a.host = r.host AND a.session_id = r.session_id ORDER BY r.family, r.signal"""
+
+_MEMORIES = """
+    WITH named AS (
+        SELECT m.memory_id, m.kind, m.text, m.status, unnest(m.sessions) AS session FROM memories m)
+    SELECT a.host, a.session_id, n.memory_id, n.kind, left(n.text, 600) AS text, n.status
+    FROM named n JOIN asked a ON n.session = a.host || '/' || a.session_id ORDER BY n.memory_id"""

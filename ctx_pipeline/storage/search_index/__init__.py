@@ -1,0 +1,390 @@
+"""Full-text search over the history: a contentless FTS5 index whose row ids point into the lake.
+
+A row id is the base of an events part plus the row number in it. Rows are never
+deleted: the ranges of replaced sessions are listed as dead and filtered out, until
+they outnumber the live ones and the index is made anew.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.model.tables import EVENTS
+from ctx_pipeline.storage.search_index import database
+from ctx_pipeline.storage.search_index.matching import document, matches, snippet
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.storage.lake import Lake, Move
+
+_NEWEST = 4_000
+"""Findable rows, the newest first, that are ranked for an expression."""
+
+_ENOUGH = 5
+_CROWDED = 5_000
+"""Dead rows from which on they are counted against the live ones."""
+
+_LIVE = "coalesce((SELECT last FROM dead WHERE first <= history.rowid ORDER BY first DESC LIMIT 1), 0) < history.rowid"
+_OF_HOST = "(SELECT host FROM parts WHERE base <= history.rowid ORDER BY base DESC LIMIT 1) = ?"
+
+
+class Hit(NamedTuple):
+    """A row of an events part; a lower ``score`` is better."""
+
+    rowid: int
+    part: str
+    row: int
+    score: float
+
+
+class Found(NamedTuple):
+    """A hit with its event and the text around the match."""
+
+    hit: Hit
+    event: Any
+    snippet: str
+
+
+class _Shelf(NamedTuple):
+    """The small tables in memory, as of one state of the file."""
+
+    stamp: tuple[int, int]
+    bases: list[int]
+    parts: list[tuple[int, int, str, int]]
+
+
+class SearchIndex:
+    """The index file; opened when first used. One writer at a time, any number of readers."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+        self._file = (0, 0)
+        self._shelf: _Shelf | None = None
+        self._building: Path | None = None
+        self._next = 0
+
+    # writing
+
+    def begin_bulk(self, lake: Lake | None = None) -> None:
+        """Open one transaction for many parts.
+
+        An index that is missing, empty or damaged, or whose dead rows outnumber the live
+        ones, is built in a file beside it and swapped in by :meth:`finish`. With the lake
+        given, what it has committed is in the new index; so is what a writer that died
+        before the lake was committed left out, and what it left over is not.
+        """
+        self.close()
+        for stale in self.path.parent.glob(f"{self.path.name}.building-*"):
+            stale.unlink(missing_ok=True)
+        if self._worn(lake):
+            self._building = self.path.with_name(f"{self.path.name}.building-{os.getpid()}")
+            self._connection = database.create(self._building)
+            self._connection.execute("PRAGMA journal_mode=OFF")
+            self._connection.execute("PRAGMA synchronous=OFF")
+        else:
+            self._connection = self._open()
+        self._connection.execute("PRAGMA secure_delete=0")
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._next = database.scalar(self._connection, "SELECT coalesce(max(base + rows), 1) FROM parts")
+        if self._building:
+            self._connection.execute("INSERT INTO history(history, rank) VALUES('hashsize', ?)", (database.HASH_BYTES,))
+        if lake is not None and (self._building or self._connection.execute("SELECT 1 FROM state WHERE value = 'unsettled'").fetchone()):
+            self._mend(lake)
+
+    def add_part(
+        self,
+        cell: Cell,
+        part: str,
+        rows: int,
+        documents: Iterable[tuple[int, str | None, str | None]],
+        spans: Iterable[tuple[str, int, int]],
+    ) -> None:
+        """Index the documents (row, said, done; rows ascending) of an events part.
+
+        ``spans`` are its sessions with their first and last row. A part that is in the index already is left alone.
+        """
+        connection = self._writer()
+        if not connection.execute("SELECT 1 FROM spans WHERE part = ? LIMIT 1", (part,)).fetchone():
+            self._add(cell, part, rows, documents, spans)
+
+    def _add(
+        self,
+        cell: Cell,
+        part: str,
+        rows: int,
+        documents: Iterable[tuple[int, str | None, str | None]],
+        spans: Iterable[tuple[str, int, int]],
+    ) -> None:
+        connection = self._writer()
+        base = self._next
+        self._next += rows
+        connection.execute("INSERT INTO parts VALUES (?, ?, ?, ?, ?, 0)", (base, rows, cell.host, cell.month, part))
+        connection.executemany(
+            "INSERT INTO spans VALUES (?, ?, ?, ?, ?)", ((base + first, base + last, cell.host, s, part) for s, first, last in spans)
+        )
+        connection.executemany(
+            "INSERT INTO history(rowid, said, done) VALUES (?, ?, ?)", ((base + row, said, done) for row, said, done in documents)
+        )
+
+    def bury(self, host: str, sessions: Collection[str], *, keep: Collection[str] = (), only: Collection[str] | None = None) -> int:
+        """Make rows of these sessions unfindable, but for those in the parts to ``keep``; return how many ranges."""
+        connection = self._writer()
+        kept = set(keep)
+        buried = 0
+        for session in sessions:
+            found = connection.execute("SELECT first, last, part FROM spans WHERE host = ? AND session_id = ?", (host, session)).fetchall()
+            for first, last, part in found:
+                if part in kept or (only is not None and part not in only):
+                    continue
+                connection.execute("INSERT OR REPLACE INTO dead VALUES (?, ?)", (first, last))
+                connection.execute("DELETE FROM spans WHERE first = ?", (first,))
+                buried += 1
+        return buried
+
+    def move(self, moves: Sequence[Move]) -> None:
+        """Follow rows that compaction of the lake moved to another part; the rest of the old parts is dead already."""
+        connection = self._writer()
+        old_parts = {m.old for m in moves}
+        entries = {
+            path: connection.execute("SELECT base, rows, host, month, first_row FROM parts WHERE part = ?", (path,)).fetchall()
+            for path in old_parts
+        }
+        for path in old_parts:
+            connection.execute("DELETE FROM parts WHERE part = ?", (path,))
+        for moved in moves:
+            for base, rows, host, month, first_row in entries[moved.old]:
+                low, high = max(moved.old_row, first_row), min(moved.old_row + moved.rows, first_row + rows)
+                if low < high:
+                    connection.execute(
+                        "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?)",
+                        (base + low - first_row, high - low, host, month, moved.new, moved.new_row + low - moved.old_row),
+                    )
+        connection.executemany("UPDATE spans SET part = ? WHERE part = ?", {(m.new, m.old) for m in moves})
+
+    def flush(self) -> None:
+        """Write out the words of what was added, without a commit; a thread beside others may call it: it leaves them the interpreter."""
+        try:
+            self._writer().execute("SAVEPOINT flush")
+            self._writer().execute("RELEASE flush")
+        except sqlite3.OperationalError as error:
+            raise database.full(error) or error from error
+
+    def finish(self) -> None:
+        """Commit what was added since :meth:`begin_bulk`."""
+        connection = self._writer()
+        try:
+            connection.execute("INSERT OR REPLACE INTO state VALUES ('lake', 'unsettled')")
+            connection.execute("COMMIT")
+            if self._building:
+                database.tune(connection)
+        except sqlite3.OperationalError as error:
+            raise database.full(error) or error from error
+        self._connection = None
+        connection.close()
+        if self._building:
+            database.sync(self._building)
+            for suffix in ("-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            self._building.replace(self.path)
+            self._building = None
+        self._shelf = None
+
+    def settled(self) -> None:
+        """Note that the lake has committed what the index holds."""
+        self._reading().execute("UPDATE state SET value = 'settled' WHERE name = 'lake'")
+
+    def abandon(self, error: BaseException | None = None) -> None:
+        """Forget what was added since :meth:`begin_bulk`; where the error is damage of the file, remove it and raise StoreDamaged."""
+        building, self._building = self._building, None
+        damaged = isinstance(error, sqlite3.DatabaseError) and "malformed" in str(error)
+        if self._connection is not None:
+            if self._connection.in_transaction and building is None and not damaged:
+                self._connection.execute("ROLLBACK")
+            self.close()
+        if building:
+            building.unlink(missing_ok=True)
+        if damaged:
+            self._remove()
+            raise StoreDamaged("the search index was damaged", hint="run again: it is made anew", path=str(self.path)) from error
+
+    def rebuild(self, lake: Lake) -> int:
+        """Make the index anew from the lake's committed events and return how many documents it holds."""
+        self.close()
+        self._remove()
+        self.begin_bulk()
+        count = self._mend(lake)
+        self.finish()
+        self.settled()
+        return count
+
+    def _mend(self, lake: Lake) -> int:
+        """Bury what the lake does not have, add what the index lacks, the newest last, and return how many documents that was."""
+        connection = self._writer()
+        live = {
+            (cell.host, session, part.path): (cell, part)
+            for cell, manifest in sorted(lake.manifests("normalized").items(), key=lambda pair: (pair[0].month, pair[0].host))
+            for part in manifest.of_table("events")
+            for session in part.live
+        }
+        indexed = set(connection.execute("SELECT host, session_id, part FROM spans").fetchall())
+        for host, session, part in sorted(indexed - live.keys()):
+            self.bury(host, [session], only={part})
+        missing: dict[str, set[str]] = {}
+        for _, session, path in live.keys() - indexed:
+            missing.setdefault(path, set()).add(session)
+        count = 0
+        for (_, _, path), (cell, part) in live.items():
+            if sessions := missing.pop(path, None):
+                documents, spans = _documents_of(lake, path, sessions)
+                self._add(cell, path, part.rows, documents, spans)
+                count += len(documents)
+        return count
+
+    # reading
+
+    def parts(self) -> set[str]:
+        """Return the events parts that have a findable session."""
+        return {row[0] for row in self._reading().execute("SELECT DISTINCT part FROM spans")}
+
+    @property
+    def mostly_dead(self) -> bool:
+        """Whether more rows are dead than alive: dead ones stay in the file and slow every query."""
+        alive, dead = (
+            database.scalar(self._reading(), f"SELECT coalesce(sum(last - first + 1), 0) FROM {table}") for table in ("spans", "dead")
+        )
+        return dead > alive
+
+    def damaged(self) -> bool:
+        """Tell whether there is a file and it is no index that this package reads."""
+        try:
+            return self.path.exists() and self._reading() is None
+        except StoreDamaged:
+            return True
+
+    def doctor(self, lake: Lake) -> list[str]:
+        """Return what is wrong: damage of the file, and sessions that the lake has and the index lacks, or the other way."""
+        if not self.path.exists():
+            return ["there is no search index"]
+        connection = self._reading()
+        problems = [f"search index: {row[0]}" for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
+        indexed = set(connection.execute("SELECT host, session_id, part FROM spans"))
+        live = {(cell.host, s, p.path) for cell, m in lake.manifests("normalized").items() for p in m.of_table("events") for s in p.live}
+        if missing := len(live - indexed):
+            problems.append(f"{missing} sessions are not in the search index")
+        if extra := len(indexed - live):
+            problems.append(f"{extra} sessions of the search index are not in the lake")
+        return problems
+
+    def query(self, text: str, *, host: str | None = None, limit: int = 20, offset: int = 0) -> list[Hit]:
+        """Return the best rows for a text, whatever characters it has.
+
+        The whole phrase comes first, then rows with all its words, then, when these are
+        few, rows with any of them, at last words that begin with them. Raises StoreError when there is no index.
+        """
+        connection = self._reading()
+        shelf = self._shelved(connection)
+        wanted = offset + limit
+        hits: dict[int, Hit] = {}
+        for number, match in enumerate(matches(text)):
+            if len(hits) >= wanted or (number >= 2 and len(hits) >= min(wanted, _ENOUGH)):
+                break
+            for hit in self._ranked(connection, shelf, match, host):
+                hits.setdefault(hit.rowid, hit)
+                if len(hits) >= wanted:
+                    break
+        return list(hits.values())[offset:wanted]
+
+    def search(self, lake: Lake, text: str, *, host: str | None = None, limit: int = 20, offset: int = 0, width: int = 240) -> list[Found]:
+        """Return hits with their events and the text around the match; rows whose part is gone are left out."""
+        names = ("event_id", "host", "session_id", "thread_id", "ts", "kind", "actor", "call_id", "text")
+        hits = self.query(text, host=host, limit=limit, offset=offset)
+        events = lake.reader.rows(EVENTS, [(hit.part, hit.row) for hit in hits], names) if hits else []
+        return [Found(hit, e, snippet(e.text or "", text, width)) for hit, e in zip(hits, events, strict=True) if e is not None]
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._shelf = None
+
+    def _ranked(self, connection: sqlite3.Connection, shelf: _Shelf, match: str, host: str | None) -> Iterator[Hit]:
+        only, values = (f" AND {_OF_HOST}", (host,)) if host else ("", ())
+        rows = connection.execute(
+            "SELECT rowid, score FROM (SELECT rowid, bm25(history, 1.0, 2.0) AS score FROM history"
+            f" WHERE history MATCH ? AND {_LIVE}{only} ORDER BY rowid DESC LIMIT ?) ORDER BY score, rowid DESC",
+            (match, *values, _NEWEST),
+        )
+        for rowid, score in rows:
+            number = bisect_right(shelf.bases, rowid) - 1
+            if number < 0:
+                continue
+            base, count, path, first_row = shelf.parts[number]
+            if rowid < base + count:
+                yield Hit(rowid, path, first_row + rowid - base, score)
+
+    def _shelved(self, connection: sqlite3.Connection) -> _Shelf:
+        stamp = (database.scalar(connection, "PRAGMA data_version"), connection.total_changes)
+        if self._shelf is None or self._shelf.stamp != stamp:
+            parts = connection.execute("SELECT base, rows, part, first_row FROM parts ORDER BY base").fetchall()
+            self._shelf = _Shelf(stamp, [p[0] for p in parts], parts)
+        return self._shelf
+
+    def _reading(self) -> sqlite3.Connection:
+        if self._connection is not None and not self._connection.in_transaction and database.identity(self.path) != self._file:
+            self.close()
+        if self._connection is None:
+            if not self.path.exists():
+                raise StoreError("there is no search index yet", hint="run `ctx run` first", path=str(self.path))
+            self._connection = self._open()
+        return self._connection
+
+    def _writer(self) -> sqlite3.Connection:
+        if self._connection is None or not (self._connection.in_transaction or self._building):
+            raise StoreError("the search index is not open for writing")
+        return self._connection
+
+    def _worn(self, lake: Lake | None) -> bool:
+        """Tell whether the index is better made anew; one that holds something is crowded only where the lake is there to make it of."""
+        if not self.path.exists():
+            return True
+        try:
+            connection = self._open()
+        except StoreDamaged:
+            return True
+        try:
+            if database.scalar(connection, "SELECT count(*) FROM parts") == 0:
+                return True
+            dead, live = (database.rows_of(connection, table) for table in ("dead", "spans"))
+        finally:
+            connection.close()
+        return lake is not None and dead > max(live, _CROWDED)
+
+    def _remove(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _open(self) -> sqlite3.Connection:
+        self._file = database.identity(self.path)
+        return database.connect(self.path)
+
+
+def _documents_of(lake: Lake, path: str, live: set[str]) -> tuple[list[tuple[int, str | None, str | None]], list[tuple[str, int, int]]]:
+    documents = []
+    spans: dict[str, tuple[int, int]] = {}
+    for row, (session, kind, text) in enumerate(lake.scan(path, "events", ("session_id", "kind", "text"))):
+        if session not in live:
+            continue
+        first, _ = spans.get(session, (row, row))
+        spans[session] = (first, row)
+        if (pair := document(kind, text)) is not None:
+            documents.append((row, *pair))
+    return documents, [(s, first, last) for s, (first, last) in spans.items()]

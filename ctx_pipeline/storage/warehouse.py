@@ -1,0 +1,265 @@
+"""The warehouse: one DuckDB file that answers questions about the whole history.
+
+Its views name exactly the live parts of the lake; its tables are small aggregates. The
+file is rebuilt beside the old one and swapped, since DuckDB lets one process write and
+locks the readers out meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreError
+from ctx_pipeline.model.codec import digest, rows_hash
+from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.storage.days import day_sql
+from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+    Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
+
+SCHEMA_VERSION = 1
+"""Rises when an aggregate table changes."""
+
+CONFIG: Mapping[str, str] = {
+    "threads": "2",
+    "memory_limit": "512MB",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "preserve_insertion_order": "true",
+}
+"""Settings of every warehouse connection: nothing is downloaded, two threads, bounded memory."""
+
+AGGREGATES: Mapping[str, tuple[str, ...]] = {
+    "usage_by_day": ("day_utc", "day", "host", "project", "model"),
+    "session_overview": ("host", "session_id"),
+    "tool_use": ("host", "tool", "action"),
+    "signal_summary": ("signal", "unit", "kind"),
+    "signal_labels": ("signal", "label"),
+    "memory_counts": ("kind", "status", "scope"),
+    "redactions": ("host", "session_id", "detector"),
+}
+"""Aggregate table -> its key."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build made: rows by aggregate table, the hash of its input and of its content."""
+
+    rows: dict[str, int]
+    fingerprint: str
+    content_hash: str
+
+
+def views(lake: Any) -> dict[str, str]:
+    """Return view name -> SELECT over the live rows of each table of the lake."""
+    return {name: lake.relation_sql(name) for name in TABLES}
+
+
+def fingerprint(relations: Mapping[str, str], *, timezone: str | None, cost_mode: str) -> str:
+    """Return the hash of everything a build depends on: the live parts, the zone, the cost mode, the schema."""
+    return digest(SCHEMA_VERSION, sorted(relations.items()), day_sql("ts", timezone), cost_mode)
+
+
+@contextlib.contextmanager
+def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnection]:
+    """Open a warehouse file with this package's settings; raises StoreError with a hint when it cannot be read."""
+    import duckdb
+
+    if read_only and not path.exists():
+        raise StoreError(f"there is no warehouse at {path}", hint="make it with: ctx run")
+    try:
+        connection = duckdb.connect(str(path), read_only=read_only, config=dict(CONFIG))
+    except duckdb.Error as error:
+        raise StoreError(
+            f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path)
+        ) from error
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def build(
+    relations: Mapping[str, str],
+    target: Path,
+    *,
+    timezone: str | None = None,
+    cost_mode: str = "auto",
+    versions: Mapping[str, str] | None = None,
+    open_file: Connect = connect,
+) -> Built:
+    """Write a new warehouse file and put it in the place of ``target``; readers of the old one keep it.
+
+    ``relations`` are the views (see :func:`views`), ``versions`` further rows of the table
+    ``meta``. ``open_file`` gives a connection to a path that does not exist yet, so that a
+    Dagster resource can own it. The old file stays when anything fails.
+    """
+    made = fingerprint(relations, timezone=timezone, cost_mode=cost_mode)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with open_file(temporary) as connection:
+            temporary.chmod(0o600)
+            for name, relation in relations.items():
+                connection.execute(f"CREATE VIEW {name} AS {relation}")
+            _reuse_redactions(connection, target)
+            for name, query in _aggregates(timezone, cost_mode).items():
+                connection.execute(f"CREATE TABLE {name} AS {query}")
+            rows = {name: _count(connection, name) for name in AGGREGATES}
+            content = _content_hash(connection)
+            meta = {
+                "schema_version": str(SCHEMA_VERSION),
+                "fingerprint": made,
+                "content_hash": content,
+                "timezone": timezone or "local",
+                "cost_mode": cost_mode,
+                **{f"table.{t.name}": str(t.version) for t in TABLES.values()},
+                **(versions or {}),
+            }
+            connection.execute("CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)")
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(meta.items()))
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+        temporary.with_name(f"{temporary.name}.wal").unlink(missing_ok=True)
+    return Built(rows, made, content)
+
+
+def read_meta(path: Path) -> dict[str, str]:
+    """Return the rows of ``meta``; empty when there is no readable warehouse."""
+    try:
+        with connect(path, read_only=True) as connection:
+            return dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    except Exception:  # noqa: BLE001 - whatever the file is, it is not a warehouse of ours and is built anew
+        return {}
+
+
+def _count(connection: DuckDBPyConnection, table: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _content_hash(connection: DuckDBPyConnection) -> str:
+    """Return the hash over all aggregate rows in key order; a session's row carries the hash of its events."""
+    parts = []
+    for name, key in AGGREGATES.items():
+        rows = connection.execute(f"SELECT * FROM {name} ORDER BY {', '.join(key)}").fetchall()
+        parts.append((name, rows_hash(tuple(str(value) for value in row) for row in rows)))
+    return digest(*parts, size=64)
+
+
+def _reuse_redactions(connection: DuckDBPyConnection, former: Path) -> None:
+    """Make the table ``known_redactions`` of sessions whose text the former warehouse has already searched."""
+    import pyarrow as pa
+
+    connection.execute(
+        "CREATE TEMP TABLE known_redactions (host VARCHAR, session_id VARCHAR, content_hash VARCHAR, detector VARCHAR, found BIGINT)"
+    )
+    if read_meta(former).get("schema_version") != str(SCHEMA_VERSION):
+        return
+    with connect(former, read_only=True) as old:
+        rows = old.execute(
+            "SELECT host, session_id, content_hash, detector, found FROM redactions "
+            "UNION ALL SELECT host, session_id, content_hash, NULL, 0 FROM session_overview"
+        ).fetchall()
+    if not rows:
+        return
+    names = ("host", "session_id", "content_hash", "detector", "found")
+    connection.register("former_rows", pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))))
+    connection.execute("INSERT INTO known_redactions SELECT * FROM former_rows")
+    connection.unregister("former_rows")
+
+
+def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
+    """Return aggregate table -> its query over the views, in order of building."""
+    cost = COST_SQL[cost_mode]
+    sums = (
+        f"{SUMS_SQL}, CAST(coalesce(sum({cost}), 0) AS BIGINT) AS cost_nano, "
+        f"count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, count(c.recorded_cost) AS recorded_calls"
+    )
+    return {
+        "usage_by_day": f"""
+            SELECT CAST(c.ts AS DATE) AS day_utc, {day_sql("c.ts", timezone)} AS day, c.host AS host,
+                   coalesce(s.project, '') AS project, c.model AS model, {sums}, CAST(sum(c.web_searches) AS BIGINT) AS web_searches
+            FROM model_calls c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id
+            WHERE c.owner GROUP BY ALL ORDER BY ALL""",
+        "session_overview": f"""
+            WITH usage AS (
+                SELECT c.host AS host, c.session_id AS session_id, {sums}, max(c.context_tokens) AS peak_context_tokens
+                FROM model_calls c WHERE c.owner GROUP BY ALL),
+            compactions AS (
+                SELECT host, session_id, count(*) AS compactions FROM events WHERE kind = 'compaction' GROUP BY ALL),
+            commands AS (
+                SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE is_error) AS failed_commands
+                FROM tool_calls WHERE action = 'shell' GROUP BY ALL),
+            measured AS (
+                SELECT host, session_id, CAST(bit_xor(hash(signal, version, value, label, reason)) AS VARCHAR) AS readings_hash
+                FROM readings GROUP BY ALL),
+            judged AS (
+                SELECT host, session_id, CAST(max(value) AS BIGINT) AS failed_commands
+                FROM readings WHERE signal = 'failed_command_count' AND value IS NOT NULL GROUP BY ALL)
+            SELECT s.host, s.session_id, s.title, s.title_source, s.cwd, s.project, s.branch, s.version, s.models, s.first_ts, s.last_ts,
+                   {day_sql("s.first_ts", timezone)} AS day, s.parent_session, s.status, s.threads, s.events, s.prompts,
+                   s.tool_calls, s.failed_tool_calls, s.unknown, s.quarantined, s.lines, s.bytes, s.content_hash,
+                   coalesce(u.calls, 0) AS calls, coalesce(u.input_tokens, 0) AS input_tokens,
+                   coalesce(u.output_tokens, 0) AS output_tokens,
+                   coalesce(u.cache_write_5m_tokens, 0) AS cache_write_5m_tokens,
+                   coalesce(u.cache_write_1h_tokens, 0) AS cache_write_1h_tokens,
+                   coalesce(u.cache_read_tokens, 0) AS cache_read_tokens, coalesce(u.reasoning_tokens, 0) AS reasoning_tokens,
+                   coalesce(u.cost_nano, 0) AS cost_nano, coalesce(u.unpriced_calls, 0) AS unpriced_calls,
+                   coalesce(u.recorded_calls, 0) AS recorded_calls,
+                   coalesce(u.peak_context_tokens, 0) AS peak_context_tokens,
+                   coalesce(k.compactions, 0) AS compactions, coalesce(d.commands, 0) AS commands,
+                   coalesce(j.failed_commands, d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
+            FROM sessions s
+            LEFT JOIN usage u ON u.host = s.host AND u.session_id = s.session_id
+            LEFT JOIN compactions k ON k.host = s.host AND k.session_id = s.session_id
+            LEFT JOIN commands d ON d.host = s.host AND d.session_id = s.session_id
+            LEFT JOIN judged j ON j.host = s.host AND j.session_id = s.session_id
+            LEFT JOIN measured m ON m.host = s.host AND m.session_id = s.session_id
+            ORDER BY s.host, s.session_id""",
+        "tool_use": """
+            SELECT host, tool, action, count(*) AS calls, count(*) FILTER (WHERE is_error) AS failed,
+                   count(*) FILTER (WHERE ended IS NULL) AS unanswered,
+                   CAST(sum(in_chars) AS BIGINT) AS in_chars, CAST(sum(out_chars) AS BIGINT) AS out_chars
+            FROM tool_calls GROUP BY ALL ORDER BY ALL""",
+        "signal_summary": """
+            SELECT signal, any_value(family) AS family, max(version) AS version, kind, unit, count(*) AS sessions,
+                   count(value) AS measured, CAST(avg(value) AS DOUBLE) AS mean, CAST(median(value) AS DOUBLE) AS median,
+                   CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90, CAST(max(value) AS DOUBLE) AS highest,
+                   CAST(min(value) AS DOUBLE) AS lowest, count(*) FILTER (WHERE value > 0) AS positive
+            FROM readings GROUP BY signal, kind, unit ORDER BY signal, kind, unit""",
+        "signal_labels": """
+            SELECT signal, label, count(*) AS sessions FROM readings
+            WHERE label IS NOT NULL AND kind = 'categorical' GROUP BY ALL ORDER BY ALL""",
+        "memory_counts": """
+            SELECT kind, status, scope, count(*) AS memories, count(*) FILTER (WHERE len(flags) > 0) AS flagged
+            FROM memories GROUP BY ALL ORDER BY ALL""",
+        "redactions": """
+            WITH done AS (SELECT DISTINCT host, session_id, content_hash FROM known_redactions),
+            fresh AS (
+                SELECT s.host, s.session_id, s.content_hash FROM sessions s
+                ANTI JOIN done d ON d.host = s.host AND d.session_id = s.session_id AND d.content_hash = s.content_hash),
+            marks AS (
+                SELECT e.host, e.session_id, f.content_hash,
+                       unnest(regexp_extract_all(e.text, '\\[REDACTED:([A-Za-z0-9_.-]+)\\]', 1)) AS detector
+                FROM events e JOIN fresh f ON f.host = e.host AND f.session_id = e.session_id
+                WHERE contains(e.text, '[REDACTED:'))
+            SELECT host, session_id, content_hash, detector, count(*) AS found FROM marks GROUP BY ALL
+            UNION ALL
+            SELECT k.host, k.session_id, k.content_hash, k.detector, k.found FROM known_redactions k
+            JOIN sessions s ON s.host = k.host AND s.session_id = k.session_id AND s.content_hash = k.content_hash
+            WHERE k.detector IS NOT NULL
+            ORDER BY 1, 2, 4""",
+    }

@@ -1,0 +1,152 @@
+"""One walk over a home: the files that a host wants, with their stat, and what is odd there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.settings import Settings
+
+
+_TYPE, _REGULAR = 0o170000, 0o100000
+
+
+class Problem(NamedTuple):
+    """A path that cannot be captured, and why."""
+
+    path: str
+    reason: str
+
+
+class Seen(NamedTuple):
+    """A file of a home."""
+
+    rel: str
+    kind: str
+    path: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+def walk(host: Host, root: Path, settings: Settings, problems: list[Problem]) -> Iterator[tuple[str, str, str, int, int, int]]:
+    """Yield the fields of :class:`Seen` for the files of a home that the host captures; everything else that has such a name is a problem.
+
+    A link to a folder outside the home is followed once; one into the home, or above
+    it, is not. Ignored paths are passed over in silence.
+    """
+    if not root.is_dir():
+        yield from _single(host, root, settings, problems)
+        return
+    classify, enter = host.classify, host.enter
+    ignored = settings.ignored if settings.ignore else None
+    top = str(root)
+    followed: set[str] = set()
+    folders = [(top, "")]
+    while folders:
+        folder, prefix = folders.pop()
+        try:
+            entries = os.scandir(folder)
+        except OSError as error:
+            problems.append(Problem(folder, f"folder cannot be read: {error.strerror}"))
+            continue
+        with entries:
+            for entry in entries:
+                rel = prefix + entry.name
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        if not enter(rel) or (ignored is not None and _is_ignored(settings, entry.path, entry.name)):
+                            continue
+                        if rel.endswith(".jsonl") and classify(rel) is not None:
+                            problems.append(Problem(entry.path, "a folder where a file is expected"))
+                            continue
+                        folders.append((entry.path, rel + "/"))
+                        continue
+                    link = entry.is_symlink()
+                    if link and entry.is_dir():
+                        if enter(rel) and _leads_out(entry.path, top, followed, problems):
+                            folders.append((entry.path, rel + "/"))
+                        continue
+                    kind = classify(rel)
+                    if kind is None or (ignored is not None and ignored(entry.path)):
+                        continue
+                    status = entry.stat()
+                except OSError as error:
+                    if classify(rel) is not None:
+                        problems.append(Problem(_printable(entry.path), f"cannot be looked at: {error.strerror}"))
+                    continue
+                if (status.st_mode & _TYPE != _REGULAR or not rel.isascii()) and (reason := _odd(status, rel)):
+                    problems.append(Problem(_printable(entry.path), reason))
+                    continue
+                yield rel, kind, entry.path, status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def is_ignored(settings: Settings, root: str, rel: str) -> bool:
+    """Tell whether a source, or a folder above it in the home, is one that is never captured."""
+    if not settings.ignore:
+        return False
+    path = root
+    for part in rel.split("/"):
+        path = f"{path}/{part}"
+        if _is_ignored(settings, path, part):
+            return True
+    return False
+
+
+def _is_ignored(settings: Settings, path: str, name: str) -> bool:
+    return settings.ignored(path) or settings.ignored(name)
+
+
+def _single(host: Host, path: Path, settings: Settings, problems: list[Problem]) -> Iterator[tuple[str, str, str, int, int, int]]:
+    """A home that is one file, such as a callback store."""
+    kind = host.classify(path.name)
+    if kind is None or settings.ignored(str(path)):
+        return
+    try:
+        status = path.stat()
+    except OSError as error:
+        problems.append(Problem(_printable(str(path)), f"cannot be looked at: {error.strerror}"))
+        return
+    reason = _odd(status, path.name)
+    if reason:
+        problems.append(Problem(_printable(str(path)), reason))
+        return
+    yield path.name, kind, str(path), status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _odd(status: os.stat_result, rel: str) -> str:
+    mode = status.st_mode
+    if not stat.S_ISREG(mode):
+        for test, name in ((stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device")):
+            if test(mode):
+                return f"{name} where a file is expected"
+        return "not a file"
+    if not rel.isascii():
+        try:
+            rel.encode()
+        except UnicodeEncodeError:
+            return "the name is not UTF-8"
+    return ""
+
+
+def _leads_out(path: str, top: str, followed: set[str], problems: list[Problem]) -> bool:
+    """Tell whether a linked folder lies outside the home and was not followed yet."""
+    real, home = os.path.realpath(path), os.path.realpath(top)
+    here = os.path.realpath(path.rpartition("/")[0])
+    if any((below + os.sep).startswith(real.rstrip(os.sep) + os.sep) for below in (home, here)):
+        problems.append(Problem(_printable(path), "a link to a folder above it"))
+        return False
+    if (real + os.sep).startswith(home + os.sep) or real in followed:
+        return False
+    followed.add(real)
+    return True
+
+
+def _printable(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()

@@ -1,0 +1,1 @@
+"""Tests of ctx_pipeline, laid out as the package is."""

@@ -1,0 +1,41 @@
+"""Fixtures of every test: no home of the person, no network store, a store of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
+
+corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not beside this checkout")
+"""Mark of tests over the published sessions."""
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test sees the person's homes or store."""
+    home = tmp_path / "nobody"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "CTX_CALLBACK_STORE", "CTX_COST_MODE", "DAGSTER_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Mapping[str, str]:
+    """An environment whose store and homes lie below the test's own folder."""
+    return {
+        "HOME": str(tmp_path / "nobody"),
+        "CTX_HOME": str(tmp_path / "store"),
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"),
+        "CODEX_HOME": str(tmp_path / "codex"),
+        "TZ": "UTC",
+    }

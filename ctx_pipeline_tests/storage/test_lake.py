@@ -1,0 +1,237 @@
+"""Parts, manifests and what is read back from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from ctx_pipeline.errors import ContractError, StoreDamaged, StoreError
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.model.tables import EVENTS, READINGS, SESSIONS, TABLES, TOOL_CALLS
+from ctx_pipeline.storage.files import Files
+from ctx_pipeline.storage.lake import Lake, Manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctx_pipeline.model.tables import Table
+
+CELL = Cell("claude", "2026-03")
+OTHER = Cell("codex", "2026-04")
+AT = 1_772_582_400_000_000
+"""2026-03-04 00:00 UTC in microseconds"""
+_PLAIN: dict[str, Any] = {"str": "x", "int": 1, "float": 0.5, "bool": True, "time": AT, "list": ["a", "b"]}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(Files(tmp_path / "store"))
+
+
+def row(table: Table, **more: Any) -> tuple:
+    return tuple(more.get(c.name, None if c.nullable else _PLAIN[c.type]) for c in table.columns)
+
+
+def events(session: str, *texts: str | None) -> list[tuple]:
+    return [row(EVENTS, event_id=f"{session}.{n}", session_id=session, seq=n, ts=AT + n, text=text) for n, text in enumerate(texts)]
+
+
+def manifest(parts, **more: Any) -> Manifest:
+    return Manifest.of("normalized", CELL, parts, code_version="1", input_fp="in", content_hash="out", **more)
+
+
+def ask(lake: Lake, sql: str) -> list[tuple]:
+    connection = lake.connect()
+    try:
+        lake.views(connection)
+        return connection.sql(sql).fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.mark.feature("lake.parts")
+def test_a_row_of_every_table_comes_back_as_it_was(lake):
+    for name, table in TABLES.items():
+        full = tuple(_PLAIN[c.type] for c in table.columns)
+        bare = row(table, **{c.name: [] for c in table.columns if c.type == "list"})
+        asset = {"readings": "signals/effort", "candidates": "mined/cases", "memories": "memory/consolidated"}.get(name, "normalized")
+        lake.replace(asset, CELL, {name: [full, bare]}, code_version="1", input_fp="", content_hash="")
+        assert [tuple(r) for r in lake.read_rows(name, CELL, asset)] == [full, bare]
+
+
+@pytest.mark.feature("lake.parts")
+def test_times_are_naive_utc_timestamps_and_lists_are_lists_in_sql(lake):
+    tools = [row(TOOL_CALLS, session_id="s", started=AT, argv=["ls", "-l"])]
+    lake.commit("normalized", CELL, manifest([lake.write_rows("normalized", CELL, "tool_calls", tools)]))
+    assert ask(lake, "SELECT started::VARCHAR, argv[2], ended FROM tool_calls") == [("2026-03-04 00:00:00", "-l", None)]
+
+
+@pytest.mark.feature("lake.parts")
+def test_hostile_text_is_kept_and_a_lone_surrogate_becomes_a_question_mark(lake):
+    hostile = ["a\0b", "\u202e", "'; DROP TABLE events; --", "x\ud800y", None, ""]
+    lake.commit("normalized", CELL, manifest([lake.write_rows("normalized", CELL, "events", events("it's", *hostile))]))
+    texts = ["a\0b", "\u202e", "'; DROP TABLE events; --", "x?y", None, ""]
+    assert [t for (t,) in ask(lake, "SELECT text FROM events ORDER BY seq")] == texts
+
+
+@pytest.mark.feature("lake.contract")
+@pytest.mark.parametrize("bad", [{"seq": "one"}, {"seq": 2**70}, {"kind": None}, {"ts": "2026-03-04"}, {"text": 5}])
+def test_a_value_of_a_wrong_type_is_a_contract_error_that_names_the_column(lake, bad):
+    with pytest.raises(ContractError, match=f"events.{next(iter(bad))}"):
+        lake.write_rows("normalized", CELL, "events", [row(EVENTS, **bad)])
+
+
+@pytest.mark.feature("lake.parts")
+def test_a_part_is_named_by_its_content_and_private(lake, tmp_path):
+    first = lake.write_rows("normalized", CELL, "events", events("s", "a"))
+    assert lake.write_rows("normalized", CELL, "events", events("s", "a")) == first
+    assert lake.write_rows("normalized", CELL, "events", events("s", "b")).path != first.path
+    assert first.path.startswith("lake/events/host=claude/month=2026-03/part-")
+    assert (tmp_path / "store" / first.path).stat().st_mode & 0o777 == 0o600
+    assert (first.rows, first.sessions) == (1, ("s",))
+
+
+@pytest.mark.feature("lake.live-rows")
+def test_rows_of_dead_sessions_are_in_no_relation(lake):
+    part = lake.write_rows("normalized", CELL, "events", [*events("a", "1", "2"), *events("it's", "3")])
+    newer = lake.write_rows("normalized", CELL, "events", events("it's", "3", "4"))
+    old = manifest([part])
+    lake.commit("normalized", CELL, manifest([*old.without({"it's"}, ("events",)), newer], rows={"events": 4}))
+    assert ask(lake, "SELECT session_id, text FROM events ORDER BY ALL") == [("a", "1"), ("a", "2"), ("it's", "3"), ("it's", "4")]
+    assert [r.text for r in lake.read_rows("events", CELL)] == ["1", "2", "3", "4"]
+
+
+@pytest.mark.feature("lake.live-rows")
+def test_a_part_whose_sessions_are_all_dead_leaves_the_manifest(lake):
+    part = lake.write_rows("normalized", CELL, "events", events("a", "1"))
+    assert manifest([part]).without({"a"}, ("events",)) == ()
+
+
+@pytest.mark.feature("lake.relations")
+def test_an_empty_lake_has_typed_relations(lake):
+    assert ask(lake, "SELECT count(*), coalesce(sum(cost), 0) FROM model_calls") == [(0, 0)]
+    typed = "SELECT typeof(ts), typeof(text), typeof(seq) FROM events RIGHT JOIN (SELECT 1) ON true"
+    assert ask(lake, typed) == [("TIMESTAMP", "VARCHAR", "BIGINT")]
+
+
+@pytest.mark.feature("lake.relations")
+def test_readings_of_all_families_are_one_relation_and_can_be_cut_to_cells(lake):
+    for family, cell in (("effort", CELL), ("activity", CELL), ("effort", OTHER)):
+        rows = [row(READINGS, host=cell.host, session_id="s", family=family)]
+        lake.replace(f"signals/{family}", cell, {"readings": rows}, code_version="1", input_fp="", content_hash="")
+    assert ask(lake, "SELECT host, family FROM readings ORDER BY ALL") == [
+        ("claude", "activity"),
+        ("claude", "effort"),
+        ("codex", "effort"),
+    ]
+    assert len(lake.parts("readings", [OTHER])) == 1
+
+
+@pytest.mark.feature("lake.safety")
+def test_sql_cannot_read_outside_the_store_nor_load_extensions(lake, tmp_path):
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    connection = lake.connect()
+    for sql in (
+        f"SELECT * FROM read_csv('{secret}')",
+        f"COPY (SELECT 1) TO '{secret}'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+    ):
+        with pytest.raises(duckdb.Error):
+            connection.execute(sql)
+    connection.close()
+
+
+@pytest.mark.feature("lake.commit")
+def test_nothing_is_read_before_the_commit_and_the_last_commit_counts(lake):
+    first = lake.write_rows("normalized", CELL, "events", events("a", "old"))
+    assert lake.manifest("normalized", CELL) is None
+    assert ask(lake, "SELECT count(*) FROM events") == [(0,)]
+    lake.commit("normalized/events", CELL, manifest([first]))
+    lake.commit("normalized/sessions", CELL, manifest([lake.write_rows("normalized", CELL, "events", events("a", "new"))]))
+    assert ask(lake, "SELECT text FROM events") == [("new",)]
+    assert Lake(lake._files).manifests("normalized")[CELL].rows == {"events": 1}
+
+
+@pytest.mark.feature("lake.sweep")
+def test_sweep_removes_only_old_parts_that_no_manifest_names(lake):
+    kept = lake.write_rows("normalized", CELL, "events", events("a", "kept"))
+    loose = lake.write_rows("normalized", CELL, "events", events("a", "loose"))
+    lake.commit("normalized", CELL, manifest([kept]))
+    assert lake.sweep() == 0
+    assert lake.sweep(older_than=-1) == 1
+    assert lake._files.exists(kept.path)
+    assert not lake._files.exists(loose.path)
+
+
+@pytest.mark.feature("lake.damaged")
+def test_damage_is_named(lake):
+    part = lake.write_rows("normalized", CELL, "events", events("a", "x"))
+    lake.commit("normalized", CELL, manifest([part]))
+    lake._files.write(part.path, b"PAR1 no parquet")
+    with pytest.raises(StoreDamaged):
+        lake.read_rows("events", CELL)
+    lake._files.write("lake/_manifests/normalized/claude=2026-03.json", b"{}")
+    with pytest.raises(StoreDamaged, match="not a manifest"):
+        lake.manifest("normalized", CELL)
+
+
+@pytest.mark.feature("lake.safety")
+@pytest.mark.parametrize(
+    ("asset", "cell"),
+    [("../x", CELL), ("signals/a b", CELL), ("normalized", Cell("../x", "2026-03")), ("normalized", Cell("claude", "../.."))],
+)
+def test_names_that_could_leave_the_lake_are_refused(lake, asset, cell):
+    with pytest.raises(StoreError):
+        lake.write_rows(asset, cell, "events", events("a", "x"))
+
+
+@pytest.fixture
+def filled(lake: Lake) -> Lake:
+    first = lake.write_rows("normalized", CELL, "events", [*events("a", "1", "2"), *events("b", "3")])
+    second = lake.write_rows("normalized", CELL, "events", events("c", "4"))
+    tools = lake.write_rows("normalized", CELL, "tool_calls", [row(TOOL_CALLS, session_id=s, call_id=s) for s in "ac"])
+    sessions = lake.write_rows("normalized", CELL, "sessions", [row(SESSIONS, session_id=s, title=s.upper()) for s in "abcd"])
+    lake.commit("normalized", CELL, manifest([first, second, tools, sessions]))
+    return lake
+
+
+@pytest.mark.feature("lake.sessions")
+def test_sessions_come_with_the_rows_that_were_asked_for(filled):
+    views = {v.session_id: v for v in filled.read_sessions(CELL)}
+    assert list(views) == ["a", "b", "c", "d"]
+    assert [[e.text for e in views[s].events] for s in "abcd"] == [["1", "2"], ["3"], ["4"], []]
+    assert [[t.call_id for t in views[s].tool_calls] for s in "abcd"] == [["a"], [], ["c"], []]
+    assert views["a"].session.title == "A"
+    assert views["a"].events[1].ts == AT + 1
+
+
+@pytest.mark.feature("lake.sessions")
+def test_columns_and_kinds_and_sessions_can_be_chosen(filled):
+    only = list(filled.read_sessions(CELL, {"b"}, ("events",), {"events": ("seq",)}))
+    assert [(v.session_id, [(e.seq, e.text) for e in v.events]) for v in only if v.events] == [("b", [(0, None)])]
+    none = list(filled.read_sessions(CELL, {"a"}, ("events",), kinds={"answer"}))
+    assert [e for v in none for e in v.events] == []
+
+
+@pytest.mark.feature("lake.rows")
+def test_a_row_is_read_by_part_and_number(filled):
+    path = filled.parts("events")[0].path
+    assert [filled.reader.row(EVENTS, path, n, ("text",)).text for n in range(3)] == ["1", "2", "3"]
+    assert filled.reader.rows(EVENTS, [(path, 99), ("lake/events/gone.parquet", 0)], ("text",)) == [None, None]
+    with pytest.raises(StoreDamaged):
+        filled.reader.row(EVENTS, path, 99, ("text",))
+
+
+@pytest.mark.feature("lake.compaction")
+def test_merged_parts_hold_the_live_rows_and_say_where_they_went(filled):
+    old = filled.manifest("normalized", CELL)
+    parts = [*old.without({"b"}, ("events",)), *(p for p in old.parts if p.table != "events")]
+    merged, moves = filled.compact("normalized", CELL, parts, "events")
+    assert [p.sessions for p in merged if p.table == "events"] == [("a", "c")]
+    assert [(m.old_row, m.rows, m.new_row) for m in moves] == [(0, 2, 0), (0, 1, 2)]
+    texts = [filled.reader.row(EVENTS, moves[0].new, n, ("text",)).text for n in range(3)]
+    assert texts == ["1", "2", "4"]

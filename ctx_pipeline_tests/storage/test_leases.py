@@ -1,0 +1,110 @@
+"""One writer at a time, and a dead one holds nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from ctx_pipeline.errors import StoreLocked
+from ctx_pipeline.storage.ledger import Ledger
+from ctx_pipeline.storage.ledger.leases import Owner
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    made = Ledger(tmp_path / "ledger.db")
+    yield made
+    made.close()
+
+
+def hold(path, ready, seconds: float) -> None:
+    other = Ledger(path)
+    with other.lease("cell"):
+        ready.set()
+        time.sleep(seconds)
+
+
+def holder(ledger: Ledger, seconds: float):
+    ready = FORK.Event()
+    process = FORK.Process(target=hold, args=(ledger.path, ready, seconds))
+    process.start()
+    assert ready.wait(30)
+    return process
+
+
+@pytest.mark.feature("leases.one-writer")
+def test_a_second_comer_waits_and_then_gets_it(ledger):
+    process = holder(ledger, 0.4)
+    began = time.monotonic()
+    with ledger.lease("cell", wait=20):
+        waited = time.monotonic() - began
+    process.join(30)
+
+    assert waited > 0.2
+
+
+@pytest.mark.feature("leases.one-writer")
+def test_after_the_wait_it_says_who_holds_it(ledger):
+    process = holder(ledger, 30)
+    with (
+        pytest.raises(StoreLocked, match=rf"cell is being written by another process \(process {process.pid} on "),
+        ledger.lease("cell", wait=0.1),
+    ):
+        pass
+    with ledger.lease("other cell", wait=0):
+        held = ledger.held_leases()
+    process.kill()
+    process.join(30)
+
+    assert sorted(held) == ["cell", "other cell"]
+
+
+@pytest.mark.feature("leases.dead-owner")
+def test_a_killed_owner_is_followed_at_once(ledger):
+    process = holder(ledger, 60)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(30)
+
+    began = time.monotonic()
+    with ledger.lease("cell", wait=5):
+        assert time.monotonic() - began < 1
+
+
+@pytest.mark.feature("leases.dead-owner")
+@pytest.mark.parametrize(
+    ("change", "expires", "free"),
+    [
+        ({"born": "1"}, 60, True),
+        ({"boot": "before the restart"}, 60, True),
+        ({"machine": "elsewhere"}, 60, False),
+        ({"machine": "elsewhere"}, -1, True),
+        ({}, -1, False),
+    ],
+    ids=["pid used again", "machine restarted", "other machine", "other machine, expired", "alive here, expired"],
+)
+def test_who_counts_as_dead(ledger, change, expires, free):
+    owner = Owner.here()._replace(**change)
+    with ledger.transaction() as connection:
+        connection.execute("INSERT INTO leases VALUES ('cell', ?, ?)", (str(owner), time.time() + expires))
+
+    if free:
+        with ledger.lease("cell", wait=0):
+            pass
+    else:
+        with pytest.raises(StoreLocked), ledger.lease("cell", wait=0):
+            pass
+
+
+@pytest.mark.feature("leases.released")
+def test_a_lease_ends_with_its_block_also_by_an_error(ledger):
+    with pytest.raises(ValueError, match="inside"), ledger.lease("cell", wait=0):
+        raise ValueError("inside")
+    with ledger.lease("cell", wait=0):
+        pass
+    assert ledger.held_leases() == {}

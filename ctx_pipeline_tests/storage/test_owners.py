@@ -1,0 +1,157 @@
+"""Usage counted once: the owner of a call depends on what the sessions hold, never on when they came."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.storage.ledger import Ledger, NormalizedSession, Segment, Source
+from ctx_pipeline.storage.ledger.owners import BEFORE_FORK, BY_ID, EARLIEST
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAY, JUNE = 1_777_600_000_000_000, 1_780_300_000_000_000
+
+
+def stream_of(session: str) -> str:
+    return session.encode().hex().rjust(16, "0")[-16:]
+
+
+def captured(ledger: Ledger, session: str, *, ts: int = MAY, parent: str | None = None) -> None:
+    """Make a session known, as a capture of one file would."""
+    stream = stream_of(session)
+    source = Source(
+        stream=stream, host="toy", root="/home", rel=f"{session}.jsonl", kind="transcript", size=9, mtime_ns=1, inode=1, captured=9,
+        thread_id=session, parent_thread_id=parent, relation="fork" if parent else "main", first_ts=ts,
+    )  # fmt: skip
+    ledger.commit_capture([source], [Segment(stream, 0, 0, 9, "00", 5, f"raw/{stream}", "", 1)])
+
+
+def decoded(session: str, calls: dict[str, int | None], **more) -> NormalizedSession:
+    return NormalizedSession("toy", session, f"fp-{session}", "hash", calls=list(calls.items()), **more)
+
+
+def all_copies(ledger: Ledger) -> dict[tuple[str, str], tuple[str, str]]:
+    return {key: tuple(owner) for cell in ledger.cells() for key, owner in ledger.copies(cell).items()}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path):
+    made = Ledger(tmp_path / "ledger.db")
+    yield made
+    made.close()
+
+
+@pytest.mark.feature("usage.owner-parent-first")
+def test_a_declared_parent_owns_what_its_fork_repeats_though_the_fork_went_on_earlier(ledger):
+    captured(ledger, "parent", ts=JUNE)
+    captured(ledger, "fork", ts=MAY, parent="parent")
+    ledger.record_normalized([decoded("fork", {"k": 1, "own": 5}), decoded("parent", {"k": 1, "later": 900})], code_version=1)
+
+    assert ledger.copies(Cell("toy", "2026-05")) == {("fork", "k"): ("parent", BEFORE_FORK)}
+    assert ledger.copies(Cell("toy", "2026-06")) == {}
+
+
+@pytest.mark.feature("usage.owner-earliest")
+def test_without_a_declared_parent_the_earliest_own_record_wins_and_a_bare_copy_never(ledger):
+    for name in ("a-copy", "b-later", "c-first"):
+        captured(ledger, name)
+    ledger.record_normalized(
+        [decoded("a-copy", {"k": 1}), decoded("b-later", {"k": 1, "x": 50}), decoded("c-first", {"k": 1, "y": 20})], code_version=1
+    )
+
+    assert all_copies(ledger) == {("a-copy", "k"): ("c-first", EARLIEST), ("b-later", "k"): ("c-first", EARLIEST)}
+
+
+@pytest.mark.feature("usage.owner-by-id")
+def test_two_equal_copies_are_told_apart_by_id(ledger):
+    captured(ledger, "b")
+    captured(ledger, "a")
+    ledger.record_normalized([decoded("b", {"k": 1}), decoded("a", {"k": 1})], code_version=1)
+
+    assert all_copies(ledger) == {("b", "k"): ("a", BY_ID)}
+
+
+@pytest.mark.feature("usage.owner-change-is-reported")
+def test_a_session_that_takes_calls_over_names_the_cell_that_loses_them(ledger):
+    captured(ledger, "fork", ts=JUNE, parent="parent")
+    assert ledger.record_normalized([decoded("fork", {"k": 1, "own": 2})], code_version=1) == set()
+    before = ledger.cell_fingerprint(Cell("toy", "2026-06"))
+
+    captured(ledger, "parent", ts=MAY)
+    assert ledger.record_normalized([decoded("parent", {"k": 1})], code_version=1) == {Cell("toy", "2026-06")}
+    assert ledger.cell_fingerprint(Cell("toy", "2026-06")) != before
+
+    assert ledger.record_normalized([decoded("parent", {})], code_version=1) == {Cell("toy", "2026-06")}
+    assert ledger.cell_fingerprint(Cell("toy", "2026-06")) == before
+
+
+@pytest.mark.feature("usage.owner-change-is-reported")
+def test_forgetting_the_owner_gives_its_calls_to_the_copy(ledger):
+    captured(ledger, "fork", ts=JUNE, parent="parent")
+    captured(ledger, "parent", ts=MAY)
+    ledger.record_normalized([decoded("fork", {"k": 1}), decoded("parent", {"k": 1})], code_version=1)
+
+    assert ledger.forget([stream_of("parent")]) == {Cell("toy", "2026-05"), Cell("toy", "2026-06")}
+    assert all_copies(ledger) == {}
+    assert ledger.query("SELECT count(*) FROM owners") == [(0,)]
+
+
+@pytest.mark.feature("usage.owner-order")
+def test_a_chain_of_forks_settles_the_same_in_all_orders(tmp_path):
+    calls = {"a": {"1": 1, "2": 2}, "b": {"1": 1, "2": 2, "3": 3}, "c": {"1": 1, "2": 2, "3": 3, "4": 4}, "d": {"3": 3, "9": 9}}
+    parents = {"b": "a", "c": "b"}
+    expected = {
+        ("b", "1"): ("a", BEFORE_FORK), ("b", "2"): ("a", BEFORE_FORK), ("c", "1"): ("a", BEFORE_FORK),
+        ("c", "2"): ("a", BEFORE_FORK), ("c", "3"): ("d", EARLIEST), ("b", "3"): ("d", EARLIEST),
+    }  # fmt: skip
+    for number, order in enumerate(permutations(calls)):
+        ledger = Ledger(tmp_path / f"{number}.db")
+        for name in order:
+            captured(ledger, name, parent=parents.get(name))
+            ledger.record_normalized([decoded(name, calls[name])], code_version=1)
+        assert all_copies(ledger) == expected
+        ledger.close()
+
+
+SESSIONS = ("s1", "s2", "s3", "s4")
+WORLDS = st.fixed_dictionaries(
+    {name: st.dictionaries(st.sampled_from("abcdef"), st.one_of(st.none(), st.integers(1, 5)), max_size=4) for name in SESSIONS}
+)
+PARENTS = st.fixed_dictionaries({name: st.one_of(st.none(), st.sampled_from(SESSIONS)) for name in SESSIONS})
+
+
+@pytest.mark.feature("usage.owner-order")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(world=WORLDS, older=WORLDS, parents=PARENTS, order=st.permutations(SESSIONS), together=st.booleans())
+def test_ownership_is_a_function_of_the_contents(tmp_path_factory, world, older, parents, order, together):  # noqa: PLR0917 - drawn by name
+    """Any order, one by one or at once, after other contents or none: the same owners, one for each shared call."""
+
+    def settled(steps: list[list[NormalizedSession]]) -> dict:
+        ledger = Ledger(tmp_path_factory.mktemp("owners") / "ledger.db")
+        try:
+            for name in SESSIONS:
+                captured(ledger, name)
+            for step in steps:
+                ledger.record_normalized(step, code_version=1)
+            return all_copies(ledger)
+        finally:
+            ledger.close()
+
+    final = {name: decoded(name, world[name], parent_session=parents[name]) for name in SESSIONS}
+    straight = settled([list(final.values())])
+    before = [[decoded(name, older[name], parent_session=parents[order[0]])] for name in SESSIONS]
+    rows = [final[name] for name in order]
+    assert settled(before + ([rows] if together else [[row] for row in rows])) == straight
+
+    for key in "abcdef":
+        holders = {name for name in SESSIONS if key in world[name]}
+        copies = {session: owner[0] for (session, k), owner in straight.items() if k == key}
+        assert len(copies) == max(0, len(holders) - 1)
+        assert not copies or holders - copies.keys() == set(copies.values())
