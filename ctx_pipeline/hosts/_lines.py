@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,9 +23,11 @@ MAX_INT = 2**62
 
 _PATH = re.compile(r"`\$([^`]*)`$")
 _DROPS = 16
+_loose = json.JSONDecoder(strict=False)
+_OPEN, _CLOSE = b"{}"
 
 
-class Records(NamedTuple):
+class Records(msgspec.Struct):
     """Decoded records with their line numbers and byte ranges, all of one length."""
 
     values: Sequence[Any]
@@ -57,25 +59,20 @@ def read_records(stream: StreamBytes, decoder: msgspec.json.Decoder) -> Records:
 
 def _offsets(data: bytes) -> tuple[list[int], list[int], bool]:
     """Return first byte and byte after each line, and whether each line is ``{...}``."""
-    import numpy as np
-
-    view = np.frombuffer(data, dtype=np.uint8)
-    newlines = np.flatnonzero(view == 10)
-    ends = newlines + 1
-    if not len(ends) or ends[-1] != len(data):
-        ends = np.append(ends, len(data))
-        whole = False
-    else:
-        whole = True
-    starts = np.empty_like(ends)
-    starts[0] = 0
-    starts[1:] = ends[:-1]
-    clean = False
-    if whole and bool((ends - starts > 2).all()):
-        last = view[newlines - 1]
-        last = np.where(last == 13, view[newlines - 2], last)
-        clean = bool((view[starts] == 123).all() and (last == 125).all())
-    return starts.tolist(), ends.tolist(), clean
+    ends: list[int] = []
+    note, find = ends.append, data.find
+    clean = True
+    start, newline = 0, find(b"\n")
+    while newline >= 0:
+        if data[start] != _OPEN or not (data[newline - 1] == _CLOSE or data.endswith(b"}\r", start, newline)):
+            clean = False
+        start = newline + 1
+        note(start)
+        newline = find(b"\n", start)
+    if start < len(data):
+        note(len(data))
+        clean = False
+    return [0, *ends[:-1]], ends, clean
 
 
 def _one_by_one(stream: StreamBytes, starts: list[int], ends: list[int], decoder: msgspec.json.Decoder) -> Records:
@@ -95,6 +92,7 @@ def _one_by_one(stream: StreamBytes, starts: list[int], ends: list[int], decoder
             value, reason = _repair(raw, decoder)
             if reason:
                 bad.append(Quarantined(stream.stream, stream.generation, line, start, end, reason))
+            if value is None:
                 continue
             repaired += 1
         values.append(value)
@@ -105,22 +103,31 @@ def _one_by_one(stream: StreamBytes, starts: list[int], ends: list[int], decoder
 
 
 def _repair(raw: bytes, decoder: msgspec.json.Decoder) -> tuple[Any, str]:
-    """Return a value and no reason, or None and why the line is given up."""
+    """Return the line's value, or None and why it is given up; of two records on one line the first and a reason."""
     if not raw.strip(b"\0 \t\r\n"):
         return None, "only NUL bytes"
     text = raw.decode("utf-8", "replace").lstrip("\ufeff").strip("\0 \t\r\n")
     try:
-        value = json.loads(text, strict=False)
+        value, end = _loose.raw_decode(text)
     except RecursionError:
         return None, "nested too deep"
     except ValueError as error:
         return None, f"not JSON: {getattr(error, 'msg', 'unreadable')}"
+    rest = text[end:].strip()
+    if rest and not (isinstance(value, dict) and rest.startswith("{")):
+        return None, "not JSON: more than a value on the line"
     if not isinstance(value, dict):
         return None, f"not an object: {type(value).__name__}"
+    found, reason = _shaped(value, decoder)
+    # a line that was complete but for its newline, and the next one written right behind it
+    return (found, "a second record on the line") if rest and not reason else (found, reason)
+
+
+def _shaped(value: dict[str, Any], decoder: msgspec.json.Decoder) -> tuple[Any, str]:
+    """Return a decoded record without the fields of a wrong type, or None and why not."""
     for _ in range(_DROPS):
         try:
-            clean = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-            return decoder.decode(clean), ""
+            return decoder.decode(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")), ""
         except RecursionError:
             return None, "nested too deep"
         except msgspec.ValidationError as error:

@@ -1,0 +1,186 @@
+"""Parts of a user record: what the person typed, what the client added, what tools answered."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.hosts.claude_code.notices import label_of
+from ctx_pipeline.hosts.claude_code.records import Block, ToolUseResult, encode
+from ctx_pipeline.hosts.claude_code.texts import BY_PERSON, injected_by, split_reminders
+from ctx_pipeline.hosts.claude_code.tools import exit_of, result_lines
+
+if TYPE_CHECKING:
+    from ctx_pipeline.hosts.claude_code.records import Message
+    from ctx_pipeline.hosts.claude_code.thread import Gathered, Part, Place
+
+_FILES = frozenset({"read", "edit", "write"})
+_SPILLED = "<persisted-output>"
+_SPILLED_TO = "Full output saved to: "
+
+
+def user_parts(state: Gathered, place: Place, message: Message) -> list[Part]:
+    """Return the events of a user record, blocks in order."""
+    content = message.content
+    if not isinstance(content, list):
+        return _texts(state, place, content)
+    parts: list[Part] = []
+    for block in content:
+        if isinstance(block, str):
+            parts += _texts(state, place, block)
+            continue
+        kind = block.type
+        if kind == "tool_result":
+            if len(content) == 1:
+                return answer_call(state, place, block, 0)
+            parts += answer_call(state, place, block, len(parts))
+        elif kind == "text":
+            parts += _texts(state, place, block.text)
+        elif kind in ("image", "document"):
+            parts.append(attached(block, None))
+        else:
+            parts.append(unknown_block(state, f"user/{label_of(kind)}", block, place))
+    return parts or [("injected", "empty", "system", None, None)]
+
+
+def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
+    """Return prompt and injected parts of one user text."""
+    if text is None:
+        return [("injected", "empty", "system", None, None)]
+    record = place.record
+    if record.is_compact_summary:
+        return [("injected", "compact-summary", "system", text, None)]
+    author = injected_by(text)
+    if author is None:
+        if record.origin is not None and record.origin.kind not in (None, "human", "user"):
+            author = record.origin.kind
+        elif place.thread.kind != "main":
+            started = place.seq > 0
+            return [("injected" if started else "subagent_start", "agent_prompt", "assistant", text, None)]
+        elif record.is_meta:
+            author = "meta"
+    if author is not None:
+        return [("injected", author, "user" if author in BY_PERSON else "system", text, None)]
+    if "<system-reminder>" not in text:
+        state.prompts.add(text.strip())
+        return [("prompt", None, "user", text, None)]
+    parts: list[Part] = []
+    for words, injected in split_reminders(text):
+        if injected is None:
+            state.prompts.add(words)
+            parts.append(("prompt", None, "user", words, None))
+        else:
+            parts.append(("injected", injected, "system", words, None))
+    return parts
+
+
+def answer_call(state: Gathered, place: Place, block: Block, index: int) -> list[Part]:
+    """Return the result event of a tool call (images in it follow) and join it with its call."""
+    call_id = block.tool_use_id
+    content = block.content
+    images: list[Part] = []
+    if isinstance(content, str):
+        text = content
+    elif content is None:
+        text = ""
+    else:
+        text = _joined(state, content, call_id, place, images)
+    result = place.record.tool_use_result
+    if text[:1] == "<" and text.startswith(_SPILLED):
+        text = _whole(state, text, result)
+    failed = block.is_error is True
+    kind = block.type
+    structured = result if isinstance(result, ToolUseResult) else None
+    thread = place.thread
+    if structured is not None and (agent := structured.agent_id).__class__ is str:
+        state.spawned.setdefault(agent, thread.thread_id)
+    call = thread.calls.get(call_id) if call_id is not None else None
+    if call is not None and call.result_event is None:
+        call.result_event = f"{place.event}{index}"
+        call.ended = place.ts
+        call.out_chars = len(text)
+        action = call.action
+        if action == "shell":
+            status = exit_of(text, result, failed=failed)
+            if status is not None:
+                call.exit = status
+                failed = failed or status != 0
+        elif structured is not None and action in _FILES:
+            path, ranges = result_lines(structured)
+            if path is not None and not call.paths:
+                call.paths = [path]
+            if ranges and call.paths:
+                call.ranges = ranges
+        if failed:
+            call.is_error = True
+            call.after_sha = None
+    part = ("tool_result", None if kind == "tool_result" else kind, "tool", text, call_id)
+    return [part, *images] if images else [part]
+
+
+def _joined(state: Gathered, content: list[Block | str] | Block, call_id: str | None, place: Place, images: list[Part]) -> str:
+    """Return the text of a result's blocks; images and documents are put into ``images``."""
+    if isinstance(content, Block):
+        return content.text or encode(content.type or "").decode()
+    texts = []
+    for block in content:
+        if isinstance(block, str):
+            texts.append(block)
+        elif block.type == "text":
+            texts.append(block.text or "")
+        elif block.type in ("image", "document"):
+            images.append(attached(block, call_id))
+        elif block.type == "tool_reference":
+            texts.append(block.tool_name or "")
+        elif block.text is not None:
+            texts.append(block.text)
+        else:
+            kind, subtype, actor, text, _ = unknown_block(state, f"result/{label_of(block.type)}", block, place)
+            images.append((kind, subtype, actor, text, call_id))
+    return "\n".join(texts)
+
+
+def _whole(state: Gathered, stub: str, result: ToolUseResult | str | list | None) -> str:
+    """Return the text of a spilled result, found by its file name alone; the stub when it was not captured."""
+    told = result.persisted_output_path if isinstance(result, ToolUseResult) else None
+    if not isinstance(told, str):
+        _, _, rest = stub.partition(_SPILLED_TO)
+        told = rest.partition("\n")[0]
+    name = told.strip().replace("\\", "/").rpartition("/")[2]
+    return state.spilled.get(name, stub)
+
+
+def attached(block: Block, call_id: str | None) -> Part:
+    """Return the event of an image or document: what it is and where it came from, never its data."""
+    source = block.source
+    facts = {"type": block.type}
+    if source is not None:
+        facts |= {"source": source.type, "media_type": source.media_type, "url": source.url}
+    text = encode({k: v for k, v in facts.items() if v is not None}).decode()
+    return ("attachment", block.type, "tool" if call_id else "user", text, call_id)
+
+
+def unknown_block(state: Gathered, label: str, block: Block, place: Place) -> Part:
+    """Return the event of a block of an unknown type, its JSON kept whole, and count it."""
+    label = f"block/{label}"
+    state.count_unknown(label)
+    return ("unknown", label, "system", _find(place.line(), block.type), None)
+
+
+def _find(raw: bytes, kind: str | None) -> str:
+    """Return the JSON of the first block of this type in a line, the whole line when there is none."""
+    line = raw.decode("utf-8", "replace").strip()
+    try:
+        value = json.loads(line, strict=False)
+    except (ValueError, RecursionError):
+        return line
+    waiting = [value.get("message")] if isinstance(value, dict) else []
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting += reversed(item)
+        elif isinstance(item, dict):
+            if item.get("type") == kind and item is not value.get("message"):
+                return json.dumps(item, ensure_ascii=False).encode("utf-8", "replace").decode()
+            waiting.append(item.get("content"))
+    return line

@@ -1,0 +1,85 @@
+"""Tells what a person typed from what Claude Code put into the user's mouth."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+INJECTED_TAGS = frozenset(
+    {
+        "bash-input",
+        "bash-stderr",
+        "bash-stdout",
+        "command-args",
+        "command-contents",
+        "command-message",
+        "command-name",
+        "ide_diagnostics",
+        "ide_opened_file",
+        "ide_selection",
+        "local-command-caveat",
+        "local-command-stderr",
+        "local-command-stdout",
+        "new-diagnostics",
+        "session-start-hook",
+        "system-reminder",
+        "task-notification",
+        "teammate-message",
+        "tick",
+        "user-memory-input",
+        "user-prompt-submit-hook",
+    },
+)
+"""Tags that open a text which the client wrote, not the person."""
+
+BY_PERSON = frozenset({"bash-input", "command-message", "command-name", "interrupt", "user-memory-input"})
+"""Texts that the client wrote about something the person did."""
+
+_TAG = re.compile(r"<([a-z][a-z0-9_-]{1,40})[\s/>]")
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_OPENINGS = (
+    ("[Request interrupted by user", "interrupt"),
+    ("Caveat: The messages below were generated", "local-command-caveat"),
+    ("This session is being continued from a previous conversation", "continuation"),
+    ("Base directory for this skill:", "skill"),
+    ("Stop hook feedback:", "hook-feedback"),
+)
+
+
+class Part(NamedTuple):
+    """A stretch of a user text: ``injected`` names what put it there, None for the person's words."""
+
+    text: str
+    injected: str | None
+
+
+def injected_by(text: str) -> str | None:
+    """Return what wrote a user text (a tag or a name of ours), None when the person did."""
+    first = text[:1]
+    if first.isspace():
+        text = text.lstrip()
+        first = text[:1]
+    if first == "<":
+        match = _TAG.match(text)
+        return match[1] if match and match[1] in INJECTED_TAGS else None
+    if first in "[CTBS":
+        for opening, name in _OPENINGS:
+            if text.startswith(opening):
+                return name
+    return None
+
+
+def split_reminders(text: str) -> list[Part]:
+    """Return the person's words and the reminders that were glued to them, in order."""
+    parts: list[Part] = []
+    last = 0
+    for match in _REMINDER.finditer(text):
+        before = text[last : match.start()].strip()
+        if before:
+            parts.append(Part(before, injected_by(before)))
+        parts.append(Part(match[0], "system-reminder"))
+        last = match.end()
+    rest = text[last:].strip()
+    if rest or not parts:
+        parts.append(Part(rest if parts else text, injected_by(rest)))
+    return parts

@@ -1,0 +1,195 @@
+"""Reads one JSONL stream into event rows: the hot loop of the parser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.hosts._lines import read_records
+from ctx_pipeline.hosts.claude_code.answers import answer_parts
+from ctx_pipeline.hosts.claude_code.notices import Notice, notice
+from ctx_pipeline.hosts.claude_code.places import safe_id
+from ctx_pipeline.hosts.claude_code.prompts import user_parts
+from ctx_pipeline.hosts.claude_code.records import Message, Record, record_decoder
+from ctx_pipeline.hosts.claude_code.texts import injected_by
+from ctx_pipeline.hosts.claude_code.thread import Gathered, Orphan, Part, Pending, Place, Thread
+from ctx_pipeline.hosts.claude_code.usage import SYNTHETIC
+from ctx_pipeline.model.codec import micros
+
+if TYPE_CHECKING:
+    from ctx_pipeline.model.raw import StreamBytes
+
+
+_TS = 5
+"""The time's place in an event row."""
+
+_NO_ROW = (None,)
+
+
+def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
+    """Add the records of a stream to ``main`` (inline sidechains to threads of their own).
+
+    A line whose uuid and time the session has seen is a copy and is passed over; so is,
+    in a thread of several streams, a line without a uuid that another stream has word
+    for word. Published sessions carry uuids that were redacted to one text: the time
+    keeps these apart.
+    """
+    records = read_records(stream, record_decoder)
+    state.quarantined += records.quarantined
+    state.repaired += records.repaired
+    state.lines += records.count
+    firsts, shared, host, session = state.firsts, state.shared_uuids, state.host, state.session_id
+    name, generation, data = stream.stream, stream.generation, stream.data
+    prefix = f"{name}.{generation}."
+    inline = main.kind == "main"
+    known_lines = main.plain_lines
+    own_lines: list[bytes] = []
+    place = Place(stream, main, Record())
+    record: Record
+    for record, line, start, end in zip(records.values, records.lines, records.starts, records.ends, strict=True):
+        uuid = record.uuid
+        ts = micros(record.timestamp)
+        if uuid is not None:
+            known = firsts.get(uuid)
+            if known is not None:
+                if known[_TS] == ts or (uuid, ts) in shared:
+                    continue
+                shared.add((uuid, ts))
+                uuid = None
+        elif known_lines is not None:
+            own = data[start:end].strip()
+            own_lines.append(own)
+            if own in known_lines:
+                continue
+        thread = _sidechain(state, record) if inline and record.is_sidechain else main
+        rows = thread.rows
+        parent_uuid = record.parent_uuid
+        parent = firsts.get(parent_uuid, _NO_ROW)[0] if parent_uuid is not None else None
+        if thread.open_facts:
+            _facts(state, thread, record)
+        seq = first = len(rows)
+        event = f"{prefix}{line}."
+        place.thread, place.record, place.seq, place.event, place.ts = thread, record, seq, event, ts
+        place.number, place.start, place.end = line, start, end
+        key, parts = _parts(state, place, record)
+        thread_id = thread.thread_id
+        for kind, subtype, actor, text, call_id in parts:
+            row = (
+                f"{event}{seq - first}",
+                host,
+                session,
+                thread_id,
+                seq,
+                ts,
+                kind,
+                subtype,
+                actor,
+                text,
+                parent,
+                call_id,
+                key,
+                name,
+                generation,
+                start,
+                end,
+                line,
+            )
+            rows.append(row)
+            if uuid is not None and seq == first:
+                firsts[uuid] = row
+            seq += 1
+        if parent is None and parent_uuid is not None:
+            state.orphans.append(Orphan(thread, first, seq, parent_uuid))
+    if known_lines is not None:
+        known_lines.update(own_lines)
+
+
+def _parts(state: Gathered, place: Place, record: Record) -> tuple[str | None, list[Part]]:
+    """Return the key of the model call that wrote a record, where one did, and the record's events."""
+    message = record.message
+    if isinstance(message, Message):
+        role = record.type or message.role
+        if role == "assistant":
+            return _call_key(state, place, message), answer_parts(state, place, message)
+        if role == "user":
+            return None, user_parts(state, place, message)
+    return None, _notice_parts(state, place)
+
+
+def _call_key(state: Gathered, place: Place, message: Message) -> str | None:
+    """Return the key of the model call that wrote a message, None where the client did; its usage goes to the model calls."""
+    model = message.model
+    if model == SYNTHETIC:
+        return None
+    record = place.record
+    key = message.id or record.request_id or record.uuid or place.event + "0"
+    usage = message.usage
+    if usage is not None:
+        seen = (place.thread.thread_id, place.ts, place.stream, place.start, place.end, place.number)
+        state.usage.add(key, usage, model, record.cost_usd, seen)
+    return key
+
+
+def _facts(state: Gathered, thread: Thread, record: Record) -> None:
+    """Keep the first working directory, branch and version, and where a fork came from."""
+    thread.cwd = thread.cwd or record.cwd
+    thread.branch = thread.branch or record.git_branch
+    thread.version = thread.version or record.version
+    if record.forked_from is not None and thread.kind == "main":
+        state.forked_from = state.forked_from or record.forked_from.session_id
+    thread.open_facts = not (thread.cwd and thread.branch and thread.version)
+
+
+def _sidechain(state: Gathered, record: Record) -> Thread:
+    """Return the thread of a line that an agent wrote into the main transcript (until about 2.0.2x).
+
+    A line belongs to its parent's sidechain; a root begins the next one.
+    """
+    agent = record.agent_id
+    if agent:
+        thread_id = f"{state.session_id}/{safe_id(agent)}"
+        thread = state.threads.get(thread_id) or state.thread(f"{state.session_id}/sidechain-{safe_id(agent)}", "sidechain")
+    else:
+        parent = state.sidechains.get(record.parent_uuid or "")
+        if parent is None:
+            state.sidechain_count += 1
+            parent = state.thread(f"{state.session_id}/sidechain-{state.sidechain_count}", "sidechain")
+        thread = parent
+    if record.uuid is not None:
+        state.sidechains[record.uuid] = thread
+    return thread
+
+
+def _notice_parts(state: Gathered, place: Place) -> list[Part]:
+    record = place.record
+    said: Notice = notice(record, place.line)
+    kind = record.type
+    text = said.text
+    if said.unknown is not None:
+        state.count_unknown(said.unknown)
+    elif said.kind == "prompt":
+        state.prompts.add((text or "").strip())
+    elif said.kind == "title":
+        _title(state, record)
+    elif kind == "queue-operation":
+        _queue(state, place, record, text)
+    return [(said.kind, said.subtype, said.actor, text, None)]
+
+
+def _title(state: Gathered, record: Record) -> None:
+    titles = state.titles
+    if record.type == "custom-title":
+        titles.custom = record.custom_title or titles.custom
+    elif record.type == "ai-title":
+        titles.ai = record.ai_title or titles.ai
+    elif record.type == "summary" and record.summary and record.leaf_uuid:
+        titles.summaries[record.leaf_uuid] = record.summary
+
+
+def _queue(state: Gathered, place: Place, record: Record, text: str | None) -> None:
+    """Remember queued words, and forget those that went back into the input line."""
+    words = (text or "").strip()
+    if record.operation == "enqueue":
+        if words and not words.startswith("/") and injected_by(words) is None:
+            state.pending.append(Pending(place.thread, place.seq, words))
+    elif record.operation == "popAll":
+        state.pending.clear()

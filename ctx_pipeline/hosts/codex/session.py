@@ -1,0 +1,253 @@
+"""From all captured streams of a Codex session to its rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.hosts.codex import replay
+from ctx_pipeline.hosts.codex.families import Families, joined
+from ctx_pipeline.hosts.codex.happenings import EVENTS
+from ctx_pipeline.hosts.codex.items import ITEMS
+from ctx_pipeline.hosts.codex.places import ROLLOUT, safe_id, subagent
+from ctx_pipeline.hosts.codex.records import value_of, written
+from ctx_pipeline.hosts.codex.threads import read_thread
+from ctx_pipeline.hosts.codex.usage import Counter
+from ctx_pipeline.hosts.codex.walk import Walk
+from ctx_pipeline.model.raw import Parsed, SessionFacts, ThreadFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ctx_pipeline.hosts.codex.records import Payload
+    from ctx_pipeline.hosts.codex.threads import Entry
+    from ctx_pipeline.model.raw import SessionInput, StreamBytes
+
+_TITLE = 200
+_NAME_LENGTH = 60
+"""Indexes cut the prompts that stand in for names at about this length."""
+
+
+def parse(session: SessionInput) -> Parsed:
+    """Return the rows and facts of a session; the root thread comes first."""
+    threads: dict[str, list[StreamBytes]] = {}
+    for stream in session.streams:
+        if stream.kind == ROLLOUT:
+            threads.setdefault(stream.thread_id, []).append(stream)
+    ids = sorted(threads, key=lambda t: (t != session.session_id, t))
+    siblings = frozenset(ids)
+    parsed = Parsed()
+    for thread_id in ids:
+        lines = read_thread(threads[thread_id])
+        walk = _walk(session.session_id, thread_id, siblings, lines.entries)
+        parsed.events += walk.rows.events
+        parsed.model_calls += walk.rows.model_calls
+        parsed.tool_calls += walk.rows.tool_rows()
+        parsed.quarantined += lines.quarantined
+        parsed.repaired += lines.repaired
+        parsed.lines += lines.count
+        for label, count in walk.rows.unknown.items():
+            parsed.unknown[label] = parsed.unknown.get(label, 0) + count
+        facts = _thread_facts(walk, threads[thread_id], session.hints.get(thread_id, {}))
+        parsed.threads.append(facts)
+        if len(parsed.threads) == 1:
+            parsed.facts = _session_facts(walk, facts, session.hints.get(thread_id, {}))
+    return parsed
+
+
+def _walk(session_id: str, thread_id: str, siblings: frozenset[str], entries: Sequence[Entry]) -> Walk:
+    copies, parent = replay.copied(entries)
+    records = (e.payload for e in entries if e.type == "token_usage_record" and e.payload)
+    walk = Walk(session_id, thread_id, siblings, Families(entries[copies:] if copies else entries), Counter(records))
+    if copies and entries[0].payload is not None:
+        walk.origin = replay.origin(entries[0].payload, parent)
+        root = safe_id(parent.session_id) if parent is not None else None
+        walk.origin_session = session_id if walk.origin in siblings else root or walk.origin
+        for entry in entries[:copies]:
+            _copy(walk, entry)
+        entries = entries[copies:]
+    item_of, event_of, others = ITEMS.get, EVENTS.get, _OTHERS
+    for entry in entries:
+        payload = entry.payload
+        kind = entry.type
+        if payload is None:
+            walk.unknown(entry, payload)
+        elif kind == "response_item":
+            item_of(payload.type or ("message" if payload.role else ""), _unknown)(walk, entry, payload)
+        elif kind == "event_msg":
+            event_of(payload.type or "", _unknown)(walk, entry, payload)
+        elif kind is None:
+            _bare(walk, entry, payload)
+        else:
+            others.get(kind, _unknown)(walk, entry, payload)
+    return walk
+
+
+def _copy(walk: Walk, entry: Entry) -> None:
+    """Note where a line of replayed history stood, without its text; its usage becomes a copy."""
+    payload = entry.payload
+    kind = entry.type
+    if payload is None:
+        walk.rows.event(entry, "injected", f"replay/{kind}"[:100], "system", None)
+    elif kind == "session_meta" and walk.meta is None:
+        _session_meta(walk, entry, payload)
+    elif kind == "event_msg" and payload.type == "token_count":
+        walk.count(entry, walk.counter.count(payload.info), payload, copied=True)
+    elif kind == "token_usage_record":
+        walk.count(entry, walk.counter.record(payload), payload, copied=True)
+    else:
+        if kind == "turn_context":
+            walk.model = payload.model or walk.model
+        label = f"replay/{kind}/{payload.type}" if payload.type else f"replay/{kind}"
+        walk.rows.event(entry, "injected", label[:100], "system", None)
+
+
+def _unknown(walk: Walk, entry: Entry, payload: Payload) -> None:
+    walk.unknown(entry, payload)
+
+
+def _session_meta(walk: Walk, entry: Entry, payload: Payload) -> None:
+    if walk.meta is not None:
+        # Codex Desktop writes its first record again at each resume
+        walk.rows.event(entry, "attachment", "session_meta/resumed", "system", _meta_text(payload))
+        return
+    walk.meta = payload
+    walk.cwd = payload.cwd or walk.cwd
+    walk.rows.event(entry, "session_start", "session_meta", "system", _meta_text(payload))
+    base = payload.base_instructions
+    text = base if isinstance(base, str) else base.text if base else payload.instructions
+    if text:
+        walk.rows.event(entry, "injected", "session_meta/instructions", "system", text, block=1)
+
+
+def _meta_text(meta: Payload) -> str:
+    facts = {"originator": meta.originator, "version": meta.cli_version, "source": value_of(meta.source), "cwd": meta.cwd}
+    return written({k: v for k, v in facts.items() if v is not None})
+
+
+def _turn_context(walk: Walk, entry: Entry, payload: Payload) -> None:
+    walk.model = payload.model or walk.model
+    walk.cwd = walk.cwd or payload.cwd
+    facts = {"model": payload.model, "effort": payload.effort, "cwd": payload.cwd, "approval_policy": payload.approval_policy}
+    if facts != walk.context:
+        walk.context = facts
+        walk.rows.event(entry, "attachment", "turn_context", "system", written(facts))
+
+
+def _compacted(walk: Walk, entry: Entry, payload: Payload) -> None:
+    message = payload.message
+    walk.rows.event(entry, "compaction", "compacted", "system", message if isinstance(message, str) else None)
+
+
+def _usage_record(walk: Walk, entry: Entry, payload: Payload) -> None:
+    walk.count(entry, walk.counter.record(payload), payload)
+
+
+def _kept(walk: Walk, entry: Entry, payload: Payload) -> None:
+    del payload
+    walk.note(entry, entry.type or "?")
+
+
+def _between_agents(walk: Walk, entry: Entry, payload: Payload) -> None:
+    walk.note(entry, entry.type or "?", kind="injected", actor="subagent", text=joined(payload.content) or None)
+
+
+def _bare(walk: Walk, entry: Entry, payload: Payload) -> None:
+    if payload.record_type is not None:
+        return
+    if walk.meta is None and payload.type is None and payload.role is None:
+        _session_meta(walk, entry, payload)
+    else:
+        ITEMS.get(payload.type or ("message" if payload.role else ""), _unknown)(walk, entry, payload)
+
+
+_OTHERS: dict[str, Callable[[Walk, Entry, Payload], None]] = {
+    "session_meta": _session_meta,
+    "turn_context": _turn_context,
+    "compacted": _compacted,
+    "token_usage_record": _usage_record,
+    "inter_agent_communication": _between_agents,
+    "inter_agent_communication_metadata": _kept,
+    "world_state": _kept,
+    "retained_context": _kept,
+    "security_risk_score": _kept,
+    "realtime_item": _kept,
+}
+
+
+_LAST = {"prompt": "abandoned", "error": "errored", "reasoning": "interrupted", "tool_result": "interrupted"}
+"""What the last telling event says of a thread whose turn has no end."""
+
+
+def _thread_facts(walk: Walk, streams: Sequence[StreamBytes], hints: Mapping[str, str]) -> ThreadFacts:
+    meta = walk.meta
+    parent = next((s.parent_thread_id for s in streams if s.parent_thread_id), None) or hints.get("parent_thread_id")
+    kind, agent = "main", None
+    if meta is not None:
+        spawned, _ = subagent(meta)
+        agent = meta.agent_nickname or meta.agent_role or spawned
+        if spawned in {"review", "compact"}:
+            kind = spawned
+        elif spawned or meta.parent_thread_id or meta.thread_source == "subagent":
+            kind = "subagent"
+        elif meta.forked_from_id:
+            kind = "fork"
+    git = meta.git if meta is not None else None
+    return ThreadFacts(
+        thread_id=walk.rows.thread_id,
+        kind=kind,
+        parent_thread_id=parent,
+        agent=agent,
+        title=_title(walk, hints)[0],
+        cwd=walk.cwd,
+        branch=git.branch if git else None,
+        version=meta.cli_version or None if meta else None,
+        status=_status(walk),
+    )
+
+
+def _session_facts(walk: Walk, thread: ThreadFacts, hints: Mapping[str, str]) -> SessionFacts:
+    title, source = _title(walk, hints)
+    git = walk.meta.git if walk.meta is not None else None
+    parent = thread.parent_thread_id if thread.parent_thread_id != walk.rows.session_id else None
+    return SessionFacts(
+        title=title,
+        title_source=source,
+        cwd=walk.cwd,
+        repository=_remote(git.repository_url) if git and git.repository_url else walk.cwd,
+        branch=thread.branch,
+        version=thread.version,
+        parent_session=walk.origin_session if walk.origin_session not in {None, walk.rows.session_id} else parent,
+        status=thread.status,
+    )
+
+
+def _status(walk: Walk) -> str:
+    """Return how the thread ended: as its last turn says, else as its last event shows."""
+    if walk.status != "unknown":
+        return walk.status
+    for row in reversed(walk.rows.events):
+        kind, subtype = row[6], row[7]
+        if kind in _LAST:
+            return _LAST[kind]
+        if kind == "answer":
+            return "unknown" if subtype.endswith("/commentary") else "completed"
+        if kind == "tool_call":
+            return "interrupted" if walk.rows.tools[-1].result_event is None else "unknown"
+    return "unknown"
+
+
+def _title(walk: Walk, hints: Mapping[str, str]) -> tuple[str | None, str]:
+    """Return the title and where it comes from; a name that only repeats the prompt's beginning is no name."""
+    asked = " ".join((walk.first_prompt or "").split())
+    for name, source in ((hints.get("title"), "custom"), (walk.name, "custom"), (hints.get("derived_title"), "summary")):
+        if name and not (asked and asked.startswith(" ".join(name.split()).rstrip("….")[:_NAME_LENGTH])):
+            return name, source
+    if walk.first_prompt:
+        return walk.first_prompt.partition("\n")[0][:_TITLE], "prompt"
+    return None, "none"
+
+
+def _remote(url: str) -> str:
+    """Return a remote URL without credentials and without ``.git``."""
+    return re.sub(r"^([a-z+]+://)[^/@]*@", r"\1", url.strip()).removesuffix(".git")

@@ -1,0 +1,34 @@
+"""Looks into every file of a store, also into compressed and columnar ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import zstandard
+
+
+def files_with(folder: Path, *marks: str, skip: tuple[str, ...] = ()) -> list[str]:
+    """Return the files below a folder (relative, sorted) that hold one of the marks; ``skip`` names top folders."""
+    wanted = [mark.encode() for mark in marks]
+    found = []
+    for path in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
+        rel = path.relative_to(folder).as_posix()
+        if rel.partition("/")[0] in skip:
+            continue
+        data = _content(path)
+        if any(mark in data for mark in wanted):
+            found.append(rel)
+    return found
+
+
+def _content(path: Path) -> bytes:
+    import pyarrow.parquet as pq
+
+    data = path.read_bytes()
+    if path.suffix == ".parquet":
+        return data + repr(pq.read_table(path).to_pydict()).encode()
+    if path.suffix == ".zst" and data[1:4] == b"\x2a\x4d\x18":
+        # a skippable frame with the origin stands before the compressed one
+        length = int.from_bytes(data[4:8], "little")
+        return data + zstandard.ZstdDecompressor().stream_reader(data[8 + length :]).read()
+    return data
