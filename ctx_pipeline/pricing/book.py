@@ -1,0 +1,270 @@
+"""What one model call cost: dated list prices, exact arithmetic, one rounding."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.pricing.catalog import Catalog, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PRICES_FILE = Path(__file__).with_name("prices.json")
+OVERLAY_FILE = Path(__file__).with_name("overlay.toml")
+
+RATES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_search")
+
+_UNIT = 10**9
+"""Rates are kept in billionths of a nano-dollar, so that list prices of twelve decimals stay whole numbers."""
+_DAY_US = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AT = {name: MODEL_CALLS.names.index(name) for name in MODEL_CALLS.names}
+
+Costed = tuple[int | None, str | None]
+
+
+class Price(NamedTuple):
+    """Rates of one model on one day under one set of terms, in billionths of a nano-dollar a token (a search)."""
+
+    id: str
+    rates: tuple[int, ...]
+    tiers: tuple[tuple[int, str, tuple[int, ...]], ...]
+    """(more prompt tokens than, price id, rates), the largest first."""
+    by_hour: bool
+
+
+class PriceNote(NamedTuple):
+    """What a price id says: whose price, since when, under which terms, from where."""
+
+    provider: str
+    model: str
+    since: str
+    """Date the price began, or "list" where the list gives none."""
+    terms: tuple[str, ...]
+    source: str
+
+
+class PriceBook:
+    """Prices model calls at the list price of their day.
+
+    ``overrides`` is the person's config: a table ``[prices."model"]`` with ``input``,
+    ``output`` and, where wanted, ``cache_read``, ``cache_write_5m``, ``cache_write_1h``
+    (dollars per million tokens) and ``web_search`` (per thousand) replaces the list for
+    that exact model name. Raises SettingsError for a price that is no number.
+    """
+
+    def __init__(self, overrides: Mapping[str, Any] | None = None) -> None:
+        compiled, overlay, self._files_hash = _bundled()
+        self._catalog = Catalog(compiled)
+        self._defaults: list[dict[str, Any]] = overlay["default"]
+        self._multipliers: list[dict[str, Any]] = overlay["multiplier"]
+        self._own = _own_prices((overrides or {}).get("prices", {}))
+        self._known: dict[tuple[Any, ...], Price | None] = {}
+        self._entries: dict[tuple[str, str | None], Entry | None] = {}
+
+    @property
+    def version(self) -> str:
+        """Hash of everything that decides a price; part of fingerprints."""
+        own = repr(sorted((m, sorted(r.items())) for m, r in self._own.items()))
+        return hashlib.sha256(f"{self._files_hash} {own}".encode()).hexdigest()[:16]
+
+    def cost_nano(
+        self,
+        model: str,
+        ts_us: int | None,
+        *,
+        input: int = 0,  # noqa: A002 - the column's name
+        output: int = 0,
+        cache_write_5m: int = 0,
+        cache_write_1h: int = 0,
+        cache_read: int = 0,
+        reasoning: int = 0,  # noqa: ARG002 - part of output, billed with it
+        context_tokens: int = 0,
+        tier: str | None = None,
+        speed: str | None = None,
+        web_searches: int = 0,
+        host_provider: str | None = None,
+    ) -> Costed:
+        """Return (nano-dollars, price id) of one call, or (None, None) when no price is known.
+
+        The whole call is billed at the tier that its prompt's size falls into. The sum is
+        exact and rounded once, half up. A call without a time gets the newest price.
+        """
+        price = self._price(model, ts_us, tier, speed, host_provider)
+        if price is None:
+            return None, None
+        return _bill(price, context_tokens, (input, output, cache_write_5m, cache_write_1h, cache_read, web_searches))
+
+    def cost_rows(self, rows: Iterable[tuple]) -> list[Costed]:
+        """Return (nano-dollars, price id) for each row of ``model_calls``, in order."""
+        ts_at, model_at, tier_at, speed_at, context_at = (_AT[n] for n in ("ts", "model", "tier", "speed", "context_tokens"))
+        i, o, w5, w1, r, s = (_AT[n] for n in ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches"))
+        known = self._known
+        costed: list[Costed] = []
+        for row in rows:
+            ts = row[ts_at]
+            key = (row[model_at], -1 if ts is None else ts // _DAY_US, row[tier_at], row[speed_at], None)
+            price = known[key] if key in known else self._price(row[model_at], ts, row[tier_at], row[speed_at], None)
+            if price is None:
+                costed.append((None, None))
+            else:
+                costed.append(_bill(price, row[context_at], (row[i], row[o], row[w5], row[w1], row[r], row[s])))
+        return costed
+
+    def describe(self, price_id: str) -> PriceNote:
+        """Return what a price id of this book says."""
+        place, _, source = price_id.partition("#")
+        name, _, dated = place.rpartition("@")
+        since, *terms = dated.split("+")
+        provider, _, model = name.partition("/")
+        return PriceNote(provider, model, since, tuple(terms), source)
+
+    def _price(self, model: str, ts: int | None, tier: str | None, speed: str | None, host_provider: str | None) -> Price | None:
+        key = (model, -1 if ts is None else ts // _DAY_US, tier, speed, host_provider)
+        if key in self._known:
+            return self._known[key]
+        price = self._resolve(model, ts, tier, speed, host_provider)
+        if price is None or not price.by_hour:
+            self._known[key] = price
+        return price
+
+    def _resolve(self, model: str, ts: int | None, tier: str | None, speed: str | None, host_provider: str | None) -> Price | None:
+        own = self._own.get(model)
+        if own is not None:
+            return self._made(f"config/{model}@list", "config.toml", own, Decimal(1), by_hour=False)
+        place = (model, host_provider)
+        if place not in self._entries:
+            self._entries[place] = self._catalog.find(model, host_provider)
+        entry = self._entries[place]
+        if entry is None:
+            return None
+        at = None if ts is None else _EPOCH + timedelta(microseconds=ts)
+        since, hours, rates = _dated(entry.prices, at)
+        context = {"speed": speed, "service_tier": tier, "processing": "batch" if tier == "batch" else None}
+        special: dict[str, Any] = {}
+        terms = [f"hours={hours}"] if hours else []
+        for when, constraint, changed in entry.variants:
+            if all(context.get(k) == v for k, v in when.items()) and _active(constraint, at):
+                special = {**changed, **special}
+                terms += [f"{k}={v}" for k, v in when.items() if changed]
+        times = Decimal(1)
+        if not special:
+            times, term = self._multiplier(entry, context)
+            terms += term
+        name = f"{entry.provider}/{entry.model}@{since or 'list'}" + "".join(f"+{t}" for t in dict.fromkeys(terms))
+        by_hour = any(isinstance(when, list) for when, _ in entry.prices)
+        return self._made(name, self._catalog.source.replace(" ", "-"), {**rates, **special}, times, by_hour=by_hour)
+
+    def _multiplier(self, entry: Entry, context: Mapping[str, str | None]) -> tuple[Decimal, list[str]]:
+        names = {f"{entry.provider}/{entry.model}", f"{entry.provider}/*"}
+        for rule in self._multipliers:
+            if names & set(rule["models"]) and all(context.get(k) == v for k, v in rule["when"].items()):
+                return Decimal(rule["times"]), [f"{k}={v}" for k, v in rule["when"].items()]
+        return Decimal(1), []
+
+    def _made(self, name: str, source: str, rates: Mapping[str, Any], times: Decimal, *, by_hour: bool) -> Price | None:
+        if "input" not in rates:
+            return None
+        starts = sorted({tier[0] for value in rates.values() if isinstance(value, list) for tier in value[1:]}, reverse=True)
+        tiers = tuple((s, f"{name}+over={s}#{source}", self._scaled(_at_size(rates, s + 1), times)) for s in starts)
+        return Price(f"{name}#{source}", self._scaled(_at_size(rates, 0), times), tiers, by_hour)
+
+    def _scaled(self, dollars: dict[str, Decimal], times: Decimal) -> tuple[int, ...]:
+        """Return the rates as whole numbers; what the list lacks comes from the overlay, else is billed as input."""
+        for rule in self._defaults:
+            wanted = rule["price"]
+            if wanted not in dollars and (rule.get("needs") or "input") in dollars:
+                dollars[wanted] = Decimal(rule["dollars"]) if "dollars" in rule else Decimal(rule["times"]) * dollars[rule["of"]]
+        scaled = []
+        for name in RATES:
+            search = name == "web_search"
+            value = dollars.get(name, dollars["input"] if name != "output" else Decimal(0))
+            # a million tokens: 1,000 nano-dollars each for every dollar; a thousand searches: 1,000,000 each
+            scaled.append(int(value * (1 if search else times) * (1_000_000 if search else 1_000) * _UNIT))
+        return tuple(scaled)
+
+
+def _bill(price: Price, context_tokens: int, counts: tuple[int, ...]) -> tuple[int, str]:
+    price_id, rates = price.id, price.rates
+    for start, tier_id, tier_rates in price.tiers:
+        if context_tokens > start:
+            price_id, rates = tier_id, tier_rates
+            break
+    a, b, c, d, e, f = rates
+    i, o, w5, w1, r, s = counts
+    return (i * a + o * b + w5 * c + w1 * d + r * e + s * f + _UNIT // 2) // _UNIT, price_id
+
+
+def _dated(prices: list[Any], at: datetime | None) -> tuple[str | None, str, dict[str, Any]]:
+    """Return start date, hours of the day (UTC) and rates that hold at a time: the last entry that applies, else the first."""
+    for when, rates in reversed(prices):
+        if _active(when, at):
+            if isinstance(when, list):
+                return None, f"{when[0][:5]}-{when[1][:5]}", rates
+            return when, "", rates
+    return None, "", prices[0][1]
+
+
+def _active(when: str | list[str] | None, at: datetime | None) -> bool:
+    if when is None:
+        return True
+    if isinstance(when, str):
+        return at is None or at.date().isoformat() >= when
+    if at is None:
+        return False
+    start, end = (text.removesuffix("Z").removesuffix("+00:00") for text in when)
+    now = at.time().isoformat()
+    return start <= now < end if start < end else now >= start or now < end
+
+
+def _at_size(rates: Mapping[str, Any], context_tokens: int) -> dict[str, Decimal]:
+    """Return the rates of a prompt of that size, in dollars."""
+    found = {}
+    for name, value in rates.items():
+        chosen = value
+        if isinstance(value, list):
+            chosen = next((price for start, price in reversed(value[1:]) if context_tokens > start), value[0])
+        found[name] = Decimal(chosen)
+    return found
+
+
+def _own_prices(table: Any) -> dict[str, dict[str, str]]:
+    if not isinstance(table, dict):
+        raise SettingsError("prices is not a table", hint='write [prices."my-model"]\ninput = 1.25\noutput = 10')
+    own = {}
+    for model, rates in table.items():
+        try:
+            own[str(model)] = {name: str(_positive(value)) for name, value in dict(rates).items()}
+        except (TypeError, ValueError, InvalidOperation) as error:
+            raise SettingsError(
+                f"the prices of {model} are not numbers", hint=f'write [prices."{model}"]\ninput = 1.25\noutput = 10', model=model
+            ) from error
+        unknown = set(own[str(model)]) - set(RATES)
+        if unknown or "input" not in own[str(model)]:
+            raise SettingsError(
+                f"the prices of {model} need input, and may have {', '.join(RATES[1:])}", hint=f"mend [prices.{model}]", model=model
+            )
+    return own
+
+
+def _positive(value: Any) -> Decimal:
+    number = Decimal(str(value))
+    if isinstance(value, bool) or not number.is_finite() or number < 0:
+        raise ValueError(value)
+    return number
+
+
+@cache
+def _bundled() -> tuple[dict[str, Any], dict[str, Any], str]:
+    import msgspec.json
+
+    prices, overlay = PRICES_FILE.read_bytes(), OVERLAY_FILE.read_bytes()
+    return msgspec.json.decode(prices), tomllib.loads(overlay.decode()), hashlib.sha256(prices + overlay).hexdigest()

@@ -1,0 +1,107 @@
+"""The prices of the installed ``genai-prices`` as one small file that loads in milliseconds.
+
+Importing the library's data takes a quarter of a second, longer than a whole
+``ctx sync``; so its token prices are written to ``prices.json`` beside this module when
+the dependency is raised: ``python -m ctx_pipeline.pricing.snapshot``. A test holds the
+file equal to the installed library.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+PRICES_FILE = Path(__file__).with_name("prices.json")
+
+KEYS = {
+    "input_mtok": "input",
+    "output_mtok": "output",
+    "cache_write_mtok": "cache_write_5m",
+    "cache_write_1h_mtok": "cache_write_1h",
+    "cache_read_mtok": "cache_read",
+    "web_searches_kcount": "web_search",
+}
+"""Price keys of the library that a model call can be billed by; the others are dropped."""
+
+
+def compile_prices() -> dict[str, Any]:
+    """Return the token prices of the installed library as plain JSON values.
+
+    ``{"source": .., "providers": [{"id", "names", "claims", "fallback", "models"}]}``;
+    a model is ``[id, match, prices, variants]``, a price list is
+    ``[[start date or hours or null, rates], ..]`` in the library's order of precedence
+    (the last that applies wins), rates are dollars per million tokens (per thousand
+    searches) as decimal strings, or ``[base, [start, price], ..]`` where the price of
+    all tokens depends on the size of the prompt.
+    """
+    from importlib.metadata import version
+
+    from genai_prices.data import providers
+
+    found: list[dict[str, Any]] = []
+    for provider in providers:
+        models = [entry for model in provider.models if (entry := _model(model)) is not None]
+        if models:
+            found.append(
+                {
+                    "id": provider.id,
+                    "names": _match(provider.provider_match) if provider.provider_match else None,
+                    "claims": _match(provider.model_match) if provider.model_match else None,
+                    "fallback": provider.fallback_model_providers or [],
+                    "models": models,
+                }
+            )
+    return {"source": f"genai-prices {version('genai-prices')}", "providers": found}
+
+
+def _model(model: Any) -> list[Any] | None:
+    listed = model.prices if isinstance(model.prices, list) else [_Always(model.prices)]
+    prices = [[_when(entry.constraint), _rates(entry.prices)] for entry in listed]
+    if not any("input" in _rates(entry.prices) for entry in listed):
+        return None
+    variants = [[v.when, _when(v.constraint), _rates(v.prices)] for v in model.price_variants or ()]
+    return [model.id, _match(model.match), prices, variants]
+
+
+class _Always:
+    constraint = None
+
+    def __init__(self, prices: Any) -> None:
+        self.prices = prices
+
+
+def _when(constraint: Any) -> str | list[str] | None:
+    if constraint is None:
+        return None
+    start = getattr(constraint, "start_date", None)
+    return start.isoformat() if start else [constraint.start_time.isoformat(), constraint.end_time.isoformat()]
+
+
+def _rates(prices: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, name in KEYS.items():
+        value = getattr(prices, key, None)
+        if isinstance(value, Decimal):
+            found[name] = str(value)
+        elif value is not None:
+            found[name] = [str(value.base), *([tier.start, str(tier.price)] for tier in value.tiers)]
+    return found
+
+
+def _match(clause: Any) -> list[Any]:
+    """Return a clause as [kind, text] or [kind, clauses]."""
+    ((key, value),) = vars(clause).items()
+    kind = key.rstrip("_")
+    return [kind, [_match(c) for c in value]] if kind in {"or", "and"} else [kind, value]
+
+
+def main() -> None:
+    """Write ``prices.json`` anew."""
+    text = json.dumps(compile_prices(), separators=(",", ":"), ensure_ascii=True)
+    PRICES_FILE.write_text(text.replace('{"id":', '\n{"id":') + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""Secrets are found in bytes and text, and replaced before anything derived is written."""
+
+from __future__ import annotations
+
+from ctx_pipeline.redaction.redactor import MARKER, Redactor
+
+__all__ = ["MARKER", "Redactor"]

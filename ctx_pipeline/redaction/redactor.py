@@ -1,0 +1,141 @@
+"""Secrets out of text: ``[REDACTED:<detector>]`` in their place."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.redaction import prefilter
+from ctx_pipeline.redaction.detectors import DETECTORS
+from ctx_pipeline.redaction.shapes import digits, mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MARKER = re.compile(r"\[REDACTED:([a-z0-9-]+)\]")
+"""What stands where a secret stood; the group is the detector's name."""
+
+_MARKER_BYTES = re.compile(MARKER.pattern.encode())
+_PASSES = 4
+
+_WHOLE_RUN = (mixed, digits)
+"""Checks that refuse every part of what they refuse: no need to look inside it again."""
+
+
+class Redactor:
+    """Finds secrets in raw JSONL bytes and in text.
+
+    ``extra`` adds a person's own detectors, name -> regular expression; a group named
+    ``s`` is the part to hide. Such a pattern is searched in every byte, so it costs its
+    own time, and it must match inside one line. Raises SettingsError for a pattern that
+    does not compile or a name that is not lower-case letters, digits and dashes.
+    """
+
+    def __init__(self, extra: Mapping[str, str] = {}) -> None:
+        self._extra: list[tuple[str, re.Pattern[bytes]]] = []
+        for name, pattern in extra.items():
+            if not re.fullmatch(r"[a-z0-9-]{1,40}", name):
+                raise SettingsError(f"redaction pattern name {name!r} cannot be used", hint="use lower-case letters, digits and dashes")
+            try:
+                self._extra.append((name, re.compile(pattern.encode())))
+            except re.error as error:
+                raise SettingsError(
+                    f"redaction pattern {name} is not a regular expression: {error}", hint="mend it in config.toml"
+                ) from error
+
+    @property
+    def version(self) -> str:
+        """Hash of everything that is looked for; part of the code versions of what is made with it."""
+        return digest([(d.name, d.literals, d.pattern) for d in DETECTORS], [(n, p.pattern) for n, p in self._extra], size=16)
+
+    def prefilter(self, data: bytes) -> list[int]:
+        """Return the offsets in raw JSONL bytes where a secret may stand, ascending."""
+        found = prefilter.hits(data)
+        if self._extra:
+            found.extend(m.start() for _, pattern in self._extra for m in pattern.finditer(data))
+            found.sort()
+        return found
+
+    def dirty_lines(self, data: bytes, starts: Sequence[int]) -> set[int]:
+        """Return the numbers of the lines of ``data`` that may hold a secret; ``starts`` are their first bytes."""
+        return prefilter.dirty_lines(self.prefilter(data), starts)
+
+    def find(self, text: str) -> list[tuple[str, int, int]]:
+        """Return (detector, start, end) of every secret, in characters; overlapping ones are one."""
+        data = text.encode("utf-8", "surrogatepass")
+        spans = self._spans(data)
+        if not spans or len(data) == len(text):
+            return spans
+        found, chars, at = [], 0, 0
+        for name, start, end in spans:
+            chars += len(data[at:start].decode("utf-8", "surrogatepass"))
+            first = chars
+            chars += len(data[start:end].decode("utf-8", "surrogatepass"))
+            at = end
+            found.append((name, first, chars))
+        return found
+
+    def redact(self, text: str) -> str:
+        """Return the text with a marker for every secret; text without one is returned itself.
+
+        Doing it twice changes nothing more. The time grows with the length of the text only.
+        """
+        data = text.encode("utf-8", "surrogatepass")
+        changed = False
+        for _ in range(_PASSES):
+            spans = self._spans(data)
+            if not spans:
+                break
+            changed = True
+            parts: list[bytes] = []
+            at = 0
+            for name, start, end in spans:
+                parts += (data[at:start], b"[REDACTED:%s]" % name.encode())
+                at = end
+            data = b"".join((*parts, data[at:]))
+        return data.decode("utf-8", "surrogatepass") if changed else text
+
+    def _spans(self, data: bytes) -> list[tuple[str, int, int]]:
+        """Return merged (detector, start, end) in bytes; what touches a marker is no secret any more."""
+        found: list[tuple[int, int, int, str]] = []
+        reached: dict[int, int] = {}
+        for look, match in prefilter.matches(data):
+            if match.start() < reached.get(look.rank, 0):
+                continue
+            start, end = _hidden(match)
+            check = look.detector.check
+            accepted = check is None or check(data[start:end], match)
+            if accepted:
+                found.append((start, end, look.rank, look.detector.name))
+            if accepted or check in _WHOLE_RUN:
+                reached[look.rank] = end
+        for order, (name, pattern) in enumerate(self._extra):
+            found += [(*_hidden(m), order - len(self._extra), name) for m in pattern.finditer(data) if m.end() > m.start()]
+        if not found:
+            return []
+        found.sort()
+        markers = [m.span() for m in _MARKER_BYTES.finditer(data)]
+        merged: list[tuple[int, int, int, str]] = []
+        for span in found:
+            if merged and span[0] < merged[-1][1]:
+                first = merged[-1]
+                best = min(first, span, key=lambda s: s[2])
+                merged[-1] = (first[0], max(first[1], span[1]), best[2], best[3])
+            else:
+                merged.append(span)
+        return [(name, start, end) for start, end, _, name in merged if not _touches(markers, start, end)]
+
+
+def _hidden(match: re.Match[bytes]) -> tuple[int, int]:
+    """Return the span to hide: the group s, else the value of an assignment, else all."""
+    groups = match.re.groupindex
+    for name in ("s", "quoted", "bare"):
+        if name in groups and match.start(name) >= 0:
+            return match.span(name)
+    return match.span()
+
+
+def _touches(markers: list[tuple[int, int]], start: int, end: int) -> bool:
+    return any(a < end and start < b for a, b in markers)

@@ -1,0 +1,344 @@
+"""Sessions out of every layer for good: raw, tables, indexes, pages; a hash stays, so that they do not come back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreDamaged, UsageError
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.stages import capture, forgotten_rows, plan
+from ctx_pipeline.stages.forgotten_lines import Needles, spellings
+from ctx_pipeline.stages.forgotten_shared import blank_shared, keep_out
+from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.ledger.rows import Source, Tombstone
+
+LEASE = "forget"
+BEGUN = "forgetting.json"
+"""What a call is removing, until it has ended."""
+
+_EXAMPLES = 20
+_MADE = ("site", "serving")
+"""Folders that hold text and are made anew by the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to forget: one session, a project, what ended before a day (``2026-01-31``, UTC), or all that contains a text."""
+
+    host: str | None = None
+    session_id: str | None = None
+    project: str | None = None
+    before: str | None = None
+    text: str | None = None
+
+
+@dataclass(slots=True)
+class Preview:
+    """What would be forgotten; nothing has happened yet."""
+
+    sessions: list[tuple[str, str]] = field(default_factory=list)
+    """(host, session id), in order"""
+    streams: int = 0
+    """captured files of these sessions"""
+    bytes: int = 0
+    """bytes of these files that raw holds, before compression"""
+    examples: list[str] = field(default_factory=list)
+    """titles of some of the sessions, redacted; the id where there is none"""
+    copies: list[tuple[str, str]] = field(default_factory=list)
+    """(host, session id) of forks that stay, each with its own copy of what it was forked from"""
+
+
+def select(store: Store, selection: Selection) -> Preview:
+    """Return the sessions that a selection means, with their size and some titles.
+
+    What an interrupted call began is among them. Raises UsageError for a selection that
+    names nothing, a day that is no date or a name of several projects; StoreDamaged when
+    a text has to be looked for in a raw object that is missing or damaged.
+    """
+    rows = {(row.host, row.session_id): row for row in _session_rows(store)}
+    begun = _begun(store)
+    left = begun.sessions if begun is not None else set()
+    chosen = sorted(left if begun is not None and selection == Selection() else _chosen(store, selection, rows, left) | left)
+    preview = Preview(sessions=chosen, copies=_copies(rows, chosen))
+    redactor = Redactor()
+    for host, session in chosen:
+        streams = [s.stream for s in store.ledger.session_streams(host, session)]
+        preview.streams += len(streams)
+        preview.bytes += sum(s.end - s.start for segments in store.ledger.segments_of(streams).values() for s in segments)
+        if len(preview.examples) < _EXAMPLES:
+            row = rows.get((host, session))
+            preview.examples.append(redactor.redact(row.title) if row is not None and row.title else f"{host} {session}")
+    return preview
+
+
+def forget(store: Store, settings: Settings, selection: Selection) -> StageReport:
+    """Remove what the selection means from every layer and return how much that was.
+
+    Raw objects, rows of every table, search documents and memories drawn from these
+    sessions alone go; the warehouse and the page are removed and made anew by the next
+    run. The journal keeps hashes only. Lines about the sessions in files they share with
+    others are blanked in raw. The homes stay as they are. What an earlier call began and
+    did not end is ended by this one.
+    """
+    with store.ledger.lease(LEASE, wait=forgotten_rows.WAIT):
+        return _forget(store, settings, selection)
+
+
+def finish(store: Store, settings: Settings) -> StageReport | None:
+    """End a forgetting that was interrupted; None when there is none."""
+    if _begun(store) is None:
+        return None
+    with store.ledger.lease(LEASE, wait=forgotten_rows.WAIT):
+        # the one that was at it may have ended while this one waited
+        return _forget(store, settings, Selection()) if _begun(store) is not None else None
+
+
+@contextmanager
+def kept_forgotten(store: Store, settings: Settings) -> Iterator[None]:
+    """Around whatever captures: end an interrupted forgetting first, and blank what the capture brought back."""
+    finish(store, settings)
+    yield
+    keep_out(store)
+
+
+def _forget(store: Store, settings: Settings, selection: Selection) -> StageReport:
+    began = time.perf_counter()
+    with ExitStack() as leases:
+        for name in (capture.LEASE, forgotten_rows.LAKE):
+            leases.enter_context(store.ledger.lease(name, wait=forgotten_rows.WAIT))
+        again = _begun(store) is not None
+        chosen = select(store, selection).sessions
+        work = _begin(store, chosen)
+        sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
+        needles = Needles.of(chosen, work.threads, _prompts(store, chosen), selection.text)
+        lines, titled = blank_shared(store, needles)
+        _note(store, chosen, sources)
+        size = _remove_raw(store, sources)
+        cells = {*work.cells, *titled, *(store.ledger.forget({s.stream for s in sources}) if sources else ())}
+    if chosen or lines or again:
+        _derive_again(store, settings, chosen, cells)
+    store.files.remove(BEGUN)
+    totals = {"sessions": len(chosen), "streams": len(sources), "bytes": size, "lines": lines}
+    report = StageReport("forget", {}, totals, time.perf_counter() - began)
+    report.cells = {cell.key: CellReport(DONE if chosen else UNCHANGED) for cell in sorted(cells)}
+    return report
+
+
+# what was begun
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What a call set out to remove; it lies in the store until the call ends."""
+
+    sessions: set[tuple[str, str]]
+    threads: list[str]
+    cells: list[Cell]
+
+
+def _begun(store: Store) -> _Begun | None:
+    if not store.files.exists(BEGUN):
+        return None
+    kept = json.loads(store.files.read(BEGUN))
+    return _Begun({(host, session) for host, session in kept["sessions"]}, kept["threads"], [Cell(*cell) for cell in kept["cells"]])
+
+
+def _begin(store: Store, chosen: list[tuple[str, str]]) -> _Begun:
+    """Write down what is about to go, together with what an earlier call left, and return it."""
+    before = _begun(store) or _Begun(set(), [], [])
+    threads = {s.thread_id for host, session in chosen for s in store.ledger.session_streams(host, session) if s.thread_id}
+    rows = [store.ledger.session(host, session) for host, session in chosen]
+    cells = {row.cell for row in rows if row is not None} | forgotten_rows.holding(store, forgotten_rows.LAKE, _by_host(chosen))
+    work = _Begun(set(chosen), sorted({*before.threads, *threads}), sorted({*before.cells, *cells}))
+    store.files.write(BEGUN, json.dumps({"sessions": sorted(work.sessions), "threads": work.threads, "cells": work.cells}).encode())
+    return work
+
+
+def _by_host(chosen: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for host, session in chosen:
+        found.setdefault(host, set()).add(session)
+    return found
+
+
+# what is meant
+
+
+def _session_rows(store: Store) -> Iterator[Any]:
+    for cell in sorted(store.lake.manifests(forgotten_rows.LAKE)):
+        yield from store.lake.read_rows("sessions", cell, forgotten_rows.LAKE)
+
+
+def _copies(rows: dict[tuple[str, str], Any], chosen: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    forks: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for (host, session), row in rows.items():
+        if row.parent_session:
+            forks.setdefault((host, row.parent_session), []).append((host, session))
+    seen = set(chosen)
+    waiting = list(seen)
+    found = []
+    while waiting:
+        for fork in forks.get(waiting.pop(), ()):
+            if fork not in seen:
+                seen.add(fork)
+                waiting.append(fork)
+                found.append(fork)
+    return sorted(found)
+
+
+def _chosen(store: Store, selection: Selection, rows: dict[tuple[str, str], Any], left: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    if selection.host and selection.session_id:
+        key = (selection.host, selection.session_id)
+        return {key} if store.ledger.session_streams(*key) or key in rows else set()
+    if selection.project:
+        return _of_project(selection.project, rows)
+    if selection.before:
+        return _ended_before(store, selection.before, rows)
+    if selection.text:
+        return _containing(store, selection.text, left)
+    raise UsageError("say what to forget", hint="a session, a project, a day or a text")
+
+
+def _of_project(project: str, rows: dict[tuple[str, str], Any]) -> set[tuple[str, str]]:
+    """Return the sessions of a repository, a folder, or the one repository that has this short name."""
+    placed = {key for key, row in rows.items() if project in {row.repository, row.cwd}}
+    if placed:
+        return placed
+    named = {key: row.repository or row.cwd or "" for key, row in rows.items() if row.project == project}
+    if len(set(named.values())) > 1:
+        raise UsageError(f"{project!r} names several projects", hint=f"name one of {', '.join(sorted(set(named.values())))}")
+    return set(named)
+
+
+def _ended_before(store: Store, day: str, rows: dict[tuple[str, str], Any]) -> set[tuple[str, str]]:
+    try:
+        limit = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise UsageError(f"{day!r} is no day", hint="write it as 2026-01-31") from error
+    found = set()
+    for row in store.ledger.sessions():
+        known = rows.get((row.host, row.session_id))
+        last = known.last_ts if known is not None else None
+        if last is None:
+            times = [s.mtime_ns // 1_000 for s in store.ledger.session_streams(row.host, row.session_id)]
+            last = max(times, default=0)
+        if _micros(last) < limit.timestamp() * 1_000_000:
+            found.add((row.host, row.session_id))
+    return found
+
+
+def _micros(value: Any) -> float:
+    return value.replace(tzinfo=UTC).timestamp() * 1_000_000 if isinstance(value, datetime) else float(value)
+
+
+def _containing(store: Store, text: str, left: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the sessions, but those left by an earlier call, with the text in a file as captured, plain or in a JSON spelling."""
+    wanted = spellings(text)
+    found: set[tuple[str, str]] = set()
+    for source in store.ledger.sources().values():
+        key = (source.host, source.session_id or "")
+        if source.session_id and key not in found | left and any(s in data for data in _generations(store, source) for s in wanted):
+            found.add(key)
+    return found
+
+
+def _generations(store: Store, source: Source) -> Iterator[bytes]:
+    """Yield the lines of every captured generation of a source; raises StoreDamaged where an object is missing."""
+    from ctx_pipeline.storage.segments import stream_text
+
+    segments = store.ledger.segments_of([source.stream]).get(source.stream, [])
+    for generation in sorted({s.generation for s in segments}):
+        chosen = [s for s in segments if s.generation == generation]
+        for segment in chosen:
+            if not store.files.exists(segment.path):
+                raise StoreDamaged(f"{segment.path} is missing: nobody can tell whether the text is in it", hint="forget its session by id")
+        yield stream_text(store.files, chosen, source.rel)
+
+
+def _prompts(store: Store, chosen: Iterable[tuple[str, str]]) -> list[str]:
+    """Return what was typed in these sessions, which a history of prompts repeats without naming the session."""
+    wanted = set(chosen)
+    hosts = {host for host, _ in wanted}
+    ids = {session for _, session in wanted}
+    found = []
+    for cell, manifest in store.lake.manifests(forgotten_rows.LAKE).items():
+        if cell.host in hosts and any(s in ids for p in manifest.of_table("sessions") for s in p.live):
+            for view in store.lake.read_sessions(cell, session_ids=ids, tables=("sessions", "events")):
+                found += [event.text for event in view.prompts if event.text]
+    return found
+
+
+# raw and the ledger
+
+
+def _note(store: Store, chosen: list[tuple[str, str]], sources: list[Source]) -> None:
+    """Write the tombstones into the journal, from which a rebuilt ledger takes them again."""
+    from ctx_pipeline.storage.ledger.forgetting import thread_hash
+
+    stones = {(s.host, "stream", s.stream) for s in sources}
+    stones |= {(s.host, "thread", thread_hash(s.host, s.thread_id)) for s in sources if s.thread_id}
+    if stones:
+        store.journal.append("tombstone", {"sessions": len(chosen), "stones": [list(stone) for stone in sorted(stones)]})
+
+
+def _remove_raw(store: Store, sources: list[Source]) -> int:
+    size = 0
+    for source in sources:
+        for segment in store.ledger.segments_of([source.stream]).get(source.stream, []):
+            size += segment.end - segment.start
+        for rel in list(store.files.walk(f"raw/{source.host}/{source.stream[:2]}/{source.stream}")):
+            store.files.remove(rel)
+    return size
+
+
+# what was derived
+
+
+def _derive_again(store: Store, settings: Settings, chosen: list[tuple[str, str]], cells: set[Cell]) -> None:
+    from ctx_pipeline.stages import consolidate, index, ingest, measure, mine, summaries
+
+    ingest.ingest(store, settings, cells=cells, capture=False)
+    gone = _by_host(chosen)
+    touched = cells.union(*(forgotten_rows.holding(store, asset, gone) for asset in forgotten_rows.assets(store)))
+    with forgotten_rows.alone(store, touched):
+        forgotten_rows.drop_derived(store, touched)
+        for cell in sorted(store.lake.manifests(forgotten_rows.LAKE)):
+            forgotten_rows.purge(store, cell, gone.get(cell.host, set()))
+        store.search.rebuild(store.lake)
+    live = sorted(touched & set(store.ledger.cells()))
+    measure.measure(store, settings, cells=live)
+    mine.mine(store, settings, cells=live)
+    consolidate.consolidate(store, settings)
+    index.index_memory(store, settings, force=True)
+    with forgotten_rows.alone(store, touched):
+        for folder in _MADE:
+            shutil.rmtree(store.home / folder, ignore_errors=True)
+        for asset in (plan.WAREHOUSE.key, plan.SITE.key):
+            store.ledger.forget_asset(asset)
+        store.files.remove(summaries.KEPT)
+        forgotten_rows.sweep(store, touched, gone)
+    store.ledger.compact()
+
+
+def remembered(store: Store) -> list[Tombstone]:
+    """Return the tombstones that the journal keeps, for a ledger that is rebuilt."""
+    from ctx_pipeline.storage.ledger.rows import Tombstone
+
+    return [
+        Tombstone(str(host), str(kind), str(name), fact.at)
+        for fact in store.journal.facts("tombstone")
+        for host, kind, name in fact.payload["stones"]
+    ]

@@ -1,0 +1,210 @@
+"""Secrets are found in bytes and text whatever their escaping, and ordinary code is left alone."""
+
+import json
+import random
+import time
+
+import pytest
+
+from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.redaction.detectors import DETECTORS
+
+REDACTOR = Redactor()
+
+
+def planted(detector, seed=7):
+    return detector.plant(random.Random(seed))
+
+
+@pytest.mark.feature("redaction.detectors")
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
+@pytest.mark.parametrize("seed", range(5))
+def test_every_detector_hides_exactly_its_planted_secret(detector, seed):
+    text, secret = planted(detector, seed)
+    start = text.index(secret)
+    assert REDACTOR.find(text) == [(detector.name, start, start + len(secret))]
+    assert REDACTOR.redact(text) == text.replace(secret, f"[REDACTED:{detector.name}]")
+
+
+@pytest.mark.feature("redaction.prefilter")
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("before", ["", "\n", "\t", "é "])
+def test_the_prefilter_sees_a_secret_however_deep_it_is_escaped(detector, depth, before):
+    line = before + planted(detector).text + "\n"
+    for _ in range(depth):
+        line = json.dumps({"text": line})
+    assert REDACTOR.prefilter(line.encode())
+    assert REDACTOR.prefilter(line.replace("/", "\\/").encode())
+
+
+@pytest.mark.feature("redaction.prefilter")
+def test_a_line_with_escaped_ascii_is_a_hit_since_the_escape_can_spell_a_prefix():
+    text, secret = planted(next(d for d in DETECTORS if d.name == "github-token"))
+    line = json.dumps({"text": text}).replace("ghp_", "gh\\u0070_").replace("gh", "\\u0067h").encode()
+    assert secret not in line.decode()
+    assert REDACTOR.dirty_lines(b'{"a":1}\n' + line, [0, 8]) == {1}
+
+
+@pytest.mark.feature("redaction.prefilter")
+def test_only_the_lines_with_a_secret_are_dirty():
+    secret = planted(next(d for d in DETECTORS if d.name == "aws-key-id")).secret
+    lines = [b'{"text":"task-list"}\n', json.dumps({"key": secret}).encode() + b"\n", b'{"text":"done"}\n', secret.encode() + b"\n"]
+    starts = [sum(map(len, lines[:n])) for n in range(4)]
+    assert REDACTOR.dirty_lines(b"".join(lines), starts) == {1, 3}
+    assert REDACTOR.dirty_lines(b"", []) == set()
+
+
+@pytest.mark.feature("redaction.no-false-alarm")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password = getpass.getpass()",
+        "token = tokens[i]",
+        "token = next(tokens)",
+        "token = self._peek(1)",
+        'secret = os.environ["SECRET"]',
+        "api_key=settings.api_key",
+        'api_key: process.env["OPENAI_API_KEY"]',
+        "def login(user, password=None): ...",
+        '"max_tokens": 4096, "input_tokens": 123456',
+        'password = "${DB_PASSWORD}"',
+        "secret: <your-secret>",
+        "export TOKEN=$GITHUB_TOKEN",
+        'type="password" name="password"',
+        'password: "required"',
+        "Authorization: Bearer $TOKEN",
+        "Authorization: Bearer <token>",
+        "sk-learn-some-long-class-name-of-a-page",
+        "disk-usage-of-all-the-things-in-here",
+        "npm_config_registry_is_a_long_name_too",
+        'token_type = "bearer"',
+        "mysql://user:${PASS}@host/db",
+        "https://example.test/a:b@c",
+        'if text.startswith("-----BEGIN PRIVATE KEY-----"): parse(text)',
+        'tokenizer = "cl100k_base"',
+    ],
+)
+def test_code_that_names_secrets_without_holding_one_is_left_alone(text):
+    assert REDACTOR.redact(text) is text
+
+
+@pytest.mark.feature("redaction.assignments")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PASSWORD=supersecret", "PASSWORD=[REDACTED:password]"),
+        ("DB_PASSWORD=correct-horse", "DB_PASSWORD=[REDACTED:password]"),
+        ("password: hunter2!x", "password: [REDACTED:password]"),
+        ('password: str = "hunter2!"', 'password: str = "[REDACTED:password]"'),
+        ('{\\"password\\":\\"hunter2x\\"}', '{\\"password\\":\\"[REDACTED:password]\\"}'),
+        ("x-api-key: 8f3b2a1c9d4e5f60", "x-api-key: [REDACTED:secret]"),
+        ('os.environ["API_KEY"] = "8f3b2a1c9d4e5f60"', 'os.environ["API_KEY"] = "[REDACTED:secret]"'),
+        ("TOKEN_PROD=8f3b2a1c9d4e5f60abc", "TOKEN_PROD=[REDACTED:token]"),
+        ("?access_token=8f3b2a1c9d4e5f60abc&x=1", "?access_token=[REDACTED:token]&x=1"),
+        ("redis://:p4ssw0rd@cache:6379/0", "redis://:[REDACTED:database-url]@cache:6379/0"),
+    ],
+)
+def test_a_value_after_a_telling_name_is_hidden(text, expected):
+    assert REDACTOR.redact(text) == expected
+
+
+@pytest.mark.feature("redaction.one-hit-a-secret")
+def test_a_key_inside_an_assignment_is_one_hit_named_by_the_more_exact_detector():
+    secret = planted(next(d for d in DETECTORS if d.name == "anthropic-key")).secret
+    assert REDACTOR.redact(f'api_key = "{secret}"') == 'api_key = "[REDACTED:anthropic-key]"'
+    assert len(REDACTOR.find(f"Authorization: Bearer {secret}")) == 1
+
+
+@pytest.mark.feature("redaction.idempotent")
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
+def test_redacting_twice_is_redacting_once(detector):
+    text, _ = planted(detector)
+    once = REDACTOR.redact(f'token="{text}" {text}\npassword={text}')
+    assert REDACTOR.redact(once) == once
+
+
+@pytest.mark.feature("redaction.detectors")
+def test_a_key_block_without_its_end_is_hidden_as_far_as_it_goes():
+    block = planted(next(d for d in DETECTORS if d.name == "private-key")).secret
+    cut = block[: block.index("-----END")]
+    assert REDACTOR.redact(cut + "[cut]") == "[REDACTED:private-key][cut]"
+
+
+def test_offsets_count_characters_not_bytes():
+    text, secret = planted(next(d for d in DETECTORS if d.name == "aws-key-id"))
+    text = f"päß🙂 {text} ü {secret}"
+    assert [text[start:end] for _, start, end in REDACTOR.find(text)] == [secret, secret]
+
+
+def test_lone_surrogates_pass_through():
+    secret = planted(next(d for d in DETECTORS if d.name == "aws-key-id")).secret
+    assert REDACTOR.redact(f"\ud800 {secret}") == "\ud800 [REDACTED:aws-key-id]"
+
+
+@pytest.mark.feature("redaction.linear-time")
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "sk-",
+        "sk-a1",
+        "eyJaaaaaaaaaa.",
+        "-----BEGIN RSA PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY-----" + "A" * 31 + " ",
+        "password=",
+        'password="',
+        "TOKEN_",
+        "api_key: ",
+        "://a:b",
+        "://" + "a" * 90 + ":",
+        "twilio ",
+        "AccountKey=",
+        "Bearer ",
+        "\\\\\\\\",
+        "password\\\\\\\\",
+        ":AA1234567890",
+        "hooks.slack.com/services/",
+        "ghp_",
+        "MTA",
+        " -u a:",
+    ],
+)
+def test_a_million_hostile_characters_take_no_longer_than_a_few_seconds(unit):
+    text = unit * (1_000_000 // len(unit))
+    began = time.process_time()
+    REDACTOR.redact(text)
+    REDACTOR.prefilter(text.encode())
+    # quadratic work on a million characters would take hours
+    assert time.process_time() - began < 15
+
+
+@pytest.mark.feature("redaction.linear-time")
+@pytest.mark.parametrize("unit", ["password=", "api_key=", "password=1a", "secret=\\/"])
+def test_a_name_of_a_secret_said_again_and_again_is_read_at_a_megabyte_in_a_few_seconds(unit):
+    text = unit * (500_000 // len(unit))
+    REDACTOR.redact(unit)
+    began = time.process_time()
+    REDACTOR.redact(text)
+    assert time.process_time() - began < 1.5
+
+
+@pytest.mark.feature("redaction.own-patterns")
+def test_a_persons_own_pattern_is_found_in_bytes_and_text():
+    own = Redactor({"badge": r"BADGE-(?P<s>\d{6})"})
+    assert own.redact("see BADGE-123456.") == "see BADGE-[REDACTED:badge]."
+    assert own.prefilter(b'{"text":"see BADGE-123456."}') == [13]
+    assert REDACTOR.redact("see BADGE-123456.") == "see BADGE-123456."
+
+
+@pytest.mark.parametrize(("name", "pattern"), [("badge", "("), ("Bad Name", "x")])
+def test_an_own_pattern_that_cannot_be_used_says_so(name, pattern):
+    with pytest.raises(SettingsError) as error:
+        Redactor({name: pattern})
+    assert error.value.hint
+
+
+def test_names_of_detectors_are_unique_and_explained():
+    names = [d.name for d in DETECTORS]
+    assert len(set(names)) == len(names)
+    assert all(d.meaning for d in DETECTORS)
