@@ -1,0 +1,236 @@
+"""Who does the tasks: this process, or two workers that hand back small results and documents."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import marshal
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import deque
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ctx_pipeline.errors import ContractError, CtxError, StoreError
+from ctx_pipeline.stages.ingest import streams
+from ctx_pipeline.stages.ingest.working import TaskDone, Tools, work
+from ctx_pipeline.stages.reports import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.stages.ingest.tasks import Task
+    from ctx_pipeline.storage.lake import Part
+
+POOL_ABOVE = 30 * 1024 * 1024
+"""Bytes to decode above which workers are started: below, their start costs more than they give."""
+
+_HEAVY = ("pyarrow", "numpy", "duckdb", "dagster")
+_NUMBER = 4
+_MARSHAL = 2
+"""Version without references: no text is sent twice, and looking for one costs more than all the rest."""
+
+_MOST_TASKS = 12_000
+"""As many numbers as surely fit into a pipe that nobody reads yet (64 kB on Linux, 16 kB on some systems in parts)."""
+
+Rows = tuple["Cell", str, list[tuple]]
+"""Rows to write: cell, table, tuples."""
+
+
+class Pool(Protocol):
+    """Does tasks and writes the small tables."""
+
+    def run(self) -> Iterator[TaskDone]:
+        """Yield the finished tasks, in any order."""
+
+    def write(self, batch: Sequence[Rows]) -> list[Part | ContractError]:
+        """Return a part, or why there is none, for each."""
+
+    def close(self) -> None:
+        """End the workers."""
+
+
+def start(tools: Tools, tasks: Sequence[Task]) -> Pool:
+    """Return workers for much input, this process for little."""
+    if (
+        tools.settings.workers > 1
+        and len(tasks) > 1
+        and sum(t.bytes for t in tasks) > POOL_ABOVE
+        and os.name == "posix"
+        and len(tasks) < _MOST_TASKS
+    ):
+        return Workers(tools, tasks)
+    return Here(tools, tasks)
+
+
+class Here:
+    """Does everything in this process."""
+
+    def __init__(self, tools: Tools, tasks: Sequence[Task]) -> None:
+        self._tools = tools
+        self._tasks = tasks
+
+    def run(self) -> Iterator[TaskDone]:
+        """Yield the finished tasks in order."""
+        for number, task in enumerate(self._tasks):
+            yield work(self._tools, number, task)
+
+    def write(self, batch: Sequence[Rows]) -> list[Part | ContractError]:
+        """Return a part, or why there is none, for each."""
+        return [_written(self._tools, *rows) for rows in batch]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Workers:
+    """Processes that take task numbers from one pipe, so that nobody has to balance their load."""
+
+    def __init__(self, tools: Tools, tasks: Sequence[Task]) -> None:
+        self._tasks = len(tasks)
+        self._lines: list[Connection] = []
+        self._texts: dict[Any, int] = {}
+        self._children: list[int | subprocess.Popen[bytes]] = []
+        numbers, feed = os.pipe()
+        os.write(feed, b"".join(n.to_bytes(_NUMBER, "little") for n in range(len(tasks))))
+        os.close(feed)
+        try:
+            for _ in range(min(tools.settings.workers, len(tasks))):
+                self._begin(tools, tasks, numbers)
+        finally:
+            os.close(numbers)
+
+    def run(self) -> Iterator[TaskDone]:
+        """Yield the finished tasks as they come; raises what a worker raised."""
+        for _ in range(self._tasks):
+            ready = wait(self._lines)
+            yield self._receive(ready[0])
+
+    def write(self, batch: Sequence[Rows]) -> list[Part | ContractError]:
+        """Return a part, or why there is none, for each; the workers write at the same time."""
+        parts: dict[int, Part | ContractError] = {}
+        waiting = deque(sorted(range(len(batch)), key=lambda n: -len(batch[n][2])))
+        asked: dict[Any, int] = {}
+        free = list(self._lines)
+        while waiting or asked:
+            while waiting and free:
+                number = waiting.popleft()
+                line = free.pop()
+                cell, table, rows = batch[number]
+                line.send_bytes(marshal.dumps((tuple(cell), table, rows), _MARSHAL))
+                asked[line] = number
+            for ready in wait(list(asked)):
+                answering: Any = ready
+                parts[asked.pop(answering)] = self._answer(answering)
+                free.append(answering)
+        return [parts[n] for n in range(len(batch))]
+
+    def close(self) -> None:
+        """End the workers and wait for them."""
+        for line in self._lines:
+            with contextlib.suppress(OSError):
+                line.send_bytes(b"")
+            line.close()
+            os.close(self._texts.pop(line))
+        for child in self._children:
+            if isinstance(child, int):
+                os.waitpid(child, 0)
+            else:
+                child.wait()
+        self._lines, self._children = [], []
+
+    def _begin(self, tools: Tools, tasks: Sequence[Task], numbers: int) -> None:
+        ours, theirs = Pipe()
+        texts, feed = streams.pipe()
+        if _may_fork():
+            child = os.fork()
+            if child == 0:
+                for line in (*self._lines, ours):
+                    line.close()
+                for handle in (*self._texts.values(), texts):
+                    os.close(handle)
+                _live(theirs, feed, numbers, tools, tasks)
+            self._children.append(child)
+        else:
+            code = "from ctx_pipeline.stages.ingest.pool import main; main()"
+            handles = (theirs.fileno(), feed, numbers)
+            words = [sys.executable, "-c", code, *map(str, handles)]
+            self._children.append(subprocess.Popen(words, pass_fds=handles))  # noqa: S603 - our own words
+            ours.send_bytes(pickle.dumps((tools.settings, tools.files, list(tasks))))
+        theirs.close()
+        os.close(feed)
+        self._lines.append(ours)
+        self._texts[ours] = texts
+
+    def _receive(self, line: Any) -> TaskDone:
+        done, size = self._answer(line)
+        try:
+            body = streams.receive(self._texts[line], size)
+        except EOFError:
+            raise _ended() from None
+        done.documents = marshal.loads(body)  # noqa: S302 - from our own worker
+        return done  # type: ignore[no-any-return]
+
+    def _answer(self, line: Any) -> Any:
+        try:
+            answer = pickle.loads(line.recv_bytes())  # noqa: S301 - from our own worker
+        except EOFError:
+            raise _ended() from None
+        if isinstance(answer, BaseException) and not isinstance(answer, ContractError):
+            raise answer
+        return answer
+
+
+def main() -> None:
+    """Be a worker that was started as a program of its own."""
+    line, texts, numbers = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+    settings, files, tasks = pickle.loads(line.recv_bytes())  # noqa: S301 - from our own parent
+    _live(line, texts, numbers, Tools(settings, files), tasks)
+
+
+def _ended() -> StoreError:
+    return StoreError("a decode worker ended early", hint="run again: it goes on where it stopped; less memory is used with workers = 1")
+
+
+def _may_fork() -> bool:
+    """Tell whether a fork is safe: no library that keeps threads is loaded and no thread runs."""
+    return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1 and not any(n in sys.modules for n in _HEAVY)
+
+
+def _live(line: Connection, texts: int, numbers: int, tools: Tools, tasks: Sequence[Task]) -> None:
+    """Work until the pipe of numbers is empty, then write what is sent until an empty message; never returns."""
+    status = 1
+    try:
+        gc.disable()
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        while number := os.read(numbers, _NUMBER):
+            n = int.from_bytes(number, "little")
+            done = work(tools, n, tasks[n])
+            body = marshal.dumps(done.documents, _MARSHAL)
+            done.documents = []
+            line.send_bytes(pickle.dumps((done, len(body)), 5))
+            streams.send(texts, body)
+        while message := line.recv_bytes():
+            cell, table, rows = marshal.loads(message)  # noqa: S302 - from our own parent
+            from ctx_pipeline.model.raw import Cell
+
+            line.send_bytes(pickle.dumps(_written(tools, Cell(*cell), table, rows)))
+        status = 0
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass
+    except BaseException as error:  # noqa: BLE001 - it is raised again in the parent
+        sent = error if isinstance(error, CtxError) else StoreError(f"a decode worker failed: {reason(error)}")
+        line.send_bytes(pickle.dumps(sent))
+    finally:
+        os._exit(status)
+
+
+def _written(tools: Tools, cell: Cell, table: str, rows: list[tuple]) -> Part | ContractError:
+    try:
+        return tools.lake.write_rows("normalized", cell, table, rows)
+    except ContractError as error:
+        return error
