@@ -1,0 +1,1 @@
+"""From candidates to memories, and from memories to a note in a prompt: pure functions."""

@@ -1,0 +1,37 @@
+"""From what a person types to the words that are looked for."""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST = 4000
+_MOST = 48
+_WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+
+_STOP = """
+    a about after again all also am an and any are aren as at be been before being but by can cannot could did didn do does doesn
+    doing don done down each else few for from further get gets getting give go goes going got had has hasn have haven having he her
+    here hers him his how i if in into is isn it its itself just let like ll make many may me might more most much must my need no nor
+    not now of off on once one only or other our out over own please re really same see she should shouldn so some such than that the
+    their them then there these they thing things this those through to too try under until up us use ve very want was wasn way we
+    were weren what when where which while who whom why will with won would wouldn yes yet you your yours
+"""
+STOP_WORDS = frozenset(_STOP.split())
+"""Words that match nothing."""
+
+
+def words_of(query: str) -> list[str]:
+    """Return the words and identifiers of a query that say something, each once; at most 48.
+
+    Stop words are left out, so a query of stop words alone gives nothing.
+    """
+    found: dict[str, None] = {}
+    for match in _WORD.finditer(query[:_LONGEST].replace("\0", " ")):
+        word = match.group()
+        low = word.lower()
+        if low in STOP_WORDS or (len(low) == 1 and low.isascii()):
+            continue
+        found.setdefault(low if word.islower() or word.istitle() else word, None)
+        if len(found) >= _MOST:
+            break
+    return list(found)

@@ -1,0 +1,105 @@
+"""What must not reach a prompt: injected orders, credentials, invisible and direction-changing characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Credentials = Callable[[str], Iterable[str]]
+
+INVISIBLE = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\u3164\ufeff\uffa0")
+_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TAGS = re.compile("[\U000e0000-\U000e007f\U000e0100-\U000e01ef]")
+_TERMINAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_PIECE, _OVERLAP = 4000, 400
+_WHAT = r"(?:instructions?|prompts?|rules?|directions?|guidelines?|orders?|messages?|context|conversation|training)"
+_KEPT_QUIET = r"secrets?|credentials?|api\s*keys?|tokens?|passwords?|ssh\s+keys?|private\s+keys?"
+_INJECTIONS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\b(?:ignore|disregard|forget|override|bypass|skip|drop)\b(?:\W+\w+){{0,4}}?\W+(?:previous|prior|above|earlier|preceding|existing|former|other|system|safety)\b(?:\W+\w+){{0,3}}?\W+{_WHAT}",
+        rf"\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything|your|these|those)\b(?:\W+\w+){{0,3}}?\W*{_WHAT}",
+        r"\bforget\s+(?:everything|all)\b.{0,30}\b(?:told|said|above|before|know)",
+        r"\b(?:reveal|print|show|repeat|leak|output|dump|tell)\b(?:\W+\w+){0,4}?\W+system\s+prompt",
+        r"\byou\s+are\s+(?:now|no\s+longer)\s+(?:a|an|the|in|bound|under|dan)\b",
+        r"\b(?:new|updated|real|actual)\s+(?:system\s+)?instructions?\s*:",
+        r"\b(?:act|behave|pretend|respond)\s+as\s+(?:if\s+)?(?:you\s+(?:are|were|have)|an?\s+(?:unrestricted|unfiltered|jailbroken))",
+        r"\b(?:do\s+not|don'?t|never)\s+(?:tell|inform|warn|alert|ask|mention\s+(?:this|it)\s+to)\s+(?:the\s+)?(?:user|person|human|operator|developer)\b",
+        r"\bwithout\s+(?:telling|informing|asking)\s+the\s+(?:user|person|human|operator)\b",
+        r"</?\s*(?:system|assistant|human|user|instructions?|admin|developer|function_calls?|tool_call)(?:[-_ ](?:prompt|message))?\s*>",
+        r"\[/?(?:inst|sys|system)\]|<\|(?:im_start|im_end|system|endoftext)\|>|<<sys>>",
+        r"(?:^|\n)(?:#{1,4} ?)?(?:system|assistant|human) ?: ?\S",
+        r"\b(?:curl|wget|fetch|iwr)\b[^\n|;]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b",
+        rf"\b(?:send|post|upload|exfiltrate|forward|transmit)\b[^\n.]{{0,80}}(?:\b(?:{_KEPT_QUIET})|\.env)\b[^\n.]{{0,60}}\b(?:to|at)\b\s+\S*(?:https?:|www\.|@|\.\w{{2,}})",
+        r"\brm\s+-[a-z]{1,6}\s+(?:/|~|\$home)(?:\s|$|\*)",
+        r"\bbase64\s+(?:-d|--decode)\b[^\n]{0,80}\|\s*(?:ba|z)?sh\b",
+    )
+)
+_CREDENTIALS = tuple(
+    (name, re.compile(pattern))
+    for name, pattern in (
+        ("private-key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY"),
+        ("aws-access-key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+        ("anthropic-key", r"\bsk-ant-[\w-]{16,}"),
+        ("openai-key", r"\bsk-(?:proj-|svcacct-)?[A-Za-z0-9_-]{20,}"),
+        ("github-token", r"\b(?:gh[opsru]_[A-Za-z0-9]{20,}|github_pat_\w{20,})"),
+        ("slack-token", r"\bxox[abposr]-[\w-]{10,}"),
+        ("google-key", r"\bAIza[\w-]{30,}"),
+        ("stripe-key", r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+        ("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
+        ("url-password", r"\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{1,60}:(?!\[REDACTED)[^\s/@]{3,200}@"),
+        (
+            "assignment",
+            r"(?i)\b(?:password|passwd|pwd|secret|api[_-]?key|access[_-]?token|auth[_-]?token)\s*[:=]\s*[\"']?(?![\"'\s]*(?:\$|<|\{|\[REDACTED|os\.|env|None\b|null\b|x{3,}|\*{3,}|getpass))[^\s\"'(){}<>,;]{6,}",
+        ),
+    )
+)
+
+
+def scan(texts: Iterable[str | None], credentials: Credentials | None = None) -> list[str]:
+    """Return what is wrong with the texts of one memory, sorted; empty when nothing is.
+
+    Flags: ``injection``, ``invisible-character``, ``direction-control``, ``tag-character``,
+    ``terminal-escape`` and ``credential:<detector>``. ``credentials`` names the detectors
+    that hit a text (the caller's redaction patterns) and is asked beside the shapes known here.
+    Orders are looked for in the text as a model would read it: compatibility forms
+    folded, invisible characters taken out, blanks collapsed.
+    """
+    flags: set[str] = set()
+    for text in texts:
+        if not text:
+            continue
+        if any(ch in INVISIBLE for ch in text):
+            flags.add("invisible-character")
+        if _BIDI.search(text):
+            flags.add("direction-control")
+        if _TAGS.search(text):
+            flags.add("tag-character")
+        if _TERMINAL.search(text.replace("\r\n", "\n")):
+            flags.add("terminal-escape")
+        plain = readable(text)
+        if any(p.search(form) for form in _forms(plain) for p in _INJECTIONS):
+            flags.add("injection")
+        flags.update(f"credential:{name}" for name, pattern in _CREDENTIALS if pattern.search(plain))
+        if credentials is not None:
+            flags.update(f"credential:{name}" for name in credentials(plain))
+    return sorted(flags)
+
+
+def _forms(plain: str) -> Iterator[str]:
+    """Yield a text line by line and as one line, in small letters and overlapping pieces, so that every search stays short."""
+    lines = "\n".join(line for raw in plain.lower().splitlines() if (line := " ".join(raw.split())))
+    for start in range(0, len(lines), _PIECE):
+        piece = lines[start : start + _PIECE + _OVERLAP]
+        yield piece
+        yield piece.replace("\n", " ")
+
+
+def readable(text: str) -> str:
+    """Return a text as it reads: compatibility forms folded, invisible, direction, tag and control characters taken out."""
+    kept = "".join(ch for ch in unicodedata.normalize("NFKC", text) if ch not in INVISIBLE)
+    return _TERMINAL.sub("", _TAGS.sub("", _BIDI.sub("", kept)))

@@ -1,0 +1,104 @@
+"""Reading failures: the line of an output that says what is wrong, and a form of it that can be compared."""
+
+from __future__ import annotations
+
+import re
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HEAD, _TAIL = 12_000, 12_000
+_WIDTH = 180
+
+_SCORES = tuple(
+    (score, re.compile(pattern))
+    for score, pattern in (
+        (10, r"^E\s{2,}\w*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b"),
+        (9, r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|NotFound)\b:? .+"),
+        (9, r"(?:command not found|No module named|Cannot find module|Module not found|No such file or directory|not a git repository)"),
+        (8, r"^error(?:\[\w+\])?: |^panic: |^\s*✗ |^  \u00d7 |^ERROR: (?!task )"),
+        (8, r"^\S+\.\w+:\d+(?::\d+)?:? .+|^\S+\.\w+\(\d+,\d+\): error"),
+        (7, r"^fatal: "),
+        (7, r"^\s+\w[\w.-]+\.(?:go|rs|py|js|ts):\d+: .+|^\s*(?:Error Trace|Error|expected|Expected|got|want|Received):?\s"),
+        (6, r"^--- FAIL: |^FAILED \S+|^FAIL\s+\S+ \[|^not ok "),
+        (
+            5,
+            r"(?i)\berror\b|\bundefined\b|\bcannot\b|\bdenied\b|\bconflict\b|\binvalid\b|\bunknown\b|\bunrecognized\b|\bmissing\b|\brequires\b",
+        ),
+        (3, r"(?i)\bfail(?:ed|ure)?\b"),
+    )
+)
+_GENERIC = re.compile(
+    r"(?i)^(?:exit code \d+|process exited with code \d+|.*\berror task failed"
+    r"|error: (?:process|script|command|recipe).*(?:exit|fail).*"
+    r"|make(?:\[\d+\])?: \*\*\*.*|npm (?:err!|error) (?:a complete log|code|errno|lifecycle).*|exit status \d+|fail"
+    r"|found \d+ errors?.*|\d+ errors?.*"
+    r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
+    r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
+)
+_RED = re.compile(
+    r"^(?:FAIL|FAILED|--- FAIL:|not ok|panic: |Traceback \(most recent|error(?:\[\w+\])?: |E   )"
+    r"|\b[1-9]\d* (?:failed|errors?|failing|problems)\b"
+    r"|command not found|npm ERR!|No such file or directory",
+    re.MULTILINE,
+)
+
+
+_PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
+
+
+def clean(text: str) -> str:
+    """Return one line without terminal escapes, control characters and runs of blanks."""
+    return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text)).split())
+
+
+def looks_red(output: str) -> bool:
+    """Tell whether an output speaks of a failure although its command ended well, as in ``pytest | tail``."""
+    return bool(_RED.search(_ANSI.sub("", output[:_HEAD] if len(output) <= _HEAD else output[-_TAIL:])))
+
+
+def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False) -> str:
+    """Return the line that best says what went wrong, at most 180 characters; empty when no line does.
+
+    Of equally telling lines the first counts, since later ones tend to follow from it.
+    In the output of tests the assertion counts for more than what the tested program
+    itself printed. Paths below ``cwd`` are shortened.
+    """
+    text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+    best, best_score = "", 0
+    for raw in _ANSI.sub("", text).splitlines():
+        if not raw.strip() or len(raw) > 2000 or _GENERIC.match(raw.strip()):
+            continue
+        for score, pattern in _SCORES:
+            if score <= best_score:
+                break
+            if pattern.search(raw):
+                if of_tests and _PRINTED.match(raw):
+                    score = 4  # noqa: PLW2901 - the same line, believed less
+                if score > best_score:
+                    best, best_score = raw, score
+                break
+    line = shorten_paths(clean(best), cwd)
+    line = re.sub(r"^E\s+", "", line)
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
+
+
+def shorten_paths(text: str, cwd: str | None) -> str:
+    """Return a text with paths below ``cwd`` made relative and home folders written as ``~``."""
+    if cwd and len(cwd) > 3:
+        text = text.replace(f"{cwd.rstrip('/')}/", "").replace(cwd, ".")
+    return re.sub(r"/(?:Users|home)/[^/\s:'\"]+", "~", text)
+
+
+_VARIABLE = (
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]{7,64}\b"), "#"),
+    (re.compile(r"(?:/[\w.@+-]+)+/"), ""),
+    (re.compile(r"\d+(?:\.\d+)?"), "#"),
+    (re.compile(r"[^\w#.]+"), " "),
+)
+
+
+def signature(line: str) -> str:
+    """Return a form of an error line without numbers, ids and folders, in which two occurrences are equal."""
+    for pattern, by in _VARIABLE:
+        line = pattern.sub(by, line)
+    return line.strip().lower()

@@ -1,0 +1,69 @@
+"""Merges the candidates of all cells with what people said into the memories of the store."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ctx_pipeline import discovery
+from ctx_pipeline.memory import consolidation
+from ctx_pipeline.model.codec import rows_hash
+from ctx_pipeline.model.memories import StoredCandidate
+from ctx_pipeline.redaction.redactor import Redactor
+from ctx_pipeline.stages import code_versions, fingerprints
+from ctx_pipeline.stages.plan import WHOLE, graph
+from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+CODE_VERSION = "1"
+ASSET = "memory/consolidated"
+
+
+def code_version(redactor: Redactor) -> str:
+    """Return the version of merging with these detectors: a memory with a secret in it is held back."""
+    return f"{CODE_VERSION}.{redactor.version}"
+
+
+def consolidate(store: Store, settings: Settings, *, force: bool = False) -> StageReport:
+    """Write the table ``memories`` anew, unless neither a candidate nor the journal changed.
+
+    Totals: candidates, memories, and how many of them are held back for review.
+    """
+    began = time.perf_counter()
+    methods = discovery.methods()
+    redactor = Redactor(settings.patterns)
+    version = code_version(redactor)
+    upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
+    with store.ledger.lease(ASSET):
+        contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
+        made_of = fingerprints.of_all(contents, upstream, store.journal.head())
+        row = store.ledger.asset_cell(ASSET, WHOLE)
+        counts: dict[str, int] = {}
+        if not force and row is not None and row.input_fp == made_of and row.code_version == version:
+            status, content = UNCHANGED, row.content_hash
+        else:
+            candidates: list[StoredCandidate] = []
+            for asset in upstream:
+                method = methods[asset.partition("/")[2]]
+                mine = [
+                    StoredCandidate._make(r)
+                    for cell in store.lake.manifests(asset)
+                    for r in store.lake.read_rows("candidates", cell, asset)
+                ]
+                candidates += method.combine(mine) if method.combine else mine
+            facts = [consolidation.Fact(f.kind, f.payload) for f in store.journal.facts() if f.kind.startswith("memory.")]
+            memories = consolidation.consolidate(candidates, facts, lambda text: {name for name, _, _ in redactor.find(text)})
+            content = rows_hash(memories)
+            store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
+            store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))
+            status = DONE
+            counts = {
+                "candidates": len(candidates),
+                "memories": len(memories),
+                "needs_review": sum(m.status == "needs_review" for m in memories),
+            }
+    seconds = time.perf_counter() - began
+    return StageReport("consolidate", {"": CellReport(status, counts, content, seconds)}, counts, seconds)

@@ -1,0 +1,69 @@
+"""The two full-text indexes: made anew where they are missing or made of something older."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.model.memories import Memory
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.model.tables import NORMALIZED
+from ctx_pipeline.stages import fingerprints
+from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+CODE_VERSION = "1"
+MEMORY = "memory/index"
+SEARCH = "search/index"
+WHOLE = Cell("", "")
+_SOURCE = "memory/consolidated"
+
+
+def index_memory(store: Store, settings: Settings, *, force: bool = False) -> StageReport:  # noqa: ARG001 - every stage takes the same
+    """Rebuild ``memory.db`` from the memories and swap it in, unless it was made of exactly these."""
+    began = time.perf_counter()
+    with store.ledger.lease(MEMORY):
+        made_of = _made_of(store, (_SOURCE,))
+        row = store.ledger.asset_cell(MEMORY, WHOLE)
+        counts: dict[str, int] = {}
+        if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION and store.memories.path.exists():
+            status, content = UNCHANGED, row.content_hash
+        else:
+            above = store.ledger.asset_cell(_SOURCE, WHOLE)
+            content = above.content_hash if above else ""
+            counts = {"memories": store.memories.rebuild(Memory._make(r) for r in store.lake.read_rows("memories", WHOLE, _SOURCE))}
+            store.ledger.record_asset(
+                MEMORY, WHOLE, input_fp=made_of, code_version=CODE_VERSION, content_hash=content, rows=counts["memories"]
+            )
+            status = DONE
+    seconds = time.perf_counter() - began
+    return StageReport("index_memory", {"": CellReport(status, counts, content, seconds)}, counts, seconds)
+
+
+def index_search(store: Store, settings: Settings, *, force: bool = False) -> StageReport:  # noqa: ARG001 - every stage takes the same
+    """Rebuild ``search.db`` from the lake when it is missing, of another version, mostly dead or forced; an ingest keeps it up to date."""
+    began = time.perf_counter()
+    with store.ledger.lease(SEARCH):
+        made_of = _made_of(store, tuple(f"normalized/{t}" for t in NORMALIZED))
+        row = store.ledger.asset_cell(SEARCH, WHOLE)
+        exists = (store.home / "search.db").exists()
+        counts: dict[str, int] = {}
+        status = UNCHANGED
+        other = row is not None and row.code_version != CODE_VERSION
+        if force or not exists or other or store.search.mostly_dead:
+            store.search.rebuild(store.lake)
+            status = DONE
+        if row is None or row.input_fp != made_of or row.code_version != CODE_VERSION or status == DONE:
+            rows = sum(found.rows for found in store.ledger.asset_cells("normalized/events").values())
+            store.ledger.record_asset(SEARCH, WHOLE, input_fp=made_of, code_version=CODE_VERSION, content_hash=made_of, rows=rows)
+            counts = {"events": rows}
+    seconds = time.perf_counter() - began
+    return StageReport("index_search", {"": CellReport(status, counts, made_of, seconds)}, counts, seconds)
+
+
+def _made_of(store: Store, upstream: tuple[str, ...]) -> str:
+    contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
+    return fingerprints.of_all(contents, upstream)

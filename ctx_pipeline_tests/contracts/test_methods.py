@@ -1,0 +1,76 @@
+"""What holds for every mining method that discovery finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.model.derived import CandidateRow
+from ctx_pipeline.model.session_view import SessionView
+from ctx_pipeline.model.tables import EVENT_KINDS, TABLES
+from ctx_pipeline.stages.mine import draw
+from ctx_pipeline_tests.factories.views import view
+
+METHODS = discovery.methods()
+
+
+def cured():
+    """A session with a failure that was cured."""
+    return view().shell("pytest", exit=1, text="E   KeyError: 'a'").edit("/w/app/a.py").shell("pytest", text="3 passed")
+
+
+def ruled():
+    """A session in which the person lays down a rule."""
+    return view().prompt("please use uv instead of pip")
+
+
+def idle():
+    """A session without anything to learn."""
+    return view().prompt("what does this project do").answer("It copies logs.")
+
+
+EXAMPLES = {
+    "error_resolutions": ((cured, ["`pytest` failed with “KeyError: 'a'”; it passed after changes in `a.py`."]), (idle, [])),
+    "repeated_corrections": ((ruled, ["please use uv instead of pip"]), (idle, [])),
+}
+"""method -> two sessions made by hand with the texts that a person would draw from them"""
+
+
+@pytest.mark.feature("mining.contract")
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_two_examples_and_they_hold(name):
+    examples = EXAMPLES.get(name, ())
+    assert len(examples) >= 2, f"write two hand-made sessions and their lessons for {name} into EXAMPLES of {__file__}"
+    for make, texts in examples:
+        drawn, raised = draw(METHODS[name], make().build())
+        assert not raised
+        assert [c.text for c in drawn] == texts
+
+
+@pytest.mark.feature("mining.contract")
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_method_is_documented_and_reads_what_exists(method):
+    first, _, second = method.describe.partition("\n\n")
+    assert first.endswith(".")
+    assert len(second) > 40
+    assert set(method.reads) <= set(TABLES)
+    assert set(method.kinds) <= set(EVENT_KINDS)
+    assert set(method.families) <= set(discovery.families())
+
+
+@pytest.mark.feature("mining.contract")
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_candidates_are_deterministic_valid_and_rest_on_events_of_the_session(method):
+    for make in (cured, ruled, idle):
+        built = make().build()
+        first, _ = draw(method, built)
+        assert first == draw(method, make().build())[0]
+        for candidate in first:
+            CandidateRow(**candidate._asdict())
+            assert set(candidate.evidence) <= set(built.by_event)
+        narrow = SessionView(
+            built.session,
+            [e for e in built.events if "events" in method.reads and (not method.kinds or e.kind in method.kinds)],
+            built.tool_calls if "tool_calls" in method.reads else [],
+        )
+        assert draw(method, narrow)[0] == first

@@ -1,0 +1,87 @@
+"""What holds for every signal that discovery finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.model.declared import Reading
+from ctx_pipeline.model.derived import ReadingRow
+from ctx_pipeline.model.readings import store_reading
+from ctx_pipeline.model.session_view import SessionView
+from ctx_pipeline.model.tables import EVENT_KINDS, TABLES
+from ctx_pipeline.stages.measure import take
+from ctx_pipeline_tests.factories.views import view
+
+SIGNALS = discovery.signals()
+
+
+def troubled():
+    """A session in which things go wrong and are mended."""
+    return (
+        view()
+        .prompt("make the tests pass")
+        .shell("pytest -q", exit=1, text="E   KeyError: 'a'")
+        .answer("The key is missing because the loader drops it.")
+        .edit("/w/app/a.py")
+        .shell("pytest -q", text="3 passed")
+        .prompt("no, that's wrong, don't touch the loader")
+        .injected("[Request interrupted by user]", "interrupt")
+    )
+
+
+EXAMPLES = {
+    "command_count": ((troubled, 2), (view, 0)),
+    "failed_command_count": ((troubled, 1), (view, 0)),
+    "failed_command_ratio": ((troubled, 0.5), (view, None)),
+    "interrupted_signal": ((troubled, True), (view, None)),
+    "unique_files_edited": ((troubled, 1), (view, 0)),
+    "user_correction_count": ((troubled, 1), (view, None)),
+}
+"""signal -> two sessions made by hand with the value that a person counts in them"""
+
+
+@pytest.mark.feature("signals.contract")
+@pytest.mark.parametrize("name", SIGNALS)
+def test_a_signal_has_two_examples_and_they_hold(name):
+    examples = EXAMPLES.get(name, ())
+    assert len(examples) >= 2, f"write two hand-made sessions and their values for {name} into EXAMPLES of {__file__}"
+    for make, value in examples:
+        found = take(SIGNALS[name], make().build())
+        assert found.value == value
+
+
+@pytest.mark.feature("signals.contract")
+@pytest.mark.parametrize("found", SIGNALS.values(), ids=SIGNALS)
+def test_a_signal_says_what_it_is_and_how_to_read_it(found):
+    first, _, second = found.describe.partition("\n\n")
+    assert first.endswith(".")
+    assert len(second) > 40, "the second paragraph says how to read the number"
+    assert found.group in {"activity", "outcome", "cost", "risk", "context", "behaviour"}
+    assert found.kind in {"numeric", "boolean", "categorical", "text"}
+    assert found.better in {"higher", "lower", "neither"}
+    assert found.unit or found.kind != "numeric"
+    assert set(found.reads) <= set(TABLES)
+    assert set(found.kinds) <= set(EVENT_KINDS)
+
+
+@pytest.mark.feature("signals.contract")
+@pytest.mark.parametrize("found", SIGNALS.values(), ids=SIGNALS)
+def test_a_signal_is_deterministic_rests_on_events_of_the_session_and_gives_a_reason_for_null(found):
+    for make in (troubled, view):
+        built = make().build()
+        first, again = take(found, built), take(found, make().build())
+        assert isinstance(first, Reading)
+        assert first == again
+        assert set(first.evidence) <= set(built.by_event)
+        assert (first.value is None) == bool(first.reason)
+        ReadingRow(**store_reading(found, first, host="claude", session_id="s1", made_of="x")._asdict())
+
+
+@pytest.mark.feature("signals.contract")
+@pytest.mark.parametrize("found", SIGNALS.values(), ids=SIGNALS)
+def test_a_signal_needs_only_the_tables_and_kinds_that_it_declares(found):
+    built = troubled().build()
+    events = [e for e in built.events if "events" in found.reads and (not found.kinds or e.kind in found.kinds)]
+    narrow = SessionView(built.session, events, built.tool_calls if "tool_calls" in found.reads else [])
+    assert take(found, narrow) == take(found, built)

@@ -1,0 +1,41 @@
+"""What is learnt from published sessions quotes what really happened there."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.mining._failures import clean
+from ctx_pipeline.mining.error_resolutions import extract
+from ctx_pipeline.model.session_view import SessionView
+from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
+from ctx_pipeline_tests.conftest import CORPUS, corpus
+from ctx_pipeline_tests.factories.homes import parse_home
+
+
+def views(key):
+    for session_id, parsed in parse_home(discovery.host(key), CORPUS / key).items():
+        row = dict.fromkeys(SESSIONS.names) | {"session_id": session_id, "host": key, "cwd": parsed.facts.cwd, "events": len(parsed.events)}
+        yield SessionView(
+            SESSIONS.row(**row), [EVENTS.row._make(r) for r in parsed.events], [TOOL_CALLS.row._make(r) for r in parsed.tool_calls]
+        )
+
+
+@corpus
+@pytest.mark.feature("mining.error-resolution-edit")
+@pytest.mark.parametrize(("key", "least"), [("claude", 8), ("codex", 3)])
+def test_every_lesson_quotes_its_own_evidence(key, least):
+    found = 0
+    for view in views(key):
+        for lesson in extract(view):
+            found += 1
+            texts = [view.by_event[e].text or "" for e in lesson.evidence_refs]
+            quoted = clean(" ".join(texts))
+            error = lesson.structured["error"].rstrip("…")
+            assert error[-60:] in quoted or error[:40] in quoted
+            assert lesson.structured["failed"].rstrip("…")[:40] in lesson.text
+            calls = {c.call_event: c for c in view.tool_calls}
+            runs = [calls[e] for e in lesson.evidence_refs if e in calls and calls[e].action == "shell"]
+            assert runs[0].is_error
+            assert not runs[-1].is_error
+    assert found >= least

@@ -1,0 +1,132 @@
+"""Outcome signals over hand-made sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline.model.declared import Reading
+from ctx_pipeline.signals.outcomes import failed_command_count, failed_command_ratio, interrupted_signal, user_correction_count
+from ctx_pipeline_tests.factories.views import view
+
+
+def take(signal, session) -> Reading:
+    return signal.function(session.build())
+
+
+@pytest.mark.feature("signals.failed-commands")
+def test_a_command_and_its_result_are_one_command_and_count_and_ratio_agree():
+    session = view().shell("pytest", exit=1).shell("pytest").shell("make", exit=2).shell("ls")
+    assert take(failed_command_count, session).value == 2
+    assert take(failed_command_ratio, session).value == 0.5
+    assert take(failed_command_ratio, session).evidence == ("s1.e1", "s1.e5")
+
+
+@pytest.mark.feature("signals.failed-commands")
+@pytest.mark.parametrize(
+    ("command", "status", "failed"),
+    [
+        ("grep -r todo src", 1, 0),
+        ("cd src && rg -n todo", 1, 0),
+        ("rg -n 'todo", 2, 1),
+        ("cat x | grep todo", 1, 0),
+        ("grep -q a b && pytest", 1, 1),
+        ("diff a b", 1, 0),
+        ("pytest", 1, 1),
+        ("test -f x", 1, 0),
+    ],
+)
+def test_a_search_without_a_hit_is_an_answer_and_no_failure(command, status, failed):
+    assert take(failed_command_count, view().shell(command, exit=status)).value == failed
+
+
+@pytest.mark.feature("signals.failed-commands")
+def test_a_refused_or_unanswered_command_never_ran():
+    session = view().shell("rm -rf build", exit=None, failed=True).shell("sleep 100", exit=None, answered=False).shell("ls")
+    assert take(failed_command_count, session).value == 0
+    assert take(failed_command_ratio, session).metadata == {"failed": 0, "commands": 2}
+
+
+@pytest.mark.feature("signals.null-reason")
+def test_no_command_gives_no_ratio_but_a_reason():
+    found = take(failed_command_ratio, view().prompt("hello").answer("hi"))
+    assert found.value is None
+    assert found.reason == "no shell command was answered"
+
+
+@pytest.mark.feature("signals.interrupted")
+def test_only_the_hosts_own_record_is_an_interruption():
+    spoken = (
+        view()
+        .prompt("handle the keyboard interrupt in main")
+        .answer("the interrupt is handled")
+        .shell("grep interrupt x", text="interrupt")
+    )
+    assert take(interrupted_signal, spoken).value is False
+    claude = view().prompt("go").injected("[Request interrupted by user for tool use]", "interrupt")
+    assert take(interrupted_signal, claude) == Reading(True, ("s1.e1",), metadata={"count": 1})
+    old = view().prompt("go").injected("[Request interrupted by user]")
+    assert take(interrupted_signal, old).value is True
+
+
+@pytest.mark.feature("signals.interrupted")
+def test_a_turn_that_the_host_replaced_was_not_stopped_by_the_person():
+    replaced = view().prompt("go")
+    replaced.event("injected", "system", "replaced", subtype="turn_aborted")
+    assert take(interrupted_signal, replaced).value is False
+    stopped = view().prompt("go")
+    stopped.event("injected", "user", "interrupted", subtype="turn_aborted")
+    assert take(interrupted_signal, stopped).value is True
+
+
+@pytest.mark.feature("signals.corrections")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no, that's wrong",
+        "That's not what I asked for. Look again.",
+        "please don't use pip",
+        "I said the other file",
+        "use uv, not pip",
+        "you forgot the tests",
+        "revert that",
+        "still doesn't work",
+        "why did you delete it?",
+        "you are not correct: the docs say so",
+    ],
+)
+def test_the_person_corrects(text):
+    assert take(user_correction_count, view().prompt("do it").answer("done").prompt(text)).value == 1
+
+
+@pytest.mark.feature("signals.corrections")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "great, now add the docs",
+        "yes, but we don't need to commit",
+        "the page says `don't use pip`, is that right?",
+        "```\nno, that's wrong\n```\nexplain this log",
+        "> you forgot the tests\n\nanswer this review",
+        "add a note that users can undo their changes",
+        "what does the interrupt do? nothing?",
+    ],
+)
+def test_ordinary_prompts_are_no_corrections(text):
+    assert take(user_correction_count, view().prompt("do it").answer("done").prompt(text)).value == 0
+
+
+@pytest.mark.feature("signals.corrections")
+def test_injected_text_and_the_task_itself_are_no_corrections():
+    session = view().prompt("don't use pip in this project").injected("no, that's wrong").answer("no, that's wrong")
+    assert take(user_correction_count, session).value == 0
+
+
+@pytest.mark.feature("signals.null-reason")
+def test_a_session_that_nobody_typed_in_has_no_count_of_corrections():
+    assert take(user_correction_count, view().answer("hi")).reason == "the person typed nothing in this session"
+
+
+@pytest.mark.feature("signals.corrections")
+def test_hostile_text_is_read_in_linear_time():
+    for text in ("no " * 200_000, "use " + "x " * 200_000, "```" * 100_000, "> " * 100_000, "still " * 100_000, "\n" * 300_000):
+        assert take(user_correction_count, view().prompt("go").prompt(text)).value in (0, 1)
