@@ -1,0 +1,144 @@
+// What every script of the page shares: data that arrives, elements made of text, figures with units.
+"use strict";
+const ctx = (() => {
+  const arrived = new Map();
+  const waiting = new Map();
+
+  function receive(name, value) {
+    const tell = waiting.get(name);
+    waiting.delete(name);
+    if (tell) tell(value);
+    else arrived.set(name, value);
+  }
+
+  // Resolves with the data of a chunk; the file's name is a hash made by us, never a word from a transcript.
+  function load(name) {
+    if (!/^[0-9a-f]{8,64}$/.test(name)) return Promise.reject(new Error("not a chunk"));
+    if (arrived.has(name)) return Promise.resolve(arrived.get(name));
+    return new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      waiting.set(name, (value) => {
+        arrived.set(name, value);
+        script.remove();
+        resolve(value);
+      });
+      script.onerror = () => {
+        waiting.delete(name);
+        script.remove();
+        reject(new Error("missing"));
+      };
+      script.src = `data/${name}.js`;
+      document.head.append(script);
+    });
+  }
+
+  function take(name, then) {
+    if (arrived.has(name)) then(arrived.get(name));
+    else waiting.set(name, then);
+  }
+
+  // el("td.n", "text", child...): an element with classes; strings become text nodes and nothing else.
+  function el(kind, ...children) {
+    const [tag, ...classes] = kind.split(".");
+    const node = document.createElement(tag);
+    if (classes.length) node.className = classes.join(" ");
+    for (const child of children.flat()) if (child !== null && child !== undefined) node.append(child);
+    return node;
+  }
+
+  const grouped = new Intl.NumberFormat("en-US");
+  const count = (n) => grouped.format(n);
+
+  function short(n) {
+    for (const [scale, letter] of [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "k"]]) {
+      if (Math.abs(n) >= scale * 0.9995) return figures(n / scale) + letter;
+    }
+    return Number.isInteger(n) ? String(n) : figures(n);
+  }
+
+  function figures(n) {
+    const size = Math.abs(n);
+    return n.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+  }
+
+  function money(dollars) {
+    if (dollars === null) return "no price";
+    if (dollars === 0) return "$0";
+    if (dollars < 0.01) return "<$0.01";
+    const places = dollars < 1000 ? 2 : 0;
+    return "$" + dollars.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+  }
+
+  function duration(seconds) {
+    if (seconds === null || seconds === undefined) return "";
+    const whole = Math.floor(seconds);
+    if (whole < 60) return (seconds < 10 && seconds % 1 ? seconds.toFixed(1) : whole) + " s";
+    if (whole < 3600) return Math.floor(whole / 60) + " min";
+    if (whole < 86400) return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")}`;
+    return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  }
+
+  function size(octets) {
+    for (const [scale, unit] of [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]]) if (octets >= scale) return `${figures(octets / scale)} ${unit}`;
+    return `${octets} B`;
+  }
+
+  function reading(value, unit) {
+    if (["share", "ratio", "fraction"].includes(unit)) return `${Math.round(value * 100)}%`;
+    if (["s", "second", "seconds"].includes(unit)) return duration(value);
+    return short(value) + (unit ? ` ${unit}` : "");
+  }
+
+  let zone;
+  const formats = new Map();
+  function when(ms, style) {
+    if (ms === null) return "";
+    if (!formats.has(style)) {
+      const wanted = {
+        day: { day: "numeric", month: "short", year: "numeric" },
+        minute: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+        clock: { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
+      }[style];
+      let format;
+      try {
+        format = new Intl.DateTimeFormat("en-GB", { ...wanted, timeZone: zone });
+      } catch {
+        format = new Intl.DateTimeFormat("en-GB", wanted);
+      }
+      formats.set(style, format);
+    }
+    return formats.get(style).format(ms);
+  }
+  const useZone = (name) => {
+    zone = name || undefined;
+    formats.clear();
+  };
+
+  const plural = (n, noun) => `${count(n)} ${n === 1 ? noun : noun + "s"}`;
+
+  // A command is copied when it is pressed; without a clipboard it is selected instead.
+  function copyable(code) {
+    code.tabIndex = 0;
+    code.setAttribute("role", "button");
+    code.title = "Copy";
+    const copy = () => {
+      getSelection().selectAllChildren(code);
+      const done = () => {
+        code.classList.add("copied");
+        setTimeout(() => code.classList.remove("copied"), 1200);
+      };
+      if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(done, () => {});
+    };
+    code.addEventListener("click", copy);
+    code.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        copy();
+      }
+    });
+    return code;
+  }
+
+  document.querySelectorAll("[data-copy]").forEach(copyable);
+  return { receive, load, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
+})();

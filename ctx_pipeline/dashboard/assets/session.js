@@ -1,0 +1,238 @@
+// One session in a dialog: its chunk is loaded when it is opened; every word is set as text.
+"use strict";
+(() => {
+  const { el } = ctx;
+  const dialog = document.getElementById("session");
+  const TABS = ["Overview", "Timeline", "Tools", "Model calls", "Signals", "Memories"];
+  const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title"]);
+  let opener = null;
+
+  ctx.follow = () => {
+    const match = /^#session-([0-9a-f]{16})$/.exec(location.hash);
+    const session = match && ctx.session ? ctx.session(match[1]) : null;
+    if (session) open(session);
+    else if (dialog && dialog.open) dialog.close();
+  };
+  if (!dialog) return;
+  addEventListener("hashchange", ctx.follow);
+  dialog.addEventListener("close", () => {
+    if (location.hash.startsWith("#session-")) history.replaceState(null, "", location.pathname + location.search);
+    document.title = dialog.dataset.title || document.title;
+    if (opener && opener.isConnected) opener.focus({ preventScroll: true });
+  });
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close();
+  });
+  dialog.addEventListener("keydown", (event) => {
+    if (event.target.closest("[role=tablist], input")) return;
+    if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+  });
+
+  function step(way) {
+    const next = ctx.neighbour(dialog.dataset.key, way);
+    if (next) location.hash = `#session-${next.key}`;
+  }
+
+  async function open(session) {
+    if (!dialog.open) {
+      opener = document.activeElement;
+      dialog.dataset.title = document.title;
+    }
+    dialog.dataset.key = session.key;
+    const body = el("div.loading", "Loading");
+    dialog.replaceChildren(header(session), body);
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
+    try {
+      const detail = await ctx.load(session.chunk);
+      if (dialog.dataset.key !== session.key) return;
+      body.remove();
+      dialog.append(...tabs(session, detail));
+    } catch {
+      body.className = "empty";
+      body.textContent = "This session's file is not there. The page was made anew meanwhile: load it again.";
+    }
+  }
+
+  function header(session) {
+    const close = el("button.close", "Close");
+    close.type = "button";
+    close.addEventListener("click", () => dialog.close());
+    const heading = el("h2", session.title || session.id);
+    heading.id = "session-title";
+    const about = [session.project, session.branch, session.status === "unknown" ? "" : session.status].filter(Boolean).join(" / ");
+    const moves = [["Newer or above", -1, "\u2191"], ["Older or below", 1, "\u2193"]].map(([label, way, sign]) => {
+      const move = el("button", sign);
+      move.type = "button";
+      move.setAttribute("aria-label", label);
+      move.disabled = !ctx.neighbour(session.key, way);
+      move.addEventListener("click", () => step(way));
+      return move;
+    });
+    return el(
+      "header",
+      el("div.bar-top", el(`span.host.c${session.colour}`, session.hostTitle), el("span.muted", ctx.when(session.start, "minute")), el("span.grow"), ...moves, close),
+      heading,
+      el("p.muted", about),
+    );
+  }
+
+  function tabs(session, detail) {
+    const drawn = [overview, timeline, tools, calls, signals, memories];
+    const sizes = [null, detail.events_total, detail.tools_total, detail.calls_total, detail.signals.length, detail.memories.length];
+    const strip = el("div.tabs");
+    strip.setAttribute("role", "tablist");
+    const panel = el("div.tab");
+    panel.setAttribute("role", "tabpanel");
+    panel.id = "session-tab";
+    panel.tabIndex = 0;
+    const buttons = TABS.map((name, i) => {
+      const button = el("button", name, sizes[i] === null ? null : el("span", ctx.count(sizes[i])));
+      button.type = "button";
+      button.id = `tab-${i}`;
+      button.setAttribute("role", "tab");
+      button.setAttribute("aria-controls", "session-tab");
+      button.addEventListener("click", () => choose(i));
+      return button;
+    });
+    function choose(i) {
+      buttons.forEach((button, j) => {
+        button.setAttribute("aria-selected", String(i === j));
+        button.tabIndex = i === j ? 0 : -1;
+      });
+      panel.setAttribute("aria-labelledby", `tab-${i}`);
+      panel.replaceChildren(drawn[i](session, detail));
+    }
+    strip.addEventListener("keydown", (event) => {
+      const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!way) return;
+      const next = (buttons.indexOf(document.activeElement) + way + buttons.length) % buttons.length;
+      choose(next);
+      buttons[next].focus();
+    });
+    strip.append(...buttons);
+    choose(0);
+    return [strip, panel];
+  }
+
+  const empty = (text) => el("p.empty", text);
+  const cut = (have, total, noun, session, facts) =>
+    have >= total ? null : el("p.note", `${ctx.count(have)} of ${ctx.count(total)} ${noun}. All of them: `, command(facts));
+  const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\"'\"'")}'`);
+  const command = (facts) => ctx.copyable(el("code.command", `ctx show ${quote(facts.host)} ${quote(facts.id)}`));
+
+  function overview(session, detail) {
+    const f = detail.facts;
+    const [input, output, written, read, reasoning] = f.tokens;
+    const big = [
+      ["Cost", session.unpriced && !session.cost ? "no price" : ctx.money(session.cost), session.unpriced ? `${ctx.plural(session.unpriced, "call")} without a price` : ""],
+      ["Tokens", ctx.short(session.tokens), `${ctx.short(output)} generated`],
+      ["Length", ctx.duration(session.seconds), f.threads > 1 ? ctx.plural(f.threads, "thread") : "one thread"],
+      ["Prompts", ctx.count(session.prompts), ctx.plural(session.calls, "model call")],
+      ["Tool calls", ctx.count(session.tools), `${ctx.count(session.failed)} failed`],
+      ["Largest prompt", ctx.short(f.peak), f.compactions ? ctx.plural(f.compactions, "compaction") : "never compacted"],
+    ];
+    const facts = [
+      ["Session", f.id],
+      ["Folder", f.cwd],
+      ["Branch", f.branch],
+      ["Models", f.models.join(", ")],
+      ["Version", f.version],
+      ["Forked from", f.parent],
+      ["Tokens", `${ctx.short(input)} fresh input, ${ctx.short(written)} written to cache, ${ctx.short(read)} read from cache, ${ctx.short(output)} output`],
+      ["Reasoning", reasoning ? `${ctx.short(reasoning)} tokens of the output` : ""],
+      ["Commands", f.commands ? `${ctx.count(f.failed_commands)} of ${ctx.count(f.commands)} failed` : ""],
+      ["Records", `${ctx.count(f.lines)} lines, ${ctx.size(f.bytes)}`],
+      ["Not understood", f.unknown || f.quarantined ? `${ctx.count(f.unknown)} of an unknown kind, ${ctx.count(f.quarantined)} unreadable` : ""],
+    ].filter(([, text]) => text);
+    return el(
+      "div",
+      el("dl.figures", big.map(([name, text, note]) => el("div", el("dt", name), el("dd", text || "0"), el("dd.note", note)))),
+      el("dl.facts", facts.map(([name, text]) => [el("dt", name), el("dd", text)]).flat()),
+      el("p.note", "More: ", command(f)),
+    );
+  }
+
+  function timeline(session, detail) {
+    if (!detail.events.length) return empty("No event was recorded.");
+    const list = el("ol.timeline");
+    let expected = 0;
+    for (const [pos, thread, ts, kind, actor, text, size] of detail.events) {
+      if (pos > expected) list.append(el("li.gap", `${ctx.plural(pos - expected, "event")} not shown`));
+      expected = pos + 1;
+      const [most, lines] = QUIET.has(kind) ? [110, 1] : [280, 5];
+      const body = text.length > most || text.split("\n").length > lines ? folded(text, size, most, lines) : el("pre", text, tail(text, size));
+      list.append(
+        el(
+          `li.${/^[a-z_]+$/.test(kind) ? kind : "unknown"}`,
+          el("p.meta", el("b", kind.replaceAll("_", " ")), thread ? el("span", `thread ${thread + 1}`) : null, el("time", ctx.when(ts, "clock"))),
+          text ? body : null,
+        ),
+      );
+    }
+    if (detail.events_total > expected) list.append(el("li.gap", `${ctx.plural(detail.events_total - expected, "event")} not shown`));
+    return el("div", cut(detail.events.length, detail.events_total, "events", session, detail.facts), list);
+  }
+
+  const tail = (text, size) => (size > text.length ? el("span.cut", `${ctx.count(size - text.length)} more characters not shown`) : null);
+
+  function folded(text, size, most, lines) {
+    const start = text.split("\n").slice(0, lines).join("\n").slice(0, most);
+    const more = el("details", el("summary", el("pre", start, el("span.cut", " show all"))), el("pre", text, tail(text, size)));
+    return more;
+  }
+
+  function grid(heads, rows) {
+    const head = el("tr", heads.map(([name, kind]) => el(kind ? `th.${kind}` : "th", name)));
+    const body = rows.map((cells) => el("tr", cells.map((cell, i) => el(heads[i][1] ? `td.${heads[i][1]}` : "td", cell))));
+    return el("div.scroll", el("table.wide", el("thead", head), el("tbody", body)));
+  }
+
+  function tools(session, detail) {
+    if (!detail.tools.length) return empty("No tool was called.");
+    const rows = detail.tools.map(([ts, tool, action, target, failed, exit, took, chars]) => [
+      ctx.when(ts, "clock"),
+      el("span", tool, el("span.under", action)),
+      el("code", target || ""),
+      failed ? el("span.alert", exit === null ? "failed" : `exit ${exit}`) : "",
+      took === null ? "" : ctx.duration(took / 1000),
+      ctx.short(chars),
+    ]);
+    const heads = [["Time", "hide-s"], ["Tool", "tool"], ["What", "what"], ["Outcome", ""], ["Took", "n.hide-s"], ["Characters", "n.hide-s"]];
+    return el("div", cut(rows.length, detail.tools_total, "tool calls, the failed ones among them", session, detail.facts), grid(heads, rows));
+  }
+
+  function calls(session, detail) {
+    if (!detail.calls.length) return empty("No model call counts here: it may be a fork whose calls belong to its parent.");
+    const rows = detail.calls.map(([ts, model, input, output, written, read, context, cost, thread]) => [
+      ctx.when(ts, "clock"),
+      el("span", model || "not recorded", thread ? el("span.under", `thread ${thread + 1}`) : null),
+      ctx.short(context),
+      ctx.short(input),
+      ctx.short(written),
+      ctx.short(read),
+      ctx.short(output),
+      ctx.money(cost),
+    ]);
+    const heads = [["Time", "hide-s"], ["Model", ""], ["Prompt", "n"], ["Fresh", "n.hide-s"], ["Written", "n.hide-s"], ["Cached", "n.hide-s"], ["Output", "n"], ["Cost", "n"]];
+    return el("div", cut(rows.length, detail.calls_total, "model calls, the dearest", session, detail.facts), grid(heads, rows));
+  }
+
+  function signals(session, detail) {
+    if (!detail.signals.length) return empty("No signal has been measured for this session yet.");
+    const rows = detail.signals.map(([name, kind, value, label, unit, confidence, reason, what]) => [
+      el("span", name.replaceAll("_", " "), el("span.under", what)),
+      value === null && !label ? el("span.muted", reason || "not measured") : kind === "boolean" ? (value ? "yes" : "no") : label || ctx.reading(value, unit),
+      `${Math.round(confidence * 100)}%`,
+    ]);
+    return grid([["Signal", ""], ["Reading", "n"], ["Confidence", "n.hide-s"]], rows);
+  }
+
+  function memories(session, detail) {
+    if (!detail.memories.length) return empty("No memory rests on this session.");
+    const items = detail.memories.map(([, kind, text, status]) =>
+      el("li", el("p.meta", el("b", kind.replaceAll("_", " ")), " ", el("span.status", status.replaceAll("_", " "))), el("p.text", text)),
+    );
+    return el("ul.memories", items);
+  }
+})();

@@ -1,0 +1,235 @@
+"""What the page is made from: plain records, already counted, already redacted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.model.codec import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date, datetime
+
+PAGE_VERSION = 1
+"""Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
+
+
+class HostLine(NamedTuple):
+    """A host as the page names it; ``colour`` is its number in the palette."""
+
+    key: str
+    title: str
+    colour: int
+
+
+class Usage(NamedTuple):
+    """Tokens by kind, calls and nano-dollars; only calls that own their usage are in it."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    cache_read_tokens: int = 0
+    reasoning_tokens: int = 0
+    calls: int = 0
+    cost_nano: int = 0
+    unpriced_calls: int = 0
+    recorded_calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens; reasoning is a part of output and not added again."""
+        return self.input_tokens + self.output_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens + self.cache_read_tokens
+
+    @property
+    def cache_writes(self) -> int:
+        """Tokens written to a cache of either lifetime."""
+        return self.cache_write_5m_tokens + self.cache_write_1h_tokens
+
+    def plus(self, other: Usage) -> Usage:
+        """Return the sum of two usages."""
+        return Usage(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+class DayLine(NamedTuple):
+    """Usage of one host on one day of the page's time zone."""
+
+    day: date
+    host: str
+    usage: Usage
+
+
+class ModelLine(NamedTuple):
+    """Usage of one model of one host."""
+
+    host: str
+    model: str
+    usage: Usage
+
+
+class ProjectLine(NamedTuple):
+    """One project: its usage, how many sessions, and its last day."""
+
+    project: str
+    sessions: int
+    tool_calls: int
+    failed_tool_calls: int
+    last_ts: datetime | None
+    usage: Usage
+
+
+class SessionLine(NamedTuple):
+    """One session with its usage; times are naive UTC."""
+
+    host: str
+    session_id: str
+    title: str | None
+    title_source: str
+    cwd: str | None
+    project: str
+    branch: str | None
+    version: str | None
+    models: tuple[str, ...]
+    first_ts: datetime | None
+    last_ts: datetime | None
+    parent_session: str | None
+    status: str
+    threads: int
+    events: int
+    prompts: int
+    tool_calls: int
+    failed_tool_calls: int
+    unknown: int
+    quarantined: int
+    lines: int
+    bytes: int
+    compactions: int
+    commands: int
+    failed_commands: int
+    peak_context_tokens: int
+    stamp: str
+    """Text that differs when anything differs that its drill-down is made from."""
+    usage: Usage
+
+    @property
+    def key(self) -> str:
+        """Name of the session in links of the page: a hash that stays while the session grows."""
+        return digest(self.host, self.session_id, size=16)
+
+    @property
+    def label(self) -> str:
+        """Title to show; the id where there is none."""
+        return self.title or self.session_id
+
+    def chunk(self, limits: Sequence[int]) -> str:
+        """Return the name of the file that holds its drill-down within limits: a hash, never a word from a transcript."""
+        return digest(PAGE_VERSION, self.host, self.session_id, self.stamp, list(limits), size=24)
+
+
+class SignalLine(NamedTuple):
+    """How one signal reads over all sessions that were measured."""
+
+    signal: str
+    family: str
+    group: str
+    kind: str
+    unit: str
+    better: str
+    describe: str
+    sessions: int
+    measured: int
+    mean: float | None
+    median: float | None
+    p90: float | None
+    lowest: float | None
+    highest: float | None
+    positive: int
+    labels: tuple[tuple[str, int], ...] = ()
+
+
+class MemoryLine(NamedTuple):
+    """One memory with what it rests on."""
+
+    memory_id: str
+    kind: str
+    text: str
+    when_to_use: str | None
+    status: str
+    flags: tuple[str, ...]
+    scope: str
+    repository: str | None
+    confidence: float
+    priority: int
+    support: int
+    uses: int
+    sessions: tuple[str, ...]
+    """host/session_id"""
+
+
+class ToolLine(NamedTuple):
+    """How often one tool was called over the whole history."""
+
+    host: str
+    tool: str
+    action: str
+    calls: int
+    failed: int
+
+
+class Expiring(NamedTuple):
+    """Transcripts that a host will delete soon."""
+
+    host: str
+    files: int
+    oldest_days: int
+    retention_days: int
+
+
+@dataclass(frozen=True)
+class PageData:
+    """Everything the panels draw. Every text in it may come from a transcript and is hostile."""
+
+    generated: datetime
+    """aware, in UTC"""
+    timezone: str | None = None
+    """IANA name; None is the machine's own zone"""
+    cost_mode: str = "auto"
+    hosts: tuple[HostLine, ...] = ()
+    days: tuple[DayLine, ...] = ()
+    models: tuple[ModelLine, ...] = ()
+    projects: tuple[ProjectLine, ...] = ()
+    sessions: tuple[SessionLine, ...] = ()
+    signals: tuple[SignalLine, ...] = ()
+    memories: tuple[MemoryLine, ...] = ()
+    memory_total: int = 0
+    memory_status: Mapping[str, int] = field(default_factory=dict)
+    tools: tuple[ToolLine, ...] = ()
+    redactions: Mapping[str, int] = field(default_factory=dict)
+    """detector -> places where a secret was replaced"""
+    expiring: tuple[Expiring, ...] = ()
+    prices: tuple[str, ...] = ()
+    """ids of the price lists used"""
+
+    @cached_property
+    def usage(self) -> Usage:
+        """Usage of the whole history."""
+        total = Usage()
+        for line in self.models:
+            total = total.plus(line.usage)
+        return total
+
+    @cached_property
+    def host_titles(self) -> dict[str, HostLine]:
+        """Hosts by key; a host without a file of its own still has a line."""
+        known = {h.key: h for h in self.hosts}
+        for key in sorted({s.host for s in self.sessions} - known.keys()):
+            known[key] = HostLine(key, key, len(known))
+        return known
+
+    @property
+    def used_hosts(self) -> list[HostLine]:
+        """Hosts that have sessions, in palette order."""
+        seen = {s.host for s in self.sessions}
+        return [h for h in self.host_titles.values() if h.key in seen]

@@ -1,0 +1,34 @@
+"""Data chunks: JSON inside a script file, safe wherever a browser may meet it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+
+
+def chunk(name: str, value: Any) -> bytes:
+    r"""Return a script that hands ``value`` to the page under ``name``.
+
+    Angle brackets, ampersands and the two line separators of JavaScript are written as
+    ``\uXXXX``, so that neither ``</script>`` nor ``<!--<script>`` nor U+2028 has a
+    meaning. Keys of objects must be the caller's own words: ``__proto__`` in a literal is
+    not data.
+    """
+    return b"ctx.receive(" + script_json(name) + b"," + script_json(value) + b");\n"
+
+
+def script_json(value: Any) -> bytes:
+    """Return JSON that is also safe inside HTML and inside a script."""
+    text = _encode(value)
+    for plain, escaped in (
+        (b"<", b"\\u003c"),
+        (b">", b"\\u003e"),
+        (b"&", b"\\u0026"),
+        ("\u2028".encode(), b"\\u2028"),
+        ("\u2029".encode(), b"\\u2029"),
+    ):
+        text = text.replace(plain, escaped)
+    return text

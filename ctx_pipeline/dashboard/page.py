@@ -1,0 +1,126 @@
+"""The page as files: an index with its panels, a style, scripts, and the list of sessions as data."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from ctx_pipeline import discovery
+from ctx_pipeline.dashboard import numbers
+from ctx_pipeline.dashboard.encode import chunk
+from ctx_pipeline.model.codec import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import jinja2
+
+    from ctx_pipeline.dashboard.data import PageData, SessionLine
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("format.js", "table.js", "session.js")
+
+POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; base-uri 'none'; form-action 'none'"
+"""Content security policy: scripts and style from beside the page, nothing else, nothing inline, no network."""
+
+
+def files(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, bytes]:
+    """Return path below the site -> content, without the drill-downs; ``chunks`` names the file of each session's."""
+    made = {name: (ASSETS / name).read_bytes() for name in ("style.css", *SCRIPTS)}
+    made["index.html"] = index(data).encode("utf-8", "replace")
+    made["data/sessions.js"] = chunk("sessions", session_list(data, chunks))
+    return made
+
+
+def index(data: PageData) -> str:
+    """Return the HTML of the page: every discovered panel in its order."""
+    panels = [(p, Markup(p.build(data))) for p in discovery.panels()]  # noqa: S704 - a panel returns HTML that it has escaped
+    return template("page.html", data=data, panels=panels, scripts=SCRIPTS, policy=POLICY)
+
+
+def template(template_name: str, **values: Any) -> str:
+    """Return a template of ``assets`` filled with values, every one of them escaped."""
+    return _environment().get_template(template_name).render(**values)
+
+
+def session_list(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, Any]:
+    """Return what the table needs: hosts, zone, and one array a session in the order of ``columns``."""
+    titles = data.host_titles
+    return {
+        "zone": data.timezone,
+        "hosts": [[h.key, h.title, h.colour % 4] for h in titles.values()],
+        "columns": list(_COLUMNS),
+        "rows": [_row(s, chunks[s], list(titles).index(s.host)) for s in data.sessions],
+    }
+
+
+def content_of(data: PageData) -> str:
+    """Return the hash of what the page says, without the time at which it was made."""
+    return digest(
+        [(name, repr(value)) for name, value in sorted(vars(data).items()) if name in data.__dataclass_fields__ and name != "generated"]
+    )
+
+
+_COLUMNS = (
+    "key",
+    "chunk",
+    "host",
+    "title",
+    "id",
+    "project",
+    "branch",
+    "status",
+    "start",
+    "seconds",
+    "prompts",
+    "calls",
+    "tools",
+    "failed",
+    "tokens",
+    "cost",
+    "unpriced",
+    "odd",
+)
+
+
+def _row(s: SessionLine, chunk_name: str, host: int) -> list[Any]:
+    seconds = int((s.last_ts - s.first_ts).total_seconds()) if s.first_ts and s.last_ts else None
+    return [
+        s.key,
+        chunk_name,
+        host,
+        s.title or "",
+        s.session_id,
+        s.project,
+        s.branch or "",
+        s.status,
+        numbers.milliseconds(s.first_ts),
+        seconds,
+        s.prompts,
+        s.usage.calls,
+        s.tool_calls,
+        s.failed_tool_calls,
+        s.usage.tokens,
+        s.usage.cost_nano / 1e9,
+        s.usage.unpriced_calls,
+        s.unknown + s.quarantined,
+    ]
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(ASSETS),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in ("count", "short", "money", "share", "size", "reading", "duration", "plural", "day"):
+        environment.filters[name] = getattr(numbers, name)
+    return environment

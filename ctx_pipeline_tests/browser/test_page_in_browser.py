@@ -1,0 +1,232 @@
+"""The page as a person meets it: opened from disk in a real browser, with hostile transcripts in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ctx_pipeline_tests.factories.history import HOSTILE, TITLES, build_site, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reason="no Chromium on this machine"),
+]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    environ = {"HOME": str(folder), "CTX_HOME": str(folder / "store"), "TZ": "Europe/Berlin"}
+    return build_site(environ, tables(60), folder / "rows")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM, "CI needs a Chromium for these tests"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser, site) -> Iterator[tuple[Page, list[str]]]:
+    """The page, and what it should not do: words on the console, errors, requests to anywhere but its folder."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    trouble: list[str] = []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(site.as_uri()) else trouble.append(request.url))
+    page.goto(f"{site.as_uri()}/index.html")
+    page.wait_for_selector("#session-table tbody tr")
+    yield page, trouble
+    context.close()
+
+
+@pytest.fixture
+def page(opened) -> Iterator[Page]:
+    """The opened page; whatever it should not do fails the test."""
+    page, trouble = opened
+    yield page
+    assert page.title() == f"ctx_pipeline: {60 + len(HOSTILE)} sessions"
+    assert trouble == []
+
+
+def _titles(page: Page) -> list[str]:
+    return page.locator("#session-table tbody td.name a").all_text_contents()
+
+
+def _search(page: Page, words: str, expected: str) -> None:
+    page.fill("#search", words)
+    page.wait_for_function("text => document.getElementById('shown').textContent === text", arg=expected)
+
+
+@pytest.mark.feature("dashboard.opens-from-disk")
+def test_the_page_opens_from_disk_with_findings_first(page):
+    assert page.locator("main section").evaluate_all("parts => parts.map((part) => part.id)") == [
+        "findings", "numbers", "activity", "models", "projects", "signals", "memories", "sessions",
+    ]  # fmt: skip
+    assert page.locator("#findings li").count() >= 3
+    assert page.locator("#findings li:not(:has(code))").count() == 0
+    assert page.locator("#activity svg.plot").count() >= 2
+    assert page.locator("#shown").text_content() == "1 to 25 of 67 sessions"
+
+
+@pytest.mark.feature("dashboard.session-table")
+def test_search_and_filters_narrow_the_table_together(page):
+    _search(page, "nightly importer", "1 to 10 of 10 sessions")
+    assert set(_titles(page)) == {TITLES[1]}
+    page.select_option("#host", "claude")
+    assert "No session fits" in page.locator("#session-table tbody").text_content()
+    page.select_option("#host", "codex")
+    page.select_option("#project", "importer")
+    assert len(_titles(page)) == 10
+
+
+@pytest.mark.feature("dashboard.session-table")
+def test_a_column_sorts_both_ways_and_pages_turn(page):
+    costs = "rows => rows.map((row) => Number(row.textContent.replace(/[^0-9.]/g, '')))"
+    page.click("th[data-sort=cost] button")
+    falling = page.locator("#session-table tbody td:last-child").evaluate_all(costs)
+    assert page.get_attribute("th[data-sort=cost]", "aria-sort") == "descending"
+    page.click("th[data-sort=cost] button")
+    rising = page.locator("#session-table tbody td:last-child").evaluate_all(costs)
+    page.click("#later")
+
+    assert falling == sorted(falling, reverse=True)
+    assert rising == sorted(rising)
+    assert falling[0] > rising[0]
+    assert page.locator("#shown").text_content() == "26 to 50 of 67 sessions"
+
+
+@pytest.mark.feature("dashboard.session-table")
+def test_a_project_shows_its_sessions(page):
+    page.locator("#projects a[data-project=website]").click()
+
+    assert page.input_value("#project") == "website"
+    assert page.locator("#shown").text_content() == "1 to 20 of 20 sessions"
+
+
+@pytest.mark.feature("dashboard.drill-down")
+def test_a_session_loads_its_chunk_when_it_is_opened_and_every_tab_has_content(page):
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url.rpartition("/")[2]))
+    _search(page, "000000000008", "1 to 1 of 1 session")
+    page.locator("#session-table tbody a").click()
+    page.wait_for_selector("dialog[open] [role=tab]")
+    tabs = page.locator("[role=tab]").all_text_contents()
+    words = []
+    for i in range(len(tabs)):
+        page.locator(f"#tab-{i}").click()
+        words.append(page.locator("#session-tab").text_content())
+
+    assert len(requested) == 1
+    assert tabs == ["Overview", "Timeline28", "Tools12", "Model calls6", "Signals1", "Memories0"]
+    assert "/home/ada/code/website" in words[0]
+    assert "Please look at the tests first." in words[1]
+    assert "uv run pytest" in words[2]
+    assert "exit 1" in words[2]
+    assert "claude-opus-4-5" in words[3]
+    assert "failed command share" in words[4]
+    assert "No memory rests on this session." in words[5]
+
+
+@pytest.mark.feature("dashboard.keyboard")
+def test_the_drill_down_works_from_the_keyboard(page):
+    first = page.locator("#session-table tbody a").nth(8)
+    first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] [role=tab]")
+    page.locator("#tab-0").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-1"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-5"
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog", state="hidden")
+    assert "#session-" not in page.url
+    assert first.evaluate("link => link === document.activeElement")
+
+
+@pytest.mark.feature("dashboard.drill-down")
+def test_a_link_to_a_session_opens_it(page):
+    page.locator("#findings h3 a").first.click()
+    page.wait_for_selector("dialog[open] [role=tab]")
+    heading = page.locator("#session-title").text_content()
+    page.reload()
+    page.wait_for_selector("dialog[open] [role=tab]")
+
+    assert page.locator("#session-title").text_content() == heading
+
+
+@pytest.mark.feature("dashboard.text-escaped")
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_hostile_titles_models_ids_and_paths_are_words_and_run_nothing(page, number):
+    text = HOSTILE[number]
+    page.fill("#search", f"{text}.{number}".lower())
+    page.wait_for_function("() => /of 1 session$/.test(document.getElementById('shown').textContent)")
+    assert _titles(page) == [text]
+    page.locator("#session-table tbody a").click()
+    page.wait_for_selector("dialog[open] [role=tab]")
+    assert page.locator("#session-title").text_content() == text
+    assert text in page.locator("#session-tab").text_content()
+    for tab in range(6):
+        page.locator(f"#tab-{tab}").click()
+    page.locator("#tab-3").click()
+    assert text in page.locator("#session-tab").text_content()
+    page.wait_for_timeout(50)
+    assert page.locator("body img, body script, body svg[onload]").count() == 0
+
+
+@pytest.mark.feature("dashboard.text-escaped")
+def test_hostile_events_are_words_in_the_timeline(page):
+    page.fill("#search", f"{HOSTILE[0]}.0".lower())
+    page.wait_for_function("() => /of 1 session$/.test(document.getElementById('shown').textContent)")
+    page.locator("#session-table tbody a").click()
+    page.wait_for_selector("dialog[open] [role=tab]")
+    page.locator("#tab-1").click()
+    shown = page.locator(".timeline li.prompt pre").all_text_contents()
+
+    assert [text for text in HOSTILE if text not in shown] == []
+
+
+@pytest.mark.feature("dashboard.responsive")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_a_telephone_in_light_and_dark(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": 390, "height": 844})
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert paper == {"light": "rgb(251, 250, 247)", "dark": "rgb(22, 22, 20)"}[scheme]
+    assert page.locator("#session-table tbody td.name").first.is_visible()
+
+
+@pytest.mark.feature("dashboard.drill-down")
+def test_a_chunk_that_is_gone_is_said_in_words(opened, site):
+    page, trouble = opened
+    name = page.locator("#session-table tbody a").nth(9).get_attribute("href")
+    hidden = site / "data-away"
+    (site / "data").rename(hidden)
+    try:
+        page.evaluate("href => { location.hash = href }", name)
+        page.wait_for_selector("dialog .empty")
+        assert "load it again" in page.locator("dialog .empty").text_content()
+    finally:
+        hidden.rename(site / "data")
+    assert trouble == ["Failed to load resource: net::ERR_FILE_NOT_FOUND"]

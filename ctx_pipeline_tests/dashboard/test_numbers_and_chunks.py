@@ -1,0 +1,83 @@
+"""Figures as they are printed, and data that stays data inside a script."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ctx_pipeline.dashboard import numbers
+from ctx_pipeline.dashboard.charts import Column, axis, nice_ceiling, stacked
+from ctx_pipeline.dashboard.encode import chunk, script_json
+from ctx_pipeline_tests.factories.history import HOSTILE
+
+
+@pytest.mark.feature("dashboard.numbers-with-units")
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (950, "950"),
+        (999.6, "1.00k"),
+        (1_234, "1.23k"),
+        (12_345, "12.3k"),
+        (999_700, "1.00M"),
+        (287_000_000, "287M"),
+        (2.5, "2.50"),
+    ],
+)
+def test_short_numbers_keep_three_figures(value, text):
+    assert numbers.short(value) == text
+
+
+@pytest.mark.feature("dashboard.numbers-with-units")
+@pytest.mark.parametrize(
+    ("nano", "text"),
+    [(0, "$0"), (9_999_999, "<$0.01"), (10_000_000, "$0.01"), (4_200_000_000, "$4.20"), (1_234_500_000_000, "$1,234")],
+)
+def test_money(nano, text):
+    assert numbers.money(nano) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_900, "1 h 05"), (90_000, "1 d 1 h")])
+def test_durations(seconds, text):
+    assert numbers.duration(seconds) == text
+
+
+@pytest.mark.parametrize(("part", "whole", "text"), [(1, 0, "\u2013"), (0, 5, "0%"), (1, 1000, "<1%"), (37, 100, "37%")])
+def test_shares(part, whole, text):
+    assert numbers.share(part, whole) == text
+
+
+@pytest.mark.parametrize(("octets", "text"), [(999, "999 B"), (1_000, "1.00 kB"), (12_345_678, "12.3 MB"), (5_000_000_000, "5.00 GB")])
+def test_sizes(octets, text):
+    assert numbers.size(octets) == text
+
+
+@pytest.mark.feature("dashboard.text-escaped")
+def test_a_chunk_is_plain_for_every_parser_and_gives_the_text_back():
+    written = chunk("name", list(HOSTILE))
+
+    assert not any(mark in written for mark in (b"<", b">", b"&", "\u2028".encode(), "\u2029".encode()))
+    assert written.startswith(b'ctx.receive("name",[')
+    assert json.loads(script_json(list(HOSTILE))) == list(HOSTILE)
+
+
+@pytest.mark.parametrize(("value", "top"), [(0, 1), (0.03, 0.04), (1, 1), (1.1, 2), (63, 100), (400, 400), (401, 600)])
+def test_the_scale_of_a_chart_ends_at_a_round_figure(value, top):
+    assert nice_ceiling(value) == pytest.approx(top)
+
+
+@pytest.mark.feature("dashboard.activity-by-day")
+def test_columns_are_stacked_from_the_bottom_in_proportion():
+    drawn = stacked([Column((1.0, 3.0), "Monday"), Column((0.0, 0.0), "Tuesday")], ["c0", "c1"], str, title="t")
+
+    assert '<rect class="c0" x="1" y="75.00" width="8" height="25.00"/>' in drawn
+    assert '<rect class="c1" x="1" y="0.00" width="8" height="75.00"/>' in drawn
+    assert drawn.count('class="c') == 2 + 1
+    assert "<title>Tuesday</title>" in drawn
+
+
+def test_an_axis_keeps_the_first_and_the_last_label():
+    assert axis([str(n) for n in range(31)], 4) == '<div class="axis"><span>0</span><span>10</span><span>20</span><span>30</span></div>'

@@ -1,0 +1,112 @@
+"""From the homes of agents to the page: the figures of the page are those of usage."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+
+import pytest
+
+from ctx_pipeline import settings as settings_of
+from ctx_pipeline.dashboard.data import Expiring
+from ctx_pipeline.stages import page_records
+from ctx_pipeline.stages.render import render
+from ctx_pipeline.stages.run import step
+from ctx_pipeline.stages.warehouse import build_warehouse
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.usage_sql import usage_sql
+from ctx_pipeline_tests.conftest import CORPUS, corpus
+
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A store of the published sessions with its page."""
+    folder = tmp_path_factory.mktemp("published")
+    environ = {
+        "HOME": str(folder),
+        "CTX_HOME": str(folder / "store"),
+        "CLAUDE_CONFIG_DIR": str(CORPUS / "claude"),
+        "CODEX_HOME": str(CORPUS / "codex"),
+        "TZ": "UTC",
+    }
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        step("ingest", store, chosen)
+        build_warehouse(store, chosen)
+        render(store, chosen)
+        yield store, chosen
+
+
+@corpus
+@pytest.mark.feature("dashboard.real-history")
+def test_the_table_of_sessions_adds_up_to_usage(published):
+    store, _ = published
+    text = (store.home / "site" / "data" / "sessions.js").read_text("utf-8")
+    listed = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    rows = [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+    connection = store.lake.connect()
+    store.lake.views(connection)
+    usage = connection.execute(*usage_sql("session")).fetchall()
+
+    assert len(rows) == len(store.ledger.sessions()) > 100
+    assert sum(row["calls"] for row in rows) == sum(row[9] for row in usage) > 1_000
+    assert sum(row["cost"] for row in rows) == pytest.approx(sum(row[10] for row in usage) / 1e9)
+    assert {row["chunk"] for row in rows} == {p.stem for p in (store.home / "site" / "data").iterdir()} - {"sessions"}
+
+
+@corpus
+@pytest.mark.feature("warehouse.views-and-aggregates")
+def test_the_file_answers_without_this_package(published):
+    import duckdb
+
+    store, _ = published
+    with duckdb.connect(str(store.warehouse_path), read_only=True) as connection:
+        counts = connection.execute("SELECT (SELECT count(*) FROM events), (SELECT sum(events) FROM sessions)").fetchone()
+
+    assert counts[0] == counts[1] > 10_000
+
+
+@corpus
+@pytest.mark.feature("dashboard.unchanged")
+def test_nothing_new_means_nothing_written(published):
+    store, chosen = published
+    index = store.home / "site" / "index.html"
+    before = index.stat().st_mtime_ns
+
+    assert build_warehouse(store, chosen).cells[""].status == "unchanged"
+    assert render(store, chosen).cells[""].status == "unchanged"
+    assert index.stat().st_mtime_ns == before
+
+
+@pytest.mark.feature("dashboard.retention")
+def test_transcripts_near_the_end_of_their_time_are_counted(environ, tmp_path):
+    project = tmp_path / "claude" / "projects" / "-home-ada-till"
+    project.mkdir(parents=True)
+    (tmp_path / "claude" / "settings.json").write_text('{"cleanupPeriodDays": 20}')
+    now = int(time.time())
+    for name, days in (("a", 1), ("b", 14), ("c", 15), ("d", 22)):
+        path = project / f"0000000{name}-0000-4000-8000-000000000000.jsonl"
+        record = {
+            "type": "user",
+            "uuid": f"u-{name}",
+            "sessionId": path.stem,
+            "timestamp": "2026-03-01T10:00:00.000Z",
+            "cwd": "/home/ada/till",
+            "message": {"role": "user", "content": "hello"},
+        }
+        path.write_text(json.dumps(record) + "\n")
+        os.utime(path, (now - days * DAY, now - days * DAY))
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        step("ingest", store, chosen)
+
+        assert page_records.expiring(store, now) == [Expiring("claude", 2, 22, 20)]
+
+        build_warehouse(store, chosen)
+        render(store, chosen)
+        index = (store.home / "site" / "index.html").read_text("utf-8")
+    assert re.search(r"2 transcripts of Claude Code are about to be deleted", index)

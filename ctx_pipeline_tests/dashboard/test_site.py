@@ -1,0 +1,183 @@
+"""The folder of the page: what is in it, how small it stays, what is written again."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+
+import pytest
+
+from ctx_pipeline import settings as settings_of
+from ctx_pipeline.stages import render as stage
+from ctx_pipeline.stages.warehouse import build_warehouse
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.factories.history import HOSTILE, build_site, tables
+
+
+def _data(path):
+    text = path.read_text("utf-8")
+    found = re.fullmatch(r'ctx\.receive\("[0-9a-z]+",(.*)\);\n', text, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def _sessions(site):
+    listed = _data(site / "data" / "sessions.js")
+    return [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+
+
+def _chunks(site):
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in (site / "data").iterdir() if p.name != "sessions.js"}
+
+
+@pytest.fixture
+def site(environ, tmp_path):
+    return build_site(environ, tables(12), tmp_path / "rows")
+
+
+@pytest.mark.feature("dashboard.site")
+def test_the_page_is_a_private_folder_of_plain_files(site):
+    assert {p.name for p in site.iterdir()} == {"index.html", "style.css", "format.js", "table.js", "session.js", "data"}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data")} == {0o700}
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+
+
+@pytest.mark.feature("dashboard.offline")
+def test_nothing_in_the_page_names_another_place(site):
+    index = (site / "index.html").read_text("utf-8")
+
+    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', index) == ["style.css", "format.js", "table.js", "session.js", "data/sessions.js"]
+    assert "default-src &#39;none&#39;" in index
+    assert "unsafe" not in index
+    for path in site.glob("*.js"):
+        assert not re.search(r"https?:|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp", path.read_text("utf-8"))
+
+
+@pytest.mark.feature("dashboard.session-chunks")
+def test_a_session_row_names_its_chunk_and_the_chunk_holds_the_session(site):
+    rows = {row["title"]: row for row in _sessions(site) if row["id"].endswith("000000000001")}
+    row = rows["Why does the nightly import skip the last file?"]
+    detail = _data(site / "data" / f"{row['chunk']}.js")
+
+    assert len(_sessions(site)) == 12 + len(HOSTILE)
+    assert (row["prompts"], row["calls"], row["tools"], row["failed"]) == (3, 4, 5, 1)
+    assert row["tokens"] == 4 * (911 + 9_000 + 41_000) + 1_000 * (0 + 1 + 2 + 3) + 4 * 400 + 37 * 6
+    assert row["cost"] == pytest.approx(4 * 0.031 + 0.004 * (1 + 2 + 3 + 4))
+    assert [event[3] for event in detail["events"]] == ["prompt", "answer", *["tool_call", "tool_result"] * 5, "prompt", "answer"]
+    assert [tool[4] for tool in detail["tools"]] == [True, False, False, False, False]
+    assert detail["tools"][0][1:4] == ["Bash", "shell", "uv run pytest -x -q tests/test_checkout.py"]
+    assert [call[1:3] for call in detail["calls"]] == [["gpt-5.1-codex", 911]] * 4
+    assert detail["signals"][0][0:3] == ["failed_command_share", "numeric", pytest.approx(0.2)]
+
+
+@pytest.mark.feature("dashboard.safe-names")
+def test_no_file_is_named_by_a_transcript(site):
+    assert all(re.fullmatch(r"[0-9a-f]{24}\.js", name) for name in _chunks(site))
+
+
+@pytest.mark.feature("dashboard.caps-say-so")
+def test_a_long_session_keeps_its_ends_prompts_and_failures_and_says_how_much_there_was(environ, tmp_path):
+    rows = tables(1, hostile=False)
+    (only,) = rows["sessions"]
+    mark = {"host": "claude", "session_id": only["session_id"], "thread_id": only["session_id"]}
+    rows["events"] = [
+        mark | {"event_id": f"e{n}", "seq": n, "ts": only["first_ts"], "kind": "reasoning", "text": "x" * 5_000} for n in range(3_000)
+    ]
+    rows["events"][1_500] |= {"kind": "prompt", "text": "in the middle"}
+    rows["events"][1_700] |= {"kind": "tool_result", "text": "it failed"}
+    rows["tool_calls"] = [mark | {"call_id": "t", "tool": "Bash", "action": "shell", "is_error": True, "result_event": "e1700"}]
+    only["events"] = 3_000
+
+    site = build_site(environ, rows, tmp_path / "rows")
+
+    detail = _data(site / "data" / f"{_sessions(site)[0]['chunk']}.js")
+    positions = [event[0] for event in detail["events"]]
+    assert len(positions) == stage.FULL.events
+    assert {0, 1_500, 1_700, 2_999} <= set(positions)
+    assert detail["events_total"] == 3_000
+    assert (len(detail["events"][0][5]), detail["events"][0][6]) == (stage.FULL.text, 5_000)
+
+
+@pytest.mark.feature("dashboard.incremental")
+def test_only_the_drill_down_of_a_changed_session_is_written_again(environ, tmp_path):
+    before = _chunks(build_site(environ, tables(6, hostile=False), tmp_path / "rows"))
+    rows = tables(6, hostile=False)
+    rows["sessions"][2]["content_hash"] = "it grew"
+
+    after = _chunks(build_site(environ, rows, tmp_path / "more"))
+
+    assert len(before) == len(after) == 6
+    assert len(after.items() & before.items()) == 5
+
+
+@pytest.mark.feature("dashboard.incremental")
+def test_a_new_reading_and_a_new_memory_reach_the_drill_down_of_their_session(environ, tmp_path):
+    before = _chunks(build_site(environ, tables(6, hostile=False), tmp_path / "rows"))
+    rows = tables(6, hostile=False)
+    rows["readings"][1]["value"] = 0.9
+    rows["memories"][0]["status"] = "accepted"
+
+    after = _chunks(build_site(environ, rows, tmp_path / "more"))
+
+    assert len(after.items() & before.items()) == 4
+
+
+@pytest.mark.feature("dashboard.small-index")
+def test_the_index_stays_small_however_long_the_history(environ, tmp_path):
+    site = build_site(environ, tables(1_500), tmp_path / "rows")
+
+    assert len(_sessions(site)) == 1_500 + len(HOSTILE)
+    assert (site / "index.html").stat().st_size < 300_000
+
+
+@pytest.mark.feature("dashboard.swap")
+def test_a_render_that_fails_keeps_the_old_page(environ, tmp_path, site, monkeypatch):
+    index = (site / "index.html").read_bytes()
+    monkeypatch.setattr(stage.page, "files", lambda *_: {"index.html": b"new", "no/such/folder": b""})
+    chosen = settings_of.load(environ)
+
+    with open_store(chosen) as store, pytest.raises(stage.StoreError, match="could not be written"):
+        stage.render(store, chosen, force=True, refresh=False)
+
+    assert (site / "index.html").read_bytes() == index
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+
+
+@pytest.mark.feature("dashboard.swap")
+def test_a_run_killed_between_the_two_renames_loses_no_page(environ, site):
+    chosen = settings_of.load(environ)
+    chunks = _chunks(site)
+    site.rename(site.with_name(".site.999.old"))
+
+    with open_store(chosen) as store:
+        report = stage.render(store, chosen, force=True, refresh=False)
+
+    assert report.totals["chunks_kept"] == len(chunks)
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+
+
+@pytest.mark.feature("dashboard.unchanged")
+def test_an_empty_store_has_a_page_and_a_second_run_has_nothing_to_do(environ):
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        first = [build_warehouse(store, chosen), stage.render(store, chosen)]
+        again = [build_warehouse(store, chosen), stage.render(store, chosen)]
+        index = (store.home / "site" / "index.html").read_text("utf-8")
+
+    assert [report.cells[""].status for report in first] == ["done", "done"]
+    assert [report.cells[""].status for report in again] == ["unchanged", "unchanged"]
+    assert [r.cells[""].content_hash for r in again] == [r.cells[""].content_hash for r in first]
+    assert "No session has been captured yet." in index
+
+
+@pytest.mark.feature("dashboard.stale-warehouse")
+def test_a_warehouse_that_is_older_than_the_tables_is_made_anew_first(environ, site):
+    chosen = settings_of.load(environ)
+
+    with open_store(chosen) as store:
+        report = stage.render(store, chosen)
+
+    assert report.totals["sessions"] == 0
+    assert "No session has been captured yet." in (site / "index.html").read_text("utf-8")
