@@ -1,0 +1,128 @@
+"""The asset graph: every node from :func:`ctx_pipeline.stages.plan.graph`, every body one step."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster_duckdb import DuckDBResource
+
+from ctx_pipeline.defs import recording
+from ctx_pipeline.defs.automation import when_inputs_or_code_change
+from ctx_pipeline.defs.resources import Pipeline, beside
+from ctx_pipeline.stages.code_versions import Versions
+from ctx_pipeline.stages.plan import Asset, graph
+
+OWNERS = ["team:ctx"]
+KINDS = {
+    "source": {"jsonl"},
+    "raw": {"zstd"},
+    "normalized": {"parquet"},
+    "signals": {"parquet", "python"},
+    "mined": {"parquet", "python"},
+    "search": {"sqlite"},
+    "memory": {"sqlite"},
+    "warehouse": {"duckdb"},
+    "dashboard": {"html"},
+}
+
+
+def build(versions: Versions, cells: dg.PartitionsDefinition) -> list[Any]:
+    """Return every asset of the graph, the observed source first."""
+    nodes = graph(versions)
+    made = {stage: [n for n in nodes.values() if n.stage == stage] for stage in ("capture", "normalize", "measure", "mine")}
+    return [
+        source(cells),
+        _partitioned("raw", "capture", made["capture"], versions, cells),
+        _partitioned("normalized", "normalize", made["normalize"], versions, cells),
+        *([_partitioned("signals", "measure", made["measure"], versions, cells, choice="families")] if made["measure"] else []),
+        *([_partitioned("mined", "mine", made["mine"], versions, cells, choice="methods")] if made["mine"] else []),
+        *((_warehouse if node.stage == "warehouse" else _whole)(node, versions) for node in nodes.values() if not node.partitioned),
+    ]
+
+
+def source(cells: dg.PartitionsDefinition) -> dg.AssetSpec:
+    """Return what the hosts keep in their homes: observed by the sensors, never made by us."""
+    return dg.AssetSpec(
+        key=_key("source/sessions"),
+        description="Sessions as the hosts wrote them, by host and month of the root session's first event. Observed by the host sensors.",
+        partitions_def=cells,
+        group_name="source",
+        kinds=KINDS["source"],
+        owners=OWNERS,
+        tags={"ctx/stage": "source"},
+    )
+
+
+def _partitioned(
+    name: str, step: str, nodes: Sequence[Asset], versions: Versions, cells: dg.PartitionsDefinition, *, choice: str = ""
+) -> dg.AssetsDefinition:
+    """Return one multi-asset: a key for each node, one step for all that are selected.
+
+    ``choice`` names the step's option that takes the selected families or methods; without
+    it the step makes all its tables at once, and those that were selected are recorded.
+    """
+    many = len(nodes) > 1 or bool(choice)
+
+    @dg.multi_asset(
+        name=name,
+        specs=[_spec(node, versions, skippable=many) for node in nodes],
+        partitions_def=cells,
+        can_subset=many,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        retry_policy=recording.RETRIES,
+    )
+    def body(context: dg.AssetExecutionContext, pipeline: dg.ResourceParam[Pipeline]) -> Iterator[dg.MaterializeResult]:
+        chosen = {choice: sorted(key.path[-1] for key in context.selected_asset_keys)} if choice else {}
+        yield from recording.materialize_cells(context, pipeline, step, **chosen)
+
+    return body
+
+
+def _whole(node: Asset, versions: Versions) -> dg.AssetsDefinition:
+    """Return one unpartitioned asset of the tail."""
+
+    @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES)
+    def body(context: dg.AssetExecutionContext, pipeline: dg.ResourceParam[Pipeline]) -> dg.MaterializeResult:
+        return recording.materialize_whole(context, pipeline, node.stage)
+
+    return body
+
+
+def _warehouse(node: Asset, versions: Versions) -> dg.AssetsDefinition:
+    """Return the warehouse: the new file is written through the resource, which waits while another process holds it."""
+
+    @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES)
+    def body(context: dg.AssetExecutionContext, pipeline: dg.ResourceParam[Pipeline], duckdb: DuckDBResource) -> dg.MaterializeResult:
+        return recording.materialize_whole(context, pipeline, node.stage, connect=lambda path: beside(duckdb, path))
+
+    return body
+
+
+def _spec(node: Asset, versions: Versions, *, skippable: bool = False) -> dg.AssetSpec:
+    group, _, name = node.key.partition("/")
+    table = name if group == "normalized" else {"signals": "readings", "mined": "candidates"}.get(group)
+    return dg.AssetSpec(
+        key=_key(node.key),
+        deps=[_key(key) for key in node.upstream],
+        description=node.describe,
+        group_name=group,
+        kinds=KINDS[group],
+        owners=OWNERS,
+        tags={"ctx/stage": node.stage},
+        code_version=versions.of(node.key),
+        skippable=skippable,
+        metadata={"dagster/column_schema": recording.column_schema(table)} if table else {},
+        automation_condition=when_inputs_or_code_change(),
+        freshness_policy=None if node.partitioned else _freshness(),
+    )
+
+
+def _freshness() -> dg.FreshnessPolicy:
+    """Warn after a day and fail after a week without a new look at the tail."""
+    from datetime import timedelta
+
+    return dg.FreshnessPolicy.time_window(warn_window=timedelta(days=1), fail_window=timedelta(days=7))
+
+
+def _key(text: str) -> dg.AssetKey:
+    return dg.AssetKey(text.split("/"))

@@ -1,0 +1,175 @@
+"""What ``ctx run``, ``ctx backfill`` and ``ctx ui`` call: the asset job in this process, and the UI."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.raw import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import dagster as dg
+
+    from ctx_pipeline.defs.resources import Pipeline
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.stages import StageReport
+    from ctx_pipeline.stages.run import Outcome
+
+    Progress = Callable[[str, int, int], None]
+
+_LASTING = """
+# one SQLite file for all runs: half the time and a quarter of the disk of one file a run
+event_log_storage:
+  module: ctx_pipeline.defs.event_log
+  class: KeptConnectionEventLog
+  config:
+    base_dir: {history}
+"""
+
+
+def config_folder() -> Path:
+    """Return the folder with ``dagster.yaml`` and ``workspace.yaml``: in the wheel, else the checkout's top."""
+    packaged = Path(__file__).parent / "config"
+    return packaged if (packaged / "dagster.yaml").exists() else Path(__file__).parents[2]
+
+
+def prepare_home(settings: Settings) -> Path:
+    """Make ``$CTX_HOME/dagster`` (0700) with our ``dagster.yaml`` and return it. Dagster is not imported."""
+    import json
+
+    home = settings.home / "dagster"
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    home.chmod(0o700)
+    text = (config_folder() / "dagster.yaml").read_text("utf-8") + _LASTING.format(history=json.dumps(str(home / "history")))
+    target = home / "dagster.yaml"
+    if not target.exists() or target.read_text("utf-8") != text:
+        temporary = home / f".dagster.yaml.{os.getpid()}"
+        temporary.write_text(text, "utf-8")
+        temporary.chmod(0o600)
+        temporary.replace(target)
+    return home
+
+
+@contextmanager
+def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    """Open the persistent instance; the environment of this process is as before when it closes."""
+    home = prepare_home(settings)
+    before = {name: os.environ.get(name) for name in ("DAGSTER_HOME", "DAGSTER_DISABLE_TELEMETRY")}
+    os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    mask = os.umask(0o077)
+    try:
+        import dagster as dg
+
+        from ctx_pipeline.storage import open_store
+
+        with ExitStack() as stack:
+            # two processes that make the schema of a new instance at once lock each other out
+            with open_store(settings) as store, store.ledger.lease("dagster/instance"):
+                found = stack.enter_context(dg.DagsterInstance.get())
+                found.get_run_records(limit=1)
+                found.get_latest_materialization_event(dg.AssetKey(["raw", "segments"]))
+            yield found
+    finally:
+        os.umask(mask)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def run(
+    settings: Settings,
+    *,
+    ingested: Sequence[StageReport] = (),
+    progress: Progress | None = None,
+    full: bool = False,
+    pipeline: Pipeline | None = None,
+) -> Outcome:
+    """Bring every asset up to date in this process, recorded in the instance that ``ctx ui`` shows later.
+
+    ``ingested`` are the reports of an ingest that has just ended (without them it is done
+    here): its cells are recorded though the plan finds them fresh, and those it held are
+    run by themselves. ``full``
+    goes through every cell. Dirty cells are run in boxes of consecutive months, then
+    the tail is planned anew and run once.
+    """
+    began = time.perf_counter()
+    from ctx_pipeline.defs.execution import Execution
+
+    with instance(settings) as found, Execution(settings, found, pipeline=pipeline, progress=progress) as job:
+        if ingested:
+            job.outcome.reports += ingested
+        else:
+            ingested = job.ingest()
+        touched = {Cell.of(key) for r in ingested for key, cell in r.cells.items() if key and cell.status != "unchanged"}
+        held = {Cell.of(key): error for r in ingested for key, error in r.held.items() if key}
+        plan = job.plan()
+        known = {cell for node in plan.assets.values() if node.asset.partitioned for cell in node.cells}
+        job.run_cells(known if full else {*plan.partitioned_cells(), *touched}, held=held)
+        job.run_tail(full=full)
+    job.outcome.seconds = time.perf_counter() - began
+    return job.outcome
+
+
+def backfill(
+    settings: Settings,
+    asset: str,
+    *,
+    cells: Sequence[str] | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    pipeline: Pipeline | None = None,
+) -> Outcome:
+    """Fill the missing and stale cells of one asset, all of them with ``force``; nothing else runs.
+
+    ``cells`` are partition keys such as ``claude|2026-03``. Raises UnknownName for an
+    asset or a cell that does not exist.
+    """
+    began = time.perf_counter()
+    from ctx_pipeline.defs.execution import Execution
+
+    with instance(settings) as found, Execution(settings, found, pipeline=pipeline, progress=progress, by="ctx backfill") as job:
+        plan = job.plan()
+        if asset not in plan.assets:
+            raise UnknownName("asset", asset, plan.assets)
+        node = plan.assets[asset]
+        known = {cell.key: cell for cell in node.cells}
+        for key in cells or ():
+            if key not in known or not node.asset.partitioned:
+                raise UnknownName("cell", key, known)
+        wanted = {known[key] for key in cells} if cells else set(known.values())
+        wanted = wanted if force else wanted & set(node.dirty())
+        if node.asset.partitioned:
+            job.run_cells(wanted, stage=node.asset.stage, assets=[asset])
+        elif wanted:
+            job.run_whole([asset])
+    job.outcome.seconds = time.perf_counter() - began
+    return job.outcome
+
+
+def asset_keys(settings: Settings) -> list[str]:
+    """Return the keys of the asset graph as Dagster loads it, sorted."""
+    from ctx_pipeline.defs.location import build
+    from ctx_pipeline.defs.resources import Pipeline
+
+    graph = build(Pipeline(settings)).resolve_asset_graph()
+    return sorted(key.to_user_string() for key in graph.get_all_asset_keys())
+
+
+def ui(settings: Settings, *, port: int = 3000, watch: bool = False) -> None:
+    """Start ``dagster dev`` over the person's instance, tell when it answers, and return when it ends.
+
+    With ``watch`` the observing sensors and the automation run for as long as it does,
+    but for those that were switched off in the UI.
+    """
+    from ctx_pipeline.defs import web
+
+    home = prepare_home(settings)
+    web.serve(settings, home, config_folder() / "workspace.yaml", port=port, watch=watch)

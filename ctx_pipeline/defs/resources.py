@@ -1,0 +1,102 @@
+"""What assets are given: the store, the settings and the steps; built without reading a home."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import settings as settings_file
+from ctx_pipeline.stages import code_versions
+from ctx_pipeline.stages import plan as planning
+from ctx_pipeline.stages import run as running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from dagster_duckdb import DuckDBResource
+    from duckdb import DuckDBPyConnection
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.stages import StageReport
+
+
+class Pipeline:
+    """The stages over one store. Everything is opened on first use, so that definitions load on an empty machine.
+
+    ``settings`` None means: what the environment says when a run begins. ``reports``
+    collects what the steps said, for the caller of an in-process run.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, progress: Callable[[str, int, int], None] | None = None) -> None:
+        self._settings = settings
+        self.progress = progress
+        self.reports: list[StageReport] = []
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The person's settings."""
+        return self._settings or settings_file.load()
+
+    @cached_property
+    def store(self) -> Any:
+        """The store under ``$CTX_HOME``."""
+        from ctx_pipeline.storage import open_store
+
+        return open_store(self.settings)
+
+    def step(self, name: str, **options: Any) -> list[StageReport]:
+        """Run one step of :data:`ctx_pipeline.stages.run.STEPS`; return and keep its reports."""
+        if self.progress and name in running.TELLING:
+            options["progress"] = self.progress
+        if name in ("capture", "ingest"):
+            from ctx_pipeline.stages.forget import kept_forgotten
+
+            with kept_forgotten(self.store, self.settings):
+                found = running.step(name, self.store, self.settings, **options)
+        else:
+            found = running.step(name, self.store, self.settings, **options)
+        self.reports += found
+        return found
+
+    def scan(self) -> Any:
+        """Return one stat pass over the homes."""
+        from ctx_pipeline.stages import capture
+
+        return capture.scan(self.store, self.settings)
+
+    def plan(self, *, settle_seconds: float | None = None) -> planning.Plan:
+        """Return what a run would do now, by a scan, the ledger and what is on the disk."""
+        from ctx_pipeline.stages.lost import settle_lost
+
+        settle_lost(self.store)
+        return planning.plan(self.store, self.settings, self.scan(), versions=self.versions(), settle_seconds=settle_seconds)
+
+    def versions(self) -> code_versions.Versions:
+        """Return the versions of all code."""
+        return code_versions.versions(self.store.files, self.settings)
+
+    def graph(self) -> dict[str, planning.Asset]:
+        """Return every asset by key, upstream ones first."""
+        return planning.graph(self.versions())
+
+    def close(self) -> None:
+        """Close the store if it was opened."""
+        if "store" in self.__dict__:
+            self.store.close()
+            del self.__dict__["store"]
+
+
+def serving(settings: Settings) -> DuckDBResource:
+    """Return the resource of the warehouse file: typed, and it waits while another process holds the file."""
+    from dagster_duckdb import DuckDBResource
+
+    from ctx_pipeline.storage.warehouse import CONFIG
+
+    return DuckDBResource(database=str(settings.home / "serving" / "ctx.duckdb"), connection_config=dict(CONFIG))
+
+
+def beside(resource: DuckDBResource, path: Path) -> AbstractContextManager[DuckDBPyConnection]:
+    """Return a connection with the resource's settings to another file: the warehouse is built beside the one in use."""
+    return type(resource)(database=str(path), connection_config=resource.connection_config).get_connection()

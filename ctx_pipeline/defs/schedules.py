@@ -1,0 +1,60 @@
+"""The nightly run: what the plan calls dirty, by boxes; off until a person switches it on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from ctx_pipeline.defs import planned
+from ctx_pipeline.defs.partitions import boxes
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+    from ctx_pipeline.stages.plan import Plan
+
+CRON = "17 3 * * *"
+EVERYTHING = "everything"
+
+
+def job() -> UnresolvedAssetJobDefinition:
+    """Return the job of all assets; a run of it covers a box of cells and then the tail."""
+    return dg.define_asset_job(
+        EVERYTHING,
+        selection=dg.AssetSelection.all(),
+        description="Every asset over a box of cells, then the tail.",
+    )
+
+
+def build() -> dg.ScheduleDefinition:
+    """Return the nightly schedule."""
+
+    @dg.schedule(
+        name="nightly",
+        cron_schedule=CRON,
+        job_name=EVERYTHING,
+        default_status=dg.DefaultScheduleStatus.STOPPED,
+        description="Brings every dirty cell up to date at 03:17, old months included; asks the plan, not the newest window.",
+    )
+    def nightly(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        moment = context.scheduled_execution_time
+        return requests(planned.look(), f"{moment:%Y-%m-%d}" if moment else "")
+
+    return nightly
+
+
+def requests(plan: Plan, night: str) -> list[dg.RunRequest] | dg.SkipReason:
+    """Return a run request for each box of dirty cells, each with the tail, which costs a look where nothing changed.
+
+    Leases serialize the tail, so the last run to end has seen every box.
+    """
+    found = boxes(plan.partitioned_cells())
+    if found:
+        return [dg.RunRequest(run_key=f"{night} {box.title}", tags={**box.tags, "ctx/by": "nightly"}) for box in found]
+    tail = plan.tail()
+    if tail:
+        return [
+            dg.RunRequest(run_key=f"{night} tail", asset_selection=[dg.AssetKey(k.split("/")) for k in tail], tags={"ctx/by": "nightly"})
+        ]
+    return dg.SkipReason("nothing new")

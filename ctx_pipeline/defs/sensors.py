@@ -1,0 +1,83 @@
+"""One observing sensor a host, made from what discovery finds; none of them launches anything."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from ctx_pipeline import discovery
+from ctx_pipeline.defs.partitions import key_of
+from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.stages import placement
+
+if TYPE_CHECKING:
+    from ctx_pipeline.model.declared import Host
+
+SOURCE = dg.AssetKey(["source", "sessions"])
+INTERVAL_SECONDS = 300
+MOST_OBSERVED = 50
+"""Observations of one tick; the rest follow at the next, since every one is a row in the event log."""
+
+
+def build(*, running: bool = False) -> list[dg.SensorDefinition]:
+    """Return a sensor for every host, off unless told otherwise."""
+    return [_observer(host, running=running) for host in discovery.hosts().values()]
+
+
+def sensor_name(host: Host) -> str:
+    """Return the host's own name for its sensor, else ``<key>_sensor``."""
+    return host.sensor_name or f"{host.key}_sensor"
+
+
+def _observer(host: Host, *, running: bool) -> dg.SensorDefinition:
+    @dg.sensor(
+        name=sensor_name(host),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
+        description=f"Observes what {host.title} wrote: one observation for each cell whose sources changed. Launches nothing.",
+    )
+    def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        return tick(host.key, context.cursor, Pipeline())
+
+    return observe
+
+
+def tick(host: str, cursor: str | None, pipeline: Pipeline) -> dg.SensorResult | dg.SkipReason:
+    """Return observations of the host's cells whose pending sources differ from those last observed.
+
+    The cursor is cell -> fingerprint of what waited there, never a list of files. A
+    source that is still being written to waits until it has been quiet for
+    ``settings.debounce_seconds``.
+    """
+    settings = pipeline.settings
+    scan = pipeline.scan()
+    scan.pending = [source for source in scan.pending if source.host == host]
+    found = placement.place(pipeline.store, settings, scan, settle_seconds=settings.debounce_seconds)
+    seen: dict[str, str] = json.loads(cursor or "{}").get("cells", {})
+    waiting = {cell.key: (cell, text) for cell, text in found.cells.items()}
+    changed = {key: cell for key, (cell, text) in waiting.items() if seen.get(key) != text}
+    kept = {key: text for key, text in seen.items() if key in waiting}
+    if not changed:
+        return dg.SkipReason(_quiet(found))
+    chosen = sorted(changed)[:MOST_OBSERVED]
+    return dg.SensorResult(
+        asset_events=[
+            dg.AssetObservation(
+                asset_key=SOURCE,
+                partition=key_of(changed[key]),
+                metadata={"fingerprint": waiting[key][1], "settling": found.settling},
+                tags={"dagster/data_version": waiting[key][1]},
+            )
+            for key in chosen
+        ],
+        cursor=json.dumps({"version": 1, "cells": kept | {key: waiting[key][1] for key in chosen}}, sort_keys=True),
+    )
+
+
+def _quiet(found: placement.Placement) -> str:
+    parts = [f"{found.settling} still being written to"] if found.settling else []
+    parts += [f"{found.unplaced} of no session yet"] if found.unplaced else []
+    parts += [f"{len(found.cells)} cells observed before and not captured yet"] if found.cells else []
+    return "nothing new to observe" + (f" ({', '.join(parts)})" if parts else "")

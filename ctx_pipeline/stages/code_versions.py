@@ -1,0 +1,205 @@
+"""Versions of all that makes an asset beside its input: code, and the settings that the code uses.
+
+The answer is kept in ``plan.json`` of the store with the size and time of every file of
+the package and of plug-ins and with the settings; as long as these are the same, nothing
+is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ctx_pipeline
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.storage.days import day_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.files import Files
+
+CACHE = "plan.json"
+_PACKAGE = Path(ctx_pipeline.__file__).parent
+
+STAGES = {
+    "raw/segments": "capture",
+    "search/index": "index",
+    "signals": "measure",
+    "mined": "mine",
+    "memory/consolidated": "consolidate",
+    "memory/index": "index",
+    "warehouse/duckdb": "warehouse",
+    "dashboard/site": "render",
+}
+"""asset (or its first part) -> module in ``stages`` whose CODE_VERSION made it"""
+
+_PLACING = "raw/segments"
+_SHOWING = ("warehouse/duckdb", "dashboard/site")
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What discovery and the stages say of their versions."""
+
+    assets: dict[str, str]
+    """asset key -> code version; families and methods have their own"""
+    families: dict[str, tuple[tuple[str, ...], str]]
+    """family -> (tables it reads, description)"""
+    methods: dict[str, tuple[tuple[str, ...], str]]
+    """method -> (signal families it reads, description)"""
+    decoders: dict[str, str] = field(default_factory=dict)
+    """host -> version of what decodes its sessions"""
+    prices: str = ""
+    """version of the prices of model calls"""
+
+    def of(self, asset: str, host: str = "") -> str:
+        """Return the code version of an asset key, for the cells of a host where that makes a difference.
+
+        Empty for a normalized table of a host that is not installed: its rows stay as they are.
+        """
+        stage = asset.partition("/")[0]
+        if stage != "normalized":
+            return self.assets.get(asset) or self.assets.get(stage, "")
+        decoder = self.decoders.get(host, "") if host else digest(sorted(self.decoders.items()), size=16)
+        return table_version(asset, decoder, self.prices) if decoder else ""
+
+
+def table_version(asset: str, decoder: str, prices: str) -> str:
+    """Return the code version of a normalized table that a decoder made; model calls carry their cost."""
+    return f"{decoder}+{prices}" if asset == "normalized/model_calls" else decoder
+
+
+def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions:
+    """Return all versions; extension files are imported only when a file, a plug-in or a setting changed since the last call."""
+    kept = _read(files)
+    if kept and kept["stamp"] == _stamp(kept["plugins"], settings):
+        found = kept["versions"]
+        static = Versions(
+            assets=found["assets"],
+            families={name: (tuple(reads), text) for name, (reads, text) in found["families"].items()},
+            methods={name: (tuple(reads), text) for name, (reads, text) in found["methods"].items()},
+            decoders=found["decoders"],
+            prices=found["prices"],
+        )
+        return _chosen(static, settings)
+    fresh, plugins = _imported(settings)
+    if keep:
+        files.write(CACHE, json.dumps({"stamp": _stamp(plugins, settings), "plugins": plugins, "versions": asdict(fresh)}).encode())
+    return _chosen(fresh, settings)
+
+
+def collect(settings: Settings) -> Versions:
+    """Import every extension and stage and return the versions."""
+    return _chosen(_imported(settings)[0], settings)
+
+
+def shown(version: str, settings: Settings) -> str:
+    """Return the version of what shows days and costs: another zone or cost mode makes it anew."""
+    return digest(version, day_sql("ts", settings.timezone), settings.cost_mode, size=16)
+
+
+def placed(version: str, settings: Settings) -> str:
+    """Return the version of what places sessions into cells: another first month places them anew."""
+    return f"{version}.{settings.first_month}"
+
+
+def _chosen(found: Versions, settings: Settings) -> Versions:
+    """Fold in the settings that need no code to be understood."""
+    assets = {asset: shown(found.assets[asset], settings) for asset in _SHOWING}
+    return replace(found, assets=found.assets | assets | {_PLACING: placed(found.assets[_PLACING], settings)})
+
+
+def _imported(settings: Settings) -> tuple[Versions, list[str]]:
+    """Return the versions before the other settings are folded in, and the files of extensions that lie outside the package."""
+    from ctx_pipeline.pricing import PriceBook
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.stages import consolidate, ingest
+
+    redactor = Redactor(settings.patterns)
+    hosts = discovery.hosts()
+    families = discovery.families()
+    # a method that asks a model runs only when a person says so, and is nobody's missing work
+    methods = {name: method for name, method in discovery.methods().items() if method.deterministic}
+    assets = {asset: str(importlib.import_module(f"ctx_pipeline.stages.{module}").CODE_VERSION) for asset, module in STAGES.items()}
+    assets["dashboard/site"] = site_version(assets["dashboard/site"])
+    assets["memory/consolidated"] = consolidate.code_version(redactor)
+    assets |= {f"signals/{name}": family.code_version for name, family in families.items()}
+    assets |= {f"mined/{name}": str(method.version) for name, method in methods.items()}
+    functions: list[Callable[..., object]] = [s.function for f in families.values() for s in f.signals]
+    functions += [m.extract for m in methods.values()] + [h.parse for h in hosts.values()]
+    found = {str(getattr(sys.modules.get(f.__module__), "__file__", "")) for f in functions}
+    outside = sorted(path for path in found if path and not path.startswith(f"{_PACKAGE}{os.sep}"))
+    return (
+        Versions(
+            assets=assets,
+            families={
+                name: (family.reads, "\n\n".join(_titled(s.name, s.describe) for s in family.signals)) for name, family in families.items()
+            },
+            methods={name: (method.families, method.describe) for name, method in methods.items()},
+            decoders=ingest.decoders(hosts, redactor),
+            prices=PriceBook(settings.config).version,
+        ),
+        outside,
+    )
+
+
+def site_version(code_version: object) -> str:
+    """Return the version of the page: the stage's own and the content of every file it is made of."""
+    folder = _PACKAGE / "dashboard"
+    texts = [
+        (str(p.relative_to(folder)), p.read_bytes()) for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts
+    ]
+    return digest(str(code_version), texts, size=16)
+
+
+def _titled(name: str, text: str) -> str:
+    return f"**{name}**: {text}"
+
+
+def _read(files: Files) -> dict | None:
+    try:
+        kept = json.loads(files.read(CACHE))
+    except (OSError, ValueError, CtxError):
+        return None
+    return kept if isinstance(kept, dict) and {"stamp", "plugins", "versions"} <= kept.keys() else None
+
+
+def _stamp(plugins: Iterable[str], settings: Settings) -> str:
+    """Return a hash over all that can change a version.
+
+    That is the package's version, size and time of its files and of plug-ins, the folders
+    these are installed in, and the person's prices and patterns.
+    """
+    sites = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
+    chosen = repr((settings.config.get("prices"), settings.patterns))
+    return digest(ctx_pipeline.__version__, list(_package_files()), [_status(p) for p in (*plugins, *sites)], chosen)
+
+
+def _package_files() -> Iterable[tuple[str, int, int]]:
+    folders = [str(_PACKAGE)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                if entry.is_dir():
+                    if entry.name != "__pycache__":
+                        folders.append(entry.path)
+                else:
+                    status = entry.stat()
+                    yield entry.path, status.st_size, status.st_mtime_ns
+
+
+def _status(path: str) -> tuple[str, int, int]:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a plain text path, hundreds of times
+    except OSError:
+        return path, -1, -1
+    return path, status.st_size, status.st_mtime_ns

@@ -1,0 +1,176 @@
+"""The asset graph as Dagster loads it."""
+
+from __future__ import annotations
+
+import typing
+
+import dagster as dg
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.defs import checks, location, partitions
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.stages import plan
+
+TABLES = ["events", "model_calls", "sessions", "threads", "tool_calls"]
+
+
+@pytest.fixture(scope="module")
+def definitions():
+    return location.build()
+
+
+@pytest.fixture(scope="module")
+def nodes(definitions):
+    graph = definitions.resolve_asset_graph()
+    return {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
+
+
+@pytest.mark.feature("dagster.asset-keys")
+def test_the_asset_keys_are_these_and_one_a_signal_file_and_method(nodes):
+    assert sorted(nodes) == sorted(
+        [
+            "source/sessions",
+            "raw/segments",
+            *(f"normalized/{table}" for table in TABLES),
+            "search/index",
+            *(f"signals/{name}" for name in discovery.families()),
+            *(f"mined/{name}" for name, method in discovery.methods().items() if method.deterministic),
+            "memory/consolidated",
+            "memory/index",
+            "warehouse/duckdb",
+            "dashboard/site",
+        ]
+    )
+
+
+@pytest.mark.feature("dagster.few-partitioned-keys")
+def test_at_most_thirty_keys_are_partitioned(nodes):
+    assert 9 <= sum(node.partitions_def is not None for node in nodes.values()) <= 30
+
+
+@pytest.mark.feature("dagster.one-partitioning")
+def test_every_partitioned_asset_has_the_same_cells(nodes):
+    found = {node.partitions_def for node in nodes.values() if node.partitions_def is not None}
+
+    assert len(found) == 1
+    assert found.pop().get_partition_keys()[0] == str(partitions.key_of(Cell(min(discovery.hosts()), "2025-01")))
+
+
+@pytest.mark.feature("dagster.upstream")
+def test_a_mined_asset_reads_only_the_families_it_declares_and_the_tail_is_below_all(nodes):
+    for name, method in discovery.methods().items():
+        above = {key.to_user_string() for key in nodes[f"mined/{name}"].parent_keys}
+        assert {key for key in above if key.startswith("signals/")} == {f"signals/{family}" for family in method.families}
+    assert {key.to_user_string() for key in nodes["dashboard/site"].parent_keys} == {"warehouse/duckdb"}
+    assert {f"signals/{name}" for name in discovery.families()} <= {key.to_user_string() for key in nodes["warehouse/duckdb"].parent_keys}
+
+
+@pytest.mark.feature("dagster.code-versions")
+def test_each_signal_file_has_its_own_code_version(nodes):
+    for name, family in discovery.families().items():
+        assert nodes[f"signals/{name}"].code_version == family.code_version
+
+
+@pytest.mark.feature("dagster.described")
+def test_every_asset_says_what_it_is_and_where_it_belongs(nodes):
+    for key, node in nodes.items():
+        assert node.description, key
+        assert node.group_name == key.partition("/")[0]
+        assert node.kinds, key
+        assert node.owners == ["team:ctx"]
+    columns = nodes["normalized/tool_calls"].metadata["dagster/column_schema"]
+    assert [c.name for c in columns.columns][:4] == ["call_id", "host", "session_id", "thread_id"]
+
+
+@pytest.mark.feature("dagster.no-pickle")
+def test_no_output_reaches_the_pickle_io_manager(definitions):
+    checked = 0
+    for asset in [a for a in definitions.assets if isinstance(a, dg.AssetsDefinition)]:
+        for output in asset.op.output_defs:
+            assert output.dagster_type.is_nothing, output.name
+            checked += 1
+        assert "return" in typing.get_type_hints(asset.op.compute_fn.decorated_fn), asset.op.name
+    assert checked >= 14
+
+
+@pytest.mark.feature("dagster.single-run")
+def test_a_range_of_cells_is_one_run(nodes):
+    for key, node in nodes.items():
+        if node.partitions_def is not None and key != "source/sessions":
+            assert node.backfill_policy == dg.BackfillPolicy.single_run(), key
+
+
+@pytest.mark.feature("dagster.in-process")
+def test_steps_run_in_one_process_unless_told_otherwise(definitions):
+    assert definitions.executor is dg.in_process_executor
+
+
+@pytest.mark.feature("dagster.freshness")
+def test_the_tail_has_a_freshness_policy_and_cells_have_none(nodes):
+    assert {key for key, node in nodes.items() if node.freshness_policy is not None} == {
+        "search/index",
+        "memory/consolidated",
+        "memory/index",
+        "warehouse/duckdb",
+        "dashboard/site",
+    }
+
+
+@pytest.mark.feature("dagster.blocking-checks")
+def test_contracts_block_and_drift_only_warns(definitions):
+    graph = definitions.resolve_asset_graph()
+    blocking = {key.name for key in graph.asset_check_keys if graph.get(key).blocking}
+
+    assert blocking == {"unique_event_ids", "session_in_one_cell"}
+    assert {key.name for key in graph.asset_check_keys} == set(checks.CHECKS)
+
+
+@pytest.mark.feature("dagster.off-by-default")
+def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
+    repository = definitions.get_repository_def()
+
+    assert {s.name for s in repository.sensor_defs} == {"automation", "callback_store_sensor", "claude_sensor", "codex_sensor"}
+    assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
+    nightly = repository.get_schedule_def("nightly")
+    assert (nightly.cron_schedule, nightly.default_status) == ("17 3 * * *", dg.DefaultScheduleStatus.STOPPED)
+
+
+@pytest.mark.feature("dagster.watch")
+def test_watching_declares_sensors_and_automation_running(monkeypatch):
+    monkeypatch.setenv("CTX_WATCH", "1")
+
+    repository = location.build().get_repository_def()
+
+    assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.RUNNING}
+
+
+@pytest.mark.feature("dagster.boxes")
+def test_dirty_cells_become_few_ranges_and_a_bad_cell_one_of_its_own():
+    cells = [Cell("claude", m) for m in ("2025-11", "2025-12", "2026-01", "2026-04", "2026-09")] + [Cell("codex", "2026-01")]
+
+    assert partitions.boxes(cells) == [("claude", "2025-11", "2026-04"), ("claude", "2026-09", "2026-09"), ("codex", "2026-01", "2026-01")]
+    assert partitions.boxes(cells[:3], apart=[cells[1]]) == [
+        ("claude", "2025-11", "2025-11"),
+        ("claude", "2026-01", "2026-01"),
+        ("claude", "2025-12", "2025-12"),
+    ]
+
+
+@pytest.mark.feature("dagster.keys-round-trip")
+def test_a_partition_key_and_its_cell_are_the_same_thing():
+    cell = Cell("codex", "2026-03")
+
+    assert str(partitions.key_of(cell)) == cell.key == "codex|2026-03"
+    assert partitions.cell_of(str(partitions.key_of(cell))) == partitions.cell_of(partitions.key_of(cell)) == cell
+
+
+def test_the_graph_of_the_plan_is_the_graph_of_dagster(definitions, nodes):
+    from ctx_pipeline import settings as settings_file
+    from ctx_pipeline.stages import code_versions
+
+    planned = plan.graph(code_versions.collect(settings_file.load({})))
+
+    assert {key: set(node.upstream) for key, node in planned.items()} == {
+        key: {above.to_user_string() for above in node.parent_keys} for key, node in nodes.items() if key != "source/sessions"
+    }

@@ -1,0 +1,162 @@
+"""The observing sensors and the nightly schedule."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import UTC, datetime
+
+import dagster as dg
+import pytest
+
+from ctx_pipeline.defs import launch, location, planned, schedules, sensors
+from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.stages import capture
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.factories.months import LONG_AGO, write_month
+
+MARCH = "claude|2026-03"
+
+
+def tick(settings, cursor=None):
+    pipeline = Pipeline(settings)
+    try:
+        return sensors.tick("claude", cursor, pipeline)
+    finally:
+        pipeline.close()
+
+
+def observed(result):
+    return [str(event.partition) for event in result.asset_events]
+
+
+@pytest.mark.feature("sensors.observe")
+def test_a_tick_observes_the_cells_with_new_bytes_once_and_launches_nothing(settings):
+    first = tick(settings)
+
+    assert observed(first) == [MARCH, "claude|2026-04"]
+    assert first.run_requests == []
+    assert isinstance(tick(settings, first.cursor), dg.SkipReason)
+
+
+@pytest.mark.feature("sensors.changed-cell")
+def test_only_a_cell_whose_fingerprint_changed_is_observed_again(settings, home):
+    first = tick(settings)
+    write_month(home, "2026-03", 1, prompts=2)
+
+    second = tick(settings, first.cursor)
+
+    assert observed(second) == [MARCH]
+    versions = [event.tags["dagster/data_version"] for event in (first.asset_events[0], second.asset_events[0])]
+    assert versions[0] != versions[1]
+
+
+@pytest.mark.feature("sensors.captured")
+def test_what_was_captured_elsewhere_is_not_observed(settings):
+    with open_store(settings) as store:
+        capture.capture(store, settings)
+
+    assert tick(settings).skip_message == "nothing new to observe"
+
+
+@pytest.mark.feature("sensors.debounce")
+def test_a_live_file_waits_and_the_skip_reason_says_so(settings, home):
+    for path in home.rglob("*.jsonl"):
+        os.utime(path, (time.time(), time.time()))
+
+    assert tick(settings).skip_message == "nothing new to observe (2 still being written to)"
+
+
+@pytest.mark.feature("sensors.small-cursor")
+def test_the_cursor_names_cells_and_never_files(settings, home):
+    for number in range(10, 30):
+        write_month(home, "2026-03", number)
+
+    cursor = json.loads(tick(settings).cursor)
+
+    assert set(cursor["cells"]) == {MARCH, "claude|2026-04"}
+    assert len(json.dumps(cursor)) < 250
+
+
+@pytest.mark.feature("sensors.in-dagster")
+def test_dagster_evaluates_the_sensor_into_observations_of_the_source(settings):
+    definitions = location.build()
+    repository = definitions.get_repository_def()
+
+    ticked = repository.get_sensor_def("claude_sensor").evaluate_tick(dg.build_sensor_context(repository_def=repository))
+
+    assert {event.asset_key.to_user_string() for event in ticked.asset_events} == {"source/sessions"}
+    assert ticked.run_requests == []
+
+
+@pytest.mark.slow
+@pytest.mark.feature("sensors.100k")
+def test_a_tick_over_100_000_known_files_takes_seconds_at_most_and_sees_the_one_that_grew(settings, home):
+    folder = home / "projects" / "-many"
+    folder.mkdir(parents=True)
+    line = (
+        b'{"type":"user","sessionId":"%08d-0000-4000-8000-000000000001","timestamp":"2026-03-05T10:00:00.000Z","message":{"role":"user"}}\n'
+    )
+    with open_store(settings) as store:
+        for number in range(100_000):
+            path = folder / f"{number:08d}-0000-4000-8000-000000000001.jsonl"
+            path.write_bytes(line % number)
+        found = capture.scan(store, settings)
+        store.ledger.commit_capture(_as_captured(found))
+    first = tick(settings)
+    with (folder / f"{77:08d}-0000-4000-8000-000000000001.jsonl").open("ab") as file:
+        file.write(line % 77)
+    os.utime(file.name, (LONG_AGO, LONG_AGO))
+
+    began = time.perf_counter()
+    second = tick(settings, getattr(first, "cursor", None))
+    seconds = time.perf_counter() - began
+
+    assert observed(second) == [MARCH]
+    assert seconds < 10, "a benchmark holds the figure; this only refuses work that grows with the files' content"
+
+
+def _as_captured(scan):
+    from ctx_pipeline.storage.ledger import Source
+
+    for p in scan.pending:
+        yield Source(
+            stream=p.stream,
+            host=p.host,
+            root=p.root,
+            rel=p.rel,
+            kind=p.kind,
+            size=p.size,
+            mtime_ns=p.mtime_ns,
+            inode=p.inode,
+            captured=p.size,
+            thread_id=p.rel.rpartition("/")[2].removesuffix(".jsonl"),
+            relation="main",
+            first_ts=1_772_704_800_000_000,
+        )
+
+
+@pytest.mark.feature("schedule.nightly")
+def test_the_night_asks_for_boxes_of_dirty_cells_and_then_for_nothing(settings):
+    asked = schedules.requests(planned.look(), "2026-11-21")
+
+    assert [(r.run_key, r.tags["dagster/asset_partition_range_start"], r.tags["dagster/asset_partition_range_end"]) for r in asked] == [
+        ("2026-11-21 claude 2026-03 to 2026-04", MARCH, "claude|2026-04")
+    ]
+
+    launch.run(settings)
+    assert schedules.requests(planned.look(), "2026-11-22").skip_message == "nothing new"
+
+
+@pytest.mark.feature("schedule.in-dagster")
+def test_a_request_of_the_night_covers_cells_and_tail_in_one_run(settings):
+    repository = location.build().get_repository_def()
+    context = dg.build_schedule_context(repository_def=repository, scheduled_execution_time=datetime(2026, 11, 21, 3, 17, tzinfo=UTC))
+    request = repository.get_schedule_def("nightly").evaluate_tick(context).run_requests[0]
+
+    with launch.instance(settings) as instance:
+        result = repository.get_job("everything").execute_in_process(instance=instance, tags=request.tags)
+        assert result.success
+        assert instance.get_latest_materialization_event(dg.AssetKey(["dashboard", "site"])) is not None
+    assert planned.look().nothing_to_do
