@@ -1,0 +1,318 @@
+"""``ctx rot``: what DSPy programs and agents did to their contexts."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+db_option = click.option("--db", "-d", help="A callback store; without it the ones that are known, then the captured sessions.")
+session_option = click.option("--session", "-s", "session_id", help="A session id or its first characters; without it the latest.")
+
+
+@click.group()
+def rot() -> None:
+    """DSPy callback stores and context rot: analyze, export, watch."""
+
+
+@rot.command()
+@db_option
+@session_option
+@json_option
+def analyze(db: str | None, session_id: str | None, as_json: bool) -> None:
+    """Measure repetition, efficiency and growth of one session, of a program or any agent, and give a verdict."""
+    from ctx_pipeline.api import rot as api
+    from ctx_pipeline.rot.analysis import analyze_session
+    from ctx_pipeline.rot.text import lines
+
+    with api.session(db, session_id) as (store, found):
+        result = analyze_session(store, found)
+    if as_json:
+        emit(result)
+        return
+    for line in lines(result, found):
+        say(line)
+
+
+@rot.command("deep-analyze")
+@db_option
+@session_option
+@click.option("--query", "-q", default="Perform a comprehensive context rot analysis.", help="What you want to know.")
+@click.option("--model", "-m", default="openai/gpt-5.4", show_default=True, help="The model that works.")
+@click.option("--sub-model", default="openai/gpt-5.4-mini", show_default=True, help="The model that it asks.")
+@click.option("--max-iters", default=15, show_default=True, type=click.IntRange(1), help="At most so many steps.")
+@click.option("--max-calls", default=30, show_default=True, type=click.IntRange(0), help="At most so many questions to the sub-model.")
+@click.option("--api-key", help="Before OPENAI_API_KEY and API_KEY.")
+@click.option("--api-base", help="Before OPENAI_API_BASE and API_BASE.")
+@click.option("--env-file", default=".env", show_default=True, help="File with KEY=VALUE lines; the environment goes first.")
+@click.option("--interpreter", help="module:factory of an interpreter for the model's code, instead of DSPy's sandbox.")
+@click.option("--verbose", "-v", is_flag=True, help="Show the steps.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@json_option
+def deep_analyze(
+    db: str | None,
+    session_id: str | None,
+    query: str,
+    model: str,
+    sub_model: str,
+    max_iters: int,
+    max_calls: int,
+    api_key: str | None,
+    api_base: str | None,
+    env_file: str,
+    interpreter: str | None,
+    verbose: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Have a language model examine one session and write a report. Costs money: it says how much at most, and asks."""
+    from ctx_pipeline.api import rot as api
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.rot.deep import run_deep_analysis
+
+    with api.session(db, session_id) as (store, found):
+        if not yes:
+            tokens, most = api.deep_cost(store, found, (model, sub_model), max_iters, max_calls)
+            price = f"at most ${most:.2f}" if most is not None else "at a price that is not known"
+            said = f"session {found}: {model}, {max_iters} steps; {sub_model}, {max_calls} questions; at most {tokens:,} tokens, {price}"
+            say(said, err=True)
+            click.confirm("go on?", abort=True, err=True)
+        factory = _factory(interpreter) if interpreter else None
+        try:
+            result = run_deep_analysis(
+                store,
+                found,
+                query,
+                model,
+                sub_model,
+                max_iters,
+                max_calls,
+                verbose,
+                api_key,
+                api_base,
+                env_file,
+                interpreter_factory=factory,
+            )
+        except CtxError:
+            raise
+        except Exception as error:
+            raise CtxError(f"the analysis failed: {one_line(error, 500)}", hint="check the model, the key and the address") from error
+    if result["missing_sections"]:
+        say(f"warning: the report lacks {', '.join(result['missing_sections'])}", err=True)
+    if as_json:
+        emit(result)
+        return
+    say(result["report"])
+    say(f"REPL iterations: {len(result['trajectory'])}; kept in {result['artifact']}", err=True)
+
+
+def _factory(text: str) -> Any:
+    import importlib
+
+    module, _, name = text.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise click.UsageError(f"--interpreter {text!r} cannot be imported: {error}") from error
+
+
+@rot.command()
+@db_option
+@click.option("--session", "-s", "session_ids", multiple=True, help="A session id; may be repeated, and goes before the filters.")
+@click.option("--all", "everything", is_flag=True, help="Every session of the callback stores.")
+@click.option("--since", help="Sessions that began on this day or later.")
+@click.option("--until", help="Sessions that began on this day or earlier.")
+@click.option("--only-errored", is_flag=True, help="Only sessions that ended with an error.")
+@click.option("--only-completed", is_flag=True, help="Only sessions that were completed.")
+@click.option("--format", "-f", "form", default="opentraces", show_default=True, type=click.Choice(["opentraces", "ctxrot"]))
+@click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal.")
+def export(
+    db: str | None,
+    session_ids: tuple[str, ...],
+    everything: bool,
+    since: str | None,
+    until: str | None,
+    only_errored: bool,
+    only_completed: bool,
+    form: str,
+    output: Path | None,
+) -> None:
+    """Write sessions as JSON lines, secrets replaced; without a choice the latest one."""
+    from ctx_pipeline.api import rot as api
+
+    if only_errored and only_completed:
+        raise click.UsageError("--only-errored and --only-completed exclude each other")
+    state = "errored" if only_errored else "completed" if only_completed else None
+    lines = api.exported(db, form, ids=session_ids, everything=everything, since=since, until=until, state=state)
+    say("exported sessions hold what your programs sent and received, if it was stored: look before you share them", err=True)
+    count = _write(lines, output)
+    say(f"done: {count} session(s) exported.", err=True)
+
+
+def _write(lines: Iterable[str], output: Path | None) -> int:
+    count = 0
+    if output is None:
+        for count, line in enumerate(lines, 1):  # noqa: B007 - counted for the caller
+            say(line)
+        return count
+    import os
+
+    part = output.with_name(output.name + ".part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        for count, line in enumerate(lines, 1):
+            file.write(line + "\n")
+            if count % 10 == 0:
+                say(f"{count} sessions …", err=True)
+    part.replace(output)
+    return count
+
+
+@rot.command()
+@db_option
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="At most so many sessions.")
+@json_option
+def summary(db: str | None, limit: int, as_json: bool) -> None:
+    """List the sessions of the callback stores with calls, tokens and cost, the newest first."""
+    from ctx_pipeline.api.rot import overview
+
+    rows = overview(db, limit)
+    if as_json:
+        emit({"sessions": rows})
+        return
+    if not rows:
+        say("no sessions yet: attach CtxRotCallback to a DSPy program")
+        return
+    shown = [
+        {
+            **r,
+            "state": r["terminal_state"] or "running",
+            "seconds": (r["duration_ms"] or 0) / 1000,
+            "at": r["started_at"][:19],
+            "price": dollars(round((r["cost"] or 0) * 1e9)),
+        }
+        for r in rows
+    ]
+    columns = {
+        "at": "began (UTC)",
+        "session_id": "session",
+        "model": "model",
+        "call_count": "calls",
+        "prompt_tokens": "in",
+        "completion_tokens": "out",
+        "price": "cost",
+        "seconds": "seconds",
+        "error_count": "errors",
+        "state": "state",
+    }
+    total = {name: sum(r[name] or 0 for r in shown) for name in ("call_count", "prompt_tokens", "completion_tokens", "seconds")}
+    price = dollars(round(sum(r["cost"] or 0 for r in shown) * 1e9))
+    table(shown, columns, total={"at": "total", "price": price, **total})
+
+
+@rot.command()
+@db_option
+@session_option
+@click.option("--lines", "-n", default=10, show_default=True, type=click.IntRange(0), help="So many earlier lines first.")
+@click.option("--follow/--no-follow", default=True, show_default=True, help="Go on until interrupted.")
+def tail(db: str | None, session_id: str | None, lines: int, follow: bool) -> None:
+    """Print the calls of a store as they are written."""
+    from ctx_pipeline.api import rot as api
+    from ctx_pipeline.errors import StoreError
+    from ctx_pipeline.rot.places import store_path
+    from ctx_pipeline.rot.store import CtxRotStore
+
+    paths = [store_path(db)] if db else api.stores()
+    if not paths:
+        raise StoreError("there is no callback store yet", hint="run a program with CtxRotCallback, or name one with --db")
+    with CtxRotStore(paths[0], read_only=True) as store:
+        wanted = None
+        if session_id is not None:
+            with api.session(paths[0], session_id) as (_, wanted):
+                pass
+        seen = store.get_last_log_seq()
+        earlier = store.get_log_after(0 if wanted else max(0, seen - 20 * lines), wanted) if lines else []
+        for row in [r for r in earlier if r["kind"] != "module_end"][-lines:]:
+            say(_told(row))
+        while follow:
+            time.sleep(0.3)
+            for row in store.get_log_after(seen, wanted):
+                seen = row["seq"]
+                if row["kind"] != "module_end":
+                    say(_told(row))
+            sys.stdout.flush()
+
+
+def _told(row: dict[str, Any]) -> str:
+    from ctx_pipeline.model.codec import iso
+    from ctx_pipeline.rot.content import decoded
+
+    body = decoded(row["payload"])
+    body = body if isinstance(body, dict) else {}
+    head = f"{(iso(row['at']) or '')[11:19]} {row['session_id'][:12]} {row['kind']:<13}"
+    if row["kind"] == "lm_call":
+        usage = body.get("usage") or {}
+        cost = f" ${body['cost']:.6f}" if body.get("cost") is not None else ""
+        said = f"{body.get('model')} {usage.get('prompt_tokens', 0):,} in {usage.get('completion_tokens', 0):,} out{cost}"
+        said += " from cache" if body.get("cache_hit") else ""
+    else:
+        said = str(body.get("tool") or body.get("module") or body.get("state") or body.get("mode") or "")
+    failed = f" failed: {body['error']}" if body.get("error") else ""
+    return one_line(f"{head} {said}{failed}", 200)
+
+
+@rot.command()
+@db_option
+@session_option
+def dashboard(db: str | None, session_id: str | None) -> None:
+    """Watch sessions in the terminal while programs run."""
+    from ctx_pipeline.api import rot as api
+    from ctx_pipeline.rot.places import store_path
+    from ctx_pipeline.rot.terminal.app import Rot
+
+    if session_id is not None:
+        with api.session(db, session_id) as (store, found):
+            path = getattr(store, "path", None)
+            Rot(path, found, captured=None if path is not None else store).run()
+        return
+    known = api.stores() if db is None else []
+    Rot(known[0] if known else store_path(db) if db else store_path()).run()
+
+
+@rot.command()
+@click.option("--db", "-d", help="The callback store; without it the default one.")
+@click.option("--older-than", type=click.IntRange(0), metavar="DAYS", help="Delete only sessions that began more than so many days ago.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def reset(db: str | None, older_than: int | None, yes: bool) -> None:
+    """Delete the sessions of a callback store and give the room back; what ctx has captured stays."""
+    from datetime import UTC, datetime, timedelta
+
+    from ctx_pipeline.errors import StoreError
+    from ctx_pipeline.rot.places import DEFAULT, store_path
+    from ctx_pipeline.rot.store import CtxRotStore
+
+    path = store_path(db or DEFAULT)
+    if not path.is_file():
+        raise StoreError(f"there is no callback store at {path}", hint="name one with --db")
+    with CtxRotStore(path) as store:
+        ids = store.get_session_ids()
+        if older_than is not None:
+            ids = store.get_session_ids(until=(datetime.now(UTC) - timedelta(days=older_than)).isoformat())
+        if not ids:
+            say("nothing to delete")
+            return
+        if not yes:
+            click.confirm(f"delete {len(ids)} session(s) of {path}?", abort=True)
+        if older_than is None:
+            store.truncate_all()
+        else:
+            store.delete_sessions(ids)
+            store.vacuum()
+    say(f"deleted {len(ids)} session(s)")

@@ -1,0 +1,167 @@
+"""Runs the analysis with ``dspy.RLM`` of whatever version is installed, within its budget."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.rot import places
+from ctx_pipeline.rot.deep import credentials
+from ctx_pipeline.rot.deep.instructions import headings, instructions, missing
+from ctx_pipeline.rot.deep.material import Material
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ctx_pipeline.rot.analysis import Sessions
+
+MAIN_MODEL = "openai/gpt-5.4"
+SUB_MODEL = "openai/gpt-5.4-mini"
+QUERY = "Perform a comprehensive context rot analysis."
+
+
+class Estimate(NamedTuple):
+    """At most so many tokens, in and out, of the main and the sub model."""
+
+    main_in: int
+    main_out: int
+    sub_in: int
+    sub_out: int
+
+
+class DeepAnalysisRefused(CtxError, RuntimeError):
+    """The analysis cannot start here: there is no interpreter for the model's code."""
+
+
+def run_deep_analysis(  # noqa: PLR0917 - the documented signature
+    store: Sessions,
+    session_id: str,
+    query: str = QUERY,
+    main_model: str = MAIN_MODEL,
+    sub_model: str = SUB_MODEL,
+    max_iterations: int = 15,
+    max_llm_calls: int = 30,
+    verbose: bool = False,
+    api_key: str | None = None,
+    api_base: str | None = None,
+    env_file: str | None = ".env",
+    *,
+    interpreter_factory: Callable[[], Any] | None = None,
+) -> dict[str, Any]:
+    """Have a model examine a session and return report, trajectory, session_id and missing_sections.
+
+    The report is kept with its trajectory below ``rot/`` of the home; ``artifact`` is its
+    folder, None when it could not be written. The model's code runs in DSPy's sandbox,
+    which needs Deno, or in what ``interpreter_factory`` makes. Sections that the report
+    lacks are asked for once more. Credentials: arguments, then ``OPENAI_API_KEY`` and
+    ``OPENAI_API_BASE``, then ``API_KEY`` and ``API_BASE``, each from the environment, then
+    from ``env_file``. Raises DeepAnalysisRefused (a RuntimeError) without an interpreter,
+    UnknownName for a session that is not there.
+    """
+    if interpreter_factory is None and not has_deno():
+        raise DeepAnalysisRefused(
+            "there is no Deno, which the sandbox for the model's code needs",
+            hint='pip install "dspy[deno]", or give an interpreter_factory',
+        )
+    material = Material(store, session_id)
+    import dspy
+
+    settings = places.settings()
+    access = credentials.resolve(api_key, api_base, env_file, settings.environ)
+    main = dspy.LM(main_model, cache=False, **access)
+    sub = dspy.LM(sub_model, cache=False, **access)
+    signature = dspy.Signature(
+        {
+            "session_data": (dict, dspy.InputField(desc="figures of the session")),
+            "analysis_query": (str, dspy.InputField(desc="what the reader wants to know")),
+            "analysis_report": (str, dspy.OutputField(desc="the report, in Markdown")),
+        },
+        instructions(max_llm_calls, has_content=material.has_content),
+    )
+    options: dict[str, Any] = {
+        "max_llm_calls": max_llm_calls,
+        "tools": material.tools(),
+        "sub_lm": sub,
+        "verbose": verbose,
+    }
+    with dspy.context(lm=main):
+        rlm = dspy.RLM(signature, **options, **_versioned(dspy.RLM, max_iterations, interpreter_factory))
+        result = rlm(session_data=material.data, analysis_query=query)
+        report = str(result.analysis_report or "")
+        lacking = missing(report, has_content=material.has_content)
+        if lacking:
+            report, lacking = _completed(dspy, report, lacking, material)
+    found: dict[str, Any] = {
+        "report": report,
+        "trajectory": [_plain(step) for step in getattr(result, "trajectory", None) or []],
+        "session_id": session_id,
+        "missing_sections": lacking,
+    }
+    return {**found, "artifact": _keep(settings.home, found, {"main": main_model, "sub": sub_model, "query": query})}
+
+
+def estimate(store: Sessions, session_id: str, max_iterations: int = 15, max_llm_calls: int = 30) -> Estimate:
+    """Return the tokens that an analysis uses at most, when every step and every query is spent.
+
+    A step sends the task (3,000 tokens) and all earlier steps (3,000 each); a query reads
+    its share of the session's texts, at most 100,000 tokens. Raises UnknownName.
+    """
+    share = min(100_000, Material(store, session_id).chars // 4 + 1_000)
+    steps = max_iterations + 2
+    return Estimate(3_000 * steps + 3_000 * steps * (steps - 1) // 2, 1_500 * steps, share * max_llm_calls, 800 * max_llm_calls)
+
+
+def has_deno() -> bool:
+    """Tell whether DSPy's sandbox finds Deno: the Python package of it, or the program."""
+    return find_spec("deno") is not None or shutil.which("deno") is not None
+
+
+def _versioned(rlm: Any, max_iterations: int, factory: Callable[[], Any] | None) -> dict[str, Any]:
+    """Return the options whose names differ between versions of DSPy (``max_iterations`` until 3.2)."""
+    known = inspect.signature(rlm.__init__).parameters
+    options: dict[str, Any] = {"max_iters" if "max_iters" in known else "max_iterations": max_iterations}
+    if factory is not None:
+        options |= {"interpreter_factory": factory} if "interpreter_factory" in known else {"interpreter": factory()}
+    return options
+
+
+def _completed(dspy: Any, report: str, lacking: list[str], material: Material) -> tuple[str, list[str]]:
+    """Ask once for the sections that a report lacks and return it with them, and what is still missing."""
+    signature = dspy.Signature(
+        "report: str, figures: str, missing_sections: list[str] -> sections: str",
+        "Write only the missing sections of this report as Markdown, each under its heading, from the figures.",
+    )
+    figures = {name: material.data[name] for name in ("summary", "session", "tool_impact")}
+    figures["verdict"] = material.analysis["verdict"]
+    try:
+        more = dspy.Predict(signature)(report=report, figures=json.dumps(figures, default=str), missing_sections=lacking).sections
+    except Exception:  # noqa: BLE001 - the report that was paid for is worth more than the sections it lacks
+        return report, lacking
+    whole = f"{report.rstrip()}\n\n{str(more or '').strip()}\n".lstrip()
+    wanted = headings(has_content=material.has_content)
+    return whole, [h for h in missing(whole, has_content=material.has_content) if h in wanted]
+
+
+def _plain(step: Any) -> dict[str, str]:
+    read = step.get if isinstance(step, dict) else lambda name, default="": getattr(step, name, default)
+    return {name: str(read(name, "") or "") for name in ("reasoning", "code", "output")}
+
+
+def _keep(home: Path, found: dict[str, Any], how: dict[str, str]) -> str | None:
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in found["session_id"])[:80]
+    folder = home / "rot" / f"{name}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file, text in (("report.md", found["report"]), ("analysis.json", json.dumps({**how, **found}, ensure_ascii=False, indent=1))):
+            with os.fdopen(os.open(folder / file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
+                out.write(text)
+    except (OSError, UnicodeError):
+        return None
+    return str(folder)
