@@ -1,0 +1,1 @@
+"""A small agent over a context: calls a provider, runs tools, keeps the history."""

@@ -1,0 +1,192 @@
+"""An agent: a context, a provider, tools, hooks and a history."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ctx_pipeline.context.agent.hooks import Hooks, ToolContext
+from ctx_pipeline.context.agent.providers import Provider, ToolCall, answerer
+from ctx_pipeline.context.tree.component import Component
+from ctx_pipeline.context.tree.context import Context
+from ctx_pipeline.context.tree.history import ContextHistory
+from ctx_pipeline.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ctx_pipeline.context.agent.scaffold import BaseContextScaffold
+
+MAX_ROUNDS = 25
+"""How often a provider may ask for tools within one call."""
+
+
+class Agent:
+    """Talks to a provider and keeps what was said in a context.
+
+    ``provider``: None, a function of messages, or ``"openai:gpt-4"`` (through ``dspy.LM``).
+    A call begins a cycle: what the call before left in the active head is committed first,
+    which takes a snapshot; then message, tools and answer are added to the active head,
+    where they stay until the next call begins.
+    """
+
+    def __init__(
+        self,
+        provider: str | Provider | None = None,
+        *,
+        context: Context | None = None,
+        history: ContextHistory | None = None,
+        tools: Iterable[Callable[..., Any]] = (),
+        scaffolds: Iterable[BaseContextScaffold] = (),
+        system: str | None = None,
+    ) -> None:
+        self.provider = provider
+        self.hooks = Hooks()
+        self.history = history if history is not None else ContextHistory()
+        self.tools = list(tools)
+        self.scaffolds: list[BaseContextScaffold] = []
+        self._answer = answerer(provider)
+        self._undone: list[int] = []
+        self.context = context if context is not None else Context()
+        if system is not None:
+            self.context.add_system(system)
+        for scaffold in scaffolds:
+            self.add_scaffold(scaffold)
+
+    @property
+    def context(self) -> Context:
+        """The context; one that is set here writes to this agent's history from now on."""
+        return self._context
+
+    @context.setter
+    def context(self, context: Context) -> None:
+        if context.read_only:
+            raise UsageError(
+                "a context out of the history is read-only", hint="agent.context = Context.from_snapshot(historical.model_dump())"
+            )
+        context.attach(self.history)
+        self._context = context
+
+    def add_scaffold(self, scaffold: BaseContextScaffold) -> None:
+        """Let a scaffold write into the context before every call."""
+        scaffold.attach(self)
+        self.scaffolds.append(scaffold)
+
+    def call(self, message: str) -> str:
+        """Return the provider's answer to a message; tools that it asks for are run with their hooks.
+
+        Raises UsageError when it goes on asking for tools after 25 rounds. Errors of the
+        provider pass through; the message then stands in the context without an answer.
+        """
+        context = self._context
+        self._undone.clear()
+        if self._something_said():
+            context.commit()
+        self._scaffold()
+        context.add_user(message)
+        for _ in range(MAX_ROUNDS):
+            reply = self._answer(self.messages(), self.tools)
+            if reply.content:
+                context.add_assistant(reply.content)
+            if not reply.tool_calls:
+                return reply.content
+            for call in reply.tool_calls:
+                self._run(call)
+        raise UsageError(f"the provider asked for tools {MAX_ROUNDS} times in one call", hint="check what the tools return to it")
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the context as chat messages (OpenAI's form)."""
+        out: list[dict[str, Any]] = []
+        for block in self._context.provider_thread():
+            content = block["content"]
+            if block["kind"] == "call":
+                call = {"id": content["id"], "type": "function"}
+                call["function"] = {"name": content["name"], "arguments": json.dumps(content["arguments"])}
+                if out and out[-1]["role"] == "assistant":
+                    out[-1].setdefault("tool_calls", []).append(call)
+                else:
+                    out.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            elif block["kind"] == "result":
+                out.append({"role": "tool", "tool_call_id": content["id"], "content": content["text"]})
+            else:
+                text = content if isinstance(content, (str, list)) else json.dumps(content)
+                out.append({"role": block["role"], "content": text})
+        return out
+
+    def undo(self) -> int | None:
+        """Go back to the snapshot before the present one and return its episode; None at the oldest."""
+        present = self._context.model_dump()["root"]
+        limit = self._context.current_episode + (0 if self._undone else 1)
+        before = [e for e in self.history.snapshots if e < limit]
+        target = next((e for e in reversed(before) if self.history.at_snapshot(e).model_dump()["root"] != present), None)
+        if target is None:
+            return None
+        if not self._undone:
+            self._undone.append(self._context.seal("before_undo"))
+        self._undone.append(target)
+        return self._go_to(target)
+
+    def redo(self) -> int | None:
+        """Take back the last undo and return the episode; None when there is none."""
+        if len(self._undone) < 2:
+            return None
+        self._undone.pop()
+        episode = self._go_to(self._undone[-1])
+        if len(self._undone) == 1:
+            self._undone.clear()
+        return episode
+
+    def _go_to(self, episode: int) -> int:
+        self.context = Context.from_snapshot(self.history.at_snapshot(episode).model_dump())
+        return episode
+
+    def _something_said(self) -> bool:
+        return bool(self._context[0, 0].children)
+
+    def _scaffold(self) -> None:
+        context = self._context
+        for scaffold in self.scaffolds:
+            made = scaffold.render()
+            name = f"scaffold_{scaffold.scaffold_type}"
+            for old in context.get_by_tags([name]):
+                context.pact_delete(id=old.id)
+            if made is not None:
+                made.tags = [*made.tags, name]
+                context.pact_insert((0, 100_000), made)
+
+    def _run(self, call: ToolCall) -> None:
+        told = ToolContext(self, call.name, dict(call.arguments), call.id)
+        for hook in self.hooks.tool.before:
+            hook(told)
+        tool = next((tool for tool in self.tools if getattr(tool, "__name__", "") == call.name), None)
+        self._context.add(
+            Component(
+                {"id": call.id, "name": call.name, "arguments": call.arguments},
+                kind="call",
+                role="assistant",
+                tags=["tool"],
+                attributes={"tool_call_id": call.id, "tool_name": call.name},
+            )
+        )
+        try:
+            told.result = tool(**call.arguments) if tool is not None else _missing(call.name)
+        except Exception as error:  # noqa: BLE001 - a tool's error is told to the model, as every agent does
+            told.error = error
+        text = (
+            f"error: {told.error}" if told.error else told.result if isinstance(told.result, str) else json.dumps(told.result, default=str)
+        )
+        self._context.add(
+            Component(
+                {"id": call.id, "text": text},
+                kind="result",
+                role="tool",
+                tags=["tool"],
+                attributes={"tool_call_id": call.id, "tool_name": call.name, "status": "error" if told.error else "ok"},
+            )
+        )
+        for hook in self.hooks.tool.after:
+            hook(told)
+
+
+def _missing(name: str) -> NoReturn:
+    raise LookupError(f"there is no tool {name!r}")

@@ -1,0 +1,62 @@
+"""Conversations that live as long as the process."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.context.backends.memory_backend import MemoryBackend
+from ctx_pipeline.context.errors import NoSuchInteraction, NoSuchSession
+from ctx_pipeline.context.interactions import last, messages_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctx_pipeline.context.interactions import Message
+
+
+class InMemoryMemory(MemoryBackend):
+    """Keeps sessions in this process; safe for threads and for several event loops."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, list[Message]] = {}
+        self._lock = threading.Lock()
+
+    async def load_context(self, session_id: str, k: int | None = None) -> list[dict[str, Any]]:
+        """Return copies of the messages, oldest first."""
+        with self._lock:
+            return copy.deepcopy(last(self._sessions.get(session_id, []), k))
+
+    async def save_context(self, session_id: str, context: Sequence[Any]) -> None:
+        """Make a session, or replace all of its messages."""
+        messages = messages_of(context)
+        with self._lock:
+            self._sessions[session_id] = messages
+
+    async def append_context(self, session_id: str, context: Sequence[Any]) -> None:
+        """Add messages at the end of a session."""
+        messages = messages_of(context)
+        with self._lock:
+            self._existing(session_id, " Use save_context to create a new session.").extend(messages)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Remove a session."""
+        with self._lock:
+            self._existing(session_id)
+            del self._sessions[session_id]
+
+    async def delete_interaction(self, session_id: str, interaction_id: str) -> None:
+        """Remove a message and every message after it."""
+        with self._lock:
+            messages = self._existing(session_id)
+            for place, message in enumerate(messages):
+                if str(message["id"]) == str(interaction_id):
+                    del messages[place:]
+                    return
+        raise NoSuchInteraction(session_id, interaction_id)
+
+    def _existing(self, session_id: str, advice: str = "") -> list[Message]:
+        if session_id not in self._sessions:
+            raise NoSuchSession(session_id, advice)
+        return self._sessions[session_id]

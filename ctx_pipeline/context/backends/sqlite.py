@@ -1,0 +1,216 @@
+"""Conversations in one SQLite file: a row a message, appended in constant time."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ctx_pipeline.context.backends.contextstore_table import TABLE, read_row
+from ctx_pipeline.context.backends.database import Database
+from ctx_pipeline.context.backends.memory_backend import MemoryBackend
+from ctx_pipeline.context.errors import InvalidMessage, NoSuchInteraction, NoSuchSession
+from ctx_pipeline.context.interactions import messages_of, now
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from ctx_pipeline.context.interactions import Message
+
+_log = logging.getLogger(__name__)
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS ctx_sessions (
+    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, updated_at TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ctx_messages (
+    session_id TEXT NOT NULL, seq INTEGER NOT NULL, interaction_id TEXT NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (session_id, seq)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ctx_messages_by_id ON ctx_messages (session_id, interaction_id);
+CREATE TABLE IF NOT EXISTS ctx_quarantine (
+    session_id TEXT NOT NULL, found_at TEXT NOT NULL, reason TEXT NOT NULL, body TEXT NOT NULL,
+    UNIQUE (session_id, body)
+);
+"""
+
+
+class SQLiteMemory(MemoryBackend):
+    """Keeps sessions in a SQLite file that many processes may use at once; ``":memory:"`` keeps them in this object.
+
+    A file of contextstore is read as it is: its sessions are taken over when they are
+    first used, and its table is left untouched. Text that is not JSON is set aside in the
+    table ``ctx_quarantine``, reported in the log and by :meth:`quarantined`, and never
+    overwritten. Raises StoreDamaged for a file that is no SQLite database.
+    """
+
+    def __init__(self, db_path: str | Path, create_db: bool = True) -> None:
+        self._db = Database(db_path, _SCHEMA, 1, create=create_db)
+
+    async def load_context(self, session_id: str, k: int | None = None) -> list[dict[str, Any]]:
+        """Return the messages, oldest first; the last ``k`` cost no more than ``k``."""
+        if k is not None and k <= 0:
+            return []
+        rows, known = await self._db.call(lambda db: _rows(db, session_id, k))
+        if not known and await self._db.call(lambda db: _adopt(db, session_id), write=True):
+            rows, _ = await self._db.call(lambda db: _rows(db, session_id, k))
+        messages, damaged = _decoded(rows)
+        if damaged:
+            await self._db.call(lambda db: _quarantine(db, session_id, damaged), write=True)
+        return messages
+
+    async def save_context(self, session_id: str, context: Sequence[Any]) -> None:
+        """Make a session, or replace all of its messages, in one transaction."""
+        rows = _encoded(context)
+
+        def save(db: sqlite3.Connection) -> None:
+            _adopt(db, session_id)
+            _rescue(db, session_id)
+            db.execute("DELETE FROM ctx_messages WHERE session_id = ?", (session_id,))
+            _touch(db, session_id)
+            _insert(db, session_id, 0, rows)
+
+        await self._db.call(save, write=True)
+
+    async def append_context(self, session_id: str, context: Sequence[Any]) -> None:
+        """Add messages at the end; the cost does not depend on how many there are."""
+        rows = _encoded(context)
+
+        def append(db: sqlite3.Connection) -> None:
+            _demand(db, session_id, " Use save_context to create a new session.")
+            found = db.execute("SELECT max(seq) FROM ctx_messages WHERE session_id = ?", (session_id,)).fetchone()[0]
+            _touch(db, session_id)
+            _insert(db, session_id, 0 if found is None else found + 1, rows)
+
+        await self._db.call(append, write=True)
+
+    async def delete_session(self, session_id: str) -> None:
+        """Remove a session."""
+
+        def delete(db: sqlite3.Connection) -> None:
+            _demand(db, session_id)
+            db.execute("DELETE FROM ctx_messages WHERE session_id = ?", (session_id,))
+            db.execute("DELETE FROM ctx_sessions WHERE session_id = ?", (session_id,))
+            if _has_contextstore(db):
+                db.execute(f"DELETE FROM {TABLE} WHERE session_id = ?", (session_id,))  # noqa: S608 - a constant name
+
+        await self._db.call(delete, write=True)
+
+    async def delete_interaction(self, session_id: str, interaction_id: str) -> None:
+        """Remove a message and every message after it."""
+
+        def delete(db: sqlite3.Connection) -> None:
+            _demand(db, session_id)
+            first = db.execute(
+                "SELECT min(seq) FROM ctx_messages WHERE session_id = ? AND interaction_id = ?", (session_id, str(interaction_id))
+            ).fetchone()[0]
+            if first is None:
+                raise NoSuchInteraction(session_id, interaction_id)
+            db.execute("DELETE FROM ctx_messages WHERE session_id = ? AND seq >= ?", (session_id, first))
+
+        await self._db.call(delete, write=True)
+
+    async def sessions(self) -> list[str]:
+        """Return the ids of the sessions, in order of their names."""
+        rows = await self._db.call(lambda db: db.execute("SELECT session_id FROM ctx_sessions ORDER BY session_id").fetchall())
+        return [row[0] for row in rows]
+
+    async def quarantined(self, session_id: str) -> list[tuple[str, str]]:
+        """Return (reason, text) of what could not be read of a session."""
+        return await self._db.call(
+            lambda db: db.execute("SELECT reason, body FROM ctx_quarantine WHERE session_id = ? ORDER BY rowid", (session_id,)).fetchall()
+        )
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        self._db.close()
+
+
+def _encoded(context: Sequence[Any]) -> list[tuple[str, str]]:
+    rows = []
+    for message in messages_of(context):
+        try:
+            rows.append((str(message["id"]), msgspec.json.encode(message).decode()))
+        except (TypeError, UnicodeEncodeError, ValueError) as error:
+            raise InvalidMessage(
+                f"message {message['id']!r} cannot be written as JSON: {error}", hint="keep text, numbers, lists and mappings in it"
+            ) from error
+    return rows
+
+
+def _rows(db: sqlite3.Connection, session_id: str, k: int | None) -> tuple[list[tuple[int, str]], bool]:
+    limit = -1 if k is None else k
+    sql = "SELECT seq, body FROM ctx_messages WHERE session_id = ? ORDER BY seq DESC LIMIT ?"
+    rows = db.execute(sql, (session_id, limit)).fetchall()[::-1]
+    return rows, bool(rows) or _known(db, session_id)
+
+
+def _decoded(rows: Iterable[tuple[int, str]]) -> tuple[list[Message], list[str]]:
+    messages: list[Message] = []
+    damaged: list[str] = []
+    for _, body in rows:
+        try:
+            messages.append(msgspec.json.decode(body, type=dict))
+        except msgspec.DecodeError:
+            damaged.append(body)
+    return messages, damaged
+
+
+def _rescue(db: sqlite3.Connection, session_id: str) -> None:
+    """Set the unreadable rows of a session aside before they are replaced."""
+    _, damaged = _decoded(_rows(db, session_id, None)[0])
+    _quarantine(db, session_id, damaged)
+
+
+def _quarantine(db: sqlite3.Connection, session_id: str, bodies: list[str], reason: str = "not a JSON object") -> None:
+    for body in bodies:
+        found = db.execute("INSERT OR IGNORE INTO ctx_quarantine VALUES (?, ?, ?, ?)", (session_id, now(), reason, body))
+        if found.rowcount:
+            _log.warning("session %r: a stored message cannot be read (%s) and was set aside", session_id, reason)
+
+
+def _insert(db: sqlite3.Connection, session_id: str, first: int, rows: list[tuple[str, str]]) -> None:
+    db.executemany(
+        "INSERT INTO ctx_messages VALUES (?, ?, ?, ?)", [(session_id, first + n, key, body) for n, (key, body) in enumerate(rows)]
+    )
+
+
+def _touch(db: sqlite3.Connection, session_id: str) -> None:
+    at = now()
+    db.execute(
+        "INSERT INTO ctx_sessions VALUES (?, ?, ?) ON CONFLICT (session_id) DO UPDATE SET updated_at = excluded.updated_at",
+        (session_id, at, at),
+    )
+
+
+def _known(db: sqlite3.Connection, session_id: str) -> bool:
+    return db.execute("SELECT 1 FROM ctx_sessions WHERE session_id = ?", (session_id,)).fetchone() is not None
+
+
+def _demand(db: sqlite3.Connection, session_id: str, advice: str = "") -> None:
+    if not _known(db, session_id) and not _adopt(db, session_id):
+        raise NoSuchSession(session_id, advice)
+
+
+def _has_contextstore(db: sqlite3.Connection) -> bool:
+    return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (TABLE,)).fetchone() is not None
+
+
+def _adopt(db: sqlite3.Connection, session_id: str) -> bool:
+    """Take a session over from contextstore's table; False when it has none or ours exists already."""
+    if _known(db, session_id) or not _has_contextstore(db):
+        return False
+    # the newest row wins: contextstore can hold several rows of one session after concurrent first saves
+    row = db.execute(f"SELECT context_json FROM {TABLE} WHERE session_id = ? ORDER BY id DESC LIMIT 1", (session_id,)).fetchone()  # noqa: S608
+    if row is None:
+        return False
+    messages = read_row(row[0])
+    _touch(db, session_id)
+    if messages is None:
+        _quarantine(db, session_id, [row[0]], "contextstore's JSON is damaged")
+    else:
+        _insert(db, session_id, 0, _encoded(messages))
+    return True

@@ -1,0 +1,1 @@
+"""Finding the messages of a conversation that mean what is asked."""

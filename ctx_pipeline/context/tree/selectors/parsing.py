@@ -1,0 +1,250 @@
+"""Selector text to a query; whatever does not fit raises with its position and a hint."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput
+
+from ctx_pipeline.context.errors import InvalidSelector
+from ctx_pipeline.context.tree.selectors.positions import hops_of
+from ctx_pipeline.context.tree.selectors.query import Chain, Condition, Hop, Moment, Query, Step
+
+_BARE = re.compile(r"d-?\d+(\s*,\s*-?\d+)+")
+_TIMED_ONLY = frozenset({"age", "born_turn"})
+_ORDERS = frozenset({"path", "newest", "oldest"})
+_MODES = frozenset({"all", "latest", "pairwise"})
+
+
+@lru_cache(maxsize=2)
+def _grammar(name: str) -> Lark:
+    text = files("ctx_pipeline.context.tree.selectors").joinpath(f"{name}.lark").read_text("utf-8")
+    return Lark(text, parser="lalr", propagate_positions=True)
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> Query:
+    """Return the query of a selector. Raises InvalidSelector."""
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidSelector(str(text), 0, "an empty selector", "for everything write ^root *")
+    lead = len(text) - len(text.lstrip())
+    bare = text.strip()
+    # "d0, 1, 0" is the place (d0, 1, 0), not a union
+    tree = _parsed("grammar", f"({bare})" if _BARE.fullmatch(bare) else bare, text, lead)
+    return _query(text, tree, lead)
+
+
+def _parsed(name: str, part: str, whole: str, lead: int) -> Tree[Token]:
+    try:
+        return _grammar(name).parse(part)
+    except UnexpectedInput as error:
+        ended = getattr(getattr(error, "token", None), "type", "") == "$END"
+        place = None if ended else getattr(error, "pos_in_stream", None)
+        at = lead + (len(part) if place is None or place < 0 else min(place, len(part)))
+        rest = whole[at : at + 12]
+        raise InvalidSelector(
+            whole, at, f"{rest!r} does not belong here" if rest else "the selector ends too early", _hint(rest.strip())
+        ) from None
+
+
+def _hint(rest: str) -> str:
+    advice = {
+        "@": (
+            "controls are @limit=N @offset=N @mode=all|latest @order=path|newest|oldest @first @unique; "
+            "a time (@t0, @t-1..@t-3, @c4) stands first"
+        ),
+        ":": "predicates are :pre :core :post :first :last :nth(n) :depth(n)",
+        "^": "regions are ^sys ^seq ^ah ^root",
+        "[": "close the bracket: [ttl<=2]",
+        "{": "close the brace: {key='value'}",
+        "(": "a position is (d1), (d1..d3), (d0, 1), ((d1,0),(d2,0))",
+    }
+    return advice.get(rest[:1], "steps are ^region .type #key +tag (d1, 0) {name='value'} [ttl<=2] :first, joined by a blank or >")
+
+
+def _query(text: str, tree: Tree[Token], lead: int) -> Query:
+    controls: dict[str, str] = {}
+    times = ""
+    chains: tuple[tuple[Chain, ...], ...] = ()
+    for child in tree.children:
+        if isinstance(child, Token):
+            times = str(child) if child.type == "TIME" else times
+        elif child.data == "control":
+            _control(text, child.children[0], lead, controls)
+        elif child.data == "union":
+            chains = tuple(tuple(_chain(text, chain, lead) for chain in option.children) for option in child.children)  # type: ignore[union-attr]
+    moments, every, ranged, pair = _times(text, times, lead)
+    query = Query(text, chains, moments, bool(times), every, ranged, pair, controls)
+    if not times:
+        for condition in _conditions_of(query):
+            if condition.name in _TIMED_ONLY:
+                raise InvalidSelector(text, max(text.find(condition.name), 0), f"{condition.name} needs a time", "write @t0 in front")
+        if controls.get("mode") == "pairwise":
+            raise InvalidSelector(text, text.find("@mode"), "pairwise compares snapshots", "give a range, as in @t0..@t-3")
+    return query
+
+
+def _conditions_of(query: Query) -> list[Condition]:
+    return [c for option in query.chains for chain in option for _, step in chain.steps for c in step.conditions]
+
+
+def _control(text: str, token: Any, lead: int, controls: dict[str, str]) -> None:
+    name, _, value = str(token).strip()[1:].partition("=")
+    at = lead + (token.start_pos or 0)
+    number = name in {"limit", "offset", "skip"}
+    if number and not value.isdecimal():
+        raise InvalidSelector(text, at, f"@{name} needs a number", f"write @{name}=10")
+    if name == "mode" and value not in _MODES:
+        raise InvalidSelector(text, at, f"there is no mode {value!r}", "@mode=all or @mode=latest")
+    if name == "order" and value not in _ORDERS:
+        raise InvalidSelector(text, at, f"there is no order {value!r}", "@order=path, @order=newest or @order=oldest")
+    controls["offset" if name == "skip" else name] = value
+
+
+def _times(text: str, written: str, lead: int) -> tuple[tuple[Moment, ...], bool, bool, bool]:
+    if not written:
+        return (Moment("t", 0),), False, False, False
+    if written in {"@*", "@t*", "@t-*"}:
+        return (), True, False, False
+    if written == "@history":
+        return (Moment("t", 0), Moment("t", None)), False, True, False
+    ends = re.split(r"\.\.|:|\s*,\s*", written)
+    kind = written[1]
+    moments = []
+    for end in ends:
+        found = re.fullmatch(r"@?([tc])?([+-]?)(\d+|\*)", end)
+        if found is None or (found[3] == "*" and found[1] is None):
+            raise InvalidSelector(text, lead, f"{end!r} is no time", "times are @t0, @t-1, @c4; the oldest is @t-*")
+        if found[1] and found[1] != kind:
+            raise InvalidSelector(text, lead, "a range mixes snapshots (@t) and cycles (@c)", "use one kind at both ends")
+        if found[2] == "+":
+            raise InvalidSelector(text, lead, "nothing is known of the future", "snapshots are @t-1, @t-2, ...")
+        if kind == "c" and (found[2] or found[3] == "*"):
+            raise InvalidSelector(text, lead, f"{end!r} is no cycle", "cycles are @c0, @c1, ...")
+        moments.append(Moment(kind, None if found[3] == "*" else int(found[3])))
+    return tuple(moments), False, len(moments) == 2, "," in written
+
+
+def _chain(text: str, tree: Any, lead: int) -> Chain:
+    steps: list[tuple[str, Step]] = []
+    joint = ""
+    for child in tree.children:
+        if child.data == "joint":
+            joint = ">" if ">" in child.children[0] else " "
+        else:
+            steps.append((joint, _step(text, child, lead)))
+    return Chain(tuple(steps))
+
+
+def _step(text: str, tree: Any, lead: int) -> Step:
+    fields: dict[str, Any] = {"types": (), "tags": (), "conditions": (), "sides": (), "among": (), "depths": ()}
+    for part in tree.children:
+        token = part.children[0] if part.children else None
+        at = lead + (token.start_pos if token is not None else 0)
+        written = str(token) if token is not None else ""
+        match part.data:
+            case "root":
+                fields["root"] = written[1:]
+            case "depth":
+                fields["depths"] = (_depths(written),)
+            case "position":
+                fields["positions"] = hops_of(text, written, at, _inner)
+            case "any":
+                fields["any"] = True
+            case "type":
+                fields["types"] += (written[1:],)
+                if len(part.children) > 1:
+                    args = part.children[1]
+                    fields["conditions"] += conditions(text, str(args)[1:-1], lead + args.start_pos + 1)
+            case "key":
+                fields["key"] = _unquoted(written[1:])
+            case "tag":
+                fields["tags"] += (written[1:],)
+            case "props" | "brackets":
+                fields["conditions"] += conditions(text, written[1:-1], at + 1)
+            case "side":
+                fields["sides"] += (written[1:],)
+            case "among":
+                _among(text, written, at, fields)
+    return Step(**fields)
+
+
+def _inner(text: str, part: str, at: int) -> Step:
+    """Return the step of a hop inside a position."""
+    tree = _parsed("grammar", part, text, at)
+    union = tree.children[0]
+    only = union.children[0].children[0] if isinstance(union, Tree) and len(union.children) == 1 else None  # type: ignore[union-attr]
+    if not isinstance(only, Tree) or len(only.children) != 1:
+        raise InvalidSelector(text, at, "a hop is one step", "write (d1, .block)")
+    return _step(text, only.children[0], at)
+
+
+def _depths(written: str) -> tuple[int, int | None]:
+    found = re.findall(r"-?\d+|\*", written)
+    low = int(found[0])
+    return (low, low) if len(found) == 1 else (low, None if found[1] == "*" else int(found[1]))
+
+
+def _among(text: str, written: str, at: int, fields: dict[str, Any]) -> None:
+    name, _, inside = written[1:].rstrip(")").partition("(")
+    if name == "depth":
+        for part in inside.split(","):
+            found = re.fullmatch(r"\s*(-?\d+)\s*(?:(?:-|\.\.)\s*(\d+)\s*)?", part)
+            if found is None:
+                raise InvalidSelector(text, at, f"{part!r} is no depth", ":depth(1), :depth(1,2) or :depth(1-3)")
+            fields["depths"] += ((int(found[1]), int(found[2] or found[1])),)
+    elif name == "nth" and int(inside) < 1:
+        raise InvalidSelector(text, at, "counting starts at 1", ":nth(1) is the first")
+    else:
+        fields["among"] += ((name, int(inside) if inside else 0),)
+
+
+def conditions(text: str, inside: str, at: int) -> tuple[Condition, ...]:
+    """Return the conditions between brackets or braces."""
+    tree = _parsed("conditions", inside, text, at)
+    found = tuple(_condition(text, item, at) for item in tree.children)
+    if not found:
+        raise InvalidSelector(text, at, "no condition", "[ttl<=2] or {key='value'}")
+    return found
+
+
+def _condition(text: str, item: Any, at: int) -> Condition:
+    name = str(item.children[0])
+    if item.data == "named":
+        return Condition(name)
+    if item.data == "contained":
+        return Condition(name, "in", _value(item.children[1]))
+    op, value = str(item.children[1]), _value(item.children[2])
+    if isinstance(value, tuple):
+        if op != "=":
+            raise InvalidSelector(text, at, f"a list goes with = or in, not {op}", "name in ['a', 'b']")
+        return Condition(name, "in", value)
+    op = "~" if op == "~=" else op
+    if op == "~":
+        try:
+            value = re.compile(str(value))
+        except re.error as error:
+            raise InvalidSelector(text, at, f"{value!r} is no regular expression: {error}", "name~='pattern'") from None
+    return Condition(name, op, value)
+
+
+def _value(item: Any) -> Any:
+    if item.data == "list":
+        return tuple(_value(child) for child in item.children)
+    written = str(item.children[0])
+    if item.data == "number":
+        return float(written) if "." in written else int(written)
+    if item.data == "text":
+        return _unquoted(written)
+    return {"null": None, "None": None, "true": "true", "false": "false"}.get(written, written)
+
+
+def _unquoted(written: str) -> str:
+    return re.sub(r"\\(.)", r"\1", written[1:-1]) if written[:1] in {"'", '"'} else written
+
+
+__all__ = ["Hop", "conditions", "parse"]

@@ -1,0 +1,1 @@
+"""Fitting a conversation into a budget of tokens."""

@@ -1,0 +1,180 @@
+"""Things that count the tokens of a text, each honest about being exact or not."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.tokens.calibration import FACTORS, Calibration
+from ctx_pipeline.tokens.encodings import encoding, encoding_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_log = logging.getLogger(__name__)
+_LONG = 24
+_LETTERS = 12
+"""Longer than any English word; and a mean length, blanks included, below which no text holds many such."""
+
+
+@dataclass(frozen=True)
+class TokenCountResult:
+    """How many tokens a text has, and whether that is an estimate."""
+
+    count: int
+    approximate: bool = False
+
+
+class Tokenizer(ABC):
+    """Counts the tokens of texts; subclass it with ``name`` and ``count_tokens`` for one of your own."""
+
+    approximate: ClassVar[bool] = False
+    message_overhead: int = 0
+    """Tokens that every message costs beside its content (role, separators)."""
+    reply_priming: int = 0
+    """Tokens that a request costs once, for the start of the answer."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the tokenizer is called in results."""
+
+    @abstractmethod
+    def count_tokens(self, text: str) -> TokenCountResult:
+        """Return the tokens of one text. Raises TypeError for anything but a string."""
+
+    def tokenize(self, text: str) -> list[int] | None:
+        """Return the token numbers of a text, or None when this tokenizer only counts."""
+        del text
+        return None
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text, in order."""
+        return [self.count_tokens(text).count for text in texts]
+
+
+class FallbackWordCountTokenizer(Tokenizer):
+    """Counts words and multiplies; a word without blanks longer than English words counts by its letters.
+
+    ``tokens_per_word`` is 1.3 by default, which fits English prose. Text without blanks
+    (Chinese, minified code) is counted by characters, because one run of a thousand
+    characters is not one word.
+    """
+
+    approximate: ClassVar[bool] = True
+
+    def __init__(self, tokens_per_word: float = 1.3) -> None:
+        if not tokens_per_word > 0:
+            raise UsageError(f"tokens_per_word is {tokens_per_word}", hint="use a number above zero")
+        self.tokens_per_word = tokens_per_word
+
+    @property
+    def name(self) -> str:
+        """``fallback_word_count``."""
+        return "fallback_word_count"
+
+    def count_tokens(self, text: str) -> TokenCountResult:
+        """Return words times ``tokens_per_word``, rounded down; an empty text has none."""
+        if not isinstance(text, str):
+            raise TypeError(f"a text is counted, not {type(text).__name__}")
+        return TokenCountResult(self._count(text), approximate=True)
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text, in order."""
+        factor = self.tokens_per_word
+        words = [len(text.split()) for text in texts]
+        return [
+            int(count * factor) if len(text) <= _LETTERS * count and text.isascii() else self._count(text)
+            for text, count in zip(texts, words, strict=True)
+        ]
+
+    def _count(self, text: str) -> int:
+        words = text.split()
+        count = int(len(words) * self.tokens_per_word)
+        if len(text) <= _LETTERS * len(words) and text.isascii():
+            return count
+        extra = 0
+        for word in words:
+            if len(word) <= _LONG and word.isascii():
+                continue
+            wide = sum(1 for letter in word if letter > "\u2e7f")
+            extra += wide + max(0, len(word) - wide - _LONG) // 4
+        return count + extra
+
+
+class ModelTokenizer(Tokenizer):
+    """Counts with an encoding, exactly; ``tokenizer`` is anything with ``encode``, such as a tiktoken encoding."""
+
+    # chat models of OpenAI bill three tokens around each message, one for its role, and three for the answer's start
+    message_overhead = 4
+    reply_priming = 3
+
+    def __init__(self, tokenizer: Any, name: str) -> None:
+        self._tokenizer = tokenizer
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The name it was made with."""
+        return self._name
+
+    def count_tokens(self, text: str) -> TokenCountResult:
+        """Return the exact number of tokens; words that look like special tokens count as ordinary text."""
+        return TokenCountResult(len(self.tokenize(text)))
+
+    def tokenize(self, text: str) -> list[int]:
+        """Return the token numbers of a text."""
+        if not isinstance(text, str):
+            raise TypeError(f"a text is counted, not {type(text).__name__}")
+        if not text:
+            return []
+        ordinary = getattr(self._tokenizer, "encode_ordinary", None)
+        return list(ordinary(text) if ordinary else self._tokenizer.encode(text))
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text, encoded in one batch where the encoding can."""
+        batch = getattr(self._tokenizer, "encode_ordinary_batch", None)
+        if batch is None:
+            return [len(self.tokenize(text)) for text in texts]
+        return [len(tokens) for tokens in batch(list(texts), num_threads=2)]
+
+
+class CalibratedTokenizer(ModelTokenizer):
+    """Counts with a public encoding and multiplies by what a model family was seen to bill; always approximate."""
+
+    approximate: ClassVar[bool] = True
+
+    def __init__(self, tokenizer: Any, name: str, calibration: Calibration) -> None:
+        super().__init__(tokenizer, name)
+        self.calibration = calibration
+
+    def count_tokens(self, text: str) -> TokenCountResult:
+        """Return the calibrated estimate, rounded up."""
+        return TokenCountResult(self.calibration.scale(len(self.tokenize(text))), approximate=True)
+
+    def count_many(self, texts: Sequence[str]) -> list[int]:
+        """Return the calibrated estimate of each text."""
+        return [self.calibration.scale(count) for count in super().count_many(texts)]
+
+
+def tokenizer_from_name(name: str, **options: Any) -> Tokenizer:
+    """Return the tokenizer for a model, an encoding, or ``fallback``; never raises for an unknown name and never downloads.
+
+    A model with a public encoding is counted exactly. A model family without one is
+    counted with a calibrated encoding. Anything else is counted by words, with a warning
+    in the log. Both of these say ``approximate``. Options go to the word counter
+    (``tokens_per_word``).
+    """
+    if name == "fallback":
+        return FallbackWordCountTokenizer(**options)
+    known = encoding_of(name)
+    if known:
+        return ModelTokenizer(encoding(known), name)
+    for family, calibration in FACTORS.items():
+        if family in name.lower():
+            return CalibratedTokenizer(encoding(calibration.encoding), name, calibration)
+    _log.warning("no tokenizer for %r: words are counted instead", name)
+    return FallbackWordCountTokenizer(**options)

@@ -1,0 +1,291 @@
+"""Snapshots: what they keep, what they cost, how they differ, and how they live on disk."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import pickle
+import threading
+import tracemalloc
+
+import pytest
+
+from ctx_pipeline import Context, ContextHistory, TextContent
+from ctx_pipeline.context.errors import ReadOnlyHistory, UnknownSnapshot
+from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, UsageError
+
+
+def with_note():
+    context = Context()
+    context.pact_insert("d0, 1, 0", TextContent("Important data", key="k", tags=["t"]))
+    return context
+
+
+@pytest.mark.feature("context.history.seal")
+def test_an_episode_is_advanced_first_and_is_the_id():
+    context = with_note()
+
+    assert [context.seal("a"), context.seal("b")] == [1, 2]
+    assert context.current_episode == 2
+    assert list(context.history.snapshots) == [1, 2]
+    assert context.history.at_snapshot(1).current_episode == 1
+    with pytest.raises(UsageError, match="needs a trigger"):
+        context.seal(" ")
+
+
+@pytest.mark.feature("context.history.snapshots")
+def test_a_snapshot_has_the_documented_fields_and_goes_through_json():
+    context = with_note()
+    episode = context.seal("why")
+    data = context.history.snapshots[episode]
+
+    assert list(data) == ["episode", "trigger", "created_at", "context"]
+    assert (data["episode"], data["trigger"], type(data["created_at"])) == (1, "why", float)
+    for text in (json.dumps(data), json.dumps(data, indent=2), json.dumps(dict(data)), json.dumps(pickle.loads(pickle.dumps(data)))):
+        assert Context.from_snapshot(json.loads(text)["context"])["#k"].content == "Important data"
+    assert dict(data.items())["context"] == data["context"] == data.get("context") == list(data.values())[3]
+
+
+@pytest.mark.feature("context.history.snapshots")
+def test_listing_triggers_writes_no_context_out(monkeypatch):
+    context = with_note()
+    context.seal("why")
+    monkeypatch.setattr("ctx_pipeline.context.tree.history.dumped", lambda *_a: pytest.fail("a context was written out"))
+
+    assert {n: s["trigger"] for n, s in context.history.snapshots.items()} == {1: "why"}
+
+
+@pytest.mark.feature("context.history.snapshots")
+def test_a_snapshot_can_be_forgotten_and_an_unknown_one_names_the_nearest():
+    context = with_note()
+    for _ in range(6):
+        context.seal("x")
+    del context.history.snapshots[5]
+
+    with pytest.raises(KeyError, match="the nearest are 3, 4, 6"):
+        context.history.at_snapshot(5)
+    with pytest.raises(UnknownSnapshot):
+        context.history.snapshots["5"]
+    with pytest.raises(UsageError, match="made by sealing"):
+        context.history.snapshots[9] = {}
+    assert context.seal("y") == 7
+
+
+@pytest.mark.feature("context.history.read-only")
+def test_the_past_cannot_be_written():
+    context = with_note()
+    past = context.history.at_snapshot(context.seal("x"))
+
+    for write in (
+        lambda: past.pact_insert("d0, 1", "x"),
+        lambda: past.pact_update("#k", content="x"),
+        lambda: past.pact_delete(key="k"),
+        lambda: past.seal("x"),
+        past.render,
+        past.commit,
+        lambda: past.add_user("x"),
+    ):
+        with pytest.raises(ReadOnlyHistory, match="read-only"):
+            write()
+    assert past.to_json() == json.dumps(context.history.snapshots[1]["context"], separators=(",", ":"))
+
+
+@pytest.mark.feature("context.history.read-only")
+def test_the_past_stays_when_the_present_changes():
+    context = with_note()
+    past = context.history.at_snapshot(context.seal("x"))
+    before = past.to_json()
+    context.pact_update("#k", content="changed")
+    context.add_user("hello")
+    context.commit()
+    context.pact_delete("d1, 1")
+
+    assert past.to_json() == before
+    assert past["d0, 1, 0"].content == past[0, 1, 0].content == past.get_by_key("k").content == "Important data"
+    assert [n.content for n in past.get_by_tags(["t"])] == ["Important data"]
+
+
+@pytest.mark.feature("context.history.restore")
+def test_a_restored_context_is_the_snapshot_and_goes_on_in_the_same_history():
+    context = with_note()
+    context.seal("a")
+    context.pact_delete(key="k")
+    context.seal("b")
+    again = Context.from_snapshot(context.history.snapshots[1]["context"])
+    again.attach(context.history)
+
+    assert again.current_episode == 1
+    assert again.get_by_key("k").content == "Important data"
+    assert again.seal("c") == 3
+
+
+@pytest.mark.feature("context.history.diff")
+def test_a_difference_names_what_came_went_changed_and_moved():
+    context = Context()
+    for name in ("stays", "goes", "changes"):
+        context.pact_insert("d0, 9", TextContent(name, id=name))
+    context.add_user("hello", id="said")
+    context.seal("before")
+    turn = context[0].id
+    context.pact_delete(id="goes")
+    context.pact_update("{id='changes'}", content="changed")
+    context.pact_insert("d0, 9", TextContent("new", id="new"))
+    context.commit()
+    found = context.history.diff(1, 2)
+    by_id = {c["id"]: c for c in found["changed"]}
+
+    assert (found["added"][0], found["removed"]) == ("new", ["goes"])
+    assert by_id["changes"]["fields"] == ["content_hash", "offset"]
+    assert by_id["changes"]["offset_changed"] == {"previous_offset": 3, "new_offset": 2}
+    assert by_id[turn]["parent_changed"] == {"previous_parent_id": "root", "new_parent_id": "seq"}
+    assert by_id[turn]["delta"] == {"nodeType": {"from": "^ah", "to": "seg"}}
+    assert set(by_id) == {"changes", turn}
+    assert context.history.diff(1, 2, "{id='new'}") == {"added": ["new"], "removed": [], "changed": []}
+    assert context.history.diff(2, 2) == {"added": [], "removed": [], "changed": []}
+
+
+@pytest.mark.feature("context.history.sharing")
+def test_a_snapshot_costs_what_changed():
+    context = Context()
+    for number in range(5000):
+        context.pact_insert((0, number + 1), f"n{number}")
+    context.seal("first")
+    tracemalloc.start()
+    for _ in range(100):
+        context.pact_insert("d0, 1", "one more")
+        context.seal("again")
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+
+    # a full copy of 5,000 nodes is above a megabyte; a hundred snapshots of one change each stay below two
+    assert used < 2_000_000
+    assert len(context.history.at_snapshot(1)["d0"].children) == 5001
+
+
+@pytest.mark.feature("context.history.concurrent")
+def test_seals_of_many_threads_are_unique():
+    context = with_note()
+    made = []
+
+    def seal():
+        made.extend(context.seal("x") for _ in range(50))
+
+    threads = [threading.Thread(target=seal) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(made) == list(range(1, 401))
+
+
+@pytest.mark.feature("context.history.memory-only")
+def test_a_seal_writes_nothing_without_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with_note().seal("x")
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def grown(path):
+    context = Context(history=ContextHistory(path))
+    context.pact_insert("d0, 1", TextContent("one", key="a", tags=["t"], attributes={"data_x": [1]}))
+    context.pact_insert("d0, 1", TextContent("sticky", ttl=1, cad=1))
+    context.seal("first")
+    context.add_user("hello")
+    context.pact_insert("d0, -1", TextContent("pre", ttl=0))
+    context.commit()
+    context.pact_update("#a", content="changed")
+    context.pact_insert("d0, 1", "new")
+    context.seal("last")
+    return context
+
+
+@pytest.mark.feature("context.history.file")
+def test_a_history_is_read_from_its_file_as_it_was(tmp_path):
+    context = grown(tmp_path / "history.jsonl")
+    again = ContextHistory(tmp_path / "history.jsonl")
+
+    assert {n: s.copy() for n, s in again.snapshots.items()} == {n: s.copy() for n, s in context.history.snapshots.items()}
+    assert again.at_snapshot(3).get_by_key("a").content == "changed"
+    assert (tmp_path / "history.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.feature("context.history.file")
+def test_a_line_holds_what_changed(tmp_path):
+    context = Context(history=ContextHistory(tmp_path / "history.jsonl"))
+    for number in range(500):
+        context.pact_insert("d0, 1", f"n{number}")
+    context.seal("much")
+    context.pact_insert("d0, 1", "one more")
+    context.seal("little")
+    first, second = (tmp_path / "history.jsonl").read_bytes().splitlines()
+
+    assert len(first) > 50_000
+    assert len(second) < 1_500
+
+
+@pytest.mark.feature("context.history.file")
+def test_a_forgotten_snapshot_stays_forgotten(tmp_path):
+    context = grown(tmp_path / "history.jsonl")
+    del context.history.snapshots[2]
+
+    assert list(ContextHistory(tmp_path / "history.jsonl").snapshots) == [1, 3]
+
+
+@pytest.mark.feature("context.history.file-damage")
+def test_half_a_last_line_is_set_aside_and_the_history_goes_on(tmp_path):
+    path = tmp_path / "history.jsonl"
+    torn = b'{"v":1,"episode":4,"trigger":"' + b"x" * 50_000
+    grown(path)
+    with path.open("ab") as file:
+        file.write(torn)
+    history = ContextHistory(path)
+    context = Context.from_snapshot(history.snapshots[3]["context"])
+    context.attach(history)
+
+    assert context.seal("after the crash") == 4
+    assert path.read_bytes().endswith(b"\n")
+    assert list(ContextHistory(path).snapshots) == [1, 2, 3, 4]
+    assert [p.read_bytes() for p in tmp_path.glob("*.torn-*")] == [torn]
+
+
+@pytest.mark.feature("context.history.file-damage")
+def test_a_damaged_line_is_reported_and_nothing_is_written(tmp_path):
+    path = tmp_path / "history.jsonl"
+    grown(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for broken in (b"{nonsense}\n", b"[]\n"):
+        path.write_bytes(lines[0] + broken + lines[2])
+        before = path.read_bytes()
+        with pytest.raises(StoreDamaged, match="line 2"):
+            ContextHistory(path)
+        assert path.read_bytes() == before
+    path.write_bytes(lines[0].replace(b'{"v":1', b'{"v":9', 1) if b'"v":1' in lines[0] else b'{"v":9}\n')
+    with pytest.raises(SchemaTooNew):
+        ContextHistory(path)
+
+
+def _seal_from_a_process(path, number):
+    context = Context(history=ContextHistory(path))
+    for turn in range(5):
+        context.pact_insert("d0, 1", f"{number}-{turn}")
+        context.seal(f"{number}-{turn}")
+
+
+@pytest.mark.feature("context.history.concurrent")
+def test_processes_share_one_file_without_losing_a_snapshot(tmp_path):
+    path = tmp_path / "history.jsonl"
+    spawn = multiprocessing.get_context("fork")
+    workers = [spawn.Process(target=_seal_from_a_process, args=(path, n)) for n in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    history = ContextHistory(path)
+
+    assert [w.exitcode for w in workers] == [0] * 6
+    assert list(history.snapshots) == list(range(1, 31))
+    last = next(n for n in history.snapshots if history.snapshots[n]["trigger"] == "3-4")
+    assert [n.content for n in history.at_snapshot(last).find("^ah > .block")] == ["3-4", "3-3", "3-2", "3-1", "3-0"]
