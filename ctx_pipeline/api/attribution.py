@@ -1,0 +1,163 @@
+"""Usage by what the model did: per tool, MCP server, skill and shell command.
+
+A model call is shared equally among the uses that it asked for, whole tokens and
+nano-dollars, the rest of a division to the first; a call without any stands under a
+name in brackets. So every way of grouping adds up to the same totals.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.api.tally import SUMS
+from ctx_pipeline.api.usage import Usage, calls, chosen_filters, has_store, total
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.commands import command_text, steps
+from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ctx_pipeline.api.live import Counted
+    from ctx_pipeline.settings import Settings
+
+_C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
+_E = {name: place for place, name in enumerate(EVENTS.names)}
+_T = {name: place for place, name in enumerate(TOOL_CALLS.names)}
+_TOKENS = tuple(_C[n] for n in ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning"))
+
+Use = tuple[str, str, list[str], "str | None"]
+"""tool, action, argv, arguments as JSON where they name a skill"""
+
+Uses = dict[tuple[str, str, str], list[Use]]
+"""(host, session, call key) -> what the call asked for"""
+
+NONE = {"tool": "(answer)", "server": "(no MCP server)", "skill": "(no skill)", "command": "(no shell command)"}
+"""grouping -> name of the calls that asked for nothing of the kind"""
+
+
+def usage_by(
+    by: str,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    host: str | None = None,
+    project: str | None = None,
+    model: str | None = None,
+    cost_mode: str | None = None,
+    stored: bool = False,
+    settings: Settings | None = None,
+) -> Usage:
+    """Return usage by tool, server, skill or command; rows have ``uses``, how often the thing was asked for.
+
+    Takes the same filters and sources as :func:`ctx_pipeline.api.usage.usage`. Raises
+    UsageError for an unknown grouping.
+    """
+    if by not in NONE:
+        raise UsageError(f"usage by {by!r} is not known", hint=f"use one of {', '.join(NONE)}")
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.api.tally import moment
+
+    chosen = settings or settings_module.load()
+    filters = chosen_filters(
+        chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
+    )
+    found = calls(chosen, host=host, whole=True, stored=stored)
+    uses = _stored_uses(chosen) if stored or has_store(chosen) else {}
+    for counted, _ in found.owned:
+        if counted.parsed is not None:
+            uses |= _live_uses(counted)
+    first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
+
+    def meant(row: tuple) -> bool:
+        ts = row[_C["ts"]]
+        in_range = (first is None and last is None) or (ts is not None and (first is None or ts >= first) and (last is None or ts < last))
+        return in_range and model in {None, row[_C["model"]]}
+
+    chosen_rows = (row for c, rows in found.owned if project in {None, c.project, c.repository} for row in rows if meant(row))
+    rows = _shared(chosen_rows, uses, by, filters.cost_mode)
+    return Usage(by, filters.timezone or "local time", rows, total(rows), None, found.source)
+
+
+def _shared(rows: Iterable[tuple], uses: Mapping[tuple[str, str, str], list[Use]], by: str, mode: str) -> list[dict[str, Any]]:
+    names_of = _NAMES[by]
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    for row in rows:
+        names = [name for use in uses.get((row[_C["host"]], row[_C["session_id"]], row[_C["call_key"]]), ()) for name in names_of(use)]
+        recorded, calculated = row[_C["recorded_cost"]], row[_C["cost"]]
+        cost = recorded if mode == "display" else calculated if mode == "calculate" or recorded is None else recorded
+        amounts = [*(row[p] for p in _TOKENS), 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
+        shares = names or [NONE[by]]
+        for number, name in enumerate(shares):
+            total_of = sums.setdefault((name, row[_C["host"]], row[_C["model"]]), [0] * (len(SUMS) + 1))
+            for place, amount in enumerate(amounts):
+                each, rest = divmod(amount, len(shares))
+                total_of[place] += each + rest if number == 0 else each
+            total_of[-1] += bool(names)
+    ordered = sorted(sums.items(), key=lambda one: (-one[1][SUMS.index("cost_nano")], one[0]))
+    return [{by: k[0], "host": k[1], "model": k[2], **dict(zip((*SUMS, "uses"), v, strict=True))} for k, v in ordered]
+
+
+def _server(use: Use) -> list[str]:
+    tool, action, _, _ = use
+    if action != "mcp":
+        return []
+    if tool.startswith("mcp__"):
+        return [tool.split("__")[1]]
+    return [tool.rpartition(".")[0] or tool]
+
+
+def _skill(use: Use) -> list[str]:
+    if use[3] is None:
+        return []
+    try:
+        said = json.loads(use[3])
+    except (ValueError, RecursionError):
+        return []
+    name = (said.get("skill") or said.get("command")) if isinstance(said, dict) else None
+    return [str(name)[:100]] if name else []
+
+
+def _command(use: Use) -> list[str]:
+    if use[1] != "shell" or not use[2]:
+        return []
+    return [step.subject[:100] for step in steps(command_text(use[2])) if step.subject]
+
+
+_NAMES: Mapping[str, Callable[[Use], Sequence[str]]] = {
+    "tool": lambda use: [use[0]],
+    "server": _server,
+    "skill": _skill,
+    "command": _command,
+}
+
+
+def _live_uses(counted: Counted) -> Uses:
+    parsed = counted.parsed
+    if parsed is None:
+        return {}
+    asked = {e[_E["event_id"]]: e for e in parsed.events if e[_E["kind"]] == "tool_call"}
+    found: Uses = {}
+    for tool in parsed.tool_calls:
+        event = asked.get(tool[_T["call_event"]])
+        if event is not None and event[_E["call_key"]]:
+            name = tool[_T["tool"]]
+            text = event[_E["text"]] if name.lower() == "skill" else None
+            use = (name, tool[_T["action"]], list(tool[_T["argv"]]), text)
+            found.setdefault((counted.host, counted.session_id, event[_E["call_key"]]), []).append(use)
+    return found
+
+
+def _stored_uses(settings: Settings) -> Uses:
+    from ctx_pipeline.api.reader import reading
+    from ctx_pipeline.storage.usage_sql import USES_SQL
+
+    found: Uses = {}
+    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+        store.lake.views(connection)
+        for host, session, key, *use in connection.execute(USES_SQL).fetchall():
+            found.setdefault((host, session, key), []).append((use[0], use[1], list(use[2] or ()), use[3]))
+    return found

@@ -1,0 +1,232 @@
+"""What a number is made of: the calls behind a day, session, project, model or single call, and where each was read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.api import live
+from ctx_pipeline.api.tally import Days
+from ctx_pipeline.api.usage import calls, has_store, total
+from ctx_pipeline.errors import CtxError, UsageError
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.tables import MODEL_CALLS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctx_pipeline.settings import Settings
+
+_C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
+_TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_LOOKED_INTO = 20
+"""Calls whose files are searched for further lines of the same response."""
+
+
+class Spot(NamedTuple):
+    """Where a record stands: file, bytes ``start`` to ``end``, line from 0."""
+
+    file: str
+    start: int
+    end: int
+    line: int
+
+
+@dataclass(slots=True)
+class Made:
+    """One call that counts."""
+
+    row: tuple
+    project: str
+    spot: Spot
+    price: dict[str, Any] | None
+    lines: list[Spot] = field(default_factory=list)
+    """all records of the file that carry the call's id; the fields of a call are the largest of them"""
+    copies: list[dict[str, Any]] = field(default_factory=list)
+    """records of other sessions that are copies of it, and by which rule they were dropped"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the call with its place, its price and its copies."""
+        row = self.row
+        cost, recorded = row[_C["cost"]], row[_C["recorded_cost"]]
+        return {
+            "call": row[_C["call_key"]],
+            "host": row[_C["host"]],
+            "session_id": row[_C["session_id"]],
+            "thread_id": row[_C["thread_id"]],
+            "project": self.project,
+            "time": iso(row[_C["ts"]]),
+            "model": row[_C["model"]],
+            "model_guessed": row[_C["model_guessed"]],
+            **{f"{name}_tokens": row[_C[name]] for name in _TOKENS},
+            "calculated_usd": None if cost is None else cost / 1e9,
+            "recorded_usd": None if recorded is None else recorded / 1e9,
+            "price": self.price,
+            "rule": row[_C["rule"]],
+            "source": self.spot._asdict(),
+            "lines": [spot._asdict() for spot in self.lines],
+            "copies": self.copies,
+        }
+
+
+@dataclass(slots=True)
+class Explained:
+    """A number and its calls, oldest first."""
+
+    what: str
+    kind: str
+    calls: list[Made]
+    totals: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return kind, totals and calls."""
+        return {"what": self.what, "kind": self.kind, "totals": self.totals, "calls": [c.to_json() for c in self.calls]}
+
+
+def explain(
+    what: str, *, host: str | None = None, timezone: str | None = None, stored: bool = False, settings: Settings | None = None
+) -> Explained:
+    """Return the calls that a day (2026-10-01), session id (or its beginning), model, project or call key is made of.
+
+    Raises UsageError when nothing of that name holds a model call.
+    """
+    from ctx_pipeline import settings as settings_module
+
+    chosen = settings or settings_module.load()
+    found = calls(chosen, host=host, stored=stored)
+    kind, picked = _picked(what, found.owned, Days(timezone or chosen.timezone))
+    if not picked:
+        raise UsageError(f"no model call is of the day, session, model, project or call {what!r}", hint="ctx usage session")
+    wanted = {(c.host, c.session_id) for c, _ in picked}
+    shared = {(c.host, row[_C["call_key"]]) for c, row in picked}
+    copies: dict[tuple[str, str], list[tuple[live.Counted, tuple]]] = {}
+    for counted, owned in found.owned:
+        mine = {row[_C["call_key"]] for row in owned}
+        for row in counted.calls:
+            key = (counted.host, _origin_key(row))
+            if row[_C["call_key"]] not in mine and key in shared:
+                copies.setdefault(key, []).append((counted, row))
+                wanted.add((counted.host, counted.session_id))
+    files, places = _files(chosen), _places(chosen, wanted)
+    made = []
+    for counted, row in sorted(picked, key=lambda one: (one[1][_C["ts"]] or 0, one[1][_C["call_key"]])):
+        key = (counted.host, row[_C["call_key"]])
+        one = Made(row, counted.project, _spot(row, files, places), _price(row, chosen))
+        one.copies = [
+            {"session_id": c.session_id, "rule": _rule(c, r), "source": _spot(r, files, places)._asdict()} for c, r in copies.get(key, [])
+        ]
+        made.append(one)
+    for one in made if len(made) <= _LOOKED_INTO else ():
+        one.lines = _lines(one)
+    return Explained(what, kind, made, _totals(made))
+
+
+def _picked(what: str, owned: list[Any], days: Days) -> tuple[str, list[tuple[live.Counted, tuple]]]:
+    pairs = [(c, row) for c, rows in owned for row in rows]
+    if _DAY.fullmatch(what):
+        return "day", [(c, r) for c, r in pairs if r[_C["ts"]] is not None and days.day(r[_C["ts"]]).isoformat() == what]
+    for kind, test in (
+        ("call", lambda _, r: r[_C["call_key"]] == what),
+        ("session", lambda c, _: c.session_id == what),
+        ("model", lambda _, r: r[_C["model"]] == what),
+        ("project", lambda c, _: what in {c.project, c.repository}),
+    ):
+        if hits := [(c, r) for c, r in pairs if test(c, r)]:
+            return kind, hits
+    near = {c.session_id for c, _ in owned if len(what) >= 4 and c.session_id.startswith(what)}
+    if len(near) > 1:
+        raise UsageError(f"{what!r} begins {len(near)} session ids", hint=f"write more of it: {', '.join(sorted(near)[:3])}")
+    return "session", [(c, r) for c, r in pairs if c.session_id in near]
+
+
+def _origin_key(row: tuple) -> str:
+    """Return the key of the original: copies inside one session carry their thread behind an @."""
+    key: str = row[_C["call_key"]]
+    return key.partition("@")[0] if not row[_C["owner"]] else key
+
+
+def _rule(counted: live.Counted, row: tuple) -> str:
+    rule: str = row[_C["rule"]]
+    if not row[_C["owner"]]:
+        return rule
+    return "the same call in a session that goes before: declared parent, earliest own record, then session id" + (
+        f" (forked from {counted.parent})" if counted.parent else ""
+    )
+
+
+def _totals(made: list[Made]) -> dict[str, Any]:
+    rows = [
+        {
+            **{f"{name}_tokens": m.row[_C[name]] for name in _TOKENS},
+            "calls": 1,
+            "calculated_nano": m.row[_C["cost"]],
+            "recorded_nano": m.row[_C["recorded_cost"]],
+            "unpriced_calls": int(m.row[_C["cost"]] is None),
+        }
+        for m in made
+    ]
+    sums = total(rows)
+    kept = {k: v for k, v in sums.items() if k.endswith(("_tokens", "_calls")) or k == "calls"}
+    return {
+        **kept,
+        "calculated_usd": sums["calculated_nano"] / 1e9,
+        "recorded_usd": sums["recorded_nano"] / 1e9,
+        "copies_dropped": sum(len(m.copies) for m in made),
+    }
+
+
+def _price(row: tuple, settings: Settings) -> dict[str, Any] | None:
+    """Return whose price was used, since when it holds, under which terms and from where."""
+    from ctx_pipeline.pricing import PriceBook
+
+    price_id = row[_C["price"]]
+    if not price_id:
+        return None
+    return {"id": price_id, **PriceBook(settings.config).describe(price_id)._asdict()}
+
+
+def _files(settings: Settings) -> dict[str, str]:
+    """Return stream -> path, of the homes as they are and of what the store remembers."""
+    found = {}
+    if has_store(settings):
+        from ctx_pipeline.api.reader import reading
+
+        with reading(settings) as (store, _):
+            found = {s.stream: s.path for s in store.ledger.sources().values()}
+    return found | {s.stream: s.path for s in live.sources(settings) if s.stream not in found}
+
+
+def _places(settings: Settings, wanted: set[tuple[str, str]]) -> dict[tuple[str, str, str], tuple]:
+    """Return (host, session, call key) -> the row as the full parser places it, for sessions whose files are there."""
+    sessions = [s for s in live.sessions(live.sources(settings), settings) if (s.host, s.session_id) in wanted]
+    return {(c.host, c.session_id, row[_C["call_key"]]): row for c in live.read(sessions, whole=True) for row in c.calls}
+
+
+def _spot(row: tuple, files: Mapping[str, str], places: Mapping[tuple[str, str, str], tuple]) -> Spot:
+    if row[_C["end"]] == 0:
+        row = places.get((row[_C["host"]], row[_C["session_id"]], row[_C["call_key"]]), row)
+    return Spot(files.get(row[_C["stream"]], row[_C["stream"]]), row[_C["start"]], row[_C["end"]], row[_C["line"]])
+
+
+def _lines(made: Made) -> list[Spot]:
+    """Return every line of the call's file that names the call's id."""
+    key = str(made.row[_C["call_key"]]).encode()
+    if len(key) < 4 or not made.spot.file.endswith(".jsonl"):
+        return []
+    try:
+        with open(made.spot.file, "rb") as file:  # noqa: PTH123
+            data = file.read()
+    except (OSError, CtxError):
+        return []
+    found, line, before = [], 0, 0
+    at = data.find(b'"' + key + b'"')
+    while at >= 0:
+        start = data.rfind(b"\n", 0, at) + 1
+        end = data.find(b"\n", at) + 1 or len(data)
+        line += data.count(b"\n", before, start)
+        before = start
+        found.append(Spot(made.spot.file, start, end, line))
+        at = data.find(b'"' + key + b'"', end)
+    return found

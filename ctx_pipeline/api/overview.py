@@ -1,0 +1,118 @@
+"""What a person sees first: last week's usage, and up to three findings about their own history."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline import discovery
+from ctx_pipeline.api import live
+from ctx_pipeline.api.tally import Days, moment, tally
+from ctx_pipeline.api.usage import Usage, calls, has_store, total
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.tables import MODEL_CALLS
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+_C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
+FINDINGS = 3
+_KEPT = "summary.json"
+"""Findings that the last run kept: secrets, corrections and what else only the tables tell."""
+_SOON = 5
+"""Days before the host deletes a transcript that are worth a word."""
+
+
+class Finding(NamedTuple):
+    """One thing to know, with the command that shows more."""
+
+    text: str
+    command: str
+
+
+class Overview(NamedTuple):
+    """Last week by day, and findings."""
+
+    usage: Usage
+    findings: list[Finding]
+
+
+def overview(*, settings: Settings | None = None, now: int | None = None) -> Overview:
+    """Return the seven days up to today and at most three findings; ``now`` in microseconds since 1970."""
+    from ctx_pipeline import settings as settings_module
+
+    chosen = settings or settings_module.load()
+    zone = chosen.timezone
+    at = int(time.time() * 1e6) if now is None else now
+    first = moment(Days(zone).day(at) - timedelta(days=6), zone) or 0
+    found = calls(chosen)
+    week = [(c, [r for r in rows if r[_C["ts"]] is not None and r[_C["ts"]] >= first]) for c, rows in found.owned]
+    rows = tally(week, "day", zone=zone, cost_mode=chosen.cost_mode)
+    report = Usage("daily", zone or "local time", rows, total(rows), None, found.source)
+    findings = [*_leaving(chosen, at), *_kept(chosen), *_resent(found.owned), *_agents(found.owned), *_dearest(found.owned)]
+    return Overview(report, findings[:FINDINGS])
+
+
+def _leaving(settings: Settings, now: int) -> list[Finding]:
+    """Transcripts that their host deletes within days and that nothing has captured."""
+    if (settings.home / "ledger.db").exists():
+        return []
+    found = []
+    for declared in discovery.hosts().values():
+        if declared.retention_days is None:
+            continue
+        for root in settings.roots_of(declared):
+            days = declared.retention_days(root)
+            if days is None:
+                continue
+            limit = now * 1000 - (days - _SOON) * 86_400 * 10**9
+            leaving = sum(s.mtime_ns < limit for s in live.sources(settings, host=declared.key) if s.root == str(root))
+            if leaving:
+                text = f"{declared.title} deletes transcripts after {days} days: {leaving:,} in {root} go within {_SOON} days"
+                found.append(Finding(text, "ctx run"))
+    return found
+
+
+def _kept(settings: Settings) -> list[Finding]:
+    if not has_store(settings):
+        return []
+    import json
+
+    from ctx_pipeline.storage.files import Files
+
+    try:
+        kept = json.loads(Files(settings.home).read(_KEPT))["findings"]
+        return [Finding(str(text), str(command)) for text, command in kept][:2]
+    except (OSError, ValueError, KeyError, TypeError, CtxError):
+        return []
+
+
+def _resent(owned: list[Any]) -> list[Finding]:
+    """How much of what was sent had been sent before."""
+    read = sum(r[_C["cache_read"]] for _, rows in owned for r in rows)
+    sent = sum(r[_C["context_tokens"]] for _, rows in owned for r in rows)
+    if not sent or read / sent < 0.5:
+        return []
+    return [Finding(f"{read / sent:.0%} of the tokens sent to models were context sent again from the cache", "ctx usage tool")]
+
+
+def _agents(owned: list[Any]) -> list[Finding]:
+    below: Counter[bool] = Counter()
+    for _, rows in owned:
+        for row in rows:
+            below[row[_C["thread_id"]] != row[_C["session_id"]]] += row[_C["cost"]] or 0
+    share = below[True] / below.total() if below.total() else 0
+    return [Finding(f"subagents made {share:.0%} of the cost", "ctx usage thread")] if share >= 0.1 else []
+
+
+def _dearest(owned: list[Any]) -> list[Finding]:
+    costs = sorted(((sum(r[_C["cost"]] or 0 for r in rows), c) for c, rows in owned), key=lambda one: (-one[0], one[1].session_id))
+    everything = sum(cost for cost, _ in costs)
+    top = costs[: max(1, len(costs) // 10)]
+    if not everything or len(costs) < 10:
+        return []
+    share = sum(cost for cost, _ in top) / everything
+    text = f"the dearest tenth of the sessions made {share:.0%} of the cost; first: ${top[0][0] / 1e9:,.2f} in {top[0][1].project}"
+    return [Finding(text, f"ctx explain {top[0][1].session_id}")]

@@ -1,0 +1,64 @@
+"""What the store knows of one session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.api.reader import reading
+from ctx_pipeline.errors import UnknownName
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+
+def load_settings() -> Settings:
+    """Return the settings in force: environment, then ``$CTX_HOME/config.toml``."""
+    return settings_module.load()
+
+
+def resolve(store: Store, host: str, session_id: str) -> tuple[str, str]:
+    """Return the host key and the full id of a session or thread id, or of its first characters.
+
+    Raises UnknownName with the nearest ids when none or several fit.
+    """
+    key = discovery.host(host).key
+    known = [s.session_id for s in store.ledger.sessions(host=key)]
+    if session_id in known:
+        return key, session_id
+    fitting = [s for s in known if s.startswith(session_id)] if session_id else []
+    if len(fitting) != 1:
+        raise UnknownName(f"{key} session", session_id, fitting or known)
+    return key, fitting[0]
+
+
+def show(host: str, session_id: str, *, settings: Settings | None = None) -> dict[str, Any]:
+    """Return everything the tables say of one session, as plain values.
+
+    Keys: session, threads, kinds (event kind -> count), usage (tokens, calls, cost in
+    nano-dollars, owner rows only), readings, unknown (label -> count), quarantined,
+    resume. Raises UnknownName.
+    """
+    from ctx_pipeline.storage.details import session_detail
+
+    with reading(settings) as (store, _):
+        key, full = resolve(store, host, session_id)
+        detail = session_detail(store.lake, key, full)
+        if detail is None:
+            raise UnknownName(f"{key} session", full, ())
+        unknown = store.ledger.unknowns(key, full)
+        quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
+    for row in (detail["session"], *detail["threads"]):
+        _times(row)
+    resume = discovery.hosts()[key].resume.format(session_id=full)
+    return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume}
+
+
+def _times(row: dict[str, Any]) -> None:
+    """Turn a row's times into ISO 8601 text."""
+    for name in ("first_ts", "last_ts"):
+        value = row.get(name)
+        if value is not None:
+            row[name] = value.isoformat(timespec="milliseconds") + "Z"

@@ -1,0 +1,70 @@
+"""One line for an agent's status bar: this session, today, and the open window."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.api.blocks import blocks
+from ctx_pipeline.api.tally import Days, tally
+from ctx_pipeline.api.usage import calls
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+_DAYS = 2
+"""Files that were not written to for so many days hold nothing of today's."""
+
+
+def statusline(told: str = "", *, settings: Settings | None = None, now: int | None = None) -> str:
+    """Return the line. ``told`` is the JSON that an agent gives its status command (session id, model, cost), or nothing.
+
+    Only files of the last two days are read, and no store is needed.
+    """
+    from dataclasses import replace
+
+    from ctx_pipeline import settings as settings_module
+
+    chosen = settings or settings_module.load()
+    chosen = replace(chosen, home=chosen.home / "no-store")
+    at = int(time.time() * 1e6) if now is None else now
+    given = _object(told)
+    since_ns = at * 1000 - _DAYS * 86_400 * 10**9
+    owned = calls(chosen, since_ns=since_ns).owned if any(_roots(chosen)) else []
+    days = Days(chosen.timezone)
+    today = days.day(at)
+    parts = []
+    model = given.get("model")
+    name = model.get("display_name") if isinstance(model, dict) else None
+    if isinstance(name, str):
+        parts.append(name[:40])
+    session = given.get("session_id")
+    if isinstance(session, str):
+        cost = sum(r["cost_nano"] for r in tally([(c, rows) for c, rows in owned if c.session_id == session], "model"))
+        parts.append(f"${cost / 1e9:,.2f} session")
+    mine = [(c, [r for r in rows if r[4] is not None and days.day(r[4]) == today]) for c, rows in owned]
+    parts.append(f"${sum(r['cost_nano'] for r in tally(mine, 'model')) / 1e9:,.2f} today")
+    for block in blocks(settings=chosen, now=at, since_ns=since_ns) if owned else ():
+        if block.active:
+            left = max(0, (block.end - at) // 60_000_000)
+            text = f"{block.host} window ${block.sums['cost_nano'] / 1e9:,.2f}, {left // 60} h {left % 60:02d} min left"
+            burn = block.burn()
+            text += f", ${burn['usd_per_hour']:,.2f}/h" if burn else ""
+            limit = block.limits.get("primary")
+            parts.append(text + (f", {limit['used_percent']:.0f}% of the limit" if limit else ""))
+    return " | ".join("".join(ch for ch in part if ch.isprintable()) for part in parts)
+
+
+def _roots(settings: Settings) -> list[Any]:
+    from ctx_pipeline import discovery
+
+    return [root for host in discovery.hosts().values() for root in settings.roots_of(host)]
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

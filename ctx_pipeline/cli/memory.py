@@ -1,0 +1,219 @@
+"""``ctx mine``, ``methods`` and ``memory``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+
+
+@click.command()
+@click.argument("host", default="*")
+@click.argument("session_id", default="*")
+@click.option("--method", "names", multiple=True, help="Only this method; all local ones without it.")
+@json_option
+def mine(host: str, session_id: str, names: tuple[str, ...], as_json: bool) -> None:
+    """Draw memory candidates from sessions and show them; '*' stands for all.
+
+    Only cells whose input or code changed are mined anew.
+    """
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.api.sessions import resolve
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.stages.mine import mine as stage
+    from ctx_pipeline.storage import open_store
+    from ctx_pipeline.storage.details import session_candidates
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    methods = None if not names or "all" in names else list(names)
+    with open_store(settings) as store:
+        key = None if host == "*" else discovery.host(host).key
+        full = None
+        if session_id != "*":
+            key, full = resolve(store, host, session_id)
+        cells = [c for c in store.ledger.cells() if key is None or c.host == key]
+        report = stage(store, settings, methods=methods, cells=cells)
+        found = session_candidates(store.lake, key, full, methods)
+    if as_json:
+        emit({"candidates": found, **report.totals})
+        return
+    for c in found:
+        say(f"{c['kind']}  {c['method']}  {c['host']} {c['session_id']}", bold=True)
+        say(f"  {one_line(c['text'], 300)}")
+        say(f"  evidence: {', '.join(c['evidence'][:4])}")
+    say(f"{len(found)} candidates")
+
+
+@click.command()
+@json_option
+def methods(as_json: bool) -> None:
+    """List the mining methods."""
+    from ctx_pipeline import discovery
+
+    rows = [
+        {
+            "method": m.name,
+            "version": m.version,
+            "local": m.deterministic,
+            "across_sessions": m.combine is not None,
+            "what": " ".join(m.describe.partition("\n\n")[0].split()),
+        }
+        for m in discovery.methods().values()
+    ]
+    if as_json:
+        emit({"methods": rows})
+    else:
+        table(rows, {"method": "method", "version": "version", "across_sessions": "across sessions", "what": "what it draws"})
+
+
+@click.group()
+def memory() -> None:
+    """Lessons from earlier sessions: look up, weave into a prompt, judge."""
+
+
+_query = click.option("--query", "-q", required=True, help="A question, a prompt or an error as it stands.")
+_cwd = click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done; other repositories' memories stay out.")
+_accepted = click.option("--accepted-only", is_flag=True, help="Leave out what nobody has accepted yet.")
+
+
+@memory.command()
+@_query
+@_cwd
+@_accepted
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@json_option
+def retrieve(query: str, cwd: str | None, accepted_only: bool, limit: int, explain: bool, as_json: bool) -> None:
+    """Show the memories that answer a query, best first."""
+    from ctx_pipeline.api import memory as api
+
+    found = api.retrieve(query, cwd=cwd, limit=limit, accepted_only=accepted_only, settings=for_reading())
+    if as_json:
+        emit({"query": query, "memories": [api.plain(s) for s in found]})
+        return
+    for s in found:
+        say(f"{s.score:.3f}  {s.memory.memory_id}  {s.memory.kind}  {s.memory.status}", bold=True)
+        say(f"  {plain(s.memory.text)}")
+        if explain:
+            say("  " + "  ".join(f"{name} {value:g}" for name, value in s.parts.items()))
+    if not found:
+        say("no memory answers this")
+
+
+@memory.command()
+@_query
+@_cwd
+@_accepted
+@click.option("--limit", default=6, show_default=True, type=click.IntRange(1, 100))
+@click.option("--budget", type=click.IntRange(1), help="At most so many tokens.")
+@json_option
+def weave(query: str, cwd: str | None, accepted_only: bool, limit: int, budget: int | None, as_json: bool) -> None:
+    """Print the note for a prompt; nothing when no memory answers."""
+    from ctx_pipeline.api import memory as api
+
+    note = api.weave(query, cwd=cwd, limit=limit, accepted_only=accepted_only, budget=budget, settings=for_reading())
+    if as_json:
+        emit({"query": query, "note": note})
+    else:
+        say(note, nl=False)
+
+
+@memory.command("list")
+@click.option("--status", help="candidate, accepted, needs_review, rejected or retired.")
+@json_option
+def list_memories(status: str | None, as_json: bool) -> None:
+    """List the memories."""
+    from ctx_pipeline.api import memory as api
+
+    found = api.memories(status=status, settings=for_reading())
+    if as_json:
+        emit({"memories": [m._asdict() for m in found]})
+        return
+    rows = [{**m._asdict(), "text": one_line(m.text, 90), "project": Path(m.repository or m.cwd or "").name} for m in found]
+    table(rows, {"memory_id": "id", "kind": "kind", "status": "status", "support": "sessions", "project": "project", "text": "text"})
+
+
+@memory.command()
+@click.argument("memory_id")
+@json_option
+def show(memory_id: str, as_json: bool) -> None:
+    """Show one memory with what it rests on."""
+    from ctx_pipeline.api import memory as api
+
+    found = api.memory(memory_id, settings=for_reading())._asdict()
+    if as_json:
+        emit(found)
+        return
+    for name, value in found.items():
+        if value not in (None, "", [], ()):
+            say(f"{name}: {', '.join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)}")
+
+
+def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
+    """Write what a person said of a memory to the journal, bring the memories up to date and return the memory."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.api import memory as api
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.memory.consolidation import words_hash
+    from ctx_pipeline.stages.consolidate import consolidate
+    from ctx_pipeline.stages.index import index_memory
+    from ctx_pipeline.storage import open_store
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    found = api.memory(memory_id, settings=settings)
+    full = found.memory_id
+    if payload.get("reviewed"):
+        payload["words"] = words_hash(found)
+    with open_store(settings) as store:
+        store.journal.append(verb, {"memory_id": full, **payload}, actor="person")
+        consolidate(store, settings)
+        index_memory(store, settings)
+    return api.memory(full, settings=settings)._asdict()
+
+
+def _told(row: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        emit(row)
+    else:
+        say(f"{row['memory_id']}: {row['status']}, utility {row['utility']:g}")
+
+
+@memory.command()
+@click.argument("memory_id")
+@click.option("--reviewed", is_flag=True, help="Accept it although a check held it back.")
+@json_option
+def accept(memory_id: str, reviewed: bool, as_json: bool) -> None:
+    """Accept a memory."""
+    _told(_judge("memory.accepted", memory_id, reviewed=reviewed), as_json)
+
+
+@memory.command()
+@click.argument("memory_id")
+@json_option
+def reject(memory_id: str, as_json: bool) -> None:
+    """Reject a memory; it is never retrieved again."""
+    _told(_judge("memory.rejected", memory_id), as_json)
+
+
+@memory.command()
+@click.argument("memory_id")
+@json_option
+def retire(memory_id: str, as_json: bool) -> None:
+    """Retire a memory that has had its time."""
+    _told(_judge("memory.retired", memory_id), as_json)
+
+
+@memory.command("update-utility")
+@click.option("--memory-id", required=True)
+@click.option("--reward", required=True, type=click.FloatRange(0, 1))
+@click.option("--session-id", help="The session in which it helped, or did not.")
+@click.option("--reason")
+@json_option
+def update_utility(memory_id: str, reward: float, session_id: str | None, reason: str | None, as_json: bool) -> None:
+    """Reward a memory: utility += 0.2 * (reward - utility)."""
+    _told(_judge("memory.rewarded", memory_id, reward=reward, session_id=session_id, reason=reason), as_json)

@@ -1,0 +1,147 @@
+"""How commands print: aligned tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+"""Every command that prints a table takes it; the shapes are in docs/cli.md."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def plain(value: object) -> str:
+    """Return text of a transcript without what a terminal would obey: escapes, controls, bidi marks."""
+    return _CONTROL.sub("", str(value).replace("\r\n", "\n"))
+
+
+def one_line(value: object, width: int = 80) -> str:
+    """Return text as one line of at most ``width`` characters."""
+    text = " ".join(plain(value).split())
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def say(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print text without what a terminal would obey; the only way in which commands print."""
+    click.secho(plain(text), err=err, nl=nl, **style)
+
+
+def emit(value: object) -> None:
+    """Print a value as JSON; keys keep their order, text stays readable, what a terminal would obey is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None, default=str)
+    click.echo(_CONTROL.sub(lambda m: f"\\u{ord(m.group()):04x}", text))
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, total: Mapping[str, Any] | None = None) -> None:
+    """Print rows as an aligned table; numbers stand to the right.
+
+    ``columns`` maps a key of the rows to its heading. Nothing is cut or wrapped, so
+    that a pipe gets whole lines.
+    """
+    body = [[cell(row.get(key)) for key in columns] for row in rows]
+    last = [cell(total.get(key)) for key in columns] if total is not None else None
+    right = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
+    heads = list(columns.values())
+    widths = [max(len(line[i]) for line in [heads, *body, *([last] if last else [])]) for i in range(len(heads))]
+
+    def line(cells: list[str]) -> str:
+        return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)).rstrip()
+
+    say(line(heads), bold=True)
+    for cells in body:
+        say(line(cells))
+    if last:
+        say(line(last), bold=True)
+
+
+def cell(value: Any) -> str:
+    """Return the text of one table cell."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return one_line(value, 90)
+
+
+def tokens(count: int) -> str:
+    """Return a token count with a unit: 950, 12.3 k, 4.1 M, 1.2 G."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return str(count)
+
+
+def dollars(nano: int | None) -> str:
+    """Return nano-dollars as text with two decimals, or four below ten cents."""
+    if nano is None:
+        return "unpriced"
+    value = nano / 1e9
+    return f"${value:,.4f}" if 0 < value < 0.1 else f"${value:,.2f}"
+
+
+def age(seconds: float) -> str:
+    """Return an age in its largest unit: 40 s, 12 min, 5 h, 31 d."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def size(count: int) -> str:
+    """Return a byte count with a unit: 512 B, 4.0 kB, 1.2 MB."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+class ProgressLine:
+    """A progress bar on a terminal, a line a stage elsewhere; silent when told so."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._said: set[str] = set()
+
+    def __enter__(self) -> Callable[[str, int, int], None]:
+        """Return the callback (stage, done, total)."""
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+        return self.update
+
+    def update(self, stage: str, done: int, total: int) -> None:
+        """Show that a stage has done so many of so many."""
+        if self._quiet:
+            return
+        if self._bar is not None:
+            if stage not in self._tasks:
+                self._tasks[stage] = self._bar.add_task(stage, total=total)
+            self._bar.update(self._tasks[stage], completed=done, total=total)
+        elif stage not in self._said:
+            self._said.add(stage)
+            say(f"{stage} …", err=True)
+
+    def __exit__(self, *error: object) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,211 @@
+"""``ctx run``, ``sync``, ``status``, ``backfill`` and ``ui``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.output import ProgressLine, dollars, emit, json_option, one_line, say, table, tokens
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.stages.capture import Scan
+
+
+@click.command()
+@click.option("--demo", is_flag=True, help="Use the sample homes of the package, in a store of their own.")
+@click.option("--full", is_flag=True, help="Go through every stage even when nothing changed.")
+@json_option
+def run(demo: bool, full: bool, as_json: bool) -> None:
+    """Bring everything up to date and build the page.
+
+    Reads the homes of Claude Code, Codex and announced DSPy stores, never writes to them.
+    """
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.stages import capture, plan
+    from ctx_pipeline.stages.lost import settle_lost
+    from ctx_pipeline.stages.run import summary
+    from ctx_pipeline.storage import open_store
+
+    began = time.monotonic()
+    settings, note = choose(settings_module.load(), demo=demo)
+    if note and not as_json:
+        say(note, err=True)
+    with open_store(settings) as store:
+        settle_lost(store)
+        scan = capture.scan(store, settings)
+        todo = plan.plan(store, settings, scan)
+        outcome = None if todo.nothing_to_do and not full else _execute(settings, scan, quiet=as_json, full=full)
+        report = summary(store, settings, outcome, seconds=time.monotonic() - began)
+    if as_json:
+        emit(report.to_json())
+    else:
+        _tell(settings, scan, report, changed=outcome is not None)
+    if report.failed:
+        raise SystemExit(1)
+
+
+def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
+    """Run every stage through Dagster; decoding goes on in other processes while Dagster is imported."""
+    from ctx_pipeline.stages.background import start
+
+    with ProgressLine(quiet=quiet) as progress:
+        ingesting = start(settings, scan)
+        try:
+            from ctx_pipeline.defs import launch
+        finally:
+            ingested = ingesting.wait(progress)
+        return launch.run(settings, ingested=ingested, progress=progress, full=full)
+
+
+def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None:
+    hosts = ", ".join(f"{count} {host}" for host, count in report.sessions_by_host.items())
+    say(f"{report.sessions:,} sessions ({hosts}), {report.threads:,} threads, {report.usage['calls']:,} model calls")
+    usage = report.usage
+    say(
+        f"{tokens(usage['input'])} tokens in, {tokens(usage['output'])} out, {tokens(usage['cache_read'])} read from the cache, "
+        f"{dollars(usage['cost'])} at list prices"
+    )
+    if report.findings:
+        say("Needs a look:", bold=True)
+        for finding in report.findings[:5]:
+            say(f"  {one_line(finding.text, 160)}")
+            if finding.command:
+                say(f"    {finding.command}", fg="cyan")
+    if scan.problems:
+        say(f"  {len(scan.problems):,} paths in the homes cannot be captured; which, and why: ctx doctor", fg="yellow")
+    for warning in scan.retention:
+        say(f"  {one_line(warning.message, 200)}", fg="yellow")
+    if changed:
+        say(f"{report.sessions_parsed:,} sessions read, {report.cells_materialized:,} cells materialized in {report.seconds:.1f} s")
+        for error in report.failed:
+            say(f"held back: {one_line(error, 200)}", fg="red", err=True)
+    else:
+        say(f"nothing changed ({report.seconds:.2f} s)")
+    say(f"page: {report.site}")
+    if settings.demo_roots:
+        say("These are sample sessions. Your own appear as soon as Claude Code or Codex has written some.")
+
+
+@click.command()
+@json_option
+def sync(as_json: bool) -> None:
+    """Capture, normalize and index what changed, and nothing else.
+
+    This is what a hook calls: it takes a fraction of a second. The next run finds the
+    work done and records it.
+    """
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.stages.sync import sync as stage
+    from ctx_pipeline.storage import open_store
+
+    settings, _ = choose(settings_module.load(), demo=False, samples=False)
+    with open_store(settings) as store:
+        reports = stage(store, settings)
+    parsed = sum(r.totals.get("sessions_parsed", 0) for r in reports)
+    cells = sorted({key for r in reports for key, cell in r.cells.items() if key and cell.status == "done"})
+    held = {key: error for r in reports for key, error in r.held.items()}
+    if as_json:
+        emit({"sessions_parsed": parsed, "cells": cells, "held": held, "seconds": round(sum(r.seconds for r in reports), 3)})
+    else:
+        say(f"{parsed:,} sessions read, cells: {', '.join(cells)}" if cells else "nothing changed")
+        for key, error in held.items():
+            say(f"held back: {key}: {one_line(error, 200)}", fg="red", err=True)
+    if held:
+        raise SystemExit(1)
+
+
+@click.command()
+@click.option("--asset", help="Only this asset, e.g. signals/outcomes.")
+@json_option
+def status(asset: str | None, as_json: bool) -> None:
+    """Show which cells of which asset are missing, stale or fresh, and why."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.stages import capture, plan
+    from ctx_pipeline.stages.lost import settle_lost
+    from ctx_pipeline.storage import open_store
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    with open_store(settings) as store:
+        settle_lost(store)
+        todo = plan.plan(store, settings, capture.scan(store, settings))
+    report = todo.to_json()
+    if asset:
+        report["assets"] = [a for a in report["assets"] if a["asset"] == asset]
+        if not report["assets"]:
+            raise UnknownName("asset", asset, todo.assets)
+    if as_json:
+        emit(report)
+        return
+    rows = [{**a, "why": ", ".join(sorted({c["reason"] for c in a["cells"]}))} for a in report["assets"]]
+    table(rows, {"asset": "asset", "fresh": "fresh", "stale": "stale", "missing": "missing", "why": "why"})
+    if todo.pending:
+        say(f"{todo.pending:,} sources in the homes are newer than the store")
+    say("everything is fresh" if todo.nothing_to_do else "bring it up to date: ctx run")
+
+
+@click.command()
+@click.option("--signal", "family", help="A signal family (a file in signals/) or one of its signals.")
+@click.option("--asset", help="Any asset key, e.g. mined/error_resolutions.")
+@click.option("--cell", "cells", multiple=True, help="Only this cell, e.g. 'claude|2026-03'; may be repeated.")
+@click.option("--force", is_flag=True, help="Fresh cells too.")
+@json_option
+def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], force: bool, as_json: bool) -> None:
+    """Fill the missing and stale cells of a signal family or any asset; nothing else runs."""
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UnknownName, UsageError
+
+    if bool(family) == bool(asset):
+        raise UsageError("name one thing to fill", hint="ctx backfill --signal NAME, or --asset KEY")
+    if family:
+        owner = discovery.signals().get(family)
+        name = owner.family if owner else family
+        if name not in discovery.families():
+            raise UnknownName("signal", family, [*discovery.families(), *discovery.signals()])
+        asset = f"signals/{name}"
+    settings, _ = choose(settings_module.load(), demo=False)
+    from ctx_pipeline.defs import launch
+
+    with ProgressLine(quiet=as_json) as progress:
+        outcome = launch.backfill(settings, str(asset), cells=cells or None, force=force, progress=progress)
+    if as_json:
+        emit(outcome.to_json())
+    else:
+        say(f"{asset}: {outcome.cells_materialized} cells materialized")
+        if outcome.cells_materialized:
+            say("what is made of it is older now; bring it up to date: ctx run")
+        for error in outcome.failed:
+            say(f"held back: {one_line(error, 200)}", fg="red", err=True)
+    if outcome.failed:
+        raise SystemExit(1)
+
+
+@click.command()
+@click.option("--port", default=3000, show_default=True, help="Port of the web server, on loopback.")
+@click.option("--watch", is_flag=True, help="Switch the sensors and the automation on.")
+@click.option("--check", is_flag=True, help="Load the graph, print its assets and end.")
+@click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object.")
+def ui(port: int, watch: bool, check: bool, as_json: bool) -> None:
+    """Open the asset graph in Dagster; it takes about twenty seconds to start."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    from ctx_pipeline.defs import launch
+
+    if check:
+        keys = launch.asset_keys(settings)
+        if as_json:
+            emit({"assets": keys})
+        else:
+            say("\n".join(keys))
+        return
+    launch.ui(settings, port=port, watch=watch)

@@ -1,0 +1,149 @@
+"""``ctx list``, ``import`` and ``show``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import age, dollars, emit, json_option, one_line, say, size, table
+
+
+@click.command("list")
+@click.option("--host", help="Only this host.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="At most so many for each host.")
+@json_option
+def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
+    """List the sessions in the homes, newest first, captured or not."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.stages.selected import list_sessions as stage
+    from ctx_pipeline.storage import open_store
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    with open_store(settings) as store:
+        listing = stage(store, settings, host=host, limit=limit)
+    if as_json:
+        emit(listing.to_json())
+        return
+    now = time.time()
+    for key, title in listing.hosts.items():
+        found = [s for s in listing.sessions if s.host == key]
+        if not found:
+            continue
+        say(f"{title} ({listing.counts[key]} sessions)", bold=True)
+        rows = [
+            {
+                "imported": s.state,
+                "session": s.session_id,
+                "age": age(now - s.modified),
+                "size": size(s.bytes),
+                "project": s.project or "",
+                "title": one_line(s.title or "", 60),
+            }
+            for s in found
+        ]
+        columns = {"imported": "captured", "session": "session", "age": "age", "size": "size", "project": "project", "title": "title"}
+        table(rows, columns)
+        say()
+    if not listing.sessions:
+        say("no sessions found; looked in " + ", ".join(listing.looked))
+    for warning in listing.warnings:
+        say(warning, fg="yellow")
+
+
+@click.command("import")
+@click.argument("host")
+@click.option("--session-id", "--thread-id", "session_ids", multiple=True, help="A session, or a thread in it; may be repeated.")
+@click.option("--latest", is_flag=True, help="The newest session.")
+@click.option("--all", "everything", is_flag=True, help="Every session.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many, newest first.")
+@click.option("--limit-per-host", type=click.IntRange(1), help="At most so many for each host.")
+@click.option("--force", is_flag=True, help="Record a new generation even when nothing changed; nothing is overwritten.")
+@click.option("--no-render", is_flag=True, help="Leave the page as it is.")
+@json_option
+def import_sessions(
+    host: str,
+    session_ids: tuple[str, ...],
+    latest: bool,
+    everything: bool,
+    limit: int | None,
+    limit_per_host: int | None,
+    force: bool,
+    no_render: bool,
+    as_json: bool,
+) -> None:
+    """Capture and normalize chosen sessions of HOST, or of all hosts with HOST = all."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.stages.selected import import_selected
+    from ctx_pipeline.storage import open_store
+
+    if sum((bool(session_ids), latest, everything)) != 1:
+        raise UsageError("say which sessions to import", hint="one of --session-id ID, --latest, --all")
+    settings, _ = choose(settings_module.load(), demo=False)
+    with open_store(settings) as store:
+        report = import_selected(
+            store,
+            settings,
+            host=None if host == "all" else host,
+            session_ids=session_ids,
+            limit=1 if latest and host != "all" else limit,
+            limit_per_host=1 if latest else limit_per_host,
+            force=force,
+            render_page=not no_render,
+        )
+    if as_json:
+        emit(report.to_json())
+        return
+    for line in report.sessions:
+        note = line.error or f"{line.events:,} events" + (f", {line.unknown} unknown" if line.unknown else "")
+        say(f"{line.status:<10} {line.host} {line.session_id}  {note}")
+    say(f"{report.imported} imported, {report.unchanged} unchanged, {report.failed} failed")
+    if report.failed:
+        raise SystemExit(1)
+
+
+@click.command()
+@click.argument("host")
+@click.argument("session_id")
+@json_option
+def show(host: str, session_id: str, as_json: bool) -> None:
+    """Show one session: what it was, what happened, what could not be read.
+
+    SESSION_ID may be the first characters of an id.
+    """
+    from ctx_pipeline.api import sessions as api
+
+    detail = api.show(host, session_id, settings=for_reading())
+    if as_json:
+        emit(detail)
+        return
+    s = detail["session"]
+    say(one_line(s["title"] or s["session_id"], 120), bold=True)
+    say(f"{s['host']} {s['session_id']}  {s['project']}  {s['branch'] or ''}".rstrip())
+    say(f"{s['first_ts'] or '?'} to {s['last_ts'] or '?'}  models: {', '.join(s['models']) or 'none'}")
+    if detail["resume"]:
+        say(f"resume: {detail['resume']}")
+    say()
+    table(detail["threads"], {"kind": "thread", "thread_id": "id", "agent": "agent", "events": "events", "model_calls": "calls"})
+    say()
+    table([{"kind": k, "events": n} for k, n in detail["kinds"].items()], {"kind": "kind", "events": "events"})
+    say()
+    usage = detail["usage"]
+    say(
+        f"{usage['calls']:,} model calls: {usage['input_tokens']:,} in, {usage['output_tokens']:,} out, "
+        f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
+    )
+    say(f"{s['tool_calls']:,} tool calls, {s['failed_tool_calls']:,} failed")
+    say(f"unknown: {s['unknown']}  quarantined: {s['quarantined']}")
+    for label, count in detail["unknown"].items():
+        say(f"  unknown {label}: {count}")
+    for record in detail["quarantined"][:20]:
+        say(f"  quarantined {record['stream']} line {record['line']}: {record['reason']}")
+    if detail["readings"]:
+        say()
+        rows = [{**r, "value": r["label"] if r["value"] is None else f"{r['value']:g}"} for r in detail["readings"]]
+        table(rows, {"signal": "signal", "value": "value", "unit": "unit", "reason": "reason"})

@@ -1,0 +1,84 @@
+"""``ctx doctor`` and ``ctx forget``."""
+
+from __future__ import annotations
+
+import click
+
+from ctx_pipeline.cli.output import emit, json_option, one_line, say, size
+
+
+@click.command()
+@click.option("--rebuild-ledger", is_flag=True, help="Restore the ledger from the raw objects alone.")
+@json_option
+def doctor(rebuild_ledger: bool, as_json: bool) -> None:
+    """Check the store and list what could not be read."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.stages import doctor as stage
+    from ctx_pipeline.storage import open_store
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    with open_store(settings) as store:
+        if rebuild_ledger:
+            stage.rebuild_ledger(store, settings)
+        report = stage.examine(store, settings)
+    if as_json:
+        emit(report.to_json())
+    else:
+        for line in report.lines():
+            say(line)
+    if report.damaged:
+        raise SystemExit(1)
+
+
+@click.command()
+@click.argument("host", required=False)
+@click.argument("session_id", required=False)
+@click.option("--project", help="Every session of this project.")
+@click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
+@click.option("--text", "pattern", help="Every session whose records contain this text.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def forget(
+    host: str | None, session_id: str | None, project: str | None, before: str | None, pattern: str | None, yes: bool, as_json: bool
+) -> None:
+    """Remove sessions from every layer, for good: raw objects and all that was derived.
+
+    Shows what would go, then asks. The agents' own files stay as they are; what was
+    forgotten is not captured again.
+    """
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.api.sessions import resolve
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.stages import forget as stage
+    from ctx_pipeline.storage import open_store
+
+    if bool(host) != bool(session_id) or sum((bool(host), bool(project), bool(before), bool(pattern))) != 1:
+        raise UsageError("say what to forget", hint="ctx forget HOST ID, or one of --project, --before, --text")
+    settings, _ = choose(settings_module.load(), demo=False)
+    with open_store(settings) as store:
+        if host and session_id:
+            host, session_id = resolve(store, host, session_id)
+        selection = stage.Selection(host=host, session_id=session_id, project=project, before=before, text=pattern)
+        preview = stage.select(store, selection)
+        if not preview.sessions and not pattern:
+            if as_json:
+                emit({"forgotten": 0, "sessions": []})
+            else:
+                say("nothing fits; nothing was removed")
+            return
+        if not as_json:
+            say(f"{len(preview.sessions)} sessions, {preview.streams} files, {size(preview.bytes)} of raw records:")
+            for example in preview.examples[:10]:
+                say(f"  {one_line(example, 100)}")
+            if preview.copies:
+                names = ", ".join(f"{h} {s}" for h, s in preview.copies[:5])
+                say(f"{len(preview.copies)} forks keep their own copy and stay: {one_line(names, 300)}")
+        if not yes:
+            click.confirm("Remove them from the store for good?", abort=True, err=True)
+        report = stage.forget(store, settings, selection)
+    if as_json:
+        emit({"forgotten": len(preview.sessions), "sessions": [list(s) for s in preview.sessions], **report.totals})
+    else:
+        say(f"{len(preview.sessions)} sessions forgotten. The page is rebuilt by: ctx run")

@@ -1,0 +1,239 @@
+"""``ctx usage``: tokens and cost."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import dollars, emit, json_option, plain, say, table, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctx_pipeline.api.usage import Usage
+
+_COLUMNS = {
+    "host": "host",
+    "model": "model",
+    "calls": "calls",
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_write_5m_tokens": "cache write",
+    "cache_write_1h_tokens": "1 h write",
+    "cache_read_tokens": "cache read",
+    "reasoning_tokens": "reasoning",
+    "cost": "cost",
+}
+_SUMMED = ("calls", "input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
+_NANO = ("reasoning_tokens", "cost_nano", "unpriced_calls", "recorded_calls", "recorded_nano", "calculated_nano")
+
+_OPTIONS = (
+    json_option,
+    click.option("--csv", "as_csv", is_flag=True, help="Print rows as CSV."),
+    click.option("--breakdown", is_flag=True, help="A row for each host and model; recorded and computed cost side by side."),
+    click.option("--stored", is_flag=True, help="The tables alone: do not look for what is newer in the homes."),
+    click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down)."),
+    click.option("--model", help="Only this model."),
+    click.option("--project", help="Only this project."),
+    click.option("--host", help="Only this host."),
+    click.option("--timezone", help="IANA zone whose days are meant."),
+    click.option("--until", metavar="DAY", help="Last day, 2026-03-31."),
+    click.option("--since", metavar="DAY", help="First day, 2026-03-01."),
+)
+
+
+def filters(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the filters that every usage report takes."""
+    for option in _OPTIONS:
+        command = option(command)
+    return command
+
+
+@click.group()
+def usage() -> None:
+    """Tokens and cost; every model call is counted once, forks and copies left out."""
+
+
+def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:
+    from ctx_pipeline import discovery
+
+    if chosen.get("host"):
+        chosen["host"] = discovery.host(str(chosen["host"])).key
+    return chosen
+
+
+def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any) -> None:
+    from ctx_pipeline.api import usage as api
+
+    chosen = _chosen(chosen)
+    if by in api.GROUPS:
+        report, key = api.usage(by, **chosen, settings=for_reading()), api.GROUPS[by][1]
+    else:
+        from ctx_pipeline.api.attribution import usage_by
+
+        report, key = usage_by(by, **chosen, settings=for_reading()), by
+    if as_json:
+        emit(report.to_json())
+    elif as_csv:
+        _csv(report)
+    else:
+        show(report, key, breakdown=breakdown)
+
+
+def _csv(report: Usage) -> None:
+    import csv
+
+    rows = report.to_json()["rows"]
+    names = list(rows[0]) if rows else []
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
+
+
+def _harmless(value: object) -> object:
+    """Return a value that no spreadsheet takes for a formula: text comes from transcripts."""
+    text = plain(value) if isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and text[:1] in {"=", "+", "-", "@"} else text
+
+
+def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
+    """Print a report as a table, one row a key, or a row for each host and model of it."""
+    if not report.rows:
+        say("no model calls in this range")
+        return
+    columns = {key: key.replace("_id", ""), **{k: v for k, v in _COLUMNS.items() if k != key}}
+    if any("uses" in row for row in report.rows):
+        columns = {key: columns.pop(key), "uses": "uses", **columns}
+    for name in ("cache_write_1h_tokens", "reasoning_tokens"):
+        if not report.totals.get(name):
+            columns.pop(name, None)
+    if breakdown and report.totals.get("recorded_calls"):
+        columns |= {"recorded": "recorded", "calculated": "list price"}
+    if len({(row[key], row.get("repository")) for row in report.rows}) > len({row[key] for row in report.rows}):
+        columns |= {"repository": "repository"}
+    rows = report.rows if breakdown or key == "model" else _joined(report.rows, key)
+    total = {**report.totals, key: "total", **_money(report.totals)}
+    table([{**row, **_money(row)} for row in rows], columns, total=total)
+    if report.gone:
+        say(
+            f"of it from sessions whose files are gone: {report.gone['calls']:,} calls,"
+            f" {tokens(sum(int(report.gone[n]) for n in _SUMMED[1:]))} tokens, {dollars(_cost(report.gone))}"
+        )
+    if report.totals["unpriced_calls"]:
+        models = sorted({plain(r["model"] or "(not recorded)") for r in report.rows if r["unpriced_calls"]})
+        say(f"{report.totals['unpriced_calls']:,} calls have no known price: {', '.join(models)}")
+    say(f"list prices on the day of the call; days in {report.timezone}")
+
+
+def _joined(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    """Return one row a key, with the names of its hosts and models."""
+    found: dict[Any, dict[str, Any]] = {}
+    for row in rows:
+        one = found.setdefault(
+            (row[key], row.get("repository")), {key: row[key], "hosts": {}, "models": {}, "repository": row.get("repository")}
+        )
+        one["hosts"][row["host"]] = one["models"][row["model"] or "(not recorded)"] = None
+        for name in (*_SUMMED, *_NANO, "uses"):
+            if name in row:
+                one[name] = one.get(name, 0) + int(row[name] or 0)
+    return [{**one, "host": ", ".join(one["hosts"]), "model": _few(list(one["models"]))} for one in found.values()]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _money(row: dict[str, Any]) -> dict[str, str]:
+    return {
+        "cost": dollars(_cost(row)),
+        "recorded": dollars(int(row.get("recorded_nano") or 0)) if row.get("recorded_calls") else "",
+        "calculated": dollars(int(row.get("calculated_nano") or 0)),
+    }
+
+
+def _cost(row: dict[str, Any]) -> int | None:
+    return None if row["unpriced_calls"] and row["unpriced_calls"] == row["calls"] else int(row["cost_nano"] or 0)
+
+
+def _command(name: str, text: str) -> None:
+    """Add one report of ``ctx usage``."""
+
+    def run(as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any) -> None:
+        _report(name, as_json, as_csv, breakdown, **chosen)
+
+    run.__doc__ = text
+    usage.command(name)(filters(run))
+
+
+for _name, _text in (
+    ("daily", "By day, host and model."),
+    ("weekly", "By week (named by its Monday), host and model."),
+    ("monthly", "By month, host and model."),
+    ("session", "By session and model."),
+    ("project", "By project and model."),
+    ("model", "By model."),
+    ("thread", "By main thread and subagents."),
+    ("tool", "By tool: each call's tokens shared among the tools that it called."),
+    ("server", "By MCP server."),
+    ("skill", "By skill."),
+    ("command", "By program of the shell commands."),
+):
+    _command(_name, _text)
+
+
+@usage.command()
+@filters
+@click.option("--active", is_flag=True, help="Only the open window.")
+def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen: Any) -> None:
+    """By five-hour window, with burn rate, projection and the host's own percentages."""
+    import time
+
+    from ctx_pipeline.api import blocks as api
+    from ctx_pipeline.model.codec import iso
+
+    del breakdown
+    now = int(time.time() * 1e6)
+    found = [b for b in api.blocks(**_chosen(chosen), settings=for_reading(), now=now) if b.active or not active]
+    if as_json:
+        emit({"blocks": [b.to_json(now) for b in found]})
+        return
+    rows = []
+    for block in found:
+        burn, ahead = block.burn(), block.projection(now)
+        rows.append(
+            {
+                "start": (iso(block.start) or "")[:16].replace("T", " "),
+                "host": block.host,
+                "state": f"open, {ahead['minutes_left']} min left" if ahead else "open" if block.active else "",
+                "calls": block.sums["calls"],
+                "tokens": block.tokens,
+                "cost": dollars(block.sums["cost_nano"]),
+                "rate": f"{burn['tokens_per_minute']:,.0f}/min, ${burn['usd_per_hour']:,.2f}/h" if burn else "",
+                "ahead": f"{tokens(ahead['tokens'])}, ${ahead['cost_usd']:,.2f}" if ahead else "",
+                "limits": ", ".join(f"{name} {limit['used_percent']:.0f}%" for name, limit in sorted(block.limits.items())),
+            }
+        )
+    names = {"start": "start (UTC)", "host": "host", "state": "", "calls": "calls", "tokens": "tokens", "cost": "cost"}
+    names |= {"rate": "burn rate", "ahead": "at its end", "limits": "limits, official"}
+    if as_csv:
+        import csv
+
+        writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    elif rows:
+        table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)})
+    else:
+        say("no model calls in this range")
+
+
+@usage.command()
+def statusline() -> None:
+    """One line for an agent's status bar; reads the agent's JSON on standard input, if any."""
+    from ctx_pipeline.api.statusline import statusline as line
+
+    told = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(1 << 20)
+    say(plain(line(told)))

@@ -1,0 +1,87 @@
+"""Runs the real command as a process, with homes and a store of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"
+
+
+@dataclass
+class Ctx:
+    """``ctx`` with an environment of its own."""
+
+    folder: Path
+    environ: dict[str, str]
+
+    @property
+    def store(self) -> Path:
+        return Path(self.environ["CTX_HOME"])
+
+    def __call__(self, *words: str, ok: bool = True, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "ctx_pipeline", *words],
+            env=self.environ,
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=110,
+        )
+        if ok:
+            assert done.returncode == 0, f"ctx {' '.join(words)}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json").stdout)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder / "nobody"),
+        "CTX_HOME": str(folder / "store"),
+        "CLAUDE_CONFIG_DIR": str(folder / "claude"),
+        "CODEX_HOME": str(folder / "codex"),
+        "TZ": "UTC",
+        "LANG": "C.UTF-8",
+    }
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Ctx:
+    """No home anywhere, no store yet."""
+    (tmp_path / "nobody").mkdir(exist_ok=True)
+    env = {k: v for k, v in environment(tmp_path).items() if k not in ("CLAUDE_CONFIG_DIR", "CODEX_HOME")}
+    return Ctx(tmp_path, env)
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> Ctx:
+    """Homes of this test's own (the sample ones), no store yet."""
+    (tmp_path / "nobody").mkdir(exist_ok=True)
+    for host in ("claude", "codex"):
+        shutil.copytree(SAMPLES / host, tmp_path / host)
+    return Ctx(tmp_path, environment(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ctx:
+    """A store of the sample homes after one run, for tests that only read."""
+    folder = tmp_path_factory.mktemp("ran")
+    (folder / "nobody").mkdir()
+    for host in ("claude", "codex"):
+        shutil.copytree(SAMPLES / host, folder / host)
+    ctx = Ctx(folder, environment(folder))
+    ctx("run", "--json")
+    return ctx

@@ -1,0 +1,85 @@
+"""The structure: what may be imported by whom, what a fast command may load, how long a file may be."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline import discovery
+
+PACKAGE = Path(__file__).resolve().parents[1] / "ctx_pipeline"
+HEAVY = ("dagster", "pydantic", "duckdb", "pyarrow", "rich", "dspy", "numpy", "jinja2")
+
+
+def loaded_by(code: str, environ: dict[str, str] | None = None) -> set[str]:
+    """Return the top-level modules that a fresh interpreter has loaded after some code."""
+    script = f"import sys, json\n{code}\nprint(json.dumps(sorted({{m.partition('.')[0] for m in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environ)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.feature("package.light-import")
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_by("import ctx_pipeline").isdisjoint({*HEAVY, "click", "msgspec", "fcntl"})
+
+
+@pytest.mark.feature("cli.help-is-light")
+def test_help_loads_nothing_heavy():
+    code = (
+        "from click.testing import CliRunner\nfrom ctx_pipeline.cli import cli\nassert CliRunner().invoke(cli, ['--help']).exit_code == 0"
+    )
+
+    assert loaded_by(code).isdisjoint(HEAVY)
+
+
+@pytest.mark.feature("package.file-budget")
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_file_is_longer_than_400_lines(path: Path):
+    assert len(path.read_text("utf-8").splitlines()) <= 400
+
+
+@pytest.mark.feature("package.names")
+def test_no_file_has_a_name_that_says_nothing():
+    vague = {"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "manager", "service"}
+
+    assert [str(p) for p in PACKAGE.rglob("*.py") if p.stem in vague] == []
+
+
+@pytest.mark.feature("hosts.one-file")
+def test_no_code_outside_hosts_names_a_host():
+    keys = "|".join(map(re.escape, discovery.hosts()))
+    literal = re.compile(rf"""["']({keys})["']""")
+    found = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "hosts" not in path.relative_to(PACKAGE).parts[:1]
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if literal.search(line.partition("#")[0])
+    ]
+
+    assert found == []
+
+
+@pytest.mark.feature("package.top-level")
+def test_the_top_level_is_short():
+    root = PACKAGE.parent
+    listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    names = {name.partition("/")[0] for name in listed.stdout.splitlines()}
+
+    assert {n for n in names if not n.startswith(".")} == {
+        "LICENSE",
+        "README.md",
+        "ctx_pipeline",
+        "ctx_pipeline_tests",
+        "dagster.yaml",
+        "docs",
+        "pyproject.toml",
+        "workspace.yaml",
+    }

@@ -1,0 +1,89 @@
+"""Settings: environment over file, and every wrong value with a hint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline import discovery, settings
+from ctx_pipeline.errors import CtxError, SettingsError, UnknownName
+
+
+def load(tmp_path: Path, config: str = "", **env: str) -> settings.Settings:
+    (tmp_path / "store").mkdir(exist_ok=True)
+    (tmp_path / "store" / "config.toml").write_text(config)
+    return settings.load({"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), **env})
+
+
+@pytest.mark.feature("settings.roots")
+def test_a_comma_list_replaces_the_default_homes_and_repeats_are_dropped(tmp_path: Path):
+    host = discovery.host("claude")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "two")
+    chosen = load(tmp_path, **{host.roots_env: f"{tmp_path}/one, ~/two,,{tmp_path}/link,{tmp_path}/missing"})
+
+    assert chosen.roots_of(host) == (tmp_path / "one", tmp_path / "two")
+    assert chosen.candidate_roots(host)[-1] == tmp_path / "missing"
+
+
+@pytest.mark.feature("settings.roots")
+def test_without_a_variable_the_default_places_are_used(tmp_path: Path):
+    (tmp_path / ".config" / "claude").mkdir(parents=True)
+
+    assert load(tmp_path).roots_of(discovery.host("claude")) == (tmp_path / ".config" / "claude",)
+
+
+@pytest.mark.feature("settings.ignore")
+def test_ignore_globs_match_files_and_whole_folders(tmp_path: Path):
+    chosen = load(tmp_path, '[ignore]\npaths = ["*/secret/*", "/data/projects/-Users-me-x"]')
+
+    assert chosen.ignored("/home/a/secret/s.jsonl")
+    assert chosen.ignored("/data/projects/-Users-me-x/s.jsonl")
+    assert not chosen.ignored("/data/projects/-Users-me-y/s.jsonl")
+
+
+@pytest.mark.feature("settings.errors")
+@pytest.mark.parametrize(
+    "config",
+    ["cost_mode = 'free'", "first_month = '2025'", "ignore = 3", "workers = 0", "workers = true", "debounce_seconds = -1", "not toml"],
+)
+def test_a_wrong_value_is_an_error_that_says_what_to_write(tmp_path: Path, config: str):
+    with pytest.raises(SettingsError) as raised:
+        load(tmp_path, config)
+
+    assert raised.value.hint
+
+
+@pytest.mark.feature("settings.environment")
+def test_the_environment_wins_over_the_file(tmp_path: Path):
+    chosen = load(tmp_path, "cost_mode = 'display'\ntimezone = 'Asia/Tokyo'", CTX_COST_MODE="calculate", TZ="Europe/Berlin")
+
+    assert (chosen.cost_mode, chosen.timezone) == ("calculate", "Europe/Berlin")
+    assert load(tmp_path, "timezone = 'Asia/Tokyo'").timezone == "Asia/Tokyo"
+    assert load(tmp_path, TZ=":/usr/share/zoneinfo/Europe/Paris").timezone == "Europe/Paris"
+
+
+@pytest.mark.feature("settings.announced-stores")
+def test_announced_stores_are_roots_of_the_host_that_reads_them(tmp_path: Path):
+    announced = tmp_path / "elsewhere" / "ctxrot.db"
+    announced.parent.mkdir()
+    announced.touch()
+    stores = tmp_path / "store" / "stores"
+    stores.mkdir(parents=True)
+    (stores / "1").write_text(f"{announced}\n")
+    (stores / "2").write_text("relative/path.db")
+    (stores / "3").write_bytes(b"\xff\xfe")
+    hosts = [h for h in discovery.hosts().values() if h.announced]
+
+    assert [load(tmp_path).roots_of(h) for h in hosts] == [(announced,)]
+
+
+@pytest.mark.feature("errors.hints")
+def test_an_unknown_name_lists_the_nearest():
+    with pytest.raises(UnknownName) as raised:
+        discovery.host("cladue")
+
+    assert "claude" in raised.value.hint
+    assert isinstance(raised.value, CtxError)

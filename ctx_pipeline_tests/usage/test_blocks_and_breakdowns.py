@@ -1,0 +1,155 @@
+"""Five-hour windows, the status line, and usage by thread, tool, server, skill and shell command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctx_pipeline.api.attribution import NONE, usage_by
+from ctx_pipeline.api.blocks import blocks
+from ctx_pipeline.api.statusline import statusline
+from ctx_pipeline.api.usage import usage
+from ctx_pipeline.model.codec import micros
+from ctx_pipeline.settings import Settings
+from ctx_pipeline_tests.usage.conftest import ingested, without_store
+
+OPUS = "claude-opus-4-5-20251101"
+
+
+def at(text: str) -> int:
+    found = micros(text)
+    assert found is not None
+    return found
+
+
+def line(number: int, when: str, output: int, *tools: tuple[str, dict[str, Any]], model: str = OPUS) -> str:
+    content = [{"type": "tool_use", "id": f"t{number}-{n}", "name": name, "input": given} for n, (name, given) in enumerate(tools)]
+    message = {
+        "id": f"m{number}",
+        "role": "assistant",
+        "model": model,
+        "content": content or [{"type": "text", "text": "done"}],
+        "usage": {"input_tokens": 0, "output_tokens": output},
+    }
+    return json.dumps(
+        {"type": "assistant", "uuid": f"u{number}", "timestamp": when, "sessionId": "s", "cwd": "/code/a", "message": message}
+    )
+
+
+def home(tmp_path: Path, *lines: str) -> Settings:
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    folder.mkdir(parents=True)
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text("".join(f"{text}\n" for text in lines))
+    return Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+
+
+@pytest.mark.feature("usage.blocks")
+def test_a_window_opens_at_the_full_hour_lasts_five_hours_and_the_open_one_is_projected(tmp_path: Path):
+    settings = home(
+        tmp_path,
+        line(1, "2026-10-01T10:20:00Z", 1000),
+        line(2, "2026-10-01T14:59:00Z", 1000),
+        line(3, "2026-10-01T15:00:00Z", 6000),
+        line(4, "2026-10-01T16:00:00Z", 6000),
+    )
+    now = at("2026-10-01T17:00:00Z")
+
+    first, second = blocks(settings=settings, now=now)
+
+    assert (first.start, first.end, first.tokens, first.active) == (at("2026-10-01T10:00:00Z"), at("2026-10-01T15:00:00Z"), 2000, False)
+    assert (second.start, second.tokens, second.active) == (at("2026-10-01T15:00:00Z"), 12000, True)
+    # 12,000 tokens in 60 minutes, three hours left; 25 dollars a million tokens
+    assert second.burn() == {"tokens_per_minute": 200.0, "usd_per_hour": pytest.approx(0.3)}
+    assert second.projection(now) == {"minutes_left": 180, "tokens": 48000, "cost_usd": 1.2}
+    assert first.projection(now) is None
+
+
+@pytest.mark.feature("usage.blocks-official")
+def test_a_window_carries_the_percentages_that_the_host_wrote_last(tmp_path: Path):
+    def told(when: str, percent: float, total: int) -> dict[str, Any]:
+        used = {"input_tokens": total, "cached_input_tokens": 0, "output_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": total}
+        limits = {"primary": {"used_percent": percent, "window_minutes": 300, "resets_at": 1790870400}, "secondary": None}
+        info = {"total_token_usage": used, "last_token_usage": used}
+        return {"timestamp": when, "type": "event_msg", "payload": {"type": "token_count", "info": info, "rate_limits": limits}}
+
+    folder = tmp_path / "codex" / "sessions" / "2026" / "10" / "01"
+    folder.mkdir(parents=True)
+    name = "019a9bd7-c491-4e60-a816-a96c4fb3c55d"
+    meta = {"timestamp": "2026-10-01T10:00:00Z", "type": "session_meta", "payload": {"id": name, "cwd": "/code/b"}}
+    turn = {"timestamp": "2026-10-01T10:00:01Z", "type": "turn_context", "payload": {"model": "gpt-5-codex", "cwd": "/code/b"}}
+    records = [meta, turn, told("2026-10-01T10:05:00Z", 12.0, 100), told("2026-10-01T10:09:00Z", 41.5, 300)]
+    (folder / f"rollout-2026-10-01T10-00-00-{name}.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in records))
+    settings = Settings(home=tmp_path / "store", demo_roots={"codex": (tmp_path / "codex",)})
+
+    (block,) = blocks(settings=settings, now=at("2026-10-01T11:00:00Z"))
+
+    assert block.limits["primary"] == {
+        "used_percent": 41.5,
+        "window_minutes": 300,
+        "resets_at": "2026-10-01T16:00:00.000000Z",
+        "at": "2026-10-01T10:09:00.000000Z",
+    }
+    assert "secondary" not in block.limits
+
+
+@pytest.mark.feature("usage.statusline")
+def test_the_status_line_tells_session_day_and_window(tmp_path: Path):
+    settings = home(tmp_path, line(1, "2026-10-01T23:30:00Z", 40_000), line(2, "2026-10-02T00:30:00Z", 80_000))
+    told = json.dumps({"model": {"display_name": "Opus\x1b[31m"}, "session_id": "11111111-1111-4111-8111-111111111111"})
+
+    text = statusline(told, settings=settings, now=at("2026-10-02T01:00:00Z"))
+
+    assert text == "Opus[31m | $3.00 session | $2.00 today | claude window $3.00, 3 h 00 min left, $3.00/h"
+    assert statusline("not json", settings=settings, now=at("2026-10-09T00:00:00Z")) == "$0.00 today"
+
+
+WORK = (
+    line(1, "2026-10-01T10:00:00Z", 301, ("Bash", {"command": "cd x && pytest -q"}), ("mcp__tracker__get", {"id": 1})),
+    line(2, "2026-10-01T10:01:00Z", 100, ("Skill", {"skill": "pdf"})),
+    line(3, "2026-10-01T10:02:00Z", 7),
+)
+
+
+@pytest.mark.feature("usage.breakdown")
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("tool", {"Bash": (151, 1), "mcp__tracker__get": (150, 1), "Skill": (100, 1), "(answer)": (7, 0)}),
+        ("server", {"tracker": (301, 1), "(no MCP server)": (107, 0)}),
+        ("skill", {"pdf": (100, 1), "(no skill)": (308, 0)}),
+        ("command", {"pytest": (301, 1), "(no shell command)": (107, 0)}),
+    ],
+)
+def test_tokens_are_shared_among_what_a_call_asked_for_with_and_without_a_store(tmp_path: Path, by: str, expected: dict[str, Any]):
+    settings = home(tmp_path, *WORK)
+
+    direct = usage_by(by, settings=settings)
+    stored = usage_by(by, settings=ingested(settings), stored=True)
+
+    assert {row[by]: (row["output_tokens"], row["uses"]) for row in direct.rows} == expected
+    assert stored.rows == direct.rows
+
+
+@pytest.mark.feature("usage.breakdown")
+@pytest.mark.parametrize("by", sorted(NONE))
+def test_every_breakdown_adds_up_to_the_same_totals(homes: Settings, by: str):
+    ingested(homes)
+
+    assert usage_by(by, settings=homes).totals == usage("daily", settings=homes).totals
+    assert usage_by(by, settings=without_store(homes)).rows == usage_by(by, settings=homes, stored=True).rows
+
+
+@pytest.mark.feature("usage.by-thread")
+def test_subagents_are_counted_apart_from_the_main_thread(tmp_path: Path):
+    settings = home(tmp_path, line(1, "2026-10-01T10:00:00Z", 5))
+    agents = tmp_path / "claude" / "projects" / "-work-a" / "11111111-1111-4111-8111-111111111111" / "subagents"
+    agents.mkdir(parents=True)
+    (agents / "agent-abc.jsonl").write_text(line(9, "2026-10-01T10:05:00Z", 11) + "\n")
+
+    report = usage("thread", settings=settings)
+
+    assert [(r["thread"], r["output_tokens"]) for r in report.rows] == [("main", 5), ("subagent", 11)]
+    assert usage("thread", settings=ingested(settings), stored=True).rows == report.rows

@@ -1,0 +1,108 @@
+"""``ctx explain``: every number down to file, bytes, copies and price; and what bare ``ctx`` shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctx_pipeline.api.explain import explain
+from ctx_pipeline.api.overview import overview
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.codec import micros
+from ctx_pipeline.settings import Settings
+from ctx_pipeline_tests.usage.conftest import ingested
+
+PARENT, FORK = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+
+
+def record(uuid: str, message: str, output: int, when: str = "2026-10-01T10:00:00Z", **more: Any) -> str:
+    usage = {"input_tokens": 3, "output_tokens": output, "cache_read_input_tokens": 1000}
+    body = {"id": message, "role": "assistant", "model": "claude-opus-4-5-20251101", "content": [], "usage": usage}
+    return json.dumps({"type": "assistant", "uuid": uuid, "timestamp": when, "sessionId": "s", "cwd": "/code/a", "message": body, **more})
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Settings:
+    """A streamed message of three lines, its copy in a fork, and a call that only the fork made."""
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    folder.mkdir(parents=True)
+    (folder / f"{PARENT}.jsonl").write_text("".join(f"{record(f'u{n}', 'msg_streamed', n * 4)}\n" for n in (1, 2, 3)))
+    copy = record("u3", "msg_streamed", 12, forkedFrom={"sessionId": PARENT})
+    own = record("f1", "msg_own", 50, "2026-10-02T10:00:00Z", forkedFrom={"sessionId": PARENT})
+    (folder / f"{FORK}.jsonl").write_text(f"{copy}\n{own}\n")
+    return Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+
+
+@pytest.mark.feature("explain.fork")
+@pytest.mark.feature("explain.streamed")
+@pytest.mark.parametrize("with_store", [False, True])
+def test_a_streamed_message_with_a_copy_is_one_call_with_its_lines_bytes_and_the_rule(forked: Settings, with_store: bool):
+    if with_store:
+        ingested(forked)
+    path = forked.demo_roots["claude"][0] / "projects" / "-work-a" / f"{PARENT}.jsonl"
+    text = path.read_bytes()
+
+    (made,) = explain("msg_streamed", settings=forked).calls
+    told = made.to_json()
+
+    assert (told["session_id"], told["output_tokens"], told["cache_read_tokens"]) == (PARENT, 12, 1000)
+    assert (told["source"]["file"], told["source"]["line"]) == (str(path), 2)
+    assert json.loads(text[told["source"]["start"] : told["source"]["end"]])["message"]["usage"]["output_tokens"] == 12
+    assert [spot["line"] for spot in told["lines"]] == [0, 1, 2]
+    (copy,) = told["copies"]
+    assert copy["session_id"] == FORK
+    assert copy["source"]["file"].endswith(f"{FORK}.jsonl")
+    assert "parent" in copy["rule"]
+
+
+@pytest.mark.feature("explain.price")
+def test_the_price_is_named_with_its_source_and_makes_the_cost(forked: Settings):
+    (made,) = explain("msg_own", settings=forked).calls
+    told = made.to_json()
+
+    # 3 in at 5, 50 out at 25, 1000 read at 0.50 dollars a million
+    assert told["calculated_usd"] == pytest.approx(0.001765)
+    assert told["price"]["model"] == "claude-opus-4-5"
+    assert told["price"]["source"].startswith("genai-prices")
+
+
+@pytest.mark.feature("explain.numbers")
+@pytest.mark.parametrize(
+    ("what", "kind", "output", "copies"),
+    [
+        ("2026-10-01", "day", 12, 1),
+        ("2026-10-02", "day", 50, 0),
+        (PARENT, "session", 12, 1),
+        ("2222", "session", 50, 0),
+        ("claude-opus-4-5-20251101", "model", 62, 1),
+        ("a", "project", 62, 1),
+    ],
+)
+def test_a_day_session_model_or_project_is_the_sum_of_its_calls(forked: Settings, what: str, kind: str, output: int, copies: int):
+    found = explain(what, settings=forked)
+
+    assert (found.kind, found.totals["output_tokens"], found.totals["copies_dropped"]) == (kind, output, copies)
+    assert sum(c.to_json()["output_tokens"] for c in found.calls) == output
+
+
+@pytest.mark.feature("explain.numbers")
+def test_a_name_that_nothing_has_is_wrong_usage(forked: Settings):
+    with pytest.raises(UsageError, match="no model call"):
+        explain("nowhere", settings=forked)
+
+
+@pytest.mark.feature("cli.overview")
+@pytest.mark.parametrize("with_store", [False, True])
+def test_bare_ctx_shows_the_last_seven_days_and_findings_with_commands(forked: Settings, with_store: bool):
+    if with_store:
+        ingested(forked)
+    now = micros("2026-10-08T12:00:00Z")
+
+    shown = overview(settings=forked, now=now)
+
+    assert [(r["date"], r["output_tokens"]) for r in shown.usage.rows] == [("2026-10-02", 50)]
+    assert any("sent again from the cache" in f.text and f.command == "ctx usage tool" for f in shown.findings)
+    assert len(shown.findings) <= 3

@@ -1,0 +1,229 @@
+"""Usage from the homes, from the tables, and from both: the same to the last token."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.api import live
+from ctx_pipeline.api.usage import GROUPS, usage
+from ctx_pipeline.model.raw import SessionInput
+from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.settings import Settings
+from ctx_pipeline_tests.conftest import CORPUS, corpus
+from ctx_pipeline_tests.usage.conftest import ingested, without_store
+
+PLACES = {"start", "end", "line"}
+
+
+def answer(uuid: str, at: str, output: int, message: str, cached: int = 1000) -> str:
+    return json.dumps(
+        {
+            "type": "assistant",
+            "uuid": uuid,
+            "timestamp": at,
+            "sessionId": "s",
+            "cwd": "/code/shop",
+            "message": {
+                "id": message,
+                "role": "assistant",
+                "model": "claude-opus-4-5-20251101",
+                "content": [{"type": "text", "text": "ok"}],
+                "usage": {"input_tokens": 10, "output_tokens": output, "cache_read_input_tokens": cached},
+            },
+        }
+    )
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Settings:
+    """A home with one session of two calls: 5 and 7 tokens out."""
+    folder = tmp_path / "claude" / "projects" / "-work-shop"
+    folder.mkdir(parents=True)
+    lines = [answer("u1", "2026-10-01T10:00:00Z", 5, "m1"), answer("u2", "2026-10-02T10:00:00Z", 7, "m2")]
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text("\n".join(lines) + "\n")
+    return Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+
+
+def transcripts(settings: Settings) -> Path:
+    return settings.demo_roots["claude"][0] / "projects" / "-work-shop"
+
+
+@pytest.mark.feature("usage.without-store")
+@pytest.mark.parametrize("by", sorted(GROUPS))
+def test_the_homes_and_the_tables_agree_to_the_token_and_the_nano_dollar(homes: Settings, by: str):
+    before = usage(by, settings=without_store(homes))
+    after = usage(by, settings=ingested(homes), stored=True)
+
+    assert before.totals["calls"] > 20
+    assert before.rows == after.rows
+    assert before.totals == after.totals
+    assert (before.source, after.source) == ("homes", "stored")
+
+
+@corpus
+@pytest.mark.feature("usage.without-store")
+def test_both_ways_agree_on_every_published_session(tmp_path: Path):
+    settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (CORPUS / "claude",), "codex": (CORPUS / "codex",)})
+    ingested(settings)
+    for by in GROUPS:
+        direct, stored = usage(by, settings=without_store(settings)), usage(by, settings=settings, stored=True)
+        assert direct.rows == stored.rows, by
+
+
+@corpus
+@pytest.mark.feature("usage.light-reader")
+def test_the_light_reader_gives_the_rows_of_the_full_parser_or_leaves_the_session_to_it(tmp_path: Path):
+    settings = Settings(home=tmp_path, demo_roots={"claude": (CORPUS / "claude",), "codex": (CORPUS / "codex",)})
+    kept = [n for n, name in enumerate(MODEL_CALLS.names) if name not in PLACES]
+    light = {"claude": 0, "codex": 0}
+    for session in live.sessions(live.sources(settings), settings):
+        host = discovery.hosts()[session.host]
+        given = SessionInput(session.host, session.session_id, live.streams(session))
+        counted = host.usage(given) if host.usage else None
+        if counted is None:
+            continue
+        light[session.host] += 1
+        parsed = host.parse(given)
+        assert [[r[n] for n in kept] for r in counted.model_calls] == [[r[n] for n in kept] for r in parsed.model_calls], session.session_id
+        if counted.model_calls:
+            assert (counted.facts.cwd, counted.facts.parent_session) == (parsed.facts.cwd, parsed.facts.parent_session)
+    assert light["claude"] > 50
+    assert light["codex"] > 20
+
+
+@pytest.mark.feature("usage.newer-than-store")
+def test_what_was_written_since_the_last_run_is_counted_and_nothing_is_written(one: Settings):
+    ingested(one)
+    path = next(transcripts(one).glob("*.jsonl"))
+    with path.open("a") as file:
+        file.write(answer("u3", "2026-10-03T10:00:00Z", 11, "m3") + "\n")
+    (transcripts(one) / "22222222-2222-4222-8222-222222222222.jsonl").write_text(answer("v1", "2026-10-03T11:00:00Z", 13, "n1") + "\n")
+    stamps = {p: p.stat().st_mtime_ns for p in one.home.rglob("*") if p.is_file() and p.suffix not in {".db-wal", ".db-shm"}}
+
+    both, stored = usage("daily", settings=one), usage("daily", settings=one, stored=True)
+
+    assert [(r["date"], r["output_tokens"]) for r in both.rows] == [("2026-10-01", 5), ("2026-10-02", 7), ("2026-10-03", 24)]
+    assert [(r["date"], r["output_tokens"]) for r in stored.rows] == [("2026-10-01", 5), ("2026-10-02", 7)]
+    assert both.rows == usage("daily", settings=without_store(one)).rows
+    assert {p: p.stat().st_mtime_ns for p in stamps} == stamps
+
+
+@pytest.mark.feature("usage.newer-ownership")
+def test_a_new_copy_of_a_stored_session_adds_only_its_own_calls(one: Settings):
+    ingested(one)
+    fork = json.loads(answer("f1", "2026-10-01T10:00:00Z", 5, "m1"))
+    fork["forkedFrom"] = {"sessionId": "11111111-1111-4111-8111-111111111111"}
+    lines = [json.dumps(fork), answer("f2", "2026-10-04T10:00:00Z", 17, "m9")]
+    (transcripts(one) / "33333333-3333-4333-8333-333333333333.jsonl").write_text("\n".join(lines) + "\n")
+
+    report = usage("session", settings=one)
+
+    assert [(r["session_id"][0], r["output_tokens"]) for r in report.rows] == [("1", 12), ("3", 17)]
+    assert report.rows == usage("session", settings=without_store(one)).rows
+
+
+@pytest.mark.feature("usage.newer-ownership")
+def test_an_older_original_found_later_takes_its_call_back_from_the_stored_copy(tmp_path: Path, one: Settings):
+    ingested(one)
+    lines = [answer("o0", "2026-09-01T10:00:00Z", 3, "m0"), answer("o1", "2026-10-01T10:00:00Z", 5, "m1")]
+    (transcripts(one) / "44444444-4444-4444-8444-444444444444.jsonl").write_text("\n".join(lines) + "\n")
+
+    report = usage("session", settings=one)
+
+    assert [(r["session_id"][0], r["output_tokens"]) for r in report.rows] == [("1", 7), ("4", 8)]
+    assert report.totals["calls"] == 3
+
+
+@pytest.mark.feature("usage.gone")
+def test_sessions_whose_files_are_gone_stay_counted_and_are_a_line_of_their_own(one: Settings):
+    (transcripts(one) / "55555555-5555-4555-8555-555555555555.jsonl").write_text(answer("g1", "2026-08-01T10:00:00Z", 19, "g1") + "\n")
+    ingested(one)
+    (transcripts(one) / "55555555-5555-4555-8555-555555555555.jsonl").unlink()
+
+    report = usage("daily", settings=one)
+
+    assert report.totals["output_tokens"] == 31
+    assert report.gone is not None
+    assert (report.gone["calls"], report.gone["output_tokens"]) == (1, 19)
+    direct = usage("daily", settings=without_store(one))
+    assert report.totals["output_tokens"] - report.gone["output_tokens"] == direct.totals["output_tokens"] == 12
+
+
+@pytest.mark.feature("usage.newer-than-store")
+def test_lines_of_a_rewritten_file_that_only_raw_holds_are_still_counted(one: Settings):
+    ingested(one)
+    path = next(transcripts(one).glob("*.jsonl"))
+    path.write_text(answer("w1", "2026-10-05T10:00:00Z", 23, "w1", cached=5) + "\n")
+
+    both = usage("daily", settings=one)
+    ingested(one)
+
+    assert both.totals["output_tokens"] == 35
+    assert both.rows == usage("daily", settings=one, stored=True).rows
+
+
+@pytest.mark.feature("usage.cost-columns")
+def test_recorded_and_computed_cost_stand_side_by_side_and_the_mode_chooses(one: Settings):
+    path = next(transcripts(one).glob("*.jsonl"))
+    old = json.loads(answer("c1", "2026-10-06T10:00:00Z", 100, "c1", cached=0))
+    old["costUSD"] = 0.5
+    path.write_text(json.dumps(old) + "\n")
+
+    modes = {m: usage("model", settings=one, cost_mode=m).to_json()["totals"] for m in ("auto", "calculate", "display")}
+
+    # Opus 4.5: 5 and 25 dollars per million tokens in and out
+    assert {m: t["cost_usd"] for m, t in modes.items()} == {"auto": 0.5, "calculate": 0.00255, "display": 0.5}
+    assert {(t["recorded_usd"], t["calculated_usd"]) for t in modes.values()} == {(0.5, 0.00255)}
+    shutil.rmtree(one.home, ignore_errors=True)
+    ingested(one)
+    assert (
+        usage("model", settings=one, cost_mode="calculate", stored=True).totals
+        == usage("model", settings=replace(one, home=one.home.with_name("none")), cost_mode="calculate").totals
+    )
+
+
+@pytest.mark.feature("usage.totals-agree")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati"])
+def test_totals_agree_however_usage_is_grouped_in_any_timezone_with_and_without_a_store(homes: Settings, zone: str):
+    ingested(homes)
+    expected = usage("model", settings=homes, stored=True).totals
+
+    for by in GROUPS:
+        live_report = usage(by, timezone=zone, settings=without_store(homes))
+        assert live_report.totals == expected
+        assert live_report.rows == usage(by, timezone=zone, settings=homes, stored=True).rows
+
+
+@pytest.mark.feature("usage.hostile")
+def test_hostile_files_change_nothing_and_both_ways_still_agree(one: Settings):
+    folder = transcripts(one)
+    broken = json.loads(answer("h1", "2026-10-03T10:00:00Z", 3, "h1"))
+    broken["message"]["usage"] |= {"input_tokens": -5, "cache_read_input_tokens": 10**30, "cache_creation_input_tokens": "many"}
+    future = answer("h2", "2999-01-01T00:00:00Z", 2, "h2")
+    naive = answer("h3", "2026-10-03T10:00:00", 1, "h3")
+    text = b"\xff\xfe{]\n" + b"\0" * 64 + b"\n" + f"{json.dumps(broken)}\n{future}\n{naive}\n".encode() + b'{"type": "assistant", "mess'
+    (folder / "66666666-6666-4666-8666-666666666666.jsonl").write_bytes(text)
+    (folder / "77777777-7777-4777-8777-777777777777.jsonl").mkdir()
+    os.mkfifo(folder / "88888888-8888-4888-8888-888888888888.jsonl")
+    (folder / "99999999-9999-4999-8999-999999999999.jsonl").write_bytes(b"")
+
+    direct = usage("daily", settings=without_store(one))
+
+    assert [(r["date"], r["output_tokens"]) for r in direct.rows] == [(None, 2), ("2026-10-01", 5), ("2026-10-02", 7), ("2026-10-03", 4)]
+    assert direct.rows == usage("daily", settings=ingested(one), stored=True).rows == usage("daily", settings=one).rows
+
+
+@pytest.mark.feature("usage.two-processes")
+def test_a_large_home_that_two_processes_read_gives_the_same_rows(homes: Settings, monkeypatch: pytest.MonkeyPatch):
+    alone = usage("session", settings=homes)
+    monkeypatch.setattr(live, "_TWO", 0)
+    monkeypatch.setattr(live.threading, "active_count", lambda: 1)
+
+    assert usage("session", settings=homes).rows == alone.rows

@@ -1,0 +1,53 @@
+"""``ctx render``: one session as Markdown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline.api.rendering import render
+from ctx_pipeline.settings import Settings
+from ctx_pipeline_tests.usage.conftest import ingested
+
+SESSION = "11111111-1111-4111-8111-111111111111"
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@pytest.fixture
+def worked(tmp_path: Path) -> Settings:
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    folder.mkdir(parents=True)
+    edit = {"file_path": "a.py", "old_string": "x = 1", "new_string": "x = 2\ny = 3"}
+    use = {"type": "tool_use", "id": "t1", "name": "Edit", "input": edit}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "done ``` " + "z" * 300 + f" {SECRET}"}
+    records = [
+        {"type": "user", "uuid": "p", "message": {"role": "user", "content": "Change x, please"}},
+        {"type": "assistant", "uuid": "a", "message": {"id": "m", "role": "assistant", "model": "claude-x", "content": [use]}},
+        {"type": "user", "uuid": "r", "message": {"role": "user", "content": [result]}},
+    ]
+    lines = [{**r, "timestamp": f"2026-10-01T10:00:0{n}Z", "sessionId": SESSION, "cwd": "/code/a"} for n, r in enumerate(records)]
+    (folder / f"{SESSION}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+
+@pytest.mark.feature("cli.render")
+def test_a_session_is_rendered_with_prompts_diffs_and_output(worked: Settings):
+    text = render("claude", SESSION[:8], settings=worked)
+
+    assert text.startswith("# Change x, please\n")
+    assert "### User, 2026-10-01T10:00:00" in text
+    assert "### Tool call Edit, " in text
+    assert "```diff\n--- a.py\n+++ a.py\n-x = 1\n+x = 2\n+y = 3\n```" in text
+    # output that holds a fence stands in a longer one
+    assert "\n````\ndone ``` zzz" in text
+    assert SECRET not in text
+
+
+@pytest.mark.feature("cli.render")
+def test_long_texts_are_cut_with_a_note_of_how_much(worked: Settings):
+    text = render("claude", SESSION, longest=40, settings=worked)
+
+    assert "characters cut*" in text
+    assert "z" * 32 not in text
