@@ -195,7 +195,7 @@ def talk():
         ("^seq .seg .block:first", ["pre1", "pre2"]),
         ("^seq .seg .block:nth(2)", ["u1", "u2"]),
         ("^seq .seg > .block:last", ["sum1", "sum2"]),
-        ("{id~='^a'}", ["a1", "a2"]),
+        ("{id~='^a[12]$'}", ["a1", "a2"]),
         ("^ah .block, ^sys .block", ["u3", "post3", "rules"]),
         ("+assistant, {id='a2'}, +assistant", ["a1", "a2"]),
         ("(d9) ?? (d0, 1)", ["post3"]),
