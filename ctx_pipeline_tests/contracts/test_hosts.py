@@ -156,7 +156,7 @@ def test_a_host_declares_what_the_pipeline_needs(host: Host) -> None:
     assert host.roots_env
     assert host.session_kinds
     assert host.resume == "" or "{session_id}" in host.resume
-    assert set(host.databases) <= host.session_kinds | set(host.databases)
+    assert all(table and order for database in host.databases.values() for table, order in database.tables)
 
 
 @every_host

@@ -30,7 +30,7 @@ _TOP = frozenset({"projects", "todos", "tasks", "file-history", "plans"})
 _FILES = {"history.jsonl": "history", "settings.json": "settings"}
 _SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_TODOS = re.compile(r"(?P<session>.+)-agent-(?P<agent>[^-].*)\.json\Z")
+_TO_DO_LIST = re.compile(r"(?P<session>.+)-agent-(?P<agent>[^-].*)\.json\Z")
 _SESSION_ID = re.compile(rb'(?<!\\)"sessionId"\s*:\s*"([^"\\]{1,128})"')
 _TIME = re.compile(rb'(?<!\\)"timestamp"\s*:\s*"([^"\\]{10,40})"')
 _SETTINGS_LIMIT = 1 << 20
@@ -119,7 +119,7 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
         session = safe_id(owner)
         return Identity(f"{session}/{agent_id(name)}", session, "beside", session)
     if kind == "todos":
-        match = _TODOS.match(name)
+        match = _TO_DO_LIST.match(name)
         owner = match["session"] if match else name.removesuffix(".json")
     elif kind in ("tasks", "file_history"):
         owner = parts[1] if len(parts) > 2 else None
@@ -139,7 +139,7 @@ def agent_id(name: str) -> str:
 
 def agent_of_todos(rel: str) -> str | None:
     """Return the agent whose todo list a file holds, None for the main thread's."""
-    match = _TODOS.match(rel.rpartition("/")[2])
+    match = _TO_DO_LIST.match(rel.rpartition("/")[2])
     return safe_id(match["agent"]) if match and match["agent"] != match["session"] else None
 
 
