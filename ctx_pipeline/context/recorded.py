@@ -2,55 +2,344 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from ctx_pipeline.context.tree.births import ReplayedBirths
+from ctx_pipeline.context.tree.changes import inserted
 from ctx_pipeline.context.tree.component import Component
-from ctx_pipeline.context.tree.context import Context
+from ctx_pipeline.context.tree.forest import NONE
+from ctx_pipeline.context.tree.growth import empty
 from ctx_pipeline.context.tree.history import ContextHistory
+from ctx_pipeline.context.tree.lifecycle import committed
+from ctx_pipeline.context.tree.record import Record
+from ctx_pipeline.model.window import OUT, SYSTEM, Change, usual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-_ROLES = {
-    "prompt": "user",
-    "injected": "user",
-    "answer": "assistant",
-    "reasoning": "assistant",
-    "attachment": "user",
-    "compaction": "system",
-}
+    from ctx_pipeline.context.tree.forest import Tree
+    from ctx_pipeline.tokens.tokenizers import Tokenizer
+
+_ROLES = {"answer": "assistant", "reasoning": "assistant", "compaction": "system"}
 _KINDS = {"tool_call": ("assistant", "call"), "tool_result": ("tool", "result")}
+_BEGIN = frozenset({"prompt", "answer", "reasoning", "tool_call"})
+"""What ends the head of a window that a compaction left: the person or the model goes on."""
+_LAST = 1_000_000
+UNSEEN = "unseen"
+"""Id, key, kind and tag of the node for what no file holds."""
 
 
-def played(events: Iterable[Any], *, upto: int | None = None) -> ContextHistory:
-    """Return a history with a snapshot at every turn, and before and after every compaction, of one thread.
+class Sent(NamedTuple):
+    """A model call: what it billed for its prompt, and what of that the record holds."""
 
-    Events are rows of the table ``events`` in order; ``upto`` is the last ``seq`` to play.
-    A prompt begins a turn. A compaction empties the window: the turns before it go, its
-    own text stays. The last snapshot, triggered by ``now``, is the window after the last
-    event. Every node carries ``data_seq``, the ``seq`` of its event.
+    seq: int
+    """``seq`` of the first event that the call wrote; the prompt is the window before it"""
+    window: int
+    """compactions before it"""
+    billed: int
+    counted: int
+
+    @property
+    def unseen(self) -> int:
+        """Tokens of the prompt that no file holds: system prompt, tool schemas, pictures, hidden reasoning."""
+        return max(0, self.billed - self.counted)
+
+
+class Moment(NamedTuple):
+    """A snapshot of a recorded window, and how full the window was."""
+
+    episode: int
+    trigger: str
+    seq: int
+    """``seq`` of the last event that is in it; -1 before the first"""
+    at: int | None
+    """time of that event, microseconds since 1970"""
+    components: int
+    tokens: int
+    """counted, without what is unseen"""
+    sent: Sent | None
+    """the call whose bill says how much is unseen: the last one of this window, else its first"""
+
+
+class Recording(NamedTuple):
+    """A window from its first event to its last: a snapshot for each moment, and every model call."""
+
+    history: ContextHistory
+    moments: list[Moment]
+    calls: list[Sent]
+
+
+class _Seal(NamedTuple):
+    tree: Tree
+    trigger: str
+    seq: int
+    at: int | None
+    components: int
+    tokens: int
+    window: int
+    calls: int
+
+
+class _State(NamedTuple):
+    tree: Tree
+    turn: int
+    window: int
+
+
+def played(
+    events: Iterable[Any],
+    *,
+    effect: Callable[[Any], str | Change] | None = None,
+    billed: Mapping[str, int] | None = None,
+    tools: Mapping[str, str] | None = None,
+    tokenizer: Tokenizer | None = None,
+    upto: int | None = None,
+    marks: Collection[int] = (),
+    before: Collection[int] = (),
+) -> Recording:
+    """Return the window of one thread with a snapshot at every turn, before and after every compaction, and at the end (``now``).
+
+    ``events`` are rows of the table ``events`` in order, ``upto`` the last ``seq`` to play;
+    ``marks`` and ``before`` are further ``seq`` to take a snapshot after and before.
+    ``effect`` says what an event does to the window, ``billed`` maps a model call to the
+    tokens of its prompt, ``tools`` an event to the name of its tool.
+
+    A prompt begins a turn; one that answers an earlier turn takes back those in between. A
+    node has the id of its event and carries ``data_seq``, ``data_tokens`` and, for tools,
+    ``data_tool`` and ``tool_call_id``. What no file holds is one node ``unseen`` in the
+    system header, as large as the call billed more than was counted. Playing the same
+    events again gives the same trees.
     """
-    history = ContextHistory()
-    context = Context(history=history)
-    for event in events:
-        if upto is not None and event.seq > upto:
-            break
-        if event.kind == "compaction":
-            context.seal(f"before_compaction {event.seq}")
-            context = Context(history=history)
-            _add(context, event)
-            context.seal(f"after_compaction {event.seq}")
-        elif event.kind in _ROLES or event.kind in _KINDS:
-            if event.kind == "prompt" and any(n.role != "user" for n in context["d0, 0"].children):
-                context.commit(f"before_prompt {event.seq}")
-            _add(context, event)
-    context.seal("now")
-    return history
+    steps = [(e, effect(e) if effect else usual(e.kind, e.text)) for e in events if upto is None or e.seq <= upto]
+    player = _Player(billed or {}, tools or {}, _weights(steps, tools or {}, tokenizer))
+    wanted_before, wanted_after = set(before), set(marks)
+    for event, does in steps:
+        if event.seq in wanted_before:
+            player.seal(f"before {event.seq}")
+        player.play(event, does)
+        if event.seq in wanted_after:
+            player.seal(f"at {event.seq}")
+    return player.finished()
 
 
-def _add(context: Context, event: Any) -> None:
-    role, kind = _KINDS.get(event.kind) or (_ROLES[event.kind], event.kind)
-    attributes = {"data_seq": event.seq}
-    if event.call_id is not None:
-        attributes["tool_call_id"] = event.call_id
-    context.add(Component(event.text or "", role=role, kind=kind, tags=[event.kind], attributes=attributes, id=event.event_id))
+class _Player:
+    """One pass over the events; trees are values, so every state costs what changed."""
+
+    def __init__(self, billed: Mapping[str, int], tools: Mapping[str, str], weights: Mapping[str, int]) -> None:
+        self.births = ReplayedBirths()
+        self.billed, self.tools, self.weights = billed, tools, weights
+        self.tree: Tree | None = None
+        self.seq = -1
+        self.at: int | None = None
+        self.turn = self.window = self.components = self.tokens = 0
+        self.calls: list[Sent] = []
+        self.seals: list[_Seal] = []
+        self._measured: set[str] = set()
+        self._states: dict[str, _State] = {}
+        self._compacted = ""
+
+    def play(self, event: Any, does: str | Change) -> None:
+        at = micros(event.ts)
+        if at is not None:
+            self.births.at_ns = at * 1000
+        tree = self._begun()
+        if self._compacted and (isinstance(does, Change) or (does and event.kind in _BEGIN)):
+            self._after_compaction()
+        self._measure(event)
+        if event.kind == "prompt" and does:
+            tree = self._turned(event, tree)
+        if isinstance(does, Change):
+            tree = self._changed(event, does, tree)
+        elif does != OUT:
+            tree = self._added(event, does, event.text, tree)
+        self.tree, self.seq, self.at = tree, event.seq, at if at is not None else self.at
+        self._states[event.event_id] = _State(tree, self.turn, self.window)
+
+    def seal(self, trigger: str) -> None:
+        """Keep the window of now."""
+        tree = self._begun()
+        self.seals.append(_Seal(tree, trigger, self.seq, self.at, self.components, self.tokens, self.window, len(self.calls)))
+
+    def finished(self) -> Recording:
+        """Return the history; what was unseen is known only now, from the calls before and after each moment."""
+        if self._compacted:
+            self._after_compaction()
+        self.seal("now")
+        history = ContextHistory()
+        moments = []
+        for seal in self.seals:
+            sent = self._sent(seal)
+            tree = seal.tree if sent is None else _with_unseen(seal.tree, sent)
+            episode = history.record(tree, seal.trigger, at=(seal.at or 0) / 1_000_000)
+            moments.append(Moment(episode, seal.trigger, seal.seq, seal.at, seal.components, seal.tokens, sent))
+        return Recording(history, moments, self.calls)
+
+    def _begun(self) -> Tree:
+        if self.tree is None:
+            self.tree = empty(self.births)
+        return self.tree
+
+    def _sent(self, seal: _Seal) -> Sent | None:
+        before, after = self.calls[: seal.calls], self.calls[seal.calls :]
+        same = [c for c in before if c.window == seal.window][-1:] or [c for c in after if c.window == seal.window][:1]
+        return next(iter(same or before[-1:] or after[:1]), None)
+
+    def _measure(self, event: Any) -> None:
+        key = event.call_key
+        if key is None or key in self._measured:
+            return
+        self._measured.add(key)
+        if self.billed.get(key):
+            self.calls.append(Sent(event.seq, self.window, self.billed[key], self.tokens))
+
+    def _turned(self, event: Any, tree: Tree) -> Tree:
+        """Return the tree in which a prompt stands: an earlier one when it answers an earlier turn, or one with a new turn."""
+        answered = self._states.get(event.parent_id or "")
+        if answered is not None and answered.turn < self.turn:
+            self.seal(f"before_rewind {event.seq}")
+            self.window = answered.window
+            tree = replace(answered.tree, cycle=tree.cycle, last_ns=tree.last_ns, index=tree.index, cache=[])
+            self._count(tree)
+            self.tree = tree
+        core = tree.at_offset(tree.head, 0)[0]
+        if any(tree.nodes[key].role != "user" for key, _ in tree.children(core)):
+            tree = committed(tree)
+            self.tree = tree
+            self.seal(f"before_prompt {event.seq}")
+        self.turn += 1
+        return tree
+
+    def _added(self, event: Any, stands: str, text: str | None, tree: Tree) -> Tree:
+        role, kind = _KINDS.get(event.kind) or (_ROLES.get(event.kind, "user"), event.kind)
+        tool = self.tools.get(event.event_id)
+        if not text and kind not in {"call", "result"}:
+            return tree
+        weight = self.weights.get(event.event_id, 0)
+        attributes: dict[str, Any] = {"data_seq": event.seq, "data_tokens": weight}
+        if tool is not None:
+            attributes["data_tool"] = tool
+        if event.call_id is not None:
+            attributes["tool_call_id"] = event.call_id
+        tags = [event.kind, *([event.subtype] if event.subtype else [])]
+        system = stands == SYSTEM
+        made = Component(text or "", role="system" if system else role, kind=kind, tags=tags, attributes=attributes, id=event.event_id)
+        self.components += 1
+        self.tokens += weight
+        return inserted(tree, (-1, _LAST) if system else (0, 0), made)[0]
+
+    def _changed(self, event: Any, change: Change, tree: Tree) -> Tree:
+        if change.everything:
+            self.seal(f"before_compaction {event.seq}")
+            self._compacted = f"after_compaction {event.seq}"
+            self.window += 1
+            self.turn += 1
+            tree = _emptied(tree, _kept(tree, change))
+        if change.turns:
+            self.seal(f"before_rollback {event.seq}")
+            tree = _taken_back(tree, change.turns)
+        if change.results:
+            self.seal(f"before_clearing {event.seq}")
+            tree = _cleared(tree, set(change.results))
+        self._count(tree)
+        if change.text:
+            tree = self._added(event, "turn", change.text, tree)
+        if change.results or change.turns:
+            self.tree, self.seq = tree, event.seq
+            self.seal(f"after_{change.reason} {event.seq}")
+        return tree
+
+    def _after_compaction(self) -> None:
+        self.seal(self._compacted)
+        self._compacted = ""
+
+    def _count(self, tree: Tree) -> None:
+        weights = [r.extra.get("data_tokens", 0) for r in tree.nodes.values() if r.structure == "block"]
+        self.components, self.tokens = len(weights), sum(weights)
+
+
+def micros(at: Any) -> int | None:
+    """Return a time of a row as microseconds since 1970; rows hold these or datetimes in UTC."""
+    if at is None or isinstance(at, int):
+        return at
+    moment: datetime = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1_000_000)
+
+
+def _weights(steps: list[tuple[Any, str | Change]], tools: Mapping[str, str], tokenizer: Tokenizer | None) -> dict[str, int]:
+    """Return event id -> tokens of its text and, for a call, of the tool's name."""
+    if tokenizer is None:
+        return {}
+    texts = {}
+    for event, does in steps:
+        text = does.text if isinstance(does, Change) else event.text if does != OUT else None
+        name = tools.get(event.event_id, "") if event.kind == "tool_call" else ""
+        if text or name:
+            texts[event.event_id] = f"{name} {text or ''}" if name else text or ""
+    return dict(zip(texts, tokenizer.count_many(list(texts.values())), strict=True))
+
+
+def _blocks(tree: Tree, turn: str) -> list[Record]:
+    core = tree.at_offset(turn, 0)
+    return [tree.nodes[key] for key, _ in tree.children(core[0])] if core else []
+
+
+def _turns(tree: Tree) -> list[str]:
+    """Return the ids of the sealed turns, oldest first."""
+    return list(tree.kids.get(tree.seq, NONE).core)
+
+
+def _kept(tree: Tree, change: Change) -> set[str]:
+    """Return the ids of what a compaction leaves; of equal texts the newest."""
+    wanted = Counter(change.kept)
+    kept = set()
+    for turn in (tree.head, *reversed(_turns(tree))):
+        for record in reversed(_blocks(tree, turn)):
+            if wanted.get(record.body, 0) > 0:
+                wanted[record.body] -= 1
+                kept.add(record.id)
+            elif change.keeps_prompts and "prompt" in record.tags:
+                kept.add(record.id)
+    return kept
+
+
+def _emptied(tree: Tree, kept: set[str]) -> Tree:
+    for turn in (*_turns(tree), tree.head):
+        blocks = _blocks(tree, turn)
+        if turn != tree.head and not any(record.id in kept for record in blocks):
+            tree = tree.without(turn)
+            continue
+        for record in blocks:
+            if record.id not in kept:
+                tree = tree.without(record.id)
+    return tree
+
+
+def _taken_back(tree: Tree, turns: int) -> Tree:
+    blocks = _blocks(tree, tree.head)
+    for record in blocks:
+        tree = tree.without(record.id)
+    left = turns - 1 if blocks else turns
+    for turn in _turns(tree)[::-1][:left]:
+        tree = tree.without(turn)
+    return tree
+
+
+def _cleared(tree: Tree, calls: set[str]) -> Tree:
+    """Return the tree with the results of calls emptied; the calls stay."""
+    for record in list(tree.nodes.values()):
+        if record.kind == "result" and record.extra.get("tool_call_id") in calls and record.body:
+            extra = {**record.extra, "data_tokens": 0}
+            tree = tree.with_record(msgspec.structs.replace(record, body="", tags=(*record.tags, "cleared"), extra=extra))
+    return tree
+
+
+def _with_unseen(tree: Tree, sent: Sent) -> Tree:
+    extra = {"data_tokens": sent.unseen, "data_billed": sent.billed}
+    first = tree.nodes[tree.root].created_at_ns
+    node = Record(UNSEEN, "block", tree.sys, role="system", kind=UNSEEN, key=UNSEEN, tags=(UNSEEN,), extra=extra, created_at_ns=first)
+    return tree.placed(node, _LAST)

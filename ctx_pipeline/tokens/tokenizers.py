@@ -85,7 +85,7 @@ class FallbackWordCountTokenizer(Tokenizer):
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the tokens of each text, in order."""
         factor = self.tokens_per_word
-        words = [len(text.split()) for text in texts]
+        words = [text.count(" ") + 1 if _single(text) else len(text.split()) for text in texts]
         return [
             int(count * factor) if len(text) <= _LETTERS * count and text.isascii() else self._count(text)
             for text, count in zip(texts, words, strict=True)
@@ -103,6 +103,11 @@ class FallbackWordCountTokenizer(Tokenizer):
             wide = sum(1 for letter in word if letter > "\u2e7f")
             extra += wide + max(0, len(word) - wide - _LONG) // 4
         return count + extra
+
+
+def _single(text: str) -> bool:
+    """Tell whether single blanks are all the white space in a text, so that they can be counted without cutting it up."""
+    return text.isprintable() and "  " not in text and text[:1] not in {"", " "} and text[-1] != " "
 
 
 class ModelTokenizer(Tokenizer):

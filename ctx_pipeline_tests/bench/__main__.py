@@ -25,7 +25,7 @@ def main() -> None:
     base = floor(chosen.home) if chosen.home else None
     if base:
         print(f"floor: read and decode {base.megabytes:.0f} MB in one process: {base.seconds:.2f} s\n")
-    print(f"{'row':<58} {'measured':>12} {'budget':>12} {'of budget':>9} {'of floor':>9}")
+    print(f"{'row':<58} {'measured':>12} {'budget':>12} {'of budget':>9} {'of floor':>9} {'of peer':>9}")
     for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if not info.name.startswith("bench_"):
             continue
@@ -44,7 +44,8 @@ def _print(row: Row, base: float | None) -> None:
     share = f"{row.value / row.budget:.2f}" if row.budget else ""
     ratio = f"{row.value / base:.2f}" if base and row.unit == "s" else ""
     budget = f"{row.budget:.3f} {row.unit}" if row.budget else ""
-    print(f"{row.name:<58} {row.value:>9.3f} {row.unit:<2} {budget:>12} {share:>9} {ratio:>9}")
+    peer = f"{row.value / row.peer:.4f}" if row.peer else ""
+    print(f"{row.name:<58} {row.value:>9.3f} {row.unit:<2} {budget:>12} {share:>9} {ratio:>9} {peer:>9}")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ import msgspec
 
 
 class Row(NamedTuple):
-    """One measured figure: seconds, megabytes or a share, and what it may be at most."""
+    """One measured figure: seconds, megabytes or a share, what it may be at most, and what the best peer took."""
 
     name: str
     value: float
     unit: str = "s"
     budget: float | None = None
+    peer: float | None = None
 
 
 class Floor(NamedTuple):

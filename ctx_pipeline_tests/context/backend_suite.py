@@ -56,6 +56,7 @@ class BackendSuite:
     def test_an_unknown_session_is_empty(self, memory):
         assert memory.sync.load_context("nobody") == []
 
+    @pytest.mark.feature("context.backends")
     @pytest.mark.feature("context.stores.semantics")
     def test_saving_replaces_and_appending_adds(self, memory):
         memory.sync.save_context("s", [RICH])

@@ -10,6 +10,7 @@ from ctx_pipeline import Agent, BaseContextScaffold, Context, ContextExplorer, T
 from ctx_pipeline.errors import UnknownName, UsageError
 
 
+@pytest.mark.feature("history.provider-function")
 @pytest.mark.feature("context.agent.providers")
 def test_a_function_answers_and_nothing_answers_nothing():
     assert Agent(lambda messages: messages[-1]["content"].upper()).call("hello") == "HELLO"
@@ -23,6 +24,7 @@ def test_a_function_answers_and_nothing_answers_nothing():
         Agent(lambda _m: 7).call("hello")
 
 
+@pytest.mark.feature("history.automatic")
 @pytest.mark.feature("context.agent.call")
 def test_the_next_call_seals_the_one_before():
     agent = Agent(lambda _m: "answer", system="be kind")
@@ -45,6 +47,7 @@ def asks(*names):
     return provider
 
 
+@pytest.mark.feature("history.agent")
 @pytest.mark.feature("context.agent.tools")
 def test_tools_run_between_their_hooks_and_errors_are_told_to_the_model():
     def works():
@@ -92,6 +95,7 @@ def test_an_error_of_a_hook_stops_the_call():
     assert agent.context.select("{kind='call'}") == []
 
 
+@pytest.mark.feature("history.undo")
 @pytest.mark.feature("context.agent.undo")
 def test_undo_and_redo_walk_the_snapshots():
     agent = Agent(lambda m: f"re: {m[-1]['content']}")
@@ -144,6 +148,7 @@ def test_a_scaffold_replaces_what_it_wrote_before():
     assert seen == [["call 1"], ["call 2"], []]
 
 
+@pytest.mark.feature("history.explorer")
 @pytest.mark.feature("context.explorer")
 def test_the_explorer_shows_a_context_in_four_ways(capsys):
     explorer = ContextExplorer()
@@ -164,6 +169,7 @@ def test_the_explorer_shows_a_context_in_four_ways(capsys):
         explorer.step("jump")
 
 
+@pytest.mark.feature("history.explorer")
 @pytest.mark.feature("context.explorer")
 def test_steps_drive_a_context():
     explorer = ContextExplorer(Agent())
@@ -173,3 +179,17 @@ def test_steps_drive_a_context():
     assert [b["content"] for b in explorer.step("render")] == ["hello"]
     assert explorer.context["d1, 0, 0"].content == "hello"
     assert isinstance(explorer.context, Context)
+
+
+@pytest.mark.feature("history.agent-isolation")
+def test_histories_of_several_agents_never_mix(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one, two = Agent(lambda m: "one"), Agent(lambda m: "two")
+    for agent in (one, two, one):
+        agent.call("hello")
+        agent.context.seal("after")
+
+    assert [list(agent.history.snapshots) for agent in (one, two)] == [[1, 2, 3], [1]]
+    assert one.history.at_snapshot(1)["d0, 0, 1"].content == "one"
+    assert two.history.at_snapshot(1)["d0, 0, 1"].content == "two"
+    assert [p.name for p in tmp_path.iterdir()] == ["nobody"]

@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 
 from ctx_pipeline import Context, ContextHistory, TextContent
-from ctx_pipeline.context.errors import ReadOnlyHistory, UnknownSnapshot
+from ctx_pipeline.context.errors import PactError, ReadOnlyHistory, UnknownSnapshot
 from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, UsageError
 
 
@@ -21,6 +21,7 @@ def with_note():
     return context
 
 
+@pytest.mark.feature("history.seal")
 @pytest.mark.feature("context.history.seal")
 def test_an_episode_is_advanced_first_and_is_the_id():
     context = with_note()
@@ -33,6 +34,8 @@ def test_an_episode_is_advanced_first_and_is_the_id():
         context.seal(" ")
 
 
+@pytest.mark.feature("history.serialize")
+@pytest.mark.feature("history.snapshots")
 @pytest.mark.feature("context.history.snapshots")
 def test_a_snapshot_has_the_documented_fields_and_goes_through_json():
     context = with_note()
@@ -55,6 +58,8 @@ def test_listing_triggers_writes_no_context_out(monkeypatch):
     assert {n: s["trigger"] for n, s in context.history.snapshots.items()} == {1: "why"}
 
 
+@pytest.mark.feature("history.bad-input")
+@pytest.mark.feature("history.snapshots")
 @pytest.mark.feature("context.history.snapshots")
 def test_a_snapshot_can_be_forgotten_and_an_unknown_one_names_the_nearest():
     context = with_note()
@@ -71,6 +76,8 @@ def test_a_snapshot_can_be_forgotten_and_an_unknown_one_names_the_nearest():
     assert context.seal("y") == 7
 
 
+@pytest.mark.feature("history.bad-input")
+@pytest.mark.feature("history.at-snapshot")
 @pytest.mark.feature("context.history.read-only")
 def test_the_past_cannot_be_written():
     context = with_note()
@@ -90,6 +97,7 @@ def test_the_past_cannot_be_written():
     assert past.to_json() == json.dumps(context.history.snapshots[1]["context"], separators=(",", ":"))
 
 
+@pytest.mark.feature("history.at-snapshot")
 @pytest.mark.feature("context.history.read-only")
 def test_the_past_stays_when_the_present_changes():
     context = with_note()
@@ -105,6 +113,7 @@ def test_the_past_stays_when_the_present_changes():
     assert [n.content for n in past.get_by_tags(["t"])] == ["Important data"]
 
 
+@pytest.mark.feature("history.from-snapshot")
 @pytest.mark.feature("context.history.restore")
 def test_a_restored_context_is_the_snapshot_and_goes_on_in_the_same_history():
     context = with_note()
@@ -119,6 +128,7 @@ def test_a_restored_context_is_the_snapshot_and_goes_on_in_the_same_history():
     assert again.seal("c") == 3
 
 
+@pytest.mark.feature("history.diff")
 @pytest.mark.feature("context.history.diff")
 def test_a_difference_names_what_came_went_changed_and_moved():
     context = Context()
@@ -144,6 +154,7 @@ def test_a_difference_names_what_came_went_changed_and_moved():
     assert context.history.diff(2, 2) == {"added": [], "removed": [], "changed": []}
 
 
+@pytest.mark.feature("history.cost")
 @pytest.mark.feature("context.history.sharing")
 def test_a_snapshot_costs_what_changed():
     context = Context()
@@ -162,6 +173,7 @@ def test_a_snapshot_costs_what_changed():
     assert len(context.history.at_snapshot(1)["d0"].children) == 5001
 
 
+@pytest.mark.feature("history.concurrent")
 @pytest.mark.feature("context.history.concurrent")
 def test_seals_of_many_threads_are_unique():
     context = with_note()
@@ -179,6 +191,7 @@ def test_seals_of_many_threads_are_unique():
     assert sorted(made) == list(range(1, 401))
 
 
+@pytest.mark.feature("history.persist-path")
 @pytest.mark.feature("context.history.memory-only")
 def test_a_seal_writes_nothing_without_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -202,6 +215,7 @@ def grown(path):
     return context
 
 
+@pytest.mark.feature("history.persistence")
 @pytest.mark.feature("context.history.file")
 def test_a_history_is_read_from_its_file_as_it_was(tmp_path):
     context = grown(tmp_path / "history.jsonl")
@@ -274,6 +288,7 @@ def _seal_from_a_process(path, number):
         context.seal(f"{number}-{turn}")
 
 
+@pytest.mark.feature("history.concurrent")
 @pytest.mark.feature("context.history.concurrent")
 def test_processes_share_one_file_without_losing_a_snapshot(tmp_path):
     path = tmp_path / "history.jsonl"
@@ -289,3 +304,81 @@ def test_processes_share_one_file_without_losing_a_snapshot(tmp_path):
     assert list(history.snapshots) == list(range(1, 31))
     last = next(n for n in history.snapshots if history.snapshots[n]["trigger"] == "3-4")
     assert [n.content for n in history.at_snapshot(last).find("^ah > .block")] == ["3-4", "3-3", "3-2", "3-1", "3-0"]
+
+
+@pytest.mark.feature("history.triggers")
+def test_snapshots_are_found_by_their_trigger_and_by_their_turn():
+    context = Context()
+    for text in ("one", "two"):
+        context.seal("before_turn")
+        context.add_user(text)
+        context.commit("after_turn")
+
+    assert context.history.by_trigger("before_turn") == [1, 3]
+    assert context.history.by_trigger("after_turn") == [2, 4]
+    assert context.history.by_trigger("never") == []
+    # the newest snapshot of cycle 1 was taken before the second turn
+    assert [context["@c1 (d1, 0, 0)"].content, context["@c2 (d1, 0, 0)"].content] == ["one", "two"]
+
+
+@pytest.mark.feature("history.memory")
+def test_ten_thousand_snapshots_of_a_growing_context_are_read_compared_and_forgotten():
+    context = Context()
+    for number in range(10_000):
+        context.add_user(f"message {number}")
+        context.commit()
+    history = context.history
+
+    assert len(history.snapshots) == 10_000
+    assert history.at_snapshot(1)["d1, 0, 0"].content == "message 0"
+    assert history.at_snapshot(7_000)["d7000, 0, 0"].content == "message 0"
+    # a turn, its message, and the core and head that wait for the next one
+    assert len(history.diff(9_999, 10_000)["added"]) == 3
+    shared = set(map(id, history._of(5_000).tree.nodes.values())) & set(map(id, history._of(10_000).tree.nodes.values()))
+    assert len(shared) >= 14_998
+    del history.snapshots[5_000]
+    assert 5_000 not in history.snapshots
+
+
+@pytest.mark.feature("history.no-noise")
+def test_nothing_is_printed_and_nothing_is_unpickled(tmp_path, capsys, monkeypatch):
+    def refuse(*_arguments, **_named):
+        raise AssertionError("pickle was used")
+
+    for name in ("load", "loads", "dump", "dumps", "Pickler", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    context = Context(history=ContextHistory(tmp_path / "history.jsonl"))
+    context.pact_insert("d0, 1", TextContent("x", key="k"))
+    context.add_user("hello")
+    context.render()
+    context.select("@t-1..@t0 .block")
+    again = ContextHistory(tmp_path / "history.jsonl")
+    Context.from_snapshot(again.snapshots[1]["context"])
+
+    assert again.at_snapshot(1).to_json() == context.history.at_snapshot(1).to_json()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.feature("history.errors")
+@pytest.mark.parametrize(
+    ("wrong", "code", "status"),
+    [
+        (lambda c: c.select(".block{{"), "INVALID_SELECTOR", 400),
+        (lambda c: c.pact_insert("d9, 1", "x"), "INVALID_PLACEMENT", 400),
+        (lambda c: c.pact_insert("d0, 1", TextContent("x", key="k")), "OverlapWouldViolateODI", 409),
+        (lambda c: c.history.at_snapshot(1).add_user("x"), "NOT_AUTHORIZED", 403),
+        (lambda c: c[".block"], "AmbiguousKey", 409),
+        (lambda c: c.pact_update("d1, 0, 0", content="x"), "CONFLICTING_UPDATE", 409),
+    ],
+)
+def test_the_documented_error_codes_are_raised(wrong, code, status):
+    context = Context()
+    context.add_user("one")
+    context.commit()
+    context.pact_insert("d0, 1", TextContent("x", key="k"))
+    with pytest.raises(PactError) as caught:
+        wrong(context)
+
+    assert (caught.value.code, caught.value.status) == (code, status)
+    assert caught.value.body()["error"]["code"] == code
+    assert caught.value.body()["error"]["message"] == caught.value.message

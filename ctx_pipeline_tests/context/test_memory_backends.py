@@ -35,6 +35,7 @@ class TestSQLiteInMemory(BackendSuite):
         store.close()
 
 
+@pytest.mark.feature("context.own-backend")
 class TestOwnBackend(BackendSuite):
     """A backend as a person writes it: the five methods over a dict of JSON texts."""
 

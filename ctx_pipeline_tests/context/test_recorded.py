@@ -1,4 +1,4 @@
-"""Recorded sessions played again as context trees."""
+"""Recorded events played again as context trees."""
 
 from __future__ import annotations
 
@@ -6,26 +6,36 @@ from types import SimpleNamespace
 
 import pytest
 
-from ctx_pipeline.api.windows import window_history
 from ctx_pipeline.context.recorded import played
-from ctx_pipeline.errors import UnknownName
-from ctx_pipeline_tests.conftest import CORPUS, corpus
-from ctx_pipeline_tests.context.test_captured_memory import sessions as sessions  # noqa: PLC0414 - the fixture
+from ctx_pipeline.model.window import OUT, SYSTEM, TURN, Change
+from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer
+
+WORDS = FallbackWordCountTokenizer(1)
 
 
-def event(seq, kind, text, call_id=None):
-    return SimpleNamespace(event_id=f"e{seq}", seq=seq, kind=kind, text=text, call_id=call_id)
+def event(seq, kind, text, call_id=None, *, call_key=None, parent=None, subtype=None):
+    return SimpleNamespace(
+        event_id=f"e{seq}",
+        seq=seq,
+        kind=kind,
+        text=text,
+        call_id=call_id,
+        call_key=call_key,
+        parent_id=parent,
+        subtype=subtype,
+        ts=1_700_000_000_000_000 + seq * 1_000_000,
+    )
 
 
 EVENTS = [
     event(0, "session_start", None),
     event(1, "prompt", "mend it"),
-    event(2, "tool_call", "ls", "c1"),
+    event(2, "tool_call", "ls", "c1", call_key="k1"),
     event(3, "tool_result", "a.py", "c1"),
-    event(4, "answer", "done"),
+    event(4, "answer", "done", call_key="k2"),
     event(5, "prompt", "and now"),
     event(6, "compaction", "so far: mended"),
-    event(7, "answer", "all good"),
+    event(7, "answer", "all good", call_key="k3"),
 ]
 
 
@@ -33,11 +43,16 @@ def said(context):
     return [b["content"] for b in context.provider_thread()]
 
 
+def shown(recording):
+    return [(m.trigger, said(recording.history.at_snapshot(m.episode))) for m in recording.moments]
+
+
 @pytest.mark.feature("context.recorded")
 def test_a_window_is_there_at_every_turn_and_around_a_compaction():
-    history = played(EVENTS)
+    recording = played(EVENTS)
+    history = recording.history
 
-    assert [(s["trigger"], said(history.at_snapshot(n))) for n, s in history.snapshots.items()] == [
+    assert shown(recording) == [
         ("before_prompt 5", ["mend it", "ls", "a.py", "done"]),
         ("before_compaction 6", ["mend it", "ls", "a.py", "done", "and now"]),
         ("after_compaction 6", ["so far: mended"]),
@@ -49,45 +64,154 @@ def test_a_window_is_there_at_every_turn_and_around_a_compaction():
     assert history.diff(2, 3, ".block") == {"added": ["e6"], "removed": ["e1", "e2", "e3", "e4", "e5"], "changed": []}
 
 
-@pytest.mark.feature("context.recorded")
+@pytest.mark.feature("history.of-a-session")
 def test_a_window_can_be_had_at_any_event():
-    assert said(played(EVENTS, upto=3).at_snapshot(1)) == ["mend it", "ls", "a.py"]
+    assert said(played(EVENTS, upto=3).history.at_snapshot(1)) == ["mend it", "ls", "a.py"]
+    marked = played(EVENTS, marks=(2,), before=(2,))
+    assert shown(marked)[:2] == [("before 2", ["mend it"]), ("at 2", ["mend it", "ls"])]
+    assert [(m.seq, m.components) for m in marked.moments] == [(1, 1), (2, 2), (4, 4), (5, 5), (6, 1), (7, 2)]
 
 
-@pytest.mark.feature("context.recorded")
-def test_a_captured_session_has_its_windows(sessions):
-    settings, ids = sessions
-    history = window_history("claude", ids[0], settings=settings)
+@pytest.mark.feature("history.of-a-session")
+def test_a_moment_has_the_time_and_the_place_of_its_event():
+    recording = played(EVENTS, upto=3)
+    node = recording.history.at_snapshot(1)["d0, 0, 2"]
 
-    assert list(history.snapshots.values())[-1]["trigger"] == "now"
-    assert len(history.at_snapshot(max(history.snapshots)).find(".block")) > 2
-    with pytest.raises(UnknownName, match="thread"):
-        window_history("claude", ids[0], thread="nobody", settings=settings)
+    assert recording.moments[-1].at == 1_700_000_003_000_000
+    assert recording.history.snapshots[1]["created_at"] == 1_700_000_003.0
+    assert (node.id, node.created_at_ns, node.attributes["data_seq"]) == ("e3", 1_700_000_003_000_000_000, 3)
 
 
-@corpus
-@pytest.mark.feature("context.recorded")
-def test_a_real_compaction_is_seen_before_and_after(environ):
-    from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.stages.ingest import ingest
-    from ctx_pipeline.storage import open_store
+@pytest.mark.feature("history.unseen")
+def test_what_was_billed_and_is_in_no_file_is_one_node():
+    recording = played(EVENTS, billed={"k1": 1002, "k2": 1013, "k3": 504}, tokenizer=WORDS)
+    sizes = [recording.history.at_snapshot(m.episode)["#unseen"].attributes for m in recording.moments]
 
-    settings = settings_module.load({**environ, "CLAUDE_CONFIG_DIR": str(CORPUS / "claude"), "CODEX_HOME": str(CORPUS / "nowhere")})
-    with open_store(settings) as store:
-        ingest(store, settings)
-        ids = [s.session_id for s in store.ledger.sessions(host="claude")]
-        compacted = {
-            view.session_id
-            for cell in store.ledger.cells()
-            for view in store.lake.read_sessions(cell, None, ("events",), kinds=("compaction",))
-            if any(e.kind == "compaction" for e in view.events)
-        }
-    shown = 0
-    for name in sorted(compacted & set(ids))[:5]:
-        history = window_history("claude", name, settings=settings)
-        triggers = {n: s["trigger"] for n, s in history.snapshots.items()}
-        for episode, trigger in triggers.items():
-            if trigger.startswith("before_compaction"):
-                before, after = history.at_snapshot(episode), history.at_snapshot(episode + 1)
-                shown += len(before.find(".block")) > len(after.find(".block")) == 1
-    assert shown > 0
+    # counted: before k1 "mend it"; before k2 also "ls" and "a.py"; before k3 the three words of the compaction
+    assert [(c.seq, c.counted, c.unseen) for c in recording.calls] == [(2, 2, 1000), (4, 4, 1009), (7, 3, 501)]
+    # a window right after a compaction has no call yet: its first one says how much is unseen
+    assert sizes == [
+        {"data_tokens": 1009, "data_billed": 1013},
+        {"data_tokens": 1009, "data_billed": 1013},
+        {"data_tokens": 501, "data_billed": 504},
+        {"data_tokens": 501, "data_billed": 504},
+    ]
+    assert [m.tokens for m in recording.moments] == [5, 7, 3, 5]
+    last = recording.history.at_snapshot(recording.moments[-1].episode)
+    assert last["#unseen"].depth == -1
+    assert said(last) == ["so far: mended", "all good"]
+
+
+@pytest.mark.feature("history.unseen")
+def test_nothing_is_unseen_where_more_was_counted_than_billed_and_no_node_where_nothing_was_billed():
+    over = played(EVENTS, billed={"k1": 1}, tokenizer=WORDS)
+
+    assert over.moments[-1].sent.unseen == 0
+    assert over.moments[-1].sent.counted == 2
+    assert "#unseen" not in played(EVENTS).history.at_snapshot(1)
+
+
+@pytest.mark.feature("history.of-a-session")
+def test_a_compaction_keeps_what_its_record_lists_and_the_newest_of_equal_texts():
+    events = [
+        event(0, "injected", "rules", subtype="base"),
+        event(1, "prompt", "again"),
+        event(2, "answer", "one"),
+        event(3, "prompt", "again"),
+        event(4, "answer", "two"),
+        event(5, "compaction", None),
+        event(6, "answer", "three"),
+    ]
+    change = Change("compaction", everything=True, kept=("again", "never said"))
+    recording = played(events, effect=lambda e: SYSTEM if e.seq == 0 else change if e.kind == "compaction" else TURN)
+    before, after, now = recording.moments[-3:]
+
+    assert said(recording.history.at_snapshot(after.episode)) == ["rules", "again"]
+    assert recording.history.diff(before.episode, after.episode, ".block")["removed"] == ["e1", "e2", "e4"]
+    assert said(recording.history.at_snapshot(now.episode)) == ["rules", "again", "three"]
+    assert recording.history.at_snapshot(now.episode)["d-1, 0"].content == "rules"
+
+
+@pytest.mark.feature("history.of-a-session")
+def test_a_compaction_without_a_list_can_keep_the_prompts():
+    keeping = Change("compaction", everything=True, keeps_prompts=True, text="summary")
+    recording = played(EVENTS, effect=lambda e: keeping if e.kind == "compaction" else TURN if e.text else OUT)
+
+    assert shown(recording)[2] == ("after_compaction 6", ["mend it", "and now", "summary"])
+
+
+@pytest.mark.feature("history.of-a-session")
+def test_a_summary_behind_the_boundary_belongs_to_the_window_after_it():
+    events = [*EVENTS[:6], event(6, "compaction", "{}"), event(7, "injected", "the story so far"), event(8, "answer", "on")]
+    boundary = Change("compaction", everything=True)
+    recording = played(events, effect=lambda e: boundary if e.kind == "compaction" else TURN if e.text else OUT)
+
+    assert shown(recording)[2:] == [("after_compaction 6", ["the story so far"]), ("now", ["the story so far", "on"])]
+
+
+@pytest.mark.feature("history.of-a-session")
+def test_results_that_the_host_blanked_are_empty_and_their_calls_stay():
+    events = [*EVENTS[:5], event(5, "compaction", "{}"), event(6, "prompt", "go on")]
+    clearing = Change("clearing", results=("c1", "unknown"))
+    recording = played(events, effect=lambda e: clearing if e.kind == "compaction" else TURN if e.text else OUT, tokenizer=WORDS)
+    before, after = recording.moments[:2]
+
+    assert (before.trigger, after.trigger) == ("before_clearing 5", "after_clearing 5")
+    assert said(recording.history.at_snapshot(after.episode)) == ["mend it", "ls", "", "done"]
+    assert (before.tokens, after.tokens) == (5, 4)
+    assert recording.history.at_snapshot(after.episode).select("+cleared") == ["e3"]
+    [change] = recording.history.diff(before.episode, after.episode)["changed"]
+    assert (change["id"], change["delta"]["data_tokens"]) == ("e3", {"from": 1, "to": 0})
+
+
+@pytest.mark.feature("history.of-a-session")
+@pytest.mark.parametrize(("turns", "left"), [(1, ["one", "a"]), (2, []), (9, [])])
+def test_turns_that_were_rolled_back_are_gone(turns, left):
+    events = [
+        event(0, "prompt", "one"),
+        event(1, "answer", "a"),
+        event(2, "prompt", "two"),
+        event(3, "answer", "b"),
+        event(4, "attachment", "{}"),
+    ]
+    back = Change("rollback", turns=turns)
+    recording = played(events, effect=lambda e: back if e.seq == 4 else TURN)
+
+    assert shown(recording)[-1] == ("now", left)
+
+
+@pytest.mark.feature("history.of-a-session")
+def test_a_prompt_that_answers_an_earlier_turn_takes_back_those_in_between():
+    events = [
+        event(0, "prompt", "one"),
+        event(1, "answer", "a", parent="e0"),
+        event(2, "prompt", "wrong", parent="e1"),
+        event(3, "answer", "b", parent="e2"),
+        event(4, "prompt", "right", parent="e1"),
+        event(5, "answer", "c", parent="e4"),
+        event(6, "prompt", "wrong after all", parent="e3"),
+    ]
+    recording = played(events)
+
+    assert shown(recording)[-5:] == [
+        ("before_rewind 4", ["one", "a", "wrong", "b"]),
+        ("before_prompt 4", ["one", "a"]),
+        ("before_rewind 6", ["one", "a", "right", "c"]),
+        ("before_prompt 6", ["one", "a", "wrong", "b"]),
+        ("now", ["one", "a", "wrong", "b", "wrong after all"]),
+    ]
+
+
+@pytest.mark.feature("history.of-a-session")
+def test_playing_the_same_events_again_gives_the_same_bytes():
+    one, two = (played(EVENTS, billed={"k1": 9}, tokenizer=WORDS).history for _ in range(2))
+
+    assert [one.at_snapshot(n).to_json() for n in one.snapshots] == [two.at_snapshot(n).to_json() for n in two.snapshots]
+
+
+@pytest.mark.feature("history.of-a-session")
+def test_a_thread_without_events_has_an_empty_window():
+    recording = played([])
+
+    assert [(m.trigger, m.seq, m.components, m.sent) for m in recording.moments] == [("now", -1, 0, None)]
+    assert said(recording.history.at_snapshot(1)) == []

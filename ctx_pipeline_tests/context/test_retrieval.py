@@ -353,3 +353,19 @@ def test_the_documented_stand_in_finds_equal_texts():
     store.sync.save_context("s", TALK)
 
     assert store.sync.retrieve_relevant("s", "AAA", 1)[0].score == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.feature("context.sync")
+def test_every_class_with_async_methods_has_them_without_await_also_inside_a_loop(tmp_path):
+    async def inside():
+        vectors = SQLiteEmbeddingStore(tmp_path / "v.db")
+        vectors.sync.add("s", "1", [1.0, 0.0])
+        plain = InMemoryEmbeddingStore()
+        plain.sync.add("s", "1", [1.0, 0.0])
+        store = SessionStore(InMemoryMemory())
+        store.sync.save_context("s", [{"id": "1", "content": "x"}])
+        found = [v.sync.search("s", [1.0, 0.0], 1)[0].message_id for v in (vectors, plain)]
+        vectors.close()
+        return found, store.sync.load_context("s")[0]["content"]
+
+    assert asyncio.run(inside()) == (["1", "1"], "x")

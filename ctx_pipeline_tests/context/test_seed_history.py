@@ -57,6 +57,7 @@ def test_creating_a_snapshot_and_finding_the_note_again(capsys, model):
     assert [(m["role"], m["content"]) for m in model[0]["messages"]] == [("user", "Hello!"), ("user", "Important data")]
 
 
+@pytest.mark.feature("history.access")
 def test_historical_access_and_queries():
     names = run("""
         agent.context.pact_insert("d0, 1, 0", TextContent(content="x", key="user_pref", tags=["important"]))
@@ -77,6 +78,8 @@ def test_historical_access_and_queries():
     assert names["latest"].current_episode == 5
 
 
+@pytest.mark.feature("history.serialize")
+@pytest.mark.feature("history.restore-agent")
 def test_metadata_saving_and_restoring():
     names = run("""
         agent.context.pact_insert("d0, 1, 0", TextContent(content="kept"))
@@ -102,6 +105,7 @@ def test_metadata_saving_and_restoring():
     assert names["agent"].context["d0, 1, 0"].content == "kept"
 
 
+@pytest.mark.feature("history.checkpoints")
 def test_checkpoints_every_ten(capsys):
     names = run("""
         interaction_count = 0
@@ -126,6 +130,7 @@ def test_checkpoints_every_ten(capsys):
     assert names["agent"].history.by_trigger("checkpoint_every_10_10") == [10]
 
 
+@pytest.mark.feature("history.undo")
 def test_undo():
     names = run("""
         class UndoableAgent:
@@ -199,6 +204,8 @@ def test_comparing_snapshots(capsys):
     ]
 
 
+@pytest.mark.feature("history.automatic")
+@pytest.mark.feature("history.audit")
 def test_auditing_tool_calls(capsys, monkeypatch):
     wants = {
         "role": "assistant",
@@ -249,6 +256,7 @@ def test_the_episode_is_the_snapshot(capsys):
     assert capsys.readouterr().out == "Current episode: 0\nHistorical episode: 1\n"
 
 
+@pytest.mark.feature("history.explorer-past")
 def test_the_explorer_shows_the_past_and_does_not_step_in_it(capsys):
     names = run("""
         agent.call("Hello!")
@@ -263,6 +271,7 @@ def test_the_explorer_shows_the_past_and_does_not_step_in_it(capsys):
         names["explorer"].step("render")
 
 
+@pytest.mark.feature("history.scaffolds")
 def test_a_scaffold_looks_back(model):
     names = run("""
         class AuditScaffold(BaseContextScaffold):
@@ -293,6 +302,7 @@ def test_a_scaffold_looks_back(model):
     assert [n.content for n in names["agent"].context.find("#audit_report")] == ["Changes in last 10 episodes: 9 50 components"]
 
 
+@pytest.mark.feature("history.restore-agent")
 def test_a_fixture_and_cleaning_up():
     run("""
         agent.call("Setup test data")

@@ -85,6 +85,7 @@ PACT_TURNS = tree(
 )
 
 
+@pytest.mark.feature("history.golden")
 @pytest.mark.feature("context.pact.golden")
 def test_the_provider_thread_of_the_specification():
     expected = [
@@ -97,6 +98,8 @@ def test_the_provider_thread_of_the_specification():
     assert json.dumps(Context.from_snapshot(PACT_THREAD).provider_thread()) == json.dumps(expected)
 
 
+@pytest.mark.feature("tree.order")
+@pytest.mark.feature("history.golden")
 @pytest.mark.feature("context.pact.golden")
 def test_the_provider_thread_with_pre_and_post_context():
     expected = [
@@ -112,6 +115,8 @@ def test_the_provider_thread_with_pre_and_post_context():
     assert json.dumps(Context.from_snapshot(PACT_PRE_POST).provider_thread()) == json.dumps(expected)
 
 
+@pytest.mark.feature("tree.order")
+@pytest.mark.feature("tree.spec-examples")
 @pytest.mark.feature("context.pact.golden")
 @pytest.mark.parametrize(
     ("fixture", "selector", "expected"),
@@ -154,6 +159,11 @@ def talk():
     return context
 
 
+@pytest.mark.feature("tree.selector-controls")
+@pytest.mark.feature("tree.selector-unions")
+@pytest.mark.feature("tree.selector-combinators")
+@pytest.mark.feature("tree.selector-predicates")
+@pytest.mark.feature("tree.selector-types")
 @pytest.mark.feature("context.selectors.language")
 @pytest.mark.parametrize(
     ("selector", "expected"),
@@ -213,6 +223,7 @@ def test_what_a_selector_means(talk, selector, expected):
     assert [got for got, want in zip(found, expected, strict=True) if want is not None] == [want for want in expected if want is not None]
 
 
+@pytest.mark.feature("tree.regions")
 @pytest.mark.feature("context.selectors.aliases")
 @pytest.mark.parametrize(
     ("one", "other"), [("^sys .block", "d-1 .block"), ("^ah .block", "depth(0) .block"), ("^seq .block", "d1..* .block")]
@@ -221,6 +232,7 @@ def test_regions_and_depths_select_the_same(talk, one, other):
     assert talk.select(one) == talk.select(other) != []
 
 
+@pytest.mark.feature("tree.selector-controls")
 @pytest.mark.feature("context.selectors.language")
 def test_latest_keeps_the_newest_of_a_key():
     context = Context()
@@ -234,6 +246,8 @@ def test_latest_keeps_the_newest_of_a_key():
     assert [n.content for n in context.find("#k @order=newest @first")] == ["new"]
 
 
+@pytest.mark.feature("history.bad-input")
+@pytest.mark.feature("tree.grammar")
 @pytest.mark.feature("context.selectors.invalid")
 @pytest.mark.parametrize(
     ("selector", "position"),
@@ -261,6 +275,8 @@ def test_latest_keeps_the_newest_of_a_key():
         ("[age<2]", 1),
         (".block:nth(0)", 6),
         ("{id~='('}", 1),
+        ("d" + "9" * 5000, 1),
+        (".block[ttl<=" + "9" * 5000, 12),
     ],
 )
 def test_an_invalid_selector_says_where_and_what_to_do(talk, selector, position):
@@ -286,6 +302,7 @@ def sealed():
     return context
 
 
+@pytest.mark.feature("tree.time")
 @pytest.mark.feature("context.selectors.time")
 def test_a_selector_reads_the_past(sealed):
     assert sealed.select("@t-1 ^ah .block") == sealed.select("@t0 ^ah .block") == ["other"]
@@ -300,6 +317,7 @@ def test_a_selector_reads_the_past(sealed):
         sealed.select("@c7 .block")
 
 
+@pytest.mark.feature("history.range-diffs")
 @pytest.mark.feature("context.selectors.time")
 @pytest.mark.parametrize("selector", ["@t-3..@t-1 ^ah .block", "@t-1:@t-3 ^ah .block", "@t-1..-3 ^ah .block"])
 def test_a_range_gives_differences_from_the_newest_to_the_oldest(sealed, selector):
@@ -315,6 +333,7 @@ def test_a_range_gives_differences_from_the_newest_to_the_oldest(sealed, selecto
     assert (found["query"], found["mode"]) == (selector, "pairwise")
 
 
+@pytest.mark.feature("history.range-diffs")
 @pytest.mark.feature("context.selectors.time")
 def test_history_is_everything_and_a_pair_is_two(sealed):
     assert [s["label"] for s in sealed.select("@history .block")["snapshots"]] == ["@t0", "@t-1", "@t-2", "@t-3"]

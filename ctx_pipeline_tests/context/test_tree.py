@@ -241,6 +241,7 @@ def test_a_commit_moves_turns_and_keeps_what_is_attached_to_them():
     assert context["d2, 1"].depth == 2
 
 
+@pytest.mark.feature("history.render")
 @pytest.mark.feature("context.tree.thread")
 def test_the_thread_is_system_then_turns_then_head():
     context = Context()
@@ -260,6 +261,7 @@ def test_the_thread_is_system_then_turns_then_head():
     ]
 
 
+@pytest.mark.feature("history.export")
 @pytest.mark.feature("context.tree.json")
 def test_a_context_goes_through_json_without_loss():
     context = Context()
@@ -278,6 +280,7 @@ def test_a_context_goes_through_json_without_loss():
     assert [b["content"] for b in again.provider_thread()] == [b["content"] for b in context.provider_thread()]
 
 
+@pytest.mark.feature("history.version")
 @pytest.mark.feature("context.tree.bad-input")
 def test_trees_that_cannot_be_are_refused():
     good = Context().model_dump()
@@ -305,6 +308,7 @@ def test_trees_that_cannot_be_are_refused():
     assert issubclass(errors.DuplicateContainer, CtxError)
 
 
+@pytest.mark.feature("tree.insert-sentinels")
 @pytest.mark.feature("context.tree.insertion-points")
 @pytest.mark.parametrize(
     ("point", "words"),
@@ -324,6 +328,7 @@ def test_insertion_points_of_the_specification(point, words):
     assert [n.content for n in context["d0, 0"].children] == words
 
 
+@pytest.mark.feature("tree.insert-sentinels")
 @pytest.mark.feature("context.tree.insertion-points")
 def test_insertion_points_of_a_turn_are_around_its_core():
     context = Context()

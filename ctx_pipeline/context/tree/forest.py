@@ -9,6 +9,7 @@ import msgspec
 from immutables import Map
 
 from ctx_pipeline.context.errors import ConflictingUpdate, NothingThere
+from ctx_pipeline.context.tree.births import LIVE, Births
 from ctx_pipeline.context.tree.record import Record  # noqa: TC001 - msgspec reads the annotation
 from ctx_pipeline.context.tree.row import Row
 
@@ -61,6 +62,7 @@ class Tree:
     cycle: int = 0
     last_ns: int = 0
     index: int = 0
+    births: Births = field(default=LIVE, compare=False, repr=False)
     cache: list[Any] = field(default_factory=list, compare=False, repr=False)
 
     def record(self, node_id: str) -> Record:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from uuid import uuid4
 
 import msgspec
 from immutables import Map
 
+from ctx_pipeline.context.tree.births import LIVE, Births
 from ctx_pipeline.context.tree.forest import Kids, Tree
 from ctx_pipeline.context.tree.record import Record
 from ctx_pipeline.context.tree.row import Row
 
 
-def empty() -> Tree:
+def empty(births: Births = LIVE) -> Tree:
     """Return the tree of a new context: system header, sequence, active head with an empty core."""
-    tree = Tree("root", "sys", "seq", "", Map(), Map())
+    tree = Tree("root", "sys", "seq", "", Map(), Map(), births=births)
     tree, root = stamped(tree, Record("root", "^root", None))
     tree = tree.with_record(root)
     for name in ("sys", "seq"):
@@ -41,10 +40,10 @@ def stamped(tree: Tree, record: Record) -> tuple[Tree, Record]:
 
     Times rise strictly, also when the machine's clock stands still or goes back.
     """
-    at = max(time.time_ns(), tree.last_ns + 1)
+    at = max(tree.births.now_ns(), tree.last_ns + 1)
     made = msgspec.structs.replace(
         record,
-        id=record.id or uuid4().hex[:16],
+        id=record.id or tree.births.new_id(),
         cycle=tree.cycle,
         created_at_ns=at,
         creation_index=tree.index,

@@ -54,6 +54,23 @@ class ContextHistory:
             self._file = HistoryFile(path)
             self._take_in()
 
+    @classmethod
+    def from_session(
+        cls, host: str, session_id: str, *, thread: str | None = None, at: str | int | None = None, settings: Any = None
+    ) -> ContextHistory:
+        """Return the context window of a captured session as a history: a snapshot at every turn and around every compaction.
+
+        ``session_id`` may be the first characters of an id, ``thread`` names a subagent's or
+        fork's window, ``at`` the moment at which the history ends (an event's ``seq`` or id,
+        ``turn:3``, ``after-compaction:1``). Needs a store made by ``ctx run``; the rest of
+        the class does without one. Raises UnknownName and UsageError.
+        """
+        # by its public name: the context library imports nothing of the layers above it
+        from ctx_pipeline import window_history
+
+        found: ContextHistory = window_history(host, session_id, thread=thread, at=at, settings=settings)
+        return found
+
     @property
     def snapshots(self) -> Snapshots:
         """Episode -> ``{episode, trigger, created_at, context}``, oldest first; ``del`` forgets one."""
@@ -66,16 +83,16 @@ class ContextHistory:
         found = self._of(episode)
         return Context._of(found.tree, found.episode, self, sealed=True)  # noqa: SLF001 - the two are one design in two files
 
-    def record(self, tree: Tree, trigger: str, *, after: int = 0) -> int:
-        """Keep a tree and return its episode, above every one before and above ``after``."""
+    def record(self, tree: Tree, trigger: str, *, after: int = 0, at: float | None = None) -> int:
+        """Keep a tree and return its episode, above every one before and above ``after``; ``at`` is its time, seconds since 1970."""
         if not isinstance(trigger, str) or not trigger.strip():
             raise UsageError("a snapshot needs a trigger", hint='context.seal(trigger="before_tool_call")')
         with self._lock:
             if self._file is not None:
                 with self._file.locked():
                     self._take_in()
-                    return self._kept(tree, trigger, after)
-            return self._kept(tree, trigger, after)
+                    return self._kept(tree, trigger, after, at)
+            return self._kept(tree, trigger, after, at)
 
     def diff(self, older: int, newer: int, selector: str | None = None, **options: Any) -> dict[str, Any]:
         """Return what changed between two snapshots, by id: ``{added, removed, changed}``; see :func:`diff.compared`."""
@@ -92,6 +109,9 @@ class ContextHistory:
 
     def __len__(self) -> int:
         return len(self._snapshots)
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        return iter([snapshot for _, snapshot in sorted(self._snapshots.items())])
 
     # -- selection over time ------------------------------------------------------------
 
@@ -132,7 +152,15 @@ class ContextHistory:
                     "stats": {"added": len(change["added"]), "removed": len(change["removed"]), "changed": len(change["changed"])},
                 }
             )
-        result = {"query": query.text, "snapshots": [ref for ref, _, _ in picked], "diffs": diffs, "mode": "pairwise"}
+        result = {
+            "query": query.text,
+            "selector": query.text,
+            "snapshots": [ref for ref, _, _ in picked],
+            "diffs": diffs,
+            "mode": "pairwise",
+        }
+        if query.pair and len(diffs) == 1:
+            result |= diffs[0]  # the specification writes a pair flat, and a range as a list
         return result | ({"limits": {"maxSnapshots": limit, "truncated": True}} if truncated else {})
 
     def _states(self, moments: tuple[Moment, ...], context: Context, *, pair: bool) -> list[tuple[dict[str, Any], Tree]]:
@@ -190,9 +218,9 @@ class ContextHistory:
             raise UnknownSnapshot(episode, self._snapshots)
         return found
 
-    def _kept(self, tree: Tree, trigger: str, after: int) -> int:
+    def _kept(self, tree: Tree, trigger: str, after: int, at: float | None) -> int:
         episode = max(self._last, after) + 1
-        snapshot = Snapshot(episode, trigger, time.time(), tree)
+        snapshot = Snapshot(episode, trigger, time.time() if at is None else at, tree)
         if self._file is not None:
             self._file.append(snapshot)
         self._snapshots[episode] = snapshot

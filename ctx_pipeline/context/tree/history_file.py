@@ -45,7 +45,7 @@ class Line(msgspec.Struct, omit_defaults=True):
     forget: int = 0
 
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Line).decode
 
 
@@ -143,8 +143,8 @@ def _difference(before: Tree | None, snapshot: Snapshot) -> Line:
         clock=(tree.cycle, tree.last_ns, tree.index),
         put=put,
         drop=sorted(key for key in old if key not in tree.nodes),
-        kids=kids | gone_parents,
-        recurring=dict(tree.recurring.items()),
+        kids=dict(sorted((kids | gone_parents).items())),
+        recurring=dict(sorted(tree.recurring.items())),
     )
 
 

@@ -18,7 +18,7 @@ def provider_thread(tree: Tree) -> list[dict[str, Any]]:
     view = tree.view
     thread = []
     for place, record in enumerate(view.records):
-        if record.structure != "block" or (record.body is None and view.ends[place] > place + 1):
+        if record.structure != "block" or record.body is None:
             continue
         role = record.role or ("system" if view.depths[place] == -1 else "user")
         thread.append({"id": record.id, "role": role, "kind": record.kind or "text", "content": record.content})

@@ -15,6 +15,7 @@ from ctx_pipeline.context.tree.selectors.positions import hops_of
 from ctx_pipeline.context.tree.selectors.query import Chain, Condition, Hop, Moment, Query, Step
 
 _BARE = re.compile(r"d-?\d+(\s*,\s*-?\d+)+")
+_ENDLESS = re.compile(r"\d{1000,}")
 _TIMED_ONLY = frozenset({"age", "born_turn"})
 _ORDERS = frozenset({"path", "newest", "oldest"})
 _MODES = frozenset({"all", "latest", "pairwise"})
@@ -31,6 +32,9 @@ def parse(text: str) -> Query:
     """Return the query of a selector. Raises InvalidSelector."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidSelector(str(text), 0, "an empty selector", "for everything write ^root *")
+    endless = _ENDLESS.search(text)
+    if endless:
+        raise InvalidSelector(text, endless.start(), "a number of a thousand digits", "depths, offsets and counts are small numbers")
     lead = len(text) - len(text.lstrip())
     bare = text.strip()
     # "d0, 1, 0" is the place (d0, 1, 0), not a union

@@ -1,0 +1,219 @@
+"""A window of a session as rows: its components, what they weigh, what two moments differ by."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.api.reader import reading
+from ctx_pipeline.context.recorded import UNSEEN
+from ctx_pipeline.context.tree.history import ContextHistory
+from ctx_pipeline.errors import StoreError
+from ctx_pipeline.model.codec import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctx_pipeline.api.windows import SessionWindow
+    from ctx_pipeline.context.recorded import Moment
+    from ctx_pipeline.context.tree.context import Context
+    from ctx_pipeline.context.tree.node import Node
+    from ctx_pipeline.settings import Settings
+
+SCHEMA = 1
+"""Version of the JSON shapes of this page."""
+
+
+def moment_row(window: SessionWindow, moment: Moment) -> dict[str, Any]:
+    """Return a moment: its name, how many components and tokens, and what of it no file holds.
+
+    ``over_tokens`` is above 0 where more was counted than the call billed: the host had
+    shortened something without a record of it.
+    """
+    sent = moment.sent
+    return {
+        "episode": moment.episode,
+        "moment": named(window, moment),
+        "seq": moment.seq,
+        "time": iso(moment.at),
+        "components": moment.components,
+        "counted_tokens": moment.tokens,
+        "unseen_tokens": sent.unseen if sent else None,
+        "billed_tokens": sent.billed if sent else None,
+        "over_tokens": max(0, sent.counted - sent.billed) if sent else 0,
+    }
+
+
+def named(window: SessionWindow, moment: Moment) -> str:
+    """Return the name of a moment as it can be asked for."""
+    kind, _, seq = moment.trigger.partition(" ")
+    if kind == "now":
+        return "end"
+    if kind == "before" and seq:
+        return f"seen-by:{seq}"
+    if kind == "before_prompt":
+        return f"turn:{_number(window, moment, kind)}"
+    if kind in {"before_compaction", "after_compaction"}:
+        return f"{kind.replace('_', '-')}:{_number(window, moment, kind)}"
+    return seq if kind == "at" else f"{kind.replace('_', ' ')} {seq}"
+
+
+def _number(window: SessionWindow, moment: Moment, kind: str) -> int:
+    return sum(1 for m in window.moments if m.trigger.startswith(f"{kind} ") and m.episode <= moment.episode)
+
+
+def component_row(node: Node) -> dict[str, Any]:
+    """Return one component: where it stands, which event it was, what it weighs, what it says."""
+    said = node.attributes
+    return {
+        "id": node.id,
+        "place": [node.depth, *([] if node.depth == -1 else [0]), node.offset],
+        "seq": said.get("data_seq"),
+        "time": iso(node.created_at_ns // 1000) if "data_seq" in said else None,
+        "role": node.role,
+        "kind": node.kind,
+        "tool": said.get("data_tool"),
+        "tags": node.tags,
+        "tokens": said.get("data_tokens", 0),
+        "text": node.content,
+    }
+
+
+def component_rows(context: Context) -> list[dict[str, Any]]:
+    """Return the components of a window in the order in which the model reads them."""
+    return [component_row(node) for node in context.find(".block")]
+
+
+def selected(context: Context, selector: str) -> list[dict[str, Any]] | dict[str, Any]:
+    """Return the components that a selector means; the differences of several moments where it spans time.
+
+    A turn or a container stands for what is in it. Raises InvalidSelector and UnknownSnapshot.
+    """
+    found = context.select(selector)
+    if isinstance(found, dict):
+        return found
+    if selector.lstrip().startswith("@"):
+        context = _past(context, selector) or context
+    nodes = context.nodes
+    rows: dict[str, dict[str, Any]] = {}
+    for name in found:
+        if name in nodes:
+            rows.update({node.id: component_row(node) for node in _leaves(nodes[name])})
+        else:
+            rows[name] = {"id": name, "place": None, "seq": None, "kind": None, "tool": None, "tokens": 0, "text": None}
+    return list(rows.values())
+
+
+def _past(context: Context, selector: str) -> Context | None:
+    from ctx_pipeline.context.tree.selectors.parsing import parse
+
+    query = parse(selector)
+    if query.every or not query.moments:
+        return None
+    tree = context.history.tree_of(selector, context)
+    return type(context)._of(tree, context.current_episode, context.history, sealed=True)  # noqa: SLF001 - a view on a past state
+
+
+def _leaves(node: Node) -> Iterable[Node]:
+    if node.structure == "block":
+        yield node
+    for child in node.children:
+        yield from _leaves(child)
+
+
+def weights(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return tokens by what they are (prompts, answers, results of each tool, unseen), the heaviest first, with their share."""
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["kind"] or "", row["tool"] or "")
+        one = groups.setdefault(key, {"kind": key[0], "tool": key[1], "components": 0, "tokens": 0})
+        one["components"] += 1
+        one["tokens"] += row["tokens"]
+    total = sum(one["tokens"] for one in groups.values())
+    for one in groups.values():
+        one["share"] = round(one["tokens"] / total, 4) if total else 0.0
+    return sorted(groups.values(), key=lambda g: (-g["tokens"], g["kind"], g["tool"]))
+
+
+def difference(window: SessionWindow, one: Moment, other: Moment, selector: str | None = None) -> dict[str, Any]:
+    """Return what came, went and changed from the earlier of two moments to the later one, each as component rows."""
+    older, newer = sorted((one, other), key=lambda m: m.episode)
+    before, after = window.context(older), window.context(newer)
+    change = window.history.diff(older.episode, newer.episode, selector)
+    old, new = before.nodes, after.nodes
+
+    def rows(ids: Iterable[str], nodes: Any) -> list[dict[str, Any]]:
+        return [component_row(nodes[i]) for i in ids if i in nodes and nodes[i].structure == "block"]
+
+    changed = []
+    for item in change["changed"]:
+        name = item["id"]
+        if name not in new or new[name].structure != "block" or not {*item["fields"]} - {"offset", "parent"}:
+            continue
+        weight = old[name].attributes.get("data_tokens", 0)
+        changed.append({**component_row(new[name]), "fields": item["fields"], "tokens_before": weight})
+    return {
+        "from": moment_row(window, older),
+        "to": moment_row(window, newer),
+        "removed": rows(change["removed"], old),
+        "added": rows(change["added"], new),
+        "changed": changed,
+    }
+
+
+def overview(window: SessionWindow) -> dict[str, Any]:
+    """Return the session, its threads and every moment."""
+    return {
+        "schema": SCHEMA,
+        "host": window.host,
+        "session_id": window.session_id,
+        "title": window.title,
+        "thread_id": window.thread.thread_id,
+        "model": window.model,
+        "approximate": window.approximate,
+        "threads": [asdict(line) for line in window.threads],
+        "moments": [moment_row(window, moment) for moment in window.moments],
+    }
+
+
+def export(window: SessionWindow, moment: Moment, path: Path | str, *, settings: Settings | None = None) -> dict[str, Any]:
+    """Write a window to a file (0600, replaced whole) and return what it holds.
+
+    A name that ends in ``.jsonl`` gets the whole history, which ``ContextHistory(path)``
+    opens; any other the window at the moment, which ``Context.from_snapshot`` takes. The
+    same session gives the same bytes. Raises StoreError for a file in the store or one
+    that cannot be written.
+    """
+    target = Path(path).absolute()
+    with reading(settings) as (_, chosen):
+        if target.resolve().is_relative_to(chosen.home.resolve()):
+            raise StoreError(f"{target} lies in the store", hint="name a file outside it", path=str(target))
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    whole = target.suffix == ".jsonl"
+    try:
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        if whole:
+            kept = ContextHistory(partial)
+            for snapshot in window.history:
+                kept.record(snapshot.tree, snapshot.trigger, at=snapshot.created_at)
+        else:
+            partial.write_text(window.context(moment).to_json() + "\n", encoding="utf-8")
+        partial.replace(target)
+    except OSError as error:
+        raise StoreError(f"{target} cannot be written: {error.strerror or error}", hint="name another file", path=str(target)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return {"file": str(target), "snapshots": len(window.history) if whole else 1, "bytes": target.stat().st_size}
+
+
+def told(row: dict[str, Any]) -> str:
+    """Return what a component says, in words; what no file holds is named."""
+    if row["kind"] == UNSEEN:
+        return "system prompt, tool schemas, pictures, hidden reasoning: billed, and in no file"
+    if row["kind"] == "result" and "cleared" in row.get("tags", ()):
+        return "(cleared by the host)"
+    text = row["text"]
+    return text if isinstance(text, str) else "" if text is None else json.dumps(text, ensure_ascii=False)
