@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from ctx_pipeline.model.declared import Host
@@ -41,10 +41,10 @@ def walk(host: Host, root: Path, settings: Settings, problems: list[Problem]) ->
     A link to a folder outside the home is followed once; one into the home, or above
     it, is not. Ignored paths are passed over in silence.
     """
+    classify, enter = (host.places(root) if host.places is not None else None) or (host.classify, host.enter)
     if not root.is_dir():
-        yield from _single(host, root, settings, problems)
+        yield from _single(classify, root, settings, problems)
         return
-    classify, enter = host.classify, host.enter
     ignored = settings.ignored if settings.ignore else None
     top = str(root)
     followed: set[str] = set()
@@ -103,9 +103,11 @@ def _is_ignored(settings: Settings, path: str, name: str) -> bool:
     return settings.ignored(path) or settings.ignored(name)
 
 
-def _single(host: Host, path: Path, settings: Settings, problems: list[Problem]) -> Iterator[tuple[str, str, str, int, int, int]]:
+def _single(
+    classify: Callable[[str], str | None], path: Path, settings: Settings, problems: list[Problem]
+) -> Iterator[tuple[str, str, str, int, int, int]]:
     """A home that is one file, such as a callback store."""
-    kind = host.classify(path.name)
+    kind = classify(path.name)
     if kind is None or settings.ignored(str(path)):
         return
     try:

@@ -58,6 +58,8 @@ class LiveSession:
     session_id: str
     linked_parent: str | None
     sources: list[tuple[LiveSource, Identity]] = field(default_factory=list)
+    hints: dict[str, dict[str, str]] = field(default_factory=dict)
+    """thread -> what databases of the home say of it, as far as usage depends on it"""
 
 
 @dataclass(slots=True)
@@ -121,6 +123,7 @@ def sessions(found: Iterable[LiveSource], settings: Settings) -> list[LiveSessio
             by_host.setdefault(source.host, []).append((source, identity))
     gathered: dict[tuple[str, str], LiveSession] = {}
     for host, members in by_host.items():
+        said = told(host, {source.root for source, _ in members})
         rows = [
             links.Link(s.stream, i.thread_id, i.parent_thread_id, i.relation, i.root_session_id, i.first_ts, s.mtime_ns) for s, i in members
         ]
@@ -130,7 +133,38 @@ def sessions(found: Iterable[LiveSource], settings: Settings) -> list[LiveSessio
             if place is not None:
                 session = gathered.setdefault((host, place.session_id), LiveSession(host, place.session_id, place.parent_session))
                 session.sources.append((source, identity))
+                if identity.thread_id in said:
+                    session.hints[identity.thread_id] = said[identity.thread_id]
     return list(gathered.values())
+
+
+def told(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return thread -> field -> value: what databases in these homes say that usage depends on; a broken or locked one says nothing."""
+    declared = discovery.hosts()[host]
+    found: dict[str, dict[str, str]] = {}
+    if not declared.usage_hints or declared.hints is None:
+        return found
+    for root in sorted(roots):
+        try:
+            names = sorted(os.listdir(root))  # noqa: PTH208 - names are all that is needed
+        except OSError:
+            continue
+        for name in names:
+            kind = declared.classify(name) or ""
+            for stream in declared.usage_hints.get(kind, ()) if kind in declared.databases else ():
+                for thread, about, value in _said(declared, kind, f"{root}/{name}", stream):
+                    found.setdefault(thread, {})[about] = value
+    return found
+
+
+def _said(declared: Host, kind: str, path: str, stream: str) -> list[tuple[str, str, str]]:
+    from ctx_pipeline.storage import databases
+
+    try:
+        rows = databases.read(path, declared.databases[kind], stream)
+        return list(declared.hints(kind, rows)) if declared.hints is not None else []
+    except Exception:  # noqa: BLE001 - a broken file or host must not stop the count
+        return []
 
 
 def identify(source: LiveSource) -> Identity | None:
@@ -235,7 +269,7 @@ def read(found: Iterable[LiveSession], *, whole: bool = False, finish: Callable[
 def _read(found: Iterable[LiveSession], *, finish: Callable[[list[tuple]], list[tuple]] | None, whole: bool = False) -> list[Counted]:
     counted = []
     for session in found:
-        one = count(SessionInput(session.host, session.session_id, streams(session)), session.linked_parent, whole=whole)
+        one = count(SessionInput(session.host, session.session_id, streams(session), session.hints), session.linked_parent, whole=whole)
         if finish is not None:
             one.calls = finish(one.calls)
         counted.append(one)

@@ -123,12 +123,18 @@ def _decode(
                 if before:
                     touched.add((host, before))
     segments = store.ledger.segments_of(s for key in touched for s in members.get(key, ()))
+    said: dict[str, dict[str, dict[str, str]]] = {}
     for key in sorted(touched):
         streams = [b for s in members.get(key, ()) for b in _bytes(store, identities[s], found.get(s), rows.get(s), segments.get(s, []))]
         result.replaced.add(key)
         if streams:
             threads = {b.thread_id for b in streams} | {key[1]}
-            given = SessionInput(key[0], key[1], tuple(streams), store.ledger.hints_of(key[0], threads))
+            if key[0] not in said:
+                said[key[0]] = live.told(key[0], {s.root for s in found.values() if s.host == key[0]})
+            hints = store.ledger.hints_of(key[0], threads)
+            for thread in threads & said[key[0]].keys():
+                hints[thread] = {**hints.get(thread, {}), **said[key[0]][thread]}
+            given = SessionInput(key[0], key[1], tuple(streams), hints)
             result.sessions.append(live.count(given, parents.get(key), whole=whole))
     _settle(store, touched, result)
 

@@ -1,8 +1,9 @@
 """From the bytes of a JSONL stream to typed records with line numbers and byte ranges.
 
-The whole file goes through one ``decode_lines`` call when four checks say that every
-line is one object; any doubt leads to the per-line ladder: decode, drop the field that
-has a wrong type, repair the text, quarantine.
+The whole file goes through one ``decode_lines`` call; where its records are not its
+lines (an editor has spread them, a crash has glued two) their places are looked for. A
+file that cannot be read so goes through the per-line ladder: decode, drop the field
+that has a wrong type, repair the text, quarantine.
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ MAX_INT = 2**62
 _PATH = re.compile(r"`\$([^`]*)`$")
 _DROPS = 16
 _loose = json.JSONDecoder(strict=False)
+_spans = msgspec.json.Decoder(msgspec.Raw)
 _OPEN, _CLOSE = b"{}"
+_before = re.compile(rb"[ \t\r\n]*").match
+_behind = re.compile(rb"[ \t\r]*\n?").match
+_between = re.compile(r"[\0\s\ufeff]*").match
 
 
 class Records(msgspec.Struct):
-    """Decoded records with their line numbers and byte ranges, all of one length."""
+    """Decoded records with their line numbers and byte ranges, all of one length; records glued to one line share its number."""
 
     values: Sequence[Any]
     lines: Sequence[int]
@@ -38,6 +43,8 @@ class Records(msgspec.Struct):
     repaired: int
     count: int
     """records seen: decoded and quarantined, blank lines not"""
+    glued: bool = False
+    """Some line holds more than one record."""
 
 
 def read_records(stream: StreamBytes, decoder: msgspec.json.Decoder) -> Records:
@@ -46,15 +53,34 @@ def read_records(stream: StreamBytes, decoder: msgspec.json.Decoder) -> Records:
     if not data:
         return Records((), (), (), (), [], 0, 0)
     starts, ends, clean = _offsets(data)
-    if clean:
-        try:
-            values = decoder.decode_lines(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass
-        else:
-            if len(values) == len(starts):
-                return Records(values, range(len(values)), starts, ends, [], 0, len(values))
-    return _one_by_one(stream, starts, ends, decoder)
+    try:
+        values = decoder.decode_lines(data)
+        if not clean or len(values) != len(starts):
+            return _placed(data, values)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _one_by_one(stream, starts, ends, decoder)
+    return Records(values, range(len(values)), starts, ends, [], 0, len(values))
+
+
+def _placed(data: bytes, values: list[Any]) -> Records:
+    """Return the records of a file whose lines are not its records."""
+    lines: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    at = line = counted = 0
+    for raw in _spans.decode_lines(data):
+        start = _end(_before(data, at))
+        line += data.count(b"\n", counted, start)
+        counted = start
+        at = _end(_behind(data, start + len(raw)))
+        lines.append(line)
+        starts.append(start)
+        ends.append(at)
+    return Records(values, lines, starts, ends, [], 0, len(values), len(set(lines)) < len(lines))
+
+
+def _end(match: re.Match[Any] | None) -> int:
+    return match.end() if match else 0
 
 
 def _offsets(data: bytes) -> tuple[list[int], list[int], bool]:
@@ -87,40 +113,47 @@ def _one_by_one(stream: StreamBytes, starts: list[int], ends: list[int], decoder
         if not raw:
             continue
         try:
-            value = decoder.decode(raw)
+            found = [decoder.decode(raw)]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            value, reason = _repair(raw, decoder)
+            found, reason = _repair(raw, decoder)
             if reason:
                 bad.append(Quarantined(stream.stream, stream.generation, line, start, end, reason))
-            if value is None:
-                continue
-            repaired += 1
-        values.append(value)
-        lines.append(line)
-        firsts.append(start)
-        afters.append(end)
-    return Records(values, lines, firsts, afters, bad, repaired, len(values) + len(bad))
+            repaired += len(found)
+        for value in found:
+            values.append(value)
+            lines.append(line)
+            firsts.append(start)
+            afters.append(end)
+    return Records(values, lines, firsts, afters, bad, repaired, len(values) + len(bad), len(set(lines)) < len(lines))
 
 
-def _repair(raw: bytes, decoder: msgspec.json.Decoder) -> tuple[Any, str]:
-    """Return the line's value, or None and why it is given up; of two records on one line the first and a reason."""
+def _repair(raw: bytes, decoder: msgspec.json.Decoder) -> tuple[list[Any], str]:
+    """Return the records of a line, and why a part of it is given up.
+
+    Two records stand on one line when the first was written without its newline.
+    """
     if not raw.strip(b"\0 \t\r\n"):
-        return None, "only NUL bytes"
-    text = raw.decode("utf-8", "replace").lstrip("\ufeff").strip("\0 \t\r\n")
-    try:
-        value, end = _loose.raw_decode(text)
-    except RecursionError:
-        return None, "nested too deep"
-    except ValueError as error:
-        return None, f"not JSON: {getattr(error, 'msg', 'unreadable')}"
-    rest = text[end:].strip()
-    if rest and not (isinstance(value, dict) and rest.startswith("{")):
-        return None, "not JSON: more than a value on the line"
-    if not isinstance(value, dict):
-        return None, f"not an object: {type(value).__name__}"
-    found, reason = _shaped(value, decoder)
-    # a line that was complete but for its newline, and the next one written right behind it
-    return (found, "a second record on the line") if rest and not reason else (found, reason)
+        return [], "only NUL bytes"
+    text = raw.decode("utf-8", "replace").strip("\ufeff\0 \t\r\n")
+    found: list[Any] = []
+    at = 0
+    while at < len(text):
+        try:
+            value, end = _loose.raw_decode(text, at)
+        except RecursionError:
+            return found, "nested too deep"
+        except ValueError as error:
+            return found, f"not JSON: {getattr(error, 'msg', 'unreadable')}"
+        at = _end(_between(text, end))
+        if at < len(text) and not (isinstance(value, dict) and text[at] == "{"):
+            return found, "not JSON: more than a value on the line"
+        if not isinstance(value, dict):
+            return found, f"not an object: {type(value).__name__}"
+        record, reason = _shaped(value, decoder)
+        if reason:
+            return found, reason
+        found.append(record)
+    return found, ""
 
 
 def _shaped(value: dict[str, Any], decoder: msgspec.json.Decoder) -> tuple[Any, str]:

@@ -128,7 +128,8 @@ LATER_COLUMNS: dict[str, dict[str, str]] = {
 }
 """table -> columns that stores of older programs may lack, with the type they are added with"""
 
-INSERT = "INSERT INTO log (at, session_id, kind, call_id, parent_call_id, payload) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO log (at, session_id, kind, call_id, parent_call_id, payload) VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))"
+"""takes the payload as text or as its UTF-8 bytes, which cost less memory"""
 
 
 class LogRow(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from functools import lru_cache
@@ -102,6 +103,8 @@ _BUILD = frozenset(
     }
 )
 _INSTALL = frozenset({"install", "sync", "add", "ci", "update", "upgrade", "download", "tidy", "i", "ensurepath", "restore"})
+_SCRIPT = re.compile(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//)")
+_EXEC = re.compile(r"""tools\.exec_command\(\s*\{\s*"?cmd"?\s*:\s*("(?:[^"\\]|\\.)*")""")
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|ruby|perl|php|tsx|ts-node|deno|Rscript|java|lua)$")
 
 
@@ -115,12 +118,27 @@ class Step(NamedTuple):
     text: str
     """The step as typed, wrappers included."""
 
+    words: tuple[str, ...] = ()
+    """Program and arguments, unquoted, without wrappers, assignments and redirections."""
+
+
+class Piece(NamedTuple):
+    """One simple command of a line, also those that are no program of interest (``cd``, ``echo``)."""
+
+    words: tuple[str, ...]
+    """Words unquoted, wrappers and assignments included."""
+    writes: tuple[str, ...]
+    """Files that its output is redirected to."""
+    text: str
+
 
 def command_text(argv: Sequence[str]) -> str:
-    """Return the command line of a recorded argv; a shell's ``-c`` wrapper is taken off."""
+    """Return the command line of a recorded argv, without a shell's ``-c`` around it; empty for a script that runs none."""
     if not argv:
         return ""
     words = list(argv)
+    if _SCRIPT.match(words[0]) and ("tools." in words[0] or "ALL_TOOLS" in words[0]):
+        return _scripted(words[0])
     if len(words) >= 3 and _name(words[0]) in _SHELLS and re.fullmatch(r"-[a-z]*c", words[1]):
         return words[2].strip()
     if len(words) > 1:
@@ -130,32 +148,64 @@ def command_text(argv: Sequence[str]) -> str:
     return wrapped.group(2).strip() if wrapped else text
 
 
+def _scripted(script: str) -> str:
+    """Return the commands that a script of tool calls runs, a line each.
+
+    Since codex-cli 0.140 a model may write ``tools.exec_command({cmd: "..."})`` in
+    JavaScript instead of calling the tool.
+    """
+    lines = []
+    for quoted in _EXEC.findall(script[: 4 * _LONGEST]):
+        try:
+            lines.append(json.loads(quoted))
+        except ValueError:
+            continue
+    return "\n".join(lines)
+
+
 @lru_cache(maxsize=8192)
-def steps(command: str) -> tuple[Step, ...]:
-    """Return the programs of a command line in order; here-documents and what follows them are left out."""
+def pieces(command: str) -> tuple[Piece, ...]:
+    """Return the simple commands of a command line in order; here-documents and what follows them are left out."""
     command = command[:_LONGEST].partition("<<")[0]
-    found: list[Step] = []
+    found: list[Piece] = []
     words: list[str] = []
+    writes: list[str] = []
     first = 0
-    skip = False
+    redirect = ""
+
+    def end(last: int) -> None:
+        if words or writes:
+            found.append(Piece(tuple(words), tuple(writes), " ".join(command[first:last].split())))
+
     for match in _TOKEN.finditer(command):
         kind = match.lastgroup
         if kind == "break":
-            _add(found, words, command[first : match.start()])
-            words, first, skip = [], match.end(), False
+            end(match.start())
+            words, writes, first, redirect = [], [], match.end(), ""
         elif kind == "redirect":
-            skip = not match.group().endswith(("&1", "&2"))
+            redirect = "" if match.group().endswith(("&1", "&2")) else match.group()
         elif kind == "word":
-            if skip:
-                skip = False
-            else:
-                words.append(match.group())
-    _add(found, words, command[first:])
+            word = match.group().strip("'\"")
+            if not redirect:
+                words.append(word)
+            elif ">" in redirect:
+                writes.append(word)
+            redirect = ""
+    end(len(command))
+    return tuple(found)
+
+
+@lru_cache(maxsize=8192)
+def steps(command: str) -> tuple[Step, ...]:
+    """Return the programs of a command line in order; here-documents and what follows them are left out."""
+    found: list[Step] = []
+    for piece in pieces(command):
+        _add(found, list(piece.words), piece.text)
     return tuple(found)
 
 
 def _add(found: list[Step], words: list[str], text: str) -> None:
-    core = _unwrap([w.strip("'\"") for w in words])
+    core = _unwrap(words)
     if not core or _name(core[0]) in (
         "cd",
         "pushd",
@@ -175,7 +225,7 @@ def _add(found: list[Step], words: list[str], text: str) -> None:
     ):
         return
     subject = _subject(core)
-    found.append(Step(subject, _purpose(subject, core), " ".join(text.split())))
+    found.append(Step(subject, _purpose(subject, core), text, tuple(core)))
 
 
 def _name(word: str) -> str:

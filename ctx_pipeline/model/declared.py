@@ -7,14 +7,17 @@ import. :mod:`ctx_pipeline.discovery` scans the folders and finds the values.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ctx_pipeline.model.raw import Identity, Parsed, SessionInput
+    from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
+    from ctx_pipeline.model.rivals import RivalEntry
+    from ctx_pipeline.model.window import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,14 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
+class Formats:
+    """Which fields of a host's records are known, so that a new one shows the day it is written."""
+
+    fields: Mapping[str, frozenset[str]]
+    """place of an object in a record (empty: the record; ``message.usage``) -> names of its fields"""
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """A program whose sessions are captured: where its files lie and how to read them.
 
@@ -52,7 +63,8 @@ class Host:
     whose a session stream is, from the path and its first bytes; None means "not yet"
     (the head is cut) or "nobody's". parse(SessionInput) makes rows and must never raise
     on hostile input. hints(kind, data) yields (thread_id, field, value) from streams
-    that are not a session's.
+    that are not a session's; of a stream that grew it sees the new lines alone. The last
+    value of a field stays, of one whose name begins with ``first_`` the first.
     """
 
     key: str
@@ -65,6 +77,8 @@ class Host:
     identify: Callable[[str, str, bytes], Identity | None]
     parse: Callable[[SessionInput], Parsed]
     session_kinds: frozenset[str]
+    places: Callable[[Path], tuple[Callable[[str], str | None], Callable[[str], bool]] | None] | None = None
+    """``classify`` and ``enter`` of a root that is laid out otherwise than a home; None for a home."""
     aliases: tuple[str, ...] = ()
     resume: str = ""
     """Command that resumes a session in its agent, with ``{session_id}``."""
@@ -81,11 +95,23 @@ class Host:
     where only ``parse`` can tell, as for copies, forks and sidechains."""
     usage_kinds: frozenset[str] = frozenset()
     """Kinds of a session's streams that hold model calls; empty: all."""
+    usage_hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """kind of a file in a home's top folder -> names of its database streams whose hints decide how usage is counted"""
     limits: Callable[[bytes], Iterable[tuple[int, str, float, int, int | None]]] | None = None
     """The host's own account of its rate limits in a stream: (time of the record,
     name of the limit, percent used, minutes of the window, time of its reset)."""
+    rivals: Mapping[str, Callable[[Iterable[StreamBytes]], Iterable[RivalEntry]]] = field(default_factory=dict)
+    """other tool -> what it makes of the files of a home, by its own rules; ``ctx explain --against`` says where the two differ"""
+    formats: Formats | None = None
+    """The fields of JSONL records that are known; ``ctx doctor --formats`` lists the others."""
+    archive_name: str = ""
+    """Folder of the host in the documented flat-file archive; empty: its key."""
     announced: bool = False
     """Files in ``$CTX_HOME/stores`` name further roots of this host."""
+    window: Callable[[str, str | None, str | None, Callable[[], bytes]], str | Change] | None = None
+    """window(kind, subtype, text, record) says where an event stands in the context window
+    (:data:`ctx_pipeline.model.window.TURN`, ``SYSTEM`` or ``OUT``), or what its record took
+    out of it; ``record()`` gives the captured bytes of the line. None: by its kind alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +123,32 @@ class Reading:
     reason: str | None = None
     confidence: float = 1.0
     metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Something beyond the tables that signals rest on: asked once, kept in the journal, replayed ever after.
+
+    ``key(session)`` names the question about a session row; while it stays the same the
+    recorded answer counts. ``ask(sessions)`` yields one JSON-ready answer for each row, in
+    order. A signal finds the answer in ``view.seen[name]``.
+    """
+
+    name: str
+    key: Callable[[Any], str] = field(compare=False)
+    ask: Callable[[Sequence[Any]], Iterable[Mapping[str, Any]]] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A question about a session that a language model answers, only when a person says so.
+
+    The answer is one of ``answers``; ``view.seen["judge:<signal>"]`` has label, confidence
+    and reason, and is missing while nobody asked.
+    """
+
+    question: str
+    answers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +170,12 @@ class Signal:
     function: Callable[[Any], Reading | None] = field(compare=False)
     kinds: tuple[str, ...] = ()
     """kinds of events that the function looks at; empty: all. The others may be missing in its view."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """table -> columns that the function looks at, all of a table that is not named. The others may be None in its view."""
+    outside: Outside | None = None
+    judge: Judge | None = None
+    sql: str = ""
+    """A SELECT over the tables, run by the store in place of the function; see :func:`sql_signal`."""
 
 
 def signal(
@@ -130,7 +188,11 @@ def signal(
     method: str = "heuristic",
     reads: Sequence[str] = ("events", "tool_calls"),
     kinds: Sequence[str] = (),
+    columns: Mapping[str, Sequence[str]] | None = None,
+    outside: Outside | None = None,
+    judge: Judge | None = None,
     name: str = "",
+    describe: str = "",
 ) -> Callable[[Callable[[Any], Reading | None]], Signal]:
     """Declare the decorated function, from a session view to a Reading, as a signal."""
 
@@ -145,12 +207,47 @@ def signal(
             better=better,
             method=method,
             reads=tuple(reads),
-            describe=inspect.cleandoc(function.__doc__ or ""),
+            describe=describe or inspect.cleandoc(function.__doc__ or ""),
             function=function,
             kinds=tuple(kinds),
+            columns={table: tuple(names) for table, names in (columns or {}).items()},
+            outside=outside,
+            judge=judge,
         )
 
     return declare
+
+
+def sql_signal(
+    *,
+    version: int = 1,
+    group: str,
+    reads: Sequence[str],
+    kind: str = "numeric",
+    unit: str = "",
+    better: str = "neither",
+) -> Callable[[Callable[[], str]], Signal]:
+    """Declare the decorated function, which returns a SELECT, as a signal.
+
+    The query sees the tables of ``reads``, with the sessions of one cell, and gives the
+    columns ``session_id`` and ``value``, and where it likes ``evidence`` (a list of
+    event ids), ``confidence`` and ``reason``; one row a session. A session without a row
+    has no value.
+    """
+
+    def declare(function: Callable[[], str]) -> Signal:
+        made = signal(version=version, group=group, kind=kind, unit=unit, better=better, method="sql", reads=reads)
+        return replace(made(_not_by_view(function)), sql=inspect.cleandoc(function()))
+
+    return declare
+
+
+def _not_by_view(function: Callable[[], str]) -> Callable[[Any], Reading | None]:
+    @wraps(function)
+    def answer(_view: Any) -> Reading:
+        return Reading(None, reason="the query gave no row for this session")
+
+    return answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,20 @@ class ReadingRow(_Row):
         return self
 
 
+class TokenCountRow(_Row):
+    """The tokens of one event's text by a public encoding."""
+
+    event_id: str
+    host: str
+    session_id: str
+    kind: str
+    content: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    encoding: str
+    tokens: Annotated[int, Field(ge=0)]
+    chars: Annotated[int, Field(ge=1)]
+    exact: bool
+
+
 class CandidateRow(_Row):
     """One lesson that a mining method drew from one session."""
 

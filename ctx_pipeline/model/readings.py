@@ -62,6 +62,44 @@ class Aggregate:
     labels: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Trend:
+    """How the mean of the last month with readings differs from that of up to three months before it."""
+
+    month: str
+    mean: float
+    before: float
+    change: float | None
+    """as a share of the mean before; None where that is 0"""
+    direction: str
+    """up, down or steady (within a tenth)"""
+    verdict: str
+    """better, worse, or empty where neither direction is"""
+
+
+_STEADY = 0.1
+_MONTHS = 3
+
+
+def trend(months: Iterable[tuple[str, int, float | None]], better: str) -> Trend | None:
+    """Return the trend of (month, sessions measured, mean) rows; None with fewer than two months that have a mean.
+
+    The months before are weighted by their sessions.
+    """
+    known = sorted((month, count, mean) for month, count, mean in months if mean is not None and count)
+    if len(known) < 2:
+        return None
+    month, _, mean = known[-1]
+    earlier = known[-1 - _MONTHS : -1]
+    before = math.fsum(m * n for _, n, m in earlier) / sum(n for _, n, _ in earlier)
+    change = (mean - before) / abs(before) if before else None
+    steady = abs(mean - before) <= _STEADY * abs(before)
+    direction = "steady" if steady else "up" if mean > before else "down"
+    good = {"higher": "up", "lower": "down"}.get(better)
+    verdict = "" if steady or good is None else "better" if direction == good else "worse"
+    return Trend(month, mean, before, change, direction, verdict)
+
+
 def store_reading(signal: Signal, reading: Reading, *, host: str, session_id: str, made_of: str) -> StoredReading:
     """Return the row of a reading; a value that is no finite number becomes null with a reason."""
     value: float | None = None

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -22,6 +27,17 @@ class SessionView:
     threads: list[Any] = field(default_factory=list)
     readings: dict[str, Any] = field(default_factory=dict)
     """signal name -> reading row, for methods that declare families"""
+    seen: dict[str, Any] = field(default_factory=dict)
+    """name of something outside -> what was observed of it, for signals that declare it"""
+    analyses: Mapping[str, Callable[[SessionView], Any]] = field(default_factory=dict, compare=False, repr=False)
+    """name -> what works out a shared figure of this session; see :meth:`analysis`"""
+    _made: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def once(self, make: Callable[[SessionView], Made]) -> Made:
+        """Return ``make(self)``, worked out the first time and kept for all who ask with the same function."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("Made", self._made[make])
 
     @property
     def host(self) -> str:
@@ -32,6 +48,11 @@ class SessionView:
     def session_id(self) -> str:
         """Id of the session."""
         return str(self.session.session_id)
+
+    def analysis(self, name: str) -> Any:
+        """Return a figure that several signals share, worked out once; None where nobody can work it out."""
+        work_out = self.analyses.get(name)
+        return self.once(work_out) if work_out else None
 
     @cached_property
     def by_event(self) -> dict[str, Any]:

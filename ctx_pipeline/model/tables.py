@@ -337,7 +337,27 @@ MEMORIES = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, READINGS, CANDIDATES, MEMORIES)}
+TOKEN_COUNTS = Table(
+    "token_counts",
+    1,
+    "One row for each event whose text stands in a context window: its tokens by a public encoding. Filled at night or by backfill.",
+    ("event_id", "encoding"),
+    (
+        Column("event_id", "str", "the event (events.event_id)"),
+        _host(),
+        _session(),
+        Column("kind", "str", "kind of the event", repeated=True),
+        Column("content", "str", "SHA-256 prefix (32 hex digits) of the text: equal texts are counted once"),
+        Column("encoding", "str", "public encoding: that of the session's model, else o200k_base", repeated=True),
+        Column("tokens", "int", "tokens of the text", "token"),
+        Column("chars", "int", "characters of the text", "char"),
+        Column("exact", "bool", "the encoding is the model's own, and the text was counted whole"),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, READINGS, CANDIDATES, MEMORIES, TOKEN_COUNTS)
+}
 
 NORMALIZED = ("events", "sessions", "threads", "model_calls", "tool_calls")
 """Tables written by the stage ``normalize``."""

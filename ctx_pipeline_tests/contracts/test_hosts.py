@@ -1,14 +1,16 @@
 """What every host must hold, run over whatever discovery finds.
 
-A host of ours ships a sample: ``samples/<key>/home/`` is a home written by hand (a
-stream of a database is a file named ``<path>#<stream name>``), ``samples/<key>/expected.json``
-says per session what its parser must make of it.
+A host ships a sample: ``samples/<key>/home/`` is a home written by hand (a stream of a
+database is a file named ``<path>#<stream name>``), ``samples/<key>/expected.json`` says
+per session what its parser must make of it. The samples of a plug-in lie beside the
+module that declares it.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -32,9 +34,15 @@ STATUS = {"completed", "errored", "interrupted", "abandoned", "unknown"}
 every_host = pytest.mark.parametrize("host", HOSTS.values(), ids=list(HOSTS))
 
 
+def samples_of(host: Host) -> Path:
+    """Return the folder with a host's sample."""
+    ours = SAMPLES / host.key
+    return ours if ours.is_dir() else Path(str(sys.modules[host.parse.__module__].__file__)).parent / "samples" / host.key
+
+
 def sample_sessions(host: Host) -> dict[str, SessionInput]:
     """Return the sessions of a host's sample home."""
-    home = SAMPLES / host.key / "home"
+    home = samples_of(host) / "home"
     streams: dict[str, list[StreamBytes]] = {}
     for number, path in enumerate(sorted(p for p in home.rglob("*") if p.is_file())):
         rel = path.relative_to(home).as_posix()
@@ -188,7 +196,7 @@ def test_paths_of_any_shape_are_classified_the_same_twice(host: Host) -> None:
 @every_host
 @pytest.mark.feature("hosts.samples")
 def test_a_sample_gives_the_rows_written_down_by_hand(host: Host) -> None:
-    expected = json.loads((SAMPLES / host.key / "expected.json").read_text())
+    expected = json.loads((samples_of(host) / "expected.json").read_text())
     sessions = sample_sessions(host)
     assert sorted(sessions) == sorted(expected)
     for session_id, session in sessions.items():

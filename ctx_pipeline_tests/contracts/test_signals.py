@@ -11,6 +11,7 @@ from ctx_pipeline.model.readings import store_reading
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENT_KINDS, TABLES
 from ctx_pipeline.stages.measure import take
+from ctx_pipeline_tests.contracts import examples_of_context, examples_of_work
 from ctx_pipeline_tests.factories.views import view
 
 SIGNALS = discovery.signals()
@@ -30,14 +31,7 @@ def troubled():
     )
 
 
-EXAMPLES = {
-    "command_count": ((troubled, 2), (view, 0)),
-    "failed_command_count": ((troubled, 1), (view, 0)),
-    "failed_command_ratio": ((troubled, 0.5), (view, None)),
-    "interrupted_signal": ((troubled, True), (view, None)),
-    "unique_files_edited": ((troubled, 1), (view, 0)),
-    "user_correction_count": ((troubled, 1), (view, None)),
-}
+EXAMPLES = {**examples_of_work.EXAMPLES, **examples_of_context.EXAMPLES}
 """signal -> two sessions made by hand with the value that a person counts in them"""
 
 
@@ -68,7 +62,7 @@ def test_a_signal_says_what_it_is_and_how_to_read_it(found):
 @pytest.mark.feature("signals.contract")
 @pytest.mark.parametrize("found", SIGNALS.values(), ids=SIGNALS)
 def test_a_signal_is_deterministic_rests_on_events_of_the_session_and_gives_a_reason_for_null(found):
-    for make in (troubled, view):
+    for make in _sessions(found.name):
         built = make().build()
         first, again = take(found, built), take(found, make().build())
         assert isinstance(first, Reading)
@@ -81,7 +75,20 @@ def test_a_signal_is_deterministic_rests_on_events_of_the_session_and_gives_a_re
 @pytest.mark.feature("signals.contract")
 @pytest.mark.parametrize("found", SIGNALS.values(), ids=SIGNALS)
 def test_a_signal_needs_only_the_tables_and_kinds_that_it_declares(found):
-    built = troubled().build()
-    events = [e for e in built.events if "events" in found.reads and (not found.kinds or e.kind in found.kinds)]
-    narrow = SessionView(built.session, events, built.tool_calls if "tool_calls" in found.reads else [])
-    assert take(found, narrow) == take(found, built)
+    for make in _sessions(found.name):
+        built = make().build()
+        events = [e for e in built.events if "events" in found.reads and (not found.kinds or e.kind in found.kinds)]
+        rows = {table: getattr(built, table) if table in found.reads else [] for table in ("tool_calls", "model_calls", "threads")}
+        narrow = {table: [_narrowed(found, table, row) for row in members] for table, members in {**rows, "events": events}.items()}
+        assert take(found, SessionView(built.session, seen=built.seen, analyses=built.analyses, **narrow)) == take(found, built)
+
+
+def _narrowed(found, table, row):
+    """Return a row without the columns that the signal does not declare."""
+    wanted = {"session_id", *found.columns[table]} if table in found.columns else set(row._fields)
+    return row._replace(**{name: None for name in row._fields if name not in wanted})
+
+
+def _sessions(name):
+    """Return makers of sessions to try a signal on: its own examples, a session with troubles and one without events."""
+    return dict.fromkeys((troubled, view, *(make for make, _ in EXAMPLES.get(name, ()))))

@@ -115,8 +115,8 @@ def test_a_document_of_the_typescript_era_becomes_events_of_one_line():
     stream = make.stream(text, path="sessions/rollout-2025-05-01-2b847cad-795a-5baa-87c0-d8007cacb60c.json")
     rows = [EVENTS.row(*e) for e in make.parse(stream, session="ts-1").events]
     assert [(e.kind, e.text, e.event_id) for e in rows[1:]] == [
-        ("prompt", "hi", "0000000000000001.0.0.1"),
-        ("answer", "hello", "0000000000000001.0.0.2"),
+        ("prompt", "hi", "0000000000000001.0.0.100"),
+        ("answer", "hello", "0000000000000001.0.0.200"),
     ]
     broken = make.parse(make.stream(text[:-30], path=stream.rel), session="ts-1")
     assert [q.reason for q in broken.quarantined] == ["not a rollout document: DecodeError"]

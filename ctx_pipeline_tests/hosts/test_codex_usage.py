@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ctx_pipeline.hosts.codex import HOST
+from ctx_pipeline.model.raw import SessionInput
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline_tests.factories import codex as make
 
@@ -241,3 +243,41 @@ def test_what_the_model_said_points_to_the_call_that_said_it():
     said = [(e.kind, e.call_key) for e in rows if e.kind == "tool_call"]
     assert said == [("tool_call", f"{T}:1000.600.0.50.20"), ("tool_call", f"{T}:2000.1200.0.100.40")]
     assert {e.call_key for e in rows if e.kind in {"prompt", "tool_result"}} == {None}
+
+
+def unsigned(*records):
+    """A fork that says nothing of its parent: no second meta, no id, only its parent's lines, stamped anew."""
+    return [make.meta(), *records]
+
+
+@pytest.mark.feature("codex.unsigned-fork")
+def test_a_copy_without_any_sign_is_known_by_two_calls_in_one_burst():
+    own = [make.event(30, "user_message", message="go on"), *OWN]
+    stream = make.stream(unsigned(*history(3)[1:], *own))
+    found = calls(stream)
+    assert [(c.owner, c.rule, c.copy_of) for c in found] == [(False, "replayed history", None)] * 3 + [(True, "own", None)]
+    assert HOST.usage(SessionInput("codex", T, (stream,))) is None
+
+
+@pytest.mark.feature("codex.unsigned-fork")
+def test_a_copy_without_any_sign_is_known_by_a_turn_older_than_the_thread():
+    old = make.event(0.01, "task_started", turn_id=make.turn_id(-90_000))
+    stream = make.stream(unsigned(old, *history(1), make.event(30, "task_started", turn_id=make.turn_id(30)), *OWN))
+    assert [c.owner for c in calls(stream)] == [False, True]
+    assert HOST.usage(SessionInput("codex", T, (stream,))) is None
+
+
+@pytest.mark.feature("codex.unsigned-fork")
+@pytest.mark.parametrize("step", [0.3, 1, 20])
+def test_calls_of_a_quick_thread_of_its_own_are_its_own(step: float):
+    young = make.event(0.1, "task_started", turn_id=make.turn_id(0.1))
+    found = calls(make.stream(unsigned(young, *history(4, begin=3, step=step, turn=3))))
+    assert [c.owner for c in found] == [True] * 4
+
+
+@pytest.mark.feature("codex.unsigned-fork")
+def test_one_call_written_twice_is_no_burst():
+    record = {"thread_id": T, "response_id": "r1", "usage": make.usage(9, 3, 1), "thread_token_usage": make.usage(9, 3, 1)}
+    count = make.tokens(0.1, make.usage(9, 3, 1), make.usage(9, 3, 1))
+    found = calls(make.stream(unsigned(count, make.line(0.11, "token_usage_record", record), *OWN)))
+    assert [(c.owner, c.call_key) for c in found[:1]] == [(True, "r1")]

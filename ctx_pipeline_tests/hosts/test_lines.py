@@ -84,11 +84,25 @@ def test_what_is_no_record_is_counted_with_its_place_and_reason_and_the_rest_goe
 
 
 @pytest.mark.feature("lines.joined")
-def test_of_two_records_on_one_line_the_first_is_kept_and_the_second_counted():
-    found = read(b'{"type":"a"}{"type":"b"}\n{"type":"c"}\n')
+@pytest.mark.parametrize("broken", [b"", b"[1]\n"], ids=["clean", "beside a broken line"])
+def test_two_records_glued_to_one_line_are_both_read(broken: bytes):
+    found = read(b'{"type":"a"} {"type":"b"}\n{"type":"c"}\n' + broken)
 
-    assert [v.type for v in found.values] == ["a", "c"]
-    assert [(q.line, q.reason) for q in found.quarantined] == [(0, "a second record on the line")]
+    assert [v.type for v in found.values] == ["a", "b", "c"]
+    assert (list(found.lines), found.glued, len(found.quarantined)) == ([0, 0, 1], True, len(broken[:1]))
+    assert list(found.ends)[1:] == [26, 39]
+
+
+@pytest.mark.feature("lines.joined")
+def test_a_record_that_an_editor_spread_over_lines_is_one():
+    data = b'{\n  "type": "a"\n}\n\n{"type":"b"}'
+    found = read(data)
+
+    assert [v.type for v in found.values] == ["a", "b"]
+    assert [(line, data[s:e]) for line, s, e in zip(found.lines, found.starts, found.ends, strict=True)] == [
+        (0, data[:18]),
+        (4, data[19:]),
+    ]
 
 
 @pytest.mark.feature("lines.ladder")

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.hosts.claude_code.counting import KINDS, usage
-from ctx_pipeline.hosts.claude_code.places import SESSION_KINDS, classify, enter, identify, retention_days
-from ctx_pipeline.hosts.claude_code.session import parse
-from ctx_pipeline.hosts.claude_code.sidefiles import hints
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.hosts.claude_code.formats import FORMATS
+from ctx_pipeline.hosts.claude_code.places import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
+from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.declared import Host
+from ctx_pipeline.model.deferred import Deferred
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctx_pipeline.model.raw import StreamBytes
+    from ctx_pipeline.model.rivals import RivalEntry
+
+
+def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
+    from ctx_pipeline.hosts.claude_code.rivals import ccusage
+
+    return ccusage(streams)
+
 
 HOST = Host(
     key="claude",
     title="Claude Code",
-    version=1,
+    version=2,
     roots_env="CLAUDE_CONFIG_DIR",
     roots_default=("~/.claude", "~/.config/claude"),
     classify=classify,
     enter=enter,
     identify=identify,
-    parse=parse,
+    parse=Deferred("ctx_pipeline.hosts.claude_code.session:parse"),
     session_kinds=SESSION_KINDS,
     aliases=("claude-code", "claude_code", "cc"),
     resume="claude --resume {session_id}",
-    hints=hints,
+    hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
     retention_days=retention_days,
-    usage=usage,
-    usage_kinds=KINDS,
+    usage=Deferred("ctx_pipeline.hosts.claude_code.counting:usage"),
+    usage_kinds=USAGE_KINDS,
+    window=window,
+    rivals={"ccusage": _ccusage},
+    formats=FORMATS,
+    archive_name="claude-code",
 )

@@ -72,4 +72,7 @@ def _rare(state: Gathered, place: Place, block: Block, index: int) -> list[Part]
         return [attached(block, None)]
     if kind == "fallback":
         return [("attachment", kind, "system", block.text, None)]
+    if kind == "compaction":
+        said = block.content
+        return [("compaction", kind, "system", said if isinstance(said, str) else block.text, None)]
     return [unknown_block(state, f"assistant/{label_of(block.type)}", block, place)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
-from ctx_pipeline.hosts.claude_code.places import safe_id
+from ctx_pipeline.hosts.claude_code.places import USAGE_KINDS, safe_id
 from ctx_pipeline.hosts.claude_code.records import Count, DecodeErrors, ForkedFrom, Usage
 from ctx_pipeline.hosts.claude_code.usage import SYNTHETIC, ModelCalls
 from ctx_pipeline.hosts.claude_code.usage import _supersedes as supersedes
@@ -21,9 +21,6 @@ from ctx_pipeline.model.raw import Parsed, SessionFacts
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
-
-KINDS = frozenset({"transcript", "agent", "journal"})
-"""Kinds of streams whose lines can carry usage."""
 
 _ORDER = {"transcript": 0, "agent": 1, "journal": 2}
 
@@ -56,7 +53,7 @@ _where = msgspec.json.Decoder(_Where)
 
 def usage(session: SessionInput) -> Parsed | None:
     """Return the model calls, the first working directory and the declared parent of a session; None where only parsing tells."""
-    streams = sorted((s for s in session.streams if s.kind in KINDS), key=lambda s: (_ORDER[s.kind], s.thread_id, s.stream))
+    streams = sorted((s for s in session.streams if s.kind in USAGE_KINDS), key=lambda s: (_ORDER[s.kind], s.thread_id, s.stream))
     if len({s.thread_id for s in streams}) < len(streams) or not all(s.current for s in streams):
         return None
     calls = ModelCalls(session.host, session.session_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.hosts._blobs import without_blobs
 from ctx_pipeline.hosts.claude_code.records import Attachment, DecodeErrors, Progress, Record, attachment_decoder, encode, progress_decoder
 from ctx_pipeline.hosts.claude_code.texts import injected_by
 
@@ -111,7 +112,7 @@ def notice(record: Record, line: Callable[[], bytes]) -> Notice:
     """Return what a record other than user and assistant says; ``line`` gives its bytes where they are kept whole."""
 
     def whole() -> str:
-        return line().decode("utf-8", "replace").strip()
+        return without_blobs(line().decode("utf-8", "replace").strip())
 
     kind = record.type
     if kind == "system":
@@ -222,7 +223,7 @@ def plain(content: object) -> str | None:
 def raw_text(raw: msgspec.Raw) -> str:
     """Return the JSON text of an undecoded field; empty when the field is absent or null."""
     text = str(raw, "utf-8", "replace")
-    return "" if text == "null" else text
+    return "" if text == "null" else without_blobs(text)
 
 
 def label_of(name: str | None) -> str:

@@ -11,7 +11,6 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.claude_code.records import DecodeErrors, Head, head_decoder
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.raw import Identity
 
@@ -19,9 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ctx_pipeline.hosts.claude_code.records import Head
+
 SESSION_KINDS = frozenset(
     {"transcript", "agent", "agent_meta", "journal", "workflow", "tool_result", "todos", "tasks", "file_history"},
 )
+
+USAGE_KINDS = frozenset({"transcript", "agent", "journal"})
+"""Kinds of streams whose lines can carry usage."""
 
 DEFAULT_RETENTION = 30
 """Days after which Claude Code sweeps transcripts when settings.json does not say."""
@@ -165,6 +169,8 @@ def _folder_session(parts: list[str]) -> str | None:
 
 def _heads(head: bytes) -> Iterator[Head]:
     """Yield what the first whole lines say of their session."""
+    from ctx_pipeline.hosts.claude_code.records import DecodeErrors, head_decoder
+
     for line in head.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
         try:
             yield head_decoder.decode(line)

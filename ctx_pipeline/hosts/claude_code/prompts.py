@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.hosts._blobs import hashed, without_blobs
 from ctx_pipeline.hosts.claude_code.notices import label_of
 from ctx_pipeline.hosts.claude_code.records import Block, ToolUseResult, encode
 from ctx_pipeline.hosts.claude_code.texts import BY_PERSON, injected_by, split_reminders
@@ -151,11 +152,13 @@ def _whole(state: Gathered, stub: str, result: ToolUseResult | str | list | None
 
 
 def attached(block: Block, call_id: str | None) -> Part:
-    """Return the event of an image or document: what it is and where it came from, never its data."""
+    """Return the event of an image or document: what it is, where it came from, hash and size of its data."""
     source = block.source
-    facts = {"type": block.type}
+    facts: dict[str, str | int | None] = {"type": block.type}
     if source is not None:
         facts |= {"source": source.type, "media_type": source.media_type, "url": source.url}
+        if data := str(source.data, "utf-8", "replace").strip('"'):
+            facts["sha256"], facts["bytes"] = hashed(data)
     text = encode({k: v for k, v in facts.items() if v is not None}).decode()
     return ("attachment", block.type, "tool" if call_id else "user", text, call_id)
 
@@ -164,7 +167,7 @@ def unknown_block(state: Gathered, label: str, block: Block, place: Place) -> Pa
     """Return the event of a block of an unknown type, its JSON kept whole, and count it."""
     label = f"block/{label}"
     state.count_unknown(label)
-    return ("unknown", label, "system", _find(place.line(), block.type), None)
+    return ("unknown", label, "system", without_blobs(_find(place.line(), block.type)), None)
 
 
 def _find(raw: bytes, kind: str | None) -> str:

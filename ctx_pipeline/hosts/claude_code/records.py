@@ -60,11 +60,12 @@ class Usage(Struct, gc=False):
 
 
 class Source(Struct, gc=False):
-    """Where an image or document came from; its data is skipped."""
+    """Where an image or document came from; its data is kept by hash."""
 
     type: str | None = None
     media_type: str | None = None
     url: str | None = None
+    data: Raw = Raw()
 
 
 class Block(Struct, gc=False):
@@ -171,6 +172,7 @@ class Record(Struct, gc=False, rename="camel"):
     microcompact_metadata: Raw = Raw()
     mode: str | None = None
     result: Raw = Raw()
+    team_name: str | None = None
 
 
 class Head(Struct, gc=False, rename="camel"):

@@ -40,10 +40,10 @@ def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
     firsts, shared, host, session = state.firsts, state.shared_uuids, state.host, state.session_id
     name, generation, data = stream.stream, stream.generation, stream.data
     prefix = f"{name}.{generation}."
-    inline = main.kind == "main"
-    known_lines = main.plain_lines
+    inline, known_lines = main.kind == "main", main.plain_lines
     own_lines: list[bytes] = []
     place = Place(stream, main, Record())
+    glued, before, nth = records.glued, -1, 0
     record: Record
     for record, line, start, end in zip(records.values, records.lines, records.starts, records.ends, strict=True):
         uuid = record.uuid
@@ -68,6 +68,8 @@ def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
             _facts(state, thread, record)
         seq = first = len(rows)
         event = f"{prefix}{line}."
+        if glued:
+            nth, before, event = _nth(nth, before, line, event)
         place.thread, place.record, place.seq, place.event, place.ts = thread, record, seq, event, ts
         place.number, place.start, place.end = line, start, end
         key, parts = _parts(state, place, record)
@@ -103,6 +105,11 @@ def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
         known_lines.update(own_lines)
 
 
+def _nth(nth: int, before: int, line: int, event: str) -> tuple[int, int, str]:
+    """Return which record of its line this one is, the line, and how its events are named: those of a glued record beside the first's."""
+    return (nth + 1, line, f"{event}{nth + 1}-") if line == before else (0, line, event)
+
+
 def _parts(state: Gathered, place: Place, record: Record) -> tuple[str | None, list[Part]]:
     """Return the key of the model call that wrote a record, where one did, and the record's events."""
     message = record.message
@@ -134,6 +141,8 @@ def _facts(state: Gathered, thread: Thread, record: Record) -> None:
     thread.cwd = thread.cwd or record.cwd
     thread.branch = thread.branch or record.git_branch
     thread.version = thread.version or record.version
+    if record.team_name and record.agent_name:
+        thread.agent = thread.agent or record.agent_name
     if record.forked_from is not None and thread.kind == "main":
         state.forked_from = state.forked_from or record.forked_from.session_id
     thread.open_facts = not (thread.cwd and thread.branch and thread.version)

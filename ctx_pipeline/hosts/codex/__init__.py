@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.hosts.codex.counting import limits, usage
-from ctx_pipeline.hosts.codex.places import ROLLOUT, STATE, classify, enter, hints, identify
-from ctx_pipeline.hosts.codex.session import parse
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.hosts.codex.formats import FORMATS
+from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, enter, places
+from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.declared import Database, Host
+from ctx_pipeline.model.deferred import Deferred
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctx_pipeline.model.raw import StreamBytes
+    from ctx_pipeline.model.rivals import RivalEntry
 
 # Codex rewrites times and token totals of its threads at every turn; without them the
 # captured rows change only when a thread is added, named or archived.
@@ -15,17 +24,25 @@ _STEADY = (
     *("history_mode", "archived", "archived_at"),
 )
 
+
+def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
+    from ctx_pipeline.hosts.codex.rivals import ccusage
+
+    return ccusage(streams)
+
+
 HOST = Host(
     key="codex",
     title="Codex",
-    version=1,
+    version=2,
     roots_env="CODEX_HOME",
     roots_default=("~/.codex",),
     classify=classify,
     enter=enter,
-    identify=identify,
-    parse=parse,
-    session_kinds=frozenset({ROLLOUT}),
+    identify=Deferred("ctx_pipeline.hosts.codex.places:identify"),
+    parse=Deferred("ctx_pipeline.hosts.codex.session:parse"),
+    session_kinds=frozenset({ROLLOUT, LOOSE}),
+    places=places,
     aliases=("openai-codex", "codex-cli"),
     resume="codex resume {session_id}",
     databases={
@@ -34,8 +51,12 @@ HOST = Host(
             columns={"threads": _STEADY, "thread_spawn_edges": ("parent_thread_id", "child_thread_id")},
         )
     },
-    hints=hints,
-    usage=usage,
-    usage_kinds=frozenset({ROLLOUT}),
-    limits=limits,
+    hints=Deferred("ctx_pipeline.hosts.codex.places:hints"),
+    usage=Deferred("ctx_pipeline.hosts.codex.counting:usage"),
+    usage_kinds=frozenset({ROLLOUT, LOOSE}),
+    usage_hints={STATE: ("thread_spawn_edges",)},
+    limits=Deferred("ctx_pipeline.hosts.codex.counting:limits"),
+    window=window,
+    rivals={"ccusage": _ccusage},
+    formats=FORMATS,
 )

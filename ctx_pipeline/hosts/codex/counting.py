@@ -6,13 +6,16 @@ and files of other eras than the wrapped one are left to the full parser.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from ctx_pipeline.hosts.codex import records
-from ctx_pipeline.hosts.codex.places import ROLLOUT, safe_id, subagent
+from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
+from ctx_pipeline.hosts.codex.places import safe_id, subagent
+from ctx_pipeline.hosts.codex.replay import AT_ONCE, began_at, older
 from ctx_pipeline.hosts.codex.rows import HOST, OWN
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL, Call, Counter
 from ctx_pipeline.model.codec import micros
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
 
 _WINDOWS = ("primary", "secondary")
+_TS = 4
+"""The time's place in a row of model_calls."""
 
 
 class _Payload(Struct, gc=False):
@@ -33,6 +38,8 @@ class _Payload(Struct, gc=False):
     info: records.Info | None = None
     model: str | None = None
     thread_settings: records.Settings | None = None
+    turn_id: str | None = None
+    started_at: Any = None
     thread_id: str | None = None
     response_id: str | None = None
     usage: records.Usage | None = None
@@ -72,23 +79,26 @@ _limit_line = msgspec.json.Decoder(_LimitLine)
 
 def usage(session: SessionInput) -> Parsed | None:
     """Return the model calls and the root thread's repository of a session; None where only parsing tells."""
+    if any(s.kind == LOOSE for s in session.streams) or any("parent_thread_id" in told for told in session.hints.values()):
+        return None
     streams = [s for s in session.streams if s.kind == ROLLOUT]
     if len({s.thread_id for s in streams}) < len(streams) or not all(s.current and s.rel.endswith(".jsonl") for s in streams):
         return None
     parsed = Parsed()
     for stream in sorted(streams, key=lambda s: (s.thread_id != session.session_id, s.thread_id)):
-        facts = _facts(stream)
-        rows = _rows(stream, session.session_id) if facts is not None else None
-        if facts is None or rows is None:
+        said = _facts(stream)
+        rows = _rows(stream, session.session_id, said[1]) if said is not None else None
+        if said is None or rows is None:
             return None
+        facts = said[0]
         if parsed.facts.cwd is None:
             parsed.facts = facts
         parsed.model_calls += rows
     return parsed
 
 
-def _facts(stream: StreamBytes) -> SessionFacts | None:
-    """Return where a thread works; None for one that may begin with a copy, and where the first line does not say."""
+def _facts(stream: StreamBytes) -> tuple[SessionFacts, int | None] | None:
+    """Return where a thread works and when it began; None for one that may begin with a copy, and where the first line does not say."""
     data = stream.data
     end = data.find(b"\n") + 1
     try:
@@ -104,11 +114,12 @@ def _facts(stream: StreamBytes) -> SessionFacts | None:
     if not cwd:
         return None
     remote = meta.git.repository_url if meta.git else None
-    return SessionFacts(cwd=cwd, repository=remote or cwd)
+    born = (micros(meta.timestamp) or micros(first.timestamp)) if meta.id is not None else None
+    return SessionFacts(cwd=cwd, repository=remote or cwd), born
 
 
-def _rows(stream: StreamBytes, session_id: str) -> list[tuple] | None:
-    """Return the rows of a thread's model calls; None where a line needs the full parser."""
+def _rows(stream: StreamBytes, session_id: str, born: int | None) -> list[tuple] | None:
+    """Return the rows of the model calls of a thread born then; None where a line needs the full parser."""
     data = stream.data
     try:
         lines: list[_Line] = _decoder.decode_lines(data)
@@ -119,6 +130,7 @@ def _rows(stream: StreamBytes, session_id: str) -> list[tuple] | None:
     model: str | None = None
     tier: str | None = None
     rows: list[tuple] = []
+    turned = born is None
     for number, line in enumerate(lines):
         payload = line.payload
         if payload is None:
@@ -132,7 +144,11 @@ def _rows(stream: StreamBytes, session_id: str) -> list[tuple] | None:
                 tier = payload.thread_settings.service_tier
         elif kind == "turn_context":
             model = payload.model or model
-        elif kind == "token_usage_record":
+        if not turned and (began := began_at(kind, payload)) is not None:
+            turned = True
+            if born is not None and older(began, born):
+                return None
+        if kind == "token_usage_record":
             call = counter.record(payload)  # type: ignore[arg-type]
             if call is not None and (safe_id(payload.thread_id) or own) != own:
                 return None
@@ -150,6 +166,9 @@ def _rows(stream: StreamBytes, session_id: str) -> list[tuple] | None:
                 *(stream.stream, stream.generation, 0, 0, number),
             )
         )
+    times = list(islice((row[_TS] for row in rows if row[_TS] is not None), 2))
+    if born is not None and len(times) == 2 and times[1] - times[0] <= AT_ONCE:
+        return None
     return rows
 
 

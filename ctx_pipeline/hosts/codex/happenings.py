@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.hosts._blobs import without_blobs
 from ctx_pipeline.hosts.codex import tools
 from ctx_pipeline.hosts.codex.families import joined
-from ctx_pipeline.hosts.codex.records import written
+from ctx_pipeline.hosts.codex.records import value_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctx_pipeline.hosts.codex.records import Change, Item, Payload
+    from ctx_pipeline.hosts.codex.rows import Tool
     from ctx_pipeline.hosts.codex.threads import Entry
     from ctx_pipeline.hosts.codex.walk import Walk
+
+_LONGEST = 10**7
+"""Seconds of a call, at most: more is a broken number."""
 
 
 def _user_message(walk: Walk, entry: Entry, payload: Payload) -> None:
@@ -105,7 +110,10 @@ def _exec_end(walk: Walk, entry: Entry, payload: Payload) -> None:
         # a command that the person ran: there is no call of the model
         text = written(argv)
         tool = walk.call(entry, payload.call_id, tools.Touched("user_shell", "shell", (), argv), text, "exec_command_end")
-        tool.ended = entry.ts
+        said = value_of(payload.aggregated_output)
+        if isinstance(said, str):
+            walk.rows.result(entry, tool.call_id, said, "exec_command_end", block=1)
+        _timed(tool, entry, payload)
     elif tool.action == "shell":
         tool.argv = tool.argv or argv
     paths = dict.fromkeys(p.path for p in payload.parsed_cmd or () if p.path)
@@ -113,6 +121,16 @@ def _exec_end(walk: Walk, entry: Entry, payload: Payload) -> None:
     if payload.exit_code is not None:
         tool.exit = payload.exit_code
         tool.is_error = payload.exit_code != 0
+
+
+def _timed(tool: Tool, entry: Entry, payload: Payload) -> None:
+    """Give a call that only its end event tells of its times: the end, and the duration before it."""
+    tool.ended = entry.ts
+    length = payload.duration
+    seconds = length.get("secs") if isinstance(length, dict) else None
+    nanos = length.get("nanos", 0) if isinstance(length, dict) else None
+    if isinstance(seconds, int) and isinstance(nanos, int) and entry.ts is not None and 0 <= seconds < _LONGEST and 0 <= nanos < 10**9:
+        tool.started = entry.ts - seconds * 1_000_000 - nanos // 1_000
 
 
 def _patch_end(walk: Walk, entry: Entry, payload: Payload) -> None:
@@ -125,6 +143,8 @@ def _patch_end(walk: Walk, entry: Entry, payload: Payload) -> None:
     tool.paths = tuple(changes) or tool.paths
     if payload.success is not None:
         tool.is_error = not payload.success
+    spans = tuple(tools.changed_lines(change.unified_diff) for change in changes.values())
+    tool.ranges = spans if any(spans) else ()
     if len(changes) == 1:
         tool.before_sha, tool.after_sha = _hashes(next(iter(changes.values())))
 
@@ -149,7 +169,8 @@ def _mcp_end(walk: Walk, entry: Entry, payload: Payload) -> None:
     text = bytes(said.arguments).decode("utf-8", "replace") if said else ""
     tool = walk.call(entry, payload.call_id, tools.Touched(name, "mcp"), text, "mcp_tool_call_end")
     tool.is_error = failed
-    walk.rows.result(entry, payload.call_id, result.decode("utf-8", "replace"), "mcp_tool_call_end", block=1)
+    walk.rows.result(entry, tool.call_id, without_blobs(result.decode("utf-8", "replace")), "mcp_tool_call_end", block=1)
+    _timed(tool, entry, payload)
 
 
 def _search_end(walk: Walk, entry: Entry, payload: Payload) -> None:
@@ -196,7 +217,8 @@ def _aborted(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 
 def _turn_text(payload: Payload) -> str:
-    return written({"turn_id": payload.turn_id})
+    facts = {"turn_id": payload.turn_id, "duration_ms": payload.duration_ms, "time_to_first_token_ms": payload.time_to_first_token_ms}
+    return written({name: value for name, value in facts.items() if value is not None})
 
 
 def _error(walk: Walk, entry: Entry, payload: Payload) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.hosts._blobs import hashed, without_blobs
 from ctx_pipeline.hosts.codex import tools
 from ctx_pipeline.hosts.codex.families import injected, joined
 from ctx_pipeline.hosts.codex.records import written
@@ -35,11 +36,14 @@ def _user(walk: Walk, entry: Entry, payload: Payload, text: str) -> None:
             walk.inject(entry, text, "message/user", "system")
         else:
             walk.prompt(entry, text, "message/user")
+        walk.pictures(entry, payload.content, "user")
         return
     if text.strip() in families.prompts:
+        walk.pictures(entry, payload.content, "user")
         return
     blocks = payload.content
     if isinstance(blocks, list) and any((block.text or "").strip() in families.prompts for block in blocks if block.text):
+        walk.pictures(entry, blocks, "user")
         return
     walk.inject(entry, text, "message/user", "system")
 
@@ -82,6 +86,8 @@ def _web_search(walk: Walk, entry: Entry, payload: Payload) -> None:
 def _output(walk: Walk, entry: Entry, payload: Payload) -> None:
     end = tools.ending(payload.output)
     tool = walk.rows.result(entry, payload.call_id, end.text, payload.type or "function_call_output")
+    if isinstance(payload.output, list):
+        walk.pictures(entry, payload.output, "tool", call_id=payload.call_id)
     if tool is not None:
         if end.exit is not None:
             tool.exit = end.exit
@@ -95,13 +101,19 @@ def _tool_search(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 
 def _tool_search_output(walk: Walk, entry: Entry, payload: Payload) -> None:
-    walk.rows.result(entry, payload.call_id or payload.id, bytes(payload.tools).decode("utf-8", "replace"), "tool_search_output")
+    walk.rows.result(
+        entry, payload.call_id or payload.id, without_blobs(bytes(payload.tools).decode("utf-8", "replace")), "tool_search_output"
+    )
 
 
 def _image(walk: Walk, entry: Entry, payload: Payload) -> None:
     touched = tools.Touched("image_generation", "other")
     tool = walk.call(entry, payload.call_id or payload.id, touched, payload.revised_prompt or "", "image_generation_call")
     tool.is_error = payload.status == "failed"
+    if made := bytes(payload.result).decode("utf-8", "replace").strip('"'):
+        digest, size = hashed(made)
+        text = written({"type": "image", "sha256": digest, "bytes": size})
+        walk.rows.event(entry, "attachment", "image_generation_call/result", "tool", text, call_id=tool.call_id, block=1)
 
 
 def _agent_message(walk: Walk, entry: Entry, payload: Payload) -> None:

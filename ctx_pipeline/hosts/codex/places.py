@@ -1,4 +1,4 @@
-"""Where Codex keeps its sessions, and whose a file is from its name and first bytes."""
+"""Whose a file of Codex is, from its name and first bytes."""
 
 from __future__ import annotations
 
@@ -8,38 +8,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctx_pipeline.hosts.codex import records
+from ctx_pipeline.hosts.codex.paths import HISTORY, INDEX, LOOSE, ROLLOUT, STATE
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROLLOUT, HISTORY, INDEX, STATE = "rollout", "history", "index", "state"
-
 _NAME = re.compile(r"rollout-(\d{4}-\d{2}-\d{2}(?:T\d{2}-\d{2}-\d{2})?)-?([A-Za-z0-9][A-Za-z0-9._-]*?)?\.json(?:l(?:\.zst)?)?$")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_LOOSE_LINES = 8
 _LONG_LINE = 16_384
 """A first line that is longer than this is cut by the reader of heads, not by its writer."""
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
-
-
-def classify(rel: str) -> str | None:
-    """Return the kind of a file of the home, or None when it is not captured (credentials, logs, settings)."""
-    folder, _, name = rel.rpartition("/")
-    if not folder:
-        if name in {"history.jsonl", "session_index.jsonl"}:
-            return HISTORY if name == "history.jsonl" else INDEX
-        path = name.partition("#")[0]
-        return STATE if path.startswith("state_") and path.endswith(".sqlite") else None
-    if folder.partition("/")[0] not in {"sessions", "archived_sessions"} or not name.startswith("rollout-"):
-        return None
-    return ROLLOUT if name.endswith((".jsonl", ".jsonl.zst", ".json")) else None
-
-
-def enter(rel: str) -> bool:
-    """Tell whether a folder of the home holds rollouts."""
-    return rel in {"", "."} or rel.partition("/")[0] in {"sessions", "archived_sessions"}
 
 
 def safe_id(text: str | None) -> str | None:
@@ -57,7 +39,9 @@ def named_id(rel: str) -> str:
 
 
 def identify(kind: str, rel: str, head: bytes) -> Identity | None:
-    """Return whose a rollout is; None while its first line is not complete, and for other kinds."""
+    """Return whose a rollout or a stream of ``codex exec --json`` is; None while its first line is not complete, and for other files."""
+    if kind == LOOSE:
+        return _of_loose(rel, head)
     if kind != ROLLOUT:
         return None
     if head.startswith(_ZSTD):
@@ -75,6 +59,28 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
         return _of_first(rel, _first(line), head)
     if len(line) >= _LONG_LINE:
         return _of_first(rel, _cut(line), head)
+    return None
+
+
+def _of_loose(rel: str, head: bytes) -> Identity | None:
+    """Return whose a JSONL file is that its name says nothing of: one that names a session in its first lines."""
+    from ctx_pipeline.hosts.codex.exec_stream import born, thread_of
+
+    if head.startswith(_ZSTD):
+        head = _unpacked(head)
+    thread = safe_id(thread_of(head))
+    if thread is not None:
+        return Identity(thread, first_ts=born(thread))
+    for line in head.split(b"\n", _LOOSE_LINES)[:_LOOSE_LINES]:
+        found = _first(line.lstrip(b"\xef\xbb\xbf\0 \t\r")) if line.strip() else None
+        meta = found.payload if found is not None else None
+        if (
+            found is not None
+            and meta is not None
+            and meta.id
+            and (found.type == "session_meta" or (found.type is None and meta.timestamp and not meta.type))
+        ):
+            return _of_first(rel, found, head)
     return None
 
 
@@ -181,16 +187,23 @@ def _unpacked(head: bytes) -> bytes:
 
 
 def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
-    """Yield what indexes of the home say of threads: title, derived_title, archived, parent_thread_id."""
+    """Yield what indexes of the home say of threads: title, derived_title, first_prompt, archived, parent_thread_id."""
     if kind == INDEX:
         titles = {i: n for row in _objects(data) if (i := _text(row, "id")) and (n := _text(row, "thread_name"))}
         for thread, title in sorted(titles.items()):
             yield thread, "title", title
+    elif kind == HISTORY:
+        known: set[str] = set()
+        for row in _objects(data):
+            session, said = _text(row, "session_id"), _text(row, "text")
+            if session and said and session not in known and not said.startswith("/"):
+                known.add(session)
+                yield session, "first_prompt", said
     elif kind == STATE:
         for line in _objects(data):
-            row = line.get("row")
-            if isinstance(row, dict):
-                yield from _of_state(row)
+            told = line.get("row")
+            if isinstance(told, dict):
+                yield from _of_state(told)
 
 
 def _of_state(row: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -213,7 +226,7 @@ def _text(row: dict[str, Any], key: str) -> str | None:
     value = row.get(key)
     if not isinstance(value, str) or not value.strip():
         return None
-    return safe_id(value) if key in {"id", "child_thread_id", "parent_thread_id"} else value.strip()[:500]
+    return safe_id(value) if key in {"id", "session_id", "child_thread_id", "parent_thread_id"} else value.strip()[:500]
 
 
 def _objects(data: bytes) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,9 @@ from msgspec import Meta, Raw, Struct
 
 from ctx_pipeline.hosts._lines import MAX_INT
 
+LARGEST = 10**12
+"""Tokens of one call or thread above this are a broken number."""
+
 Int = Annotated[int, Meta(ge=-MAX_INT, le=MAX_INT)]
 
 
@@ -21,11 +24,13 @@ class Block(Struct, gc=False):
 
     type: str | None = None
     text: str | None = None
+    image_url: Any = None
 
 
 class Git(Struct, gc=False):
     """What the host noted about the repository."""
 
+    commit_hash: str | None = None
     branch: str | None = None
     repository_url: str | None = None
 
@@ -40,14 +45,18 @@ class Usage(Struct, gc=False):
     reasoning_output_tokens: Int = 0
 
     def key(self) -> tuple[int, int, int, int, int]:
-        """Return the numbers in a fixed order."""
-        return (
+        """Return the numbers in a fixed order; one beyond reason is a broken number and counts as none."""
+        found = (
             self.input_tokens,
             self.cached_input_tokens,
             self.cache_write_input_tokens,
             self.output_tokens,
             self.reasoning_output_tokens,
         )
+        if max(found) <= LARGEST:
+            return found
+        a, b, c, d, e = (n if n <= LARGEST else 0 for n in found)
+        return a, b, c, d, e
 
 
 class Info(Struct, gc=False):
@@ -73,6 +82,7 @@ class Change(Struct, gc=False):
 
     type: str | None = None
     content: str | None = None
+    unified_diff: str | None = None
     move_path: str | None = None
 
 
@@ -128,6 +138,8 @@ class Payload(Struct, gc=False):
     action: Action | None = None
     command: list[str] | str | None = None
     exit_code: Int | None = None
+    aggregated_output: Raw = Raw()
+    duration: Any = None
     parsed_cmd: list[ParsedCommand] | None = None
     success: bool | None = None
     changes: dict[str, Change] | None = None
@@ -146,6 +158,10 @@ class Payload(Struct, gc=False):
     thread_name: str | None = None
     turn_id: str | None = None
     started_at: Any = None
+    duration_ms: Any = None
+    time_to_first_token_ms: Any = None
+    window_number: Any = None
+    window_id: Any = None
     thread_settings: Settings | None = None
     # token_usage_record
     thread_id: str | None = None
@@ -162,6 +178,8 @@ class Payload(Struct, gc=False):
     cli_version: str | None = None
     source: Raw = Raw()
     thread_source: str | None = None
+    model_provider: str | None = None
+    history_mode: str | None = None
     agent_nickname: str | None = None
     agent_role: str | None = None
     git: Git | None = None

@@ -5,13 +5,18 @@ time of the fork. The copy is found from this file alone: lines that follow each
 within a quarter of a second, or that are older than the thread, up to the last one
 that a new thread cannot have written so soon (token counts, answers, tool output, ends
 of turns). Turns that began before the thread did are copied however late they stand.
+
+A file without any sign of a parent is such a copy when its first turn began before the
+thread did, or when its first two model calls ended within one burst: no thread can have
+made two calls so soon. Whose history it is then stays unknown.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctx_pipeline.hosts.codex.places import safe_id, subagent
+from ctx_pipeline.hosts.codex.usage import Counter
 from ctx_pipeline.model.codec import micros
 
 if TYPE_CHECKING:
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
 
 BURST = 250_000
 """Microseconds between two lines of one copy, at most; an own answer takes longer."""
+
+AT_ONCE = 2_500_000
+"""Microseconds in which a burst without a sign must hold two calls."""
 
 _SLACK = 1_000_000
 _LATE = frozenset(
@@ -49,8 +57,19 @@ _LATE = frozenset(
 _TURNS = frozenset({"task_started", "turn_started"})
 
 
-def copied(entries: Sequence[Entry]) -> tuple[int, Payload | None]:
-    """Return how many leading entries are the parent's, and the parent's session_meta where the file has one."""
+class Turn(Protocol):
+    """What a record says of the turn that it opens."""
+
+    type: str | None
+    turn_id: str | None
+    started_at: Any
+
+
+def copied(entries: Sequence[Entry], told: str | None = None) -> tuple[int, Payload | None]:
+    """Return how many leading entries are the parent's, and the parent's session_meta where the file has one.
+
+    ``told`` is the parent that the host's database names.
+    """
     own = next((e.payload for e in entries[:1] if e.type == "session_meta" and e.payload), None)
     if own is None or own.id is None:
         return 0, None
@@ -62,9 +81,10 @@ def copied(entries: Sequence[Entry]) -> tuple[int, Payload | None]:
             break
         parent = parent or meta
         begin += 1
-    if parent is None and not (own.forked_from_id or own.parent_thread_id or subagent(own)[1]):
-        return 0, None
     born = micros(own.timestamp) or entries[0].ts
+    declared = parent is not None or told is not None or own.forked_from_id or own.parent_thread_id or subagent(own)[1]
+    if not declared and not (born and (_old_turn(entries, born) or _two_calls_at_once(entries))):
+        return 0, None
     return (_end(entries, begin, born) if born else begin if parent else 0) or (begin if parent else 0), parent
 
 
@@ -74,9 +94,43 @@ def origin(own: Payload, parent: Payload | None) -> str | None:
     return named or safe_id(own.forked_from_id) or subagent(own)[1] or safe_id(own.parent_thread_id)
 
 
+def _old_turn(entries: Sequence[Entry], born: int) -> bool:
+    """Tell whether the first turn that says when it began did so before the thread."""
+    when = next((began for e in entries if (began := began_at(e.type, e.payload)) is not None), None)
+    return when is not None and older(when, born)
+
+
+def _two_calls_at_once(entries: Sequence[Entry]) -> bool:
+    """Tell whether the burst that a file begins with holds two model calls."""
+    first: int | None = None
+    last = entries[0].ts
+    counter: Counter | None = None
+    for entry in entries:
+        ts, payload = entry.ts, entry.payload
+        if ts is not None and last is not None and abs(ts - last) > BURST:
+            return False
+        last = ts if ts is not None else last
+        if payload is None or not (entry.type == "token_usage_record" or payload.type == "token_count"):
+            continue
+        if counter is None:
+            counter = Counter(e.payload for e in entries if e.type == "token_usage_record" and e.payload)
+        call = counter.record(payload) if entry.type == "token_usage_record" else counter.count(payload.info)
+        if call is None or ts is None:
+            continue
+        if first is not None:
+            return ts - first <= AT_ONCE
+        first = ts
+    return False
+
+
+def older(began: int, born: int) -> bool:
+    """Tell whether a turn began before its thread did, clocks of one machine allowed for."""
+    return began < born - _SLACK
+
+
 def _end(entries: Sequence[Entry], begin: int, born: int) -> int:
-    begun = [_began(e) for e in entries]
-    old = [n for n, when in enumerate(begun) if n >= begin and when is not None and when < born - _SLACK]
+    begun = [began_at(e.type, e.payload) for e in entries]
+    old = [n for n, when in enumerate(begun) if n >= begin and when is not None and older(when, born)]
     end = old[-1] + 1 if old else 0
     last = entries[end - 1 if end else 0].ts
     for number in range(max(begin, end), len(entries)):
@@ -104,10 +158,9 @@ def _late(entry: Entry) -> bool:
     return payload.type in _LATE or (payload.type == "message" and payload.role == "assistant")
 
 
-def _began(entry: Entry) -> int | None:
+def began_at(kind: str | None, payload: Turn | None) -> int | None:
     """Return when the turn that a line opens began, from its UUIDv7 (milliseconds) or its own clock (seconds), None where neither says."""
-    payload = entry.payload
-    if payload is None or not (entry.type == "turn_context" or payload.type in _TURNS):
+    if payload is None or not (kind == "turn_context" or payload.type in _TURNS):
         return None
     text = payload.turn_id or ""
     if len(text) == 36 and text[14] == "7":

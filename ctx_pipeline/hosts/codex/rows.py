@@ -36,6 +36,7 @@ class Tool(Struct, gc=False):
     ended: int | None
     call_event: str
     result_event: str | None
+    ranges: tuple[str, ...] = ()
 
 
 class Rows:
@@ -210,7 +211,7 @@ class Rows:
                 t.name,
                 t.action,
                 list(t.paths),
-                [],
+                list(t.ranges),
                 list(t.argv),
                 t.exit,
                 t.is_error,

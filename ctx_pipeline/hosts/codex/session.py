@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.codex import replay
+from ctx_pipeline.hosts.codex import exec_stream, replay
 from ctx_pipeline.hosts.codex.families import Families, joined
 from ctx_pipeline.hosts.codex.happenings import EVENTS
 from ctx_pipeline.hosts.codex.items import ITEMS
-from ctx_pipeline.hosts.codex.places import ROLLOUT, safe_id, subagent
+from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
+from ctx_pipeline.hosts.codex.places import safe_id, subagent
 from ctx_pipeline.hosts.codex.records import value_of, written
 from ctx_pipeline.hosts.codex.threads import read_thread
 from ctx_pipeline.hosts.codex.usage import Counter
@@ -31,15 +32,22 @@ _NAME_LENGTH = 60
 def parse(session: SessionInput) -> Parsed:
     """Return the rows and facts of a session; the root thread comes first."""
     threads: dict[str, list[StreamBytes]] = {}
+    streamed: dict[str, list[StreamBytes]] = {}
     for stream in session.streams:
-        if stream.kind == ROLLOUT:
+        if stream.kind == ROLLOUT or (stream.kind == LOOSE and exec_stream.thread_of(stream.data) is None):
             threads.setdefault(stream.thread_id, []).append(stream)
-    ids = sorted(threads, key=lambda t: (t != session.session_id, t))
+        elif stream.kind == LOOSE:
+            streamed.setdefault(stream.thread_id, []).append(stream)
+    ids = sorted({*threads, *streamed}, key=lambda t: (t != session.session_id, t))
     siblings = frozenset(ids)
     parsed = Parsed()
     for thread_id in ids:
+        if thread_id not in threads:
+            _add_streamed(parsed, exec_stream.read(session.session_id, thread_id, streamed[thread_id], session.hints.get(thread_id, {})))
+            continue
         lines = read_thread(threads[thread_id])
-        walk = _walk(session.session_id, thread_id, siblings, lines.entries)
+        told = session.hints.get(thread_id, {}).get("parent_thread_id")
+        walk = _walk(session.session_id, thread_id, siblings, lines.entries, told if told != thread_id else None)
         parsed.events += walk.rows.events
         parsed.model_calls += walk.rows.model_calls
         parsed.tool_calls += walk.rows.tool_rows()
@@ -55,12 +63,28 @@ def parse(session: SessionInput) -> Parsed:
     return parsed
 
 
-def _walk(session_id: str, thread_id: str, siblings: frozenset[str], entries: Sequence[Entry]) -> Walk:
-    copies, parent = replay.copied(entries)
+def _add_streamed(parsed: Parsed, thread: exec_stream.Streamed) -> None:
+    """Add a thread that has no rollout."""
+    parsed.events += thread.rows.events
+    parsed.model_calls += thread.rows.model_calls
+    parsed.tool_calls += thread.rows.tool_rows()
+    parsed.quarantined += thread.quarantined
+    parsed.repaired += thread.repaired
+    parsed.lines += thread.lines
+    for label, count in thread.rows.unknown.items():
+        parsed.unknown[label] = parsed.unknown.get(label, 0) + count
+    parsed.threads.append(thread.facts)
+    if len(parsed.threads) == 1:
+        title = thread.facts.title
+        parsed.facts = SessionFacts(title=title, title_source="custom" if title else "none", status=thread.facts.status)
+
+
+def _walk(session_id: str, thread_id: str, siblings: frozenset[str], entries: Sequence[Entry], told: str | None) -> Walk:
+    copies, parent = replay.copied(entries, told)
     records = (e.payload for e in entries if e.type == "token_usage_record" and e.payload)
     walk = Walk(session_id, thread_id, siblings, Families(entries[copies:] if copies else entries), Counter(records))
     if copies and entries[0].payload is not None:
-        walk.origin = replay.origin(entries[0].payload, parent)
+        walk.origin = replay.origin(entries[0].payload, parent) or told
         root = safe_id(parent.session_id) if parent is not None else None
         walk.origin_session = session_id if walk.origin in siblings else root or walk.origin
         for entry in entries[:copies]:
@@ -121,7 +145,17 @@ def _session_meta(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 
 def _meta_text(meta: Payload) -> str:
-    facts = {"originator": meta.originator, "version": meta.cli_version, "source": value_of(meta.source), "cwd": meta.cwd}
+    facts = {
+        "originator": meta.originator,
+        "version": meta.cli_version,
+        "source": value_of(meta.source),
+        "cwd": meta.cwd,
+        "model_provider": meta.model_provider,
+        "history_mode": meta.history_mode,
+        "thread_source": meta.thread_source,
+        "forked_from": meta.forked_from_id,
+        "commit": meta.git.commit_hash if meta.git else None,
+    }
     return written({k: v for k, v in facts.items() if v is not None})
 
 
@@ -137,6 +171,10 @@ def _turn_context(walk: Walk, entry: Entry, payload: Payload) -> None:
 def _compacted(walk: Walk, entry: Entry, payload: Payload) -> None:
     message = payload.message
     walk.rows.event(entry, "compaction", "compacted", "system", message if isinstance(message, str) else None)
+    ended = {"window_number": payload.window_number, "window_id": payload.window_id, "context_tokens": walk.held}
+    known = {name: value for name, value in ended.items() if value is not None}
+    if known:
+        walk.rows.event(entry, "attachment", "compacted/window", "system", written(known), block=1)
 
 
 def _usage_record(walk: Walk, entry: Entry, payload: Payload) -> None:
@@ -243,8 +281,9 @@ def _title(walk: Walk, hints: Mapping[str, str]) -> tuple[str | None, str]:
     for name, source in ((hints.get("title"), "custom"), (walk.name, "custom"), (hints.get("derived_title"), "summary")):
         if name and not (asked and asked.startswith(" ".join(name.split()).rstrip("….")[:_NAME_LENGTH])):
             return name, source
-    if walk.first_prompt:
-        return walk.first_prompt.partition("\n")[0][:_TITLE], "prompt"
+    prompt = walk.first_prompt or hints.get("first_prompt")
+    if prompt:
+        return prompt.partition("\n")[0][:_TITLE], "prompt"
     return None, "none"
 
 

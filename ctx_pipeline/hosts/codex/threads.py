@@ -8,6 +8,7 @@ stand in no stream read before.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import StreamBytes
 
 _NO_PAYLOAD = 3
+_BLOCKS = 100
 
 
 class Entry(Struct, gc=False):
@@ -111,6 +113,10 @@ def _read(stream: StreamBytes) -> tuple[list[Entry], list[Quarantined], int, int
             Entry(stream, prefix, line, 0, start, end, micros(v.timestamp), v.type or "", v.payload)
             for v, line, start, end in zip(values, read.lines, read.starts, read.ends, strict=True)
         ]
+    if read.glued:
+        for former, entry in pairwise(entries):
+            if entry.line == former.line:
+                entry.block = former.block + _BLOCKS
     return entries, read.quarantined, read.repaired, read.count
 
 
@@ -123,5 +129,6 @@ def _read_document(stream: StreamBytes) -> tuple[list[Entry], list[Quarantined],
         return [], [Quarantined(stream.stream, stream.generation, 0, 0, end, reason)] if end else [], 0, int(bool(end))
     prefix = f"{stream.stream}.{stream.generation}."
     items = ([value.session] if value.session else []) + value.items
-    entries = [Entry(stream, prefix, 0, n, 0, end, micros(p.timestamp), None, p) for n, p in enumerate(items)]
+    # events that a record adds beside its first take the numbers up to the next record's
+    entries = [Entry(stream, prefix, 0, n * _BLOCKS, 0, end, micros(p.timestamp), None, p) for n, p in enumerate(items)]
     return entries, [], 0, 1

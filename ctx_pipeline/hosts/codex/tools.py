@@ -41,6 +41,7 @@ _ACTIONS = {
 }
 _PATCH_FILE = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"(?:Exit code:|Process exited with code|exited with code) (-?\d{1,10})")
+_HUNK = re.compile(r"^@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.MULTILINE)
 _FAILED = (
     "apply_patch verification failed",
     "aborted",
@@ -72,6 +73,8 @@ def touched(name: str, namespace: str | None, text: str) -> Touched:
     """Return what a call does, from its tool's name and its arguments as text."""
     action = _ACTIONS.get(name)
     if action is None:
+        if namespace:
+            name = f"{namespace.rstrip('_')}__{name}" if namespace.startswith("mcp__") else f"{namespace}.{name}"
         action = "mcp" if namespace or name.startswith("mcp__") else "other"
     if action == "edit":
         return _patched(name, text)
@@ -104,6 +107,16 @@ def _patched(name: str, text: str) -> Touched:
         verbs.add(verb or "Move")
         paths[(path or target).strip()] = None
     return Touched(name, "write" if verbs == {"Add"} else "edit", tuple(paths))
+
+
+def changed_lines(diff: str | None) -> str:
+    """Return the line ranges of the new file that a unified diff changes, joined by commas."""
+    spans = []
+    for first, count in _HUNK.findall(diff or ""):
+        start, lines = int(first), int(count or 1)
+        if lines:
+            spans.append(f"{start}-{start + lines - 1}")
+    return ",".join(spans)
 
 
 class Ending(Struct, gc=False):

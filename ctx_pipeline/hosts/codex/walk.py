@@ -6,6 +6,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.hosts._blobs import picture, without_blobs
 from ctx_pipeline.hosts.codex.places import safe_id
 from ctx_pipeline.hosts.codex.records import written
 from ctx_pipeline.hosts.codex.rows import OWN, REPLAYED, Rows, Tool
@@ -14,11 +15,14 @@ from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex import tools
     from ctx_pipeline.hosts.codex.families import Families
-    from ctx_pipeline.hosts.codex.records import Payload
+    from ctx_pipeline.hosts.codex.records import Block, Payload
     from ctx_pipeline.hosts.codex.threads import Entry
     from ctx_pipeline.hosts.codex.usage import Call, Counter
 
 _CWD = re.compile(r"<cwd>([^<]{1,4096})</cwd>|^Current working directory: (.{1,4096})$", re.MULTILINE)
+
+_PICTURES = 99
+"""Images of one record that are noted, at most."""
 
 
 class Walk:
@@ -38,6 +42,8 @@ class Walk:
         """model of the latest turn_context"""
         self.tier: str | None = None
         self.context: dict[str, Any] | None = None
+        self.held: int | None = None
+        """tokens in the window at the latest model call"""
         self.limits = b""
         self.parent: str | None = None
         self.searches: deque[tuple[str | None, int]] = deque()
@@ -50,6 +56,7 @@ class Walk:
         if call is None:
             return
         rows = self.rows
+        self.held = call.context
         own = origin = rows.thread_id
         model, copy_of, named = self.model, None, False
         if entry.type == "token_usage_record":
@@ -63,7 +70,10 @@ class Walk:
             model = payload.info.model
         key = call.key if named else f"{origin}:{call.key}"
         if copied:
-            copy_of = rows.session_id if origin in self.siblings else self.origin_session or safe_id(payload.session_id)
+            known = self.origin is not None or entry.type == "token_usage_record"
+            copy_of = self.origin_session or safe_id(payload.session_id)
+            if known and origin in self.siblings:
+                copy_of = rows.session_id
             if copy_of == rows.session_id:
                 # the original stands in the same session, where a key is used once
                 key = f"{key}@{own}"
@@ -87,6 +97,14 @@ class Walk:
         """Add what the model said or thought."""
         self.rows.said(entry, kind, subtype, text, parent=self.parent)
 
+    def pictures(self, entry: Entry, content: str | list[Block] | None, actor: str, *, call_id: str | None = None) -> None:
+        """Add what is kept of the images in content blocks: their type, hash and size."""
+        if not isinstance(content, list):
+            return
+        urls = [block.image_url for block in content if isinstance(block.image_url, str)]
+        for number, url in enumerate(urls[:_PICTURES], 1):
+            self.rows.event(entry, "attachment", "input_image", actor, written(picture(url)), call_id=call_id, block=number)
+
     def note(self, entry: Entry, subtype: str, *, kind: str = "attachment", actor: str = "system", text: str | None = None) -> None:
         """Add a record that is kept as it is: its payload as JSON, or the text given."""
         self.rows.event(entry, kind, subtype, actor, payload_text(entry) if text is None else text)
@@ -108,5 +126,5 @@ class Walk:
 def payload_text(entry: Entry) -> str:
     """Return the record as JSON text, as it was written."""
     if entry.block:
-        return written(entry.payload)
-    return entry.stream.data[entry.start : entry.end].decode("utf-8", "replace").strip()
+        return without_blobs(written(entry.payload))
+    return without_blobs(entry.stream.data[entry.start : entry.end].decode("utf-8", "replace").strip())

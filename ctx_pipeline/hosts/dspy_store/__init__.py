@@ -6,10 +6,9 @@ A session is read from the append-only log where it stands there, else from the 
 
 from __future__ import annotations
 
-from ctx_pipeline.hosts.dspy_store.facts import ERRORS, body, decoder
-from ctx_pipeline.hosts.dspy_store.rows import parse
 from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.declared import Database, Host
+from ctx_pipeline.model.deferred import Deferred
 from ctx_pipeline.model.raw import Identity
 
 STORE = "store"
@@ -37,6 +36,8 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
 
 
 def _first_ts(line: bytes) -> int | None:
+    from ctx_pipeline.hosts.dspy_store.facts import ERRORS, body, decoder
+
     try:
         row = decoder.decode(line).row
         if row is None:
@@ -59,7 +60,7 @@ HOST = Host(
     classify=classify,
     enter=enter,
     identify=identify,
-    parse=parse,
+    parse=Deferred("ctx_pipeline.hosts.dspy_store.rows:parse"),
     session_kinds=frozenset({STORE}),
     databases={
         STORE: Database(

@@ -80,12 +80,12 @@ def _chains(files: Files) -> tuple[dict[str, dict[int, _Chain]], list[tuple[str,
     spare: list[str] = []
     for rel in files.walk("raw"):
         try:
-            origin = raw.read_origin(files, rel)
+            origins = raw.read_origins(files, rel)
         except StoreDamaged as error:
             damaged.append((rel, error.message))
             continue
-        segment = raw.segment_of(origin, rel, files.size(rel))
-        found.setdefault(origin.stream, {}).setdefault(origin.generation, []).append((origin, segment))
+        for origin, segment in zip(origins, raw.rows_of(origins, rel, files.size(rel)), strict=True):
+            found.setdefault(origin.stream, {}).setdefault(origin.generation, []).append((origin, segment))
     for stream in sorted(found):
         for generation in sorted(found[stream]):
             chain, left = _chain(found[stream][generation])
@@ -106,7 +106,7 @@ def _chain(objects: _Chain) -> tuple[_Chain, list[str]]:
         best[start] = max(options, key=lambda chain: (chain[-1][1].end, len(chain)))
     chain = best.get(0, [])
     used = {segment.path for _, segment in chain}
-    return chain, [segment.path for _, segment in objects if segment.path not in used]
+    return chain, sorted({segment.path for _, segment in objects} - used)
 
 
 def _source(
@@ -120,7 +120,7 @@ def _source(
     data = raw.read_stream(files, [segment for _, segment in chain]) if _whole(origin, database=database) or _hinting(host, origin) else b""
     captured = last.end
     lines = not _whole(origin, database=database)
-    first = data or raw.read_segment(files, chain[0][1].path)[1]
+    first = data or _bytes(files, chain[0][1])
     source = Source(
         stream=origin.stream,
         host=origin.host,
@@ -163,7 +163,7 @@ def _first(files: Files, chain: _Chain, known: bytes, size: int) -> bytes:
     data = known
     for _, segment in chain if len(known) < size else ():
         if segment.end > len(data):
-            data = data[: segment.start] + raw.read_segment(files, segment.path)[1]
+            data = data[: segment.start] + _bytes(files, segment)
         if len(data) >= size:
             break
     return data[:size]
@@ -172,7 +172,11 @@ def _first(files: Files, chain: _Chain, known: bytes, size: int) -> bytes:
 def _last(files: Files, chain: Iterable[tuple[Origin, Segment]]) -> bytes:
     data = b""
     for _, segment in sorted(chain, key=lambda pair: -pair[1].start):
-        data = raw.read_segment(files, segment.path)[1] + data
+        data = _bytes(files, segment) + data
         if len(data) >= EDGE:
             break
     return data[-EDGE:]
+
+
+def _bytes(files: Files, segment: Segment) -> bytes:
+    return next(raw.read_pieces(files, [segment]))

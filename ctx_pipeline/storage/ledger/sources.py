@@ -89,6 +89,25 @@ class Sources(Database):
         """Return every segment, in order of stream, generation and byte."""
         return [Segment._make(row) for row in self.query(f"SELECT {_SEGMENT} FROM segments ORDER BY stream, generation, start")]
 
+    def scattered(self, objects: int, before: str) -> list[tuple[str, int]]:
+        """Return (stream, generation) of those that lie in so many raw objects or more, none recorded since a time (ISO 8601)."""
+        return [
+            (stream, generation)
+            for stream, generation in self.query(
+                "SELECT stream, generation FROM segments GROUP BY stream, generation"
+                " HAVING count(*) >= ? AND max(recorded_at) < ? AND count(DISTINCT path) >= ?",
+                [objects, before, objects],
+            )
+        ]
+
+    def repack(self, segments: Iterable[Segment]) -> None:
+        """Note where segments lie now; all else of them stays."""
+        with self.transaction() as connection:
+            connection.executemany(
+                "UPDATE segments SET path = ?, stored_bytes = ? WHERE stream = ? AND generation = ? AND start = ?",
+                [(s.path, s.stored_bytes, s.stream, s.generation, s.start) for s in segments],
+            )
+
     def hints_of(self, host: str, thread_ids: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return thread_id -> field -> value for the threads that other streams say something of."""
         found: dict[str, dict[str, str]] = {}
@@ -112,7 +131,10 @@ def save_segments(connection: sqlite3.Connection, segments: Iterable[Segment]) -
 
 
 def save_hints(connection: sqlite3.Connection, hints: Iterable[Hint], renewed: Iterable[str]) -> set[tuple[str, str]]:
-    """Write hints, after dropping those of renewed streams; return the (host, thread_id) whose facts changed."""
+    """Write hints, after dropping those of renewed streams; return the (host, thread_id) whose facts changed.
+
+    The last value of a field stays, of one whose name begins with ``first_`` the first.
+    """
     rows = list(hints)
     dropped = list(renewed)
     threads = {(row.host, row.thread_id) for row in rows}
@@ -122,7 +144,7 @@ def save_hints(connection: sqlite3.Connection, hints: Iterable[Hint], renewed: I
     connection.executemany("DELETE FROM hints WHERE stream = ?", [(stream,) for stream in dropped])
     connection.executemany(
         "INSERT INTO hints (host, thread_id, field, value, stream) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT(host, thread_id, field, stream) DO UPDATE SET value = excluded.value",
+        " ON CONFLICT(host, thread_id, field, stream) DO UPDATE SET value = excluded.value WHERE substr(hints.field, 1, 6) <> 'first_'",
         rows,
     )
     after = _facts(connection, threads)

@@ -1,0 +1,30 @@
+"""The fields of a transcript's records that are known: those that are read, and those left out because they say nothing more."""
+
+from __future__ import annotations
+
+from ctx_pipeline.hosts.claude_code import records
+from ctx_pipeline.model.declared import Formats
+
+_ENVELOPE = (
+    *("userType", "entrypoint", "slug", "sessionId", "promptId", "promptSource", "teamName", "sessionKind", "agentColor", "agentSetting"),
+    *("sourceToolAssistantUUID", "sourceToolUseID", "logicalParentUuid", "isVisibleInTranscriptOnly", "thinkingMetadata", "todos"),
+    *("imagePasteIds", "planContent", "interruptedMessageId", "attributionSkill", "attributionPlugin", "apiErrorStatus", "durationMs"),
+)
+_NOTICES = (
+    *("level", "cause", "error", "retryInMs", "retryAttempt", "maxRetries", "messageCount", "hasOutput", "hookCount", "hookErrors"),
+    *("hookInfos", "preventedContinuation", "stopReason", "toolUseID", "parentToolUseID", "url", "key", "messageId", "isSnapshotUpdate"),
+    *("lastPrompt", "prNumber", "prUrl", "prRepository", "bridgeSessionId", "lastSequenceNum"),
+)
+
+FORMATS = Formats(
+    fields={
+        "": frozenset((*records.Record.__struct_encode_fields__, *_ENVELOPE, *_NOTICES)),
+        "message": frozenset(
+            (
+                *records.Message.__struct_encode_fields__,
+                *("type", "stop_reason", "stop_sequence", "stop_details", "container", "context_management", "diagnostics"),
+            )
+        ),
+        "message.usage": frozenset((*records.Usage.__struct_encode_fields__, "inference_geo")),
+    }
+)

@@ -1,0 +1,296 @@
+"""Readers of what single tools print when they are done; :mod:`ctx_pipeline.model.check_results` says which is for which."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Read = Callable[[str], Iterator["CheckResult"]]
+
+_MOST = 1_000_000_000
+
+
+class CheckResult(NamedTuple):
+    """What one tool reported in an output; for a linter or compiler ``failed`` counts its problems."""
+
+    tool: str
+    """pytest, jest, go, ... ; where several print the same, the commonest"""
+    purpose: str
+    """test, lint, types or build"""
+    passed: int
+    failed: int
+    skipped: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Nothing failed."""
+        return not self.failed
+
+
+_WORD = re.compile(r"(\d{1,9}) (?:tests? )?(\w+)")
+_NAMED = re.compile(r"(\w+) ?[:=] {0,8}(\d{1,9})")
+_ROLES = {
+    "passed": ("passed", "pass", "passing", "xpassed", "succeeded", "successful", "ok"),
+    "failed": ("failed", "fail", "failing", "failure", "failures", "error", "errors", "errored", "unexpected"),
+    "skipped": ("skipped", "skip", "skips", "pending", "todo", "ignored", "xfailed", "canceled", "cancelled", "excluded", "disabled"),
+}  # fmt: skip
+_ROLE = {word: role for role, words in _ROLES.items() for word in words}
+
+
+def _summed(pairs: list[tuple[int, str]], total: int | None = None) -> tuple[int, int, int]:
+    """Return (passed, failed, skipped) of counts by word; what a total leaves over passed."""
+    found = {"passed": 0, "failed": 0, "skipped": 0}
+    named = False
+    for count, word in pairs:
+        role = _ROLE.get(word.lower())
+        if role:
+            found[role] += count
+            named = named or role == "passed"
+    if total is not None and not named:
+        found["passed"] = max(0, total - found["failed"] - found["skipped"])
+    return found["passed"], found["failed"], found["skipped"]
+
+
+def _words(text: str) -> list[tuple[int, str]]:
+    return [(int(count), word) for count, word in _WORD.findall(text)]
+
+
+def _fields(text: str) -> list[tuple[int, str]]:
+    return [(int(count), word) for word, count in _NAMED.findall(text)]
+
+
+def lines(tool: str, pattern: str, *, fields: bool = False, total: str = "", purpose: str = "test") -> Read:
+    """Return a reader that adds up every line of a pattern: its ``counts`` as ``3 failed`` or, with ``fields``, as ``Failed: 3``."""
+    look = re.compile(pattern, re.MULTILINE)
+
+    def read(text: str) -> Iterator[CheckResult]:
+        sums = [0, 0, 0]
+        seen = False
+        for match in look.finditer(text):
+            seen = True
+            pairs = (_fields if fields else _words)(match["counts"] or "")
+            whole = int(match[total]) if total and match[total] else None
+            for place, count in enumerate(_summed(pairs, whole)):
+                sums[place] += count
+        if seen:
+            yield CheckResult(tool, purpose, *sums)
+
+    return read
+
+
+_PYTEST = re.compile(r"^(?:=+ )?(?P<counts>\d{1,9} \w+[^\n]{0,200}?|no tests ran)(?: in \d[\d.]*s\b)", re.MULTILINE)
+_PYTEST_STOP = re.compile(
+    r"^ERROR: (?:file or directory not found|usage:|not found:)|^!+ Interrupted: \d+ errors? during collection", re.MULTILINE
+)
+
+
+def pytest(text: str) -> Iterator[CheckResult]:
+    """Read pytest: its last line, and a stop before the first test."""
+    sums = [0, 0, 0]
+    seen = False
+    for match in _PYTEST.finditer(text):
+        seen = True
+        for place, count in enumerate(_summed(_words(match["counts"]))):
+            sums[place] += count
+    stopped = bool(_PYTEST_STOP.search(text))
+    if seen or stopped:
+        yield CheckResult("pytest", "test", sums[0], max(sums[1], int(stopped)), sums[2])
+
+
+_RAN = re.compile(r"^Ran (\d{1,9}) tests? in [^\n]{1,40}\n\s*(OK|FAILED)(?: \(([^)\n]{1,200})\))?", re.MULTILINE)
+
+
+def unittest(text: str) -> Iterator[CheckResult]:
+    """Read unittest: ``Ran N tests`` and the verdict below it."""
+    sums = [0, 0, 0]
+    for ran, _verdict, counts in _RAN.findall(text):
+        for place, count in enumerate(_summed(_fields(counts), int(ran))):
+            sums[place] += count
+    if _RAN.search(text):
+        yield CheckResult("unittest", "test", *sums)
+
+
+_JEST = re.compile(r"^\s{0,12}Tests:?  ?\s{0,8}(\d[^\n]{0,200})", re.MULTILINE)
+_JEST_FILES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d[^\n]{0,200})", re.MULTILINE)
+_JEST_SUITES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d{1,9}) failed", re.MULTILINE)
+
+
+def jest(text: str) -> Iterator[CheckResult]:
+    """Read jest, vitest and pest: the ``Tests`` line, else that of files; a suite that failed to load is one failure."""
+    lines = [line for line in _JEST.findall(text) if "Assertions" not in line] or _JEST_FILES.findall(text)
+    if not lines:
+        return
+    passed, failed, skipped = (sum(column) for column in zip(*(_summed(_words(line)) for line in lines), strict=True))
+    suites = _JEST_SUITES.search(text)
+    if suites and not failed:
+        failed = int(suites[1])
+    yield CheckResult("vitest" if "Test Files" in text else "jest", "test", passed, failed, skipped)
+
+
+def indented(tool: str, words: str) -> Read:
+    """Return a reader of counts that stand on lines of their own, as mocha and playwright print them."""
+    look = re.compile(rf"^ {{1,8}}(?:✔ |✖ )?(\d{{1,9}}) (?:tests? )?({words})(?: \([\dhms. ]{{1,20}}\))?$", re.MULTILINE)
+
+    def read(text: str) -> Iterator[CheckResult]:
+        pairs = [(int(count), word) for count, word in look.findall(text)]
+        if pairs:
+            yield CheckResult(tool, "test", *_summed(pairs))
+
+    return read
+
+
+_GO_TEST = re.compile(r"^--- (PASS|FAIL|SKIP): ", re.MULTILINE)
+_GO_PACKAGE = re.compile(r"^(ok|FAIL)\s{1,8}[\w./~-]+\s", re.MULTILINE)
+
+
+def go(text: str) -> Iterator[CheckResult]:
+    """Read ``go test``: tests where ``-v`` names them, else packages."""
+    tests = _GO_TEST.findall(text)
+    packages = _GO_PACKAGE.findall(f"{text}\n")
+    if not tests and not packages:
+        return
+    passed, failed = tests.count("PASS"), tests.count("FAIL")
+    yield CheckResult("go", "test", passed or packages.count("ok"), failed or packages.count("FAIL"), tests.count("SKIP"))
+
+
+_SUREFIRE = re.compile(r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9})([^\n]{0,60})")
+
+
+def maven(text: str) -> Iterator[CheckResult]:
+    """Read surefire: the sums of modules, else those of classes."""
+    found = _SUREFIRE.findall(text)
+    sums = [row for row in found if "Time elapsed" not in row[4] and " in " not in row[4]] or found
+    if sums:
+        run, failures, errors, skipped = (sum(int(row[i]) for row in sums) for i in range(4))
+        yield CheckResult("maven", "test", max(0, run - failures - errors - skipped), failures + errors, skipped)
+
+
+_TAP = re.compile(r"^(?:# |\u2139 )(pass|fail|skipped) (\d{1,9})$", re.MULTILINE)
+_TAP_LINE = re.compile(r"^(not ok|ok) \d{1,9}\b(?! # SKIP)", re.MULTILINE)
+_TAP_PLAN = re.compile(r"^1\.\.\d{1,9}$", re.MULTILINE)
+
+
+def tap(text: str) -> Iterator[CheckResult]:
+    """Read TAP: the sums of ``node --test``, else the lines of a plan."""
+    said = [(int(count), word) for word, count in _TAP.findall(text)]
+    if said:
+        yield CheckResult("node", "test", *_summed(said))
+    elif _TAP_PLAN.search(text):
+        lines = _TAP_LINE.findall(text)
+        if lines:
+            yield CheckResult("tap", "test", lines.count("ok"), lines.count("not ok"))
+
+
+_FLUTTER = re.compile(r"^\d\d:\d\d \+(\d{1,9})(?: ~(\d{1,9}))?(?: -(\d{1,9}))?: ", re.MULTILINE)
+
+
+def flutter(text: str) -> Iterator[CheckResult]:
+    """Read dart and flutter: the last state of the counter."""
+    found = _FLUTTER.findall(text)
+    if found:
+        passed, skipped, failed = found[-1]
+        yield CheckResult("dart", "test", int(passed), int(failed or 0), int(skipped or 0))
+
+
+def problems(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
+    """Return a reader of a sum of problems (``count``); ``clean`` is what the tool prints without any."""
+    look = re.compile(pattern, re.MULTILINE)
+    nothing = re.compile(clean, re.MULTILINE) if clean else None
+
+    def read(text: str) -> Iterator[CheckResult]:
+        counts = [min(_MOST, int(match["count"] or 0)) for match in look.finditer(text)]
+        if counts:
+            yield CheckResult(tool, purpose, 0, sum(counts))
+        elif nothing and nothing.search(text):
+            yield CheckResult(tool, purpose, 0, 0)
+
+    return read
+
+
+def each(tool: str, purpose: str, pattern: str) -> Read:
+    """Return a reader that counts lines, each one problem."""
+    look = re.compile(pattern, re.MULTILINE)
+
+    def read(text: str) -> Iterator[CheckResult]:
+        count = sum(1 for _ in look.finditer(text))
+        if count:
+            yield CheckResult(tool, purpose, 0, count)
+
+    return read
+
+
+_FOUND = re.compile(r"^Found (\d{1,9}) errors?\b([^\n]{0,80})", re.MULTILINE)
+_ALL_GOOD = re.compile(r"^(?:(All checks passed!)|Success: no issues found)", re.MULTILINE)
+_TSC = re.compile(r"error TS\d{1,6}\b")
+
+
+def found_errors(text: str) -> Iterator[CheckResult]:
+    """Read "Found 3 errors", which mypy, ruff, tsc and biome print each in its own way."""
+    sums: dict[tuple[str, str], int] = {}
+    for count, rest in _FOUND.findall(text):
+        if " in " in rest and "file" in rest and "checked" in rest:
+            key = ("mypy", "types")
+        elif "error TS" in text or "Watching for file changes" in text:
+            key = ("tsc", "types")
+        elif "━━" in text or "Checked " in text:
+            key = ("biome", "lint")
+        else:
+            key = ("ruff", "lint")
+        sums[key] = sums.get(key, 0) + int(count)
+    for passed in _ALL_GOOD.findall(text):
+        sums.setdefault(("ruff", "lint") if passed else ("mypy", "types"), 0)
+    if ("tsc", "types") not in sums and (lines := len(_TSC.findall(text))):
+        sums["tsc", "types"] = lines
+    for (tool, purpose), count in sums.items():
+        yield CheckResult(tool, purpose, 0, count)
+
+
+_CARGO = r"could not compile `[^`\n]{1,80}`[^\n]{0,80}? due to (?:(?P<count>\d{1,9}) previous errors?|(?:1 )?previous error)"
+
+
+def cargo_build(text: str) -> Iterator[CheckResult]:
+    """Read cargo: crates that could not be compiled, or that the build finished."""
+    counts = [int(match["count"] or 1) for match in re.finditer(_CARGO, text)]
+    if counts:
+        yield CheckResult("cargo", "build", 0, sum(counts))
+    elif "    Finished " in text and "test result:" not in text:
+        yield CheckResult("cargo", "build", 0, 0)
+
+
+_GTEST = re.compile(r"^\[  (PASSED|FAILED)  \] (\d{1,9}) tests?", re.MULTILINE)
+
+
+def googletest(text: str) -> Iterator[CheckResult]:
+    """Read googletest: the two sums at the end."""
+    found = [(int(count), word) for word, count in _GTEST.findall(text)]
+    if found:
+        yield CheckResult("googletest", "test", *_summed(found))
+
+
+_PYLINT = re.compile(r"^\S{1,200}:\d{1,9}:\d{1,9}: [CRWEF]\d{4}: ", re.MULTILINE)
+
+
+def pylint(text: str) -> Iterator[CheckResult]:
+    """Read pylint: one line a message, above the rating."""
+    if "Your code has been rated at " in text:
+        yield CheckResult("pylint", "lint", 0, sum(1 for _ in _PYLINT.finditer(text)))
+
+
+_FLAKE8 = re.compile(r"^\S{1,200}\.py:\d{1,9}:\d{1,9}: [A-Z]{1,3}\d{3,4} ", re.MULTILINE)
+_RUFF_SUM = re.compile(r"^(?:Found \d{1,9} error|All checks passed)", re.MULTILINE)
+
+
+def flake8(text: str) -> Iterator[CheckResult]:
+    """Read flake8: one line a problem; ruff prints the same and a sum, which counts then."""
+    lines = sum(1 for _ in _FLAKE8.finditer(text))
+    if lines and not _RUFF_SUM.search(text):
+        yield CheckResult("flake8", "lint", 0, lines)
+
+
+def built(text: str) -> Iterator[CheckResult]:
+    """Read maven and gradle: whether the build succeeded."""
+    good = "BUILD SUCCESS" in text
+    yield CheckResult("gradle" if "BUILD SUCCESSFUL" in text or "BUILD FAILED" in text else "maven", "build", int(good), int(not good))
