@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
@@ -14,6 +16,8 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import iso
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from ctx_pipeline.settings import Settings
 
 _HOUR = 3_600_000_000
@@ -21,13 +25,18 @@ _MINUTE = 60_000_000
 LENGTH = 5
 """Hours of a window of the plans of Claude and Codex."""
 
+Limit = tuple[int, str, float, int, "int | None"]
+"""time of the record, name of the limit, percent used, minutes of its window, time of its reset"""
+
+_time = itemgetter(0)
+
 TOKENS = SUMS[:5]
 """What a window's tokens are: everything sent and received, reasoning inside output."""
 
 
 @dataclass(slots=True)
 class Block:
-    """One window of a host: it opens at the full hour of its first call and closes five hours later."""
+    """One window of a host, five hours long: from when the host says it began, else from the full hour of its first call."""
 
     host: str
     start: int
@@ -120,18 +129,20 @@ def blocks(
                 timed.append((row[1], ts, counted, row))
     timed.sort(key=lambda one: one[:2])
     found: list[Block] = []
+    told = _told(chosen, timed[0][1] if timed else 0, {name for name, *_ in timed})
+    resets = {name: sorted({r for *_, minutes, r in rows if r is not None and minutes == LENGTH * 60}) for name, rows in told.items()}
     held: list[tuple[Any, list[tuple]]] = []
     at = int(time.time() * 1e6) if now is None else now
     for name, ts, counted, row in timed:
         if not found or found[-1].host != name or ts >= found[-1].end or ts - found[-1].last > LENGTH * _HOUR:
-            start = ts // _HOUR * _HOUR
+            start = _began(resets.get(name, []), ts) or ts // _HOUR * _HOUR
             _close(found, held, filters.cost_mode, at)
             found.append(Block(name, start, start + LENGTH * _HOUR, ts, ts))
             held = []
         found[-1].last = ts
         held.append((counted, [row]))
     _close(found, held, filters.cost_mode, at)
-    _official(found, chosen)
+    _official(found, told)
     return sorted(found, key=lambda b: (b.start, b.host))
 
 
@@ -146,24 +157,34 @@ def _close(found: list[Block], held: list[tuple[Any, list[tuple]]], mode: str, n
     block.active = block.start <= now < block.end
 
 
-def _official(found: list[Block], settings: Settings) -> None:
-    """Give the windows what their host itself wrote about limits while they were open."""
+def _told(settings: Settings, earliest: int, hosts: set[str]) -> dict[str, list[Limit]]:
+    """Return host -> what it wrote about its limits since a time, in order of time."""
+    found: dict[str, list[Limit]] = {}
     for declared in discovery.hosts().values():
-        mine = [b for b in found if b.host == declared.key]
-        if declared.limits is None or not mine:
+        if declared.limits is None or declared.key not in hosts:
             continue
-        earliest = min(b.start for b in mine) * 1000
+        rows: list[Limit] = []
         for source in live.sources(settings, host=declared.key):
-            if source.mtime_ns < earliest:
+            if source.mtime_ns < earliest * 1000:
                 continue
             try:
-                told = list(declared.limits(live.content(source)))
+                rows += declared.limits(live.content(source))
             except (CtxError, OSError, ValueError):
                 continue
-            for ts, name, percent, minutes, reset in told:
-                for block in mine:
-                    if block.start <= ts < block.end and ts >= block.limits.get(name, {}).get("ts", 0):
-                        block.limits[name] = {"used_percent": percent, "window_minutes": minutes, "resets_at": iso(reset), "ts": ts}
+        found[declared.key] = sorted(rows, key=_time)
+    return found
+
+
+def _began(resets: list[int], ts: int) -> int | None:
+    """Return when the window that holds a call began by the host's own times of reset, None where it says nothing of it."""
+    place = bisect_right(resets, ts)
+    began = resets[place] - LENGTH * _HOUR if place < len(resets) else None
+    return began if began is not None and began <= ts else None
+
+
+def _official(found: list[Block], told: Mapping[str, Sequence[Limit]]) -> None:
+    """Give the windows what their host itself wrote about limits while they were open."""
     for block in found:
-        for limit in block.limits.values():
-            limit["at"] = iso(limit.pop("ts"))
+        rows = told.get(block.host, ())
+        for ts, name, percent, minutes, reset in rows[bisect_left(rows, block.start, key=_time) : bisect_left(rows, block.end, key=_time)]:
+            block.limits[name] = {"used_percent": percent, "window_minutes": minutes, "resets_at": iso(reset), "at": iso(ts)}

@@ -14,13 +14,15 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from ctx_pipeline.model.rivals import RivalEntry
     from ctx_pipeline.settings import Settings
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MONTH = re.compile(r"\d{4}-\d\d")
 _LOOKED_INTO = 20
 """Calls whose files are searched for further lines of the same response."""
 
@@ -86,18 +88,28 @@ class Explained:
 
 
 def explain(
-    what: str, *, host: str | None = None, timezone: str | None = None, stored: bool = False, settings: Settings | None = None
+    what: str,
+    *,
+    host: str | None = None,
+    model: str | None = None,
+    project: str | None = None,
+    timezone: str | None = None,
+    stored: bool = False,
+    settings: Settings | None = None,
 ) -> Explained:
-    """Return the calls that a day (2026-10-01), session id (or its beginning), model, project or call key is made of.
+    """Return the calls that a day (2026-10-01), month (2026-10), session id (or its beginning), model, project or call key is made of.
 
-    Raises UsageError when nothing of that name holds a model call.
+    ``host``, ``model`` and ``project`` narrow it to one cell of a table. Raises UsageError
+    when nothing of that name holds a model call.
     """
     from ctx_pipeline import settings as settings_module
 
     chosen = settings or settings_module.load()
     found = calls(chosen, host=host, stored=stored)
     kind, picked = _picked(what, found.owned, Days(timezone or chosen.timezone))
+    picked = [(c, r) for c, r in picked if model in {None, r[_C["model"]]} and project in {None, c.project, c.repository}]
     if not picked:
+        _only_copies(what, found.owned)
         raise UsageError(f"no model call is of the day, session, model, project or call {what!r}", hint="ctx usage session")
     wanted = {(c.host, c.session_id) for c, _ in picked}
     shared = {(c.host, row[_C["call_key"]]) for c, row in picked}
@@ -109,7 +121,7 @@ def explain(
             if row[_C["call_key"]] not in mine and key in shared:
                 copies.setdefault(key, []).append((counted, row))
                 wanted.add((counted.host, counted.session_id))
-    files, places = _files(chosen), _places(chosen, wanted)
+    files, places = files_of(chosen), _places(chosen, wanted)
     made = []
     for counted, row in sorted(picked, key=lambda one: (one[1][_C["ts"]] or 0, one[1][_C["call_key"]])):
         key = (counted.host, row[_C["call_key"]])
@@ -118,7 +130,7 @@ def explain(
             {"session_id": c.session_id, "rule": _rule(c, r), "source": _spot(r, files, places)._asdict()} for c, r in copies.get(key, [])
         ]
         made.append(one)
-    for one in made if len(made) <= _LOOKED_INTO else ():
+    for one in made[:_LOOKED_INTO]:
         one.lines = _lines(one)
     return Explained(what, kind, made, _totals(made))
 
@@ -127,6 +139,8 @@ def _picked(what: str, owned: list[Any], days: Days) -> tuple[str, list[tuple[li
     pairs = [(c, row) for c, rows in owned for row in rows]
     if _DAY.fullmatch(what):
         return "day", [(c, r) for c, r in pairs if r[_C["ts"]] is not None and days.day(r[_C["ts"]]).isoformat() == what]
+    if _MONTH.fullmatch(what):
+        return "month", [(c, r) for c, r in pairs if r[_C["ts"]] is not None and days.day(r[_C["ts"]]).isoformat()[:7] == what]
     for kind, test in (
         ("call", lambda _, r: r[_C["call_key"]] == what),
         ("session", lambda c, _: c.session_id == what),
@@ -139,6 +153,36 @@ def _picked(what: str, owned: list[Any], days: Days) -> tuple[str, list[tuple[li
     if len(near) > 1:
         raise UsageError(f"{what!r} begins {len(near)} session ids", hint=f"write more of it: {', '.join(sorted(near)[:3])}")
     return "session", [(c, r) for c, r in pairs if c.session_id in near]
+
+
+def _only_copies(what: str, owned: list[Any]) -> None:
+    """Raise UsageError for a session all of whose calls are counted for others."""
+    copied = [c for c, _ in owned if c.session_id.startswith(what) and c.calls] if len(what) >= 4 else []
+    if not copied:
+        return
+    keys = {(c.host, _origin_key(row)) for c in copied for row in c.calls}
+    holders = sorted({c.session_id for c, rows in owned for row in rows if (c.host, row[_C["call_key"]]) in keys})
+    raise UsageError(
+        f"session {copied[0].session_id} made no call of its own: its {len(keys):,} calls are copies and count for {', '.join(holders)}",
+        hint=f"ctx explain {holders[0] if holders else what}",
+    )
+
+
+def picks(
+    found: Explained, days: Days, session_of: Mapping[str, str], *, model: str | None = None, project: str | None = None
+) -> Callable[[RivalEntry], bool]:
+    """Return what tells whether a record of a file (stream -> session in ``session_of``) belongs to what was explained."""
+    what, kind = found.what, found.kind
+    sessions = {m.row[_C["session_id"]] for m in found.calls} if kind in {"session", "project"} or project else None
+
+    def meant(entry: RivalEntry) -> bool:
+        if model not in {None, entry.model} or (sessions is not None and session_of.get(entry.stream) not in sessions):
+            return False
+        if kind in {"day", "month"}:
+            return entry.ts is not None and days.day(entry.ts).isoformat()[: len(what)] == what
+        return kind in {"session", "project"} or what == (entry.call if kind == "call" else entry.model)
+
+    return meant
 
 
 def _origin_key(row: tuple) -> str:
@@ -184,11 +228,11 @@ def _price(row: tuple, settings: Settings) -> dict[str, Any] | None:
     price_id = row[_C["price"]]
     if not price_id:
         return None
-    return {"id": price_id, **PriceBook(settings.config).describe(price_id)._asdict()}
+    return {"id": price_id, **PriceBook.of(settings).describe(price_id)._asdict()}
 
 
-def _files(settings: Settings) -> dict[str, str]:
-    """Return stream -> path, of the homes as they are and of what the store remembers."""
+def files_of(settings: Settings) -> dict[str, str]:
+    """Return stream -> path, of the homes as they are and of what the store remembers; a file that lies in two places has one stream."""
     found = {}
     if has_store(settings):
         from ctx_pipeline.api.reader import reading

@@ -21,6 +21,8 @@ _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 FINDINGS = 3
 _KEPT = "summary.json"
 """Findings that the last run kept: secrets, corrections and what else only the tables tell."""
+_WORTH = 0.2
+"""Share of the cost from which it is worth a word."""
 _SOON = 5
 """Days before the host deletes a transcript that are worth a word."""
 
@@ -51,7 +53,7 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
     week = [(c, [r for r in rows if r[_C["ts"]] is not None and r[_C["ts"]] >= first]) for c, rows in found.owned]
     rows = tally(week, "day", zone=zone, cost_mode=chosen.cost_mode)
     report = Usage("daily", zone or "local time", rows, total(rows), None, found.source)
-    findings = [*_leaving(chosen, at), *_kept(chosen), *_resent(found.owned), *_agents(found.owned), *_dearest(found.owned)]
+    findings = [*_leaving(chosen, at), *_kept(chosen), *_resent(found.owned, chosen), *_agents(found.owned), *_dearest(found.owned)]
     return Overview(report, findings[:FINDINGS])
 
 
@@ -89,13 +91,30 @@ def _kept(settings: Settings) -> list[Finding]:
         return []
 
 
-def _resent(owned: list[Any]) -> list[Finding]:
-    """How much of what was sent had been sent before."""
-    read = sum(r[_C["cache_read"]] for _, rows in owned for r in rows)
-    sent = sum(r[_C["context_tokens"]] for _, rows in owned for r in rows)
-    if not sent or read / sent < 0.5:
+def _resent(owned: list[Any], settings: Settings) -> list[Finding]:
+    """How much of the cost paid for context that had been sent before."""
+    from ctx_pipeline.pricing import PriceBook
+
+    cost = 0
+    read: Counter[str] = Counter()
+    example: dict[str, tuple] = {}
+    for _, rows in owned:
+        for row in rows:
+            cost += row[_C["cost"]] or 0
+            price = row[_C["price"]]
+            if price is not None:
+                read[price] += row[_C["cache_read"]]
+                example[price] = row
+    book = PriceBook.of(settings)
+    again = 0
+    for price, row in example.items():
+        told = {name: row[_C[name]] for name in ("context_tokens", "tier", "speed")}
+        nano, _ = book.cost_nano(row[_C["model"]], row[_C["ts"]], cache_read=read[price], **told)
+        again += nano or 0
+    if not cost or again / cost < _WORTH:
         return []
-    return [Finding(f"{read / sent:.0%} of the tokens sent to models were context sent again from the cache", "ctx usage tool")]
+    text = f"{again / cost:.0%} of the cost, ${again / 1e9:,.2f}, was context sent again from the cache"
+    return [Finding(text, "ctx usage tool")]
 
 
 def _agents(owned: list[Any]) -> list[Finding]:

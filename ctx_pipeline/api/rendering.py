@@ -44,7 +44,12 @@ def render(host: str, session_id: str, *, longest: int = LONGEST, settings: Sett
         views = list(store.lake.read_sessions(row.cell, [full], ("events", "tool_calls", "threads"))) if row is not None else []
     if not views:
         raise UnknownName(f"{key} session", full, ())
-    return "\n".join(_lines(views[0], longest)) + "\n"
+    return markdown(views[0], longest=longest)
+
+
+def markdown(view: Any, *, longest: int = LONGEST) -> str:
+    """Return a session view with its events, tool calls and threads as Markdown."""
+    return "\n".join(_lines(view, longest)) + "\n"
 
 
 def _lines(view: Any, longest: int) -> Iterator[str]:

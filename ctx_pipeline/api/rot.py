@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from ctx_pipeline.errors import StoreError, UnknownName, UsageError
 from ctx_pipeline.rot import places
 from ctx_pipeline.rot.store import CtxRotStore, settle
+from ctx_pipeline.rot.watching import Watched
 
 if TYPE_CHECKING:
     import os
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def session(db: str | os.PathLike[str] | None = None, session_id: str | None = None) -> Iterator[tuple[Source, str]]:
+def session(
+    db: str | os.PathLike[str] | None = None, session_id: str | None = None, thread: str | None = None
+) -> Iterator[tuple[Source, str]]:
     """Give the store that holds a session, and the session's full id.
 
     With ``db`` only that store is looked into. Else: the callback stores that are known
     (the default one and those that were announced), then the captured sessions of every
     host. Without an id the latest session; the first characters of an id are enough.
-    Raises StoreError where there is no store, UnknownName with the nearest ids.
+    ``thread`` names another context window of a captured session than the main one.
+    Raises StoreError where there is no store, UnknownName with the nearest ids, UsageError
+    for a thread of a callback store.
     """
     known: list[str] = []
     for path in _paths(db):
@@ -39,13 +44,15 @@ def session(db: str | os.PathLike[str] | None = None, session_id: str | None = N
                 ids = store.get_session_ids()
                 known += ids
                 found = _fitting(session_id, ids)
-            if found is not None:
+            if found is not None and thread is None:
                 yield store, found
                 return
+            if found is not None and (session_id is not None or db is not None):
+                raise UsageError("a session of a callback store has no threads", hint="leave --thread out")
     if db is None:
         captured = _captured(session_id, known)
         if captured is not None:
-            yield captured, captured.session_id
+            yield captured if thread is None else captured.of(_thread(captured, thread)), captured.session_id
             return
     if session_id is None:
         raise StoreError("No sessions found.", hint="run a program with CtxRotCallback, or ctx run for the sessions of your agents")
@@ -72,6 +79,23 @@ def stores() -> list[Path]:
                 inside = sorted(root.iterdir()) if root.is_dir() else [root]
                 found += [p for p in inside if host.classify(p.name) or p == root]
     return [p for p in dict.fromkeys(found) if p.is_file()]
+
+
+def watched(db: str | os.PathLike[str] | None = None) -> Watched:
+    """Return the stores to watch: the one that is named, else all that are known, now and later."""
+    return Watched(stores if db is None else lambda: [places.store_path(db)])
+
+
+def stored_session(db: str | os.PathLike[str] | None, session_id: str) -> str:
+    """Return the full id of a session of a callback store. Raises UnknownName with the nearest ids."""
+    known: list[str] = []
+    for path in _paths(db):
+        with CtxRotStore(path, read_only=True) as store:
+            known += store.get_session_ids()
+    found = _fitting(session_id, known)
+    if found is None:
+        raise UnknownName("session", session_id, known)
+    return found
 
 
 def selected(
@@ -111,6 +135,25 @@ def _fitting(wanted: str, ids: Sequence[str]) -> str | None:
         return wanted
     fitting = [i for i in ids if i.startswith(wanted)] if wanted else []
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _thread(captured: CapturedSession, wanted: str) -> str:
+    found = _fitting(wanted, list(captured.threads))
+    if found is None:
+        raise UnknownName("thread", wanted, captured.threads)
+    return found
+
+
+def windows(source: Source, session_id: str) -> list[dict[str, Any]]:
+    """Return thread_id, kind, agent and analysis of every context window of a session; one of a callback store has one."""
+    from ctx_pipeline.rot.analysis import analyze_session
+
+    if isinstance(source, CtxRotStore):
+        return [{"thread_id": session_id, "kind": "main", "agent": None, "analysis": analyze_session(source, session_id)}]
+    return [
+        {"thread_id": t.thread_id, "kind": t.kind, "agent": t.agent, "analysis": analyze_session(source.of(t.thread_id), session_id)}
+        for t in source.threads.values()
+    ]
 
 
 def _captured(session_id: str | None, known: list[str]) -> CapturedSession | None:
@@ -155,7 +198,7 @@ def exported(
     from ctx_pipeline import __version__
     from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.rot import export
-    from ctx_pipeline.rot.writer import redacted
+    from ctx_pipeline.rot.redacting import redacted
 
     redact = Redactor().redact
 
@@ -188,7 +231,7 @@ def deep_cost(store: Source, session_id: str, models: tuple[str, str], max_itera
     from ctx_pipeline.rot.deep.running import estimate
 
     most = estimate(store, session_id, max_iterations, max_llm_calls)
-    book = PriceBook(places.settings().config)
+    book = PriceBook.of(places.settings())
     nano = 0
     for model, sent, got in ((models[0], most.main_in, most.main_out), (models[1], most.sub_in, most.sub_out)):
         cost, _ = book.cost_nano(model, None, input=sent, output=got)

@@ -10,6 +10,7 @@ from ctx_pipeline.rot.content import estimated_tokens
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.model.sessions import ThreadRow
 
 NANO = 1_000_000_000
 _ROLES = {"prompt": "user", "injected": "system", "answer": "assistant", "reasoning": "assistant", "tool_call": "assistant"}
@@ -24,11 +25,12 @@ class CapturedSession:
     """
 
     def __init__(self, view: SessionView, thread_id: str | None = None) -> None:
+        self._view = view
         self.host = view.host
         self.session_id = view.session_id
-        self._session = view.session
-        threads = [t.thread_id for t in view.threads]
-        self.thread_id = thread_id or (view.session_id if view.session_id in threads else next(iter(threads), view.session_id))
+        rows = {t.thread_id: t for t in view.threads}
+        self.thread_id = thread_id or (view.session_id if view.session_id in rows else next(iter(rows), view.session_id))
+        self._row = rows.get(self.thread_id, view.session)
         events = [e for e in view.events if e.thread_id == self.thread_id]
         first: dict[str, int] = {}
         for number, event in enumerate(events):
@@ -42,6 +44,17 @@ class CapturedSession:
         self._messages: dict[int, list[dict[str, str]]] = {}
         self._tools: list[dict[str, Any]] = []
         self._walk(events, {t.call_event: t for t in view.tool_calls})
+
+    @property
+    def threads(self) -> dict[str, ThreadRow]:
+        """Context windows of the session that asked a model, by id, in the order of their beginning."""
+        asked = {c.thread_id for c in self._view.model_calls}
+        rows = sorted(self._view.threads, key=lambda t: (t.thread_id != self._view.session_id, t.first_ts or 0, t.thread_id))
+        return {t.thread_id: t for t in rows if t.thread_id in asked}
+
+    def of(self, thread_id: str) -> CapturedSession:
+        """Return another context window of the session."""
+        return CapturedSession(self._view, thread_id)
 
     def _walk(self, events: list[Any], tools: dict[str, Any]) -> None:
         at = 0
@@ -80,7 +93,7 @@ class CapturedSession:
 
     def get_session(self, session_id: str) -> dict[str, Any] | None:
         """Return id, times, model, mode and state; the mode is the host's key."""
-        row, models = self._session, list(self._session.models or ())
+        row, models = self._row, list(self._row.models or ())
         return {
             "id": session_id,
             "started_at": iso(row.first_ts),
@@ -94,7 +107,7 @@ class CapturedSession:
         """Return the totals of the calls."""
         calls = self.get_growth_data(session_id)
         prompt, read = sum(c["prompt_tokens"] for c in calls), sum(c["cache_read_tokens"] for c in calls)
-        first, last = self._session.first_ts, self._session.last_ts
+        first, last = self._row.first_ts, self._row.last_ts
         return {
             "total_calls": len(calls),
             "total_prompt": prompt,

@@ -49,11 +49,12 @@ def search(query: str, *, host: str | None = None, limit: int = 10, offset: int 
     key = discovery.host(host).key if host else None
     with reading(settings) as (store, _):
         found = store.search.search(store.lake, query, host=key, limit=limit, offset=offset)
-        rows = {(r.host, r.session_id): r for r in store.ledger.sessions(host=key)} if found else {}
+        sessions = {place: store.ledger.session(*place) for place in {(hit.event.host, hit.event.session_id) for hit in found}}
     hits = []
     for hit in found:
         event = hit.event
-        counts = rows[event.host, event.session_id].rows if (event.host, event.session_id) in rows else {}
+        row = sessions[event.host, event.session_id]
+        counts = row.rows if row else {}
         hits.append(
             SearchHit(
                 host=event.host,

@@ -22,12 +22,9 @@ def statusline(told: str = "", *, settings: Settings | None = None, now: int | N
 
     Only files of the last two days are read, and no store is needed.
     """
-    from dataclasses import replace
-
     from ctx_pipeline import settings as settings_module
 
     chosen = settings or settings_module.load()
-    chosen = replace(chosen, home=chosen.home / "no-store")
     at = int(time.time() * 1e6) if now is None else now
     given = _object(told)
     since_ns = at * 1000 - _DAYS * 86_400 * 10**9

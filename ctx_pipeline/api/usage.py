@@ -166,10 +166,10 @@ def calls(
 ) -> Calls:
     """Return every call that counts, with its cost; ``whole`` keeps all rows of the sessions that are read live.
 
-    ``since_ns`` leaves out files that were not written to since: their calls are older.
+    ``since_ns`` reads the homes alone and leaves out files that were not written to since: their calls are older.
     """
     chosen = settings or settings_module.load()
-    if not (stored or has_store(chosen)):
+    if since_ns or not (stored or has_store(chosen)):
         return Calls(list(_homes(chosen, host, whole=whole, since_ns=since_ns)), set(), "homes")
     from ctx_pipeline.api.newer import Newer, newer, stored_calls
     from ctx_pipeline.api.reader import reading
@@ -203,7 +203,7 @@ def pricer(settings: Settings) -> Callable[[list[tuple]], list[tuple]]:
     from ctx_pipeline.model.tables import MODEL_CALLS
     from ctx_pipeline.pricing import PriceBook
 
-    book = PriceBook(settings.config)
+    book = PriceBook.of(settings)
     at = MODEL_CALLS.names.index("cost")
 
     def priced(rows: list[tuple]) -> list[tuple]:

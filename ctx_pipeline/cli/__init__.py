@@ -27,6 +27,8 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "render": ("ctx_pipeline.cli.explain:render", "Print one session as Markdown."),
     "usage": ("ctx_pipeline.cli.usage:usage", "Tokens and cost by day, session, project, model, tool or window."),
     "explain": ("ctx_pipeline.cli.explain:explain", "Show the calls that a number is made of."),
+    "history": ("ctx_pipeline.cli.history:history", "Show what was in a session's context window, at any event."),
+    "prices": ("ctx_pipeline.cli.prices:prices", "Show list prices and take over a newer list."),
     "search": ("ctx_pipeline.cli.search:search", "Search prompts, answers, commands and tool output."),
     "sql": ("ctx_pipeline.cli.search:sql", "Run a SELECT over the tables."),
     "signal": ("ctx_pipeline.cli.signal:signal", "List, run and show signals."),

@@ -10,23 +10,40 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table, tokens
 
 if TYPE_CHECKING:
+    from ctx_pipeline.api.against import Side
     from ctx_pipeline.api.explain import Made
 
 
 @click.command()
 @click.argument("what")
 @click.option("--host", help="Only this host.")
+@click.option("--model", help="Only this model.")
+@click.option("--project", help="Only this project.")
 @click.option("--timezone", help="IANA zone whose days are meant.")
 @click.option("--stored", is_flag=True, help="The tables alone.")
+@click.option("--against", "tool", metavar="TOOL", help="Where another tool's rules give another number: ccusage.")
 @click.option("--limit", default=20, show_default=True, help="Calls to print.")
 @json_option
-def explain(what: str, host: str | None, timezone: str | None, stored: bool, limit: int, as_json: bool) -> None:
-    """Show the calls that WHAT is made of: a day (2026-10-01), session, model, project or call."""
+def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: Any) -> None:
+    """Show the calls that WHAT is made of: a day (2026-10-01), month, session, model, project or call.
+
+    Each call with its file and bytes, its price with date and source, and what was
+    dropped as a copy of it, by which rule. The id of an event, which signals and memories
+    name as evidence, leads to the record that it was read from.
+    """
     from ctx_pipeline import discovery
     from ctx_pipeline.api.explain import explain as run
+    from ctx_pipeline.api.places import EVENT_ID
 
-    key = discovery.host(host).key if host else None
-    found = run(what, host=key, timezone=timezone, stored=stored, settings=for_reading())
+    if EVENT_ID.fullmatch(what):
+        _record(what, as_json=as_json)
+        return
+
+    chosen["host"] = discovery.host(str(chosen["host"])).key if chosen["host"] else None
+    if tool:
+        _against(tool, what, limit=limit, as_json=as_json, **chosen)
+        return
+    found = run(what, **chosen, settings=for_reading())
     if as_json:
         emit(found.to_json())
         return
@@ -41,6 +58,63 @@ def explain(what: str, host: str | None, timezone: str | None, stored: bool, lim
         _print(made)
     if len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _record(event_id: str, *, as_json: bool) -> None:
+    from ctx_pipeline.api.places import record_of
+
+    found = record_of(event_id, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    say(f"event {found.event_id} of {found.host} session {plain(found.session_id or '')}", bold=True)
+    say(f"  {plain(found.file)} line {found.line + 1}, bytes {found.start:,} to {found.end:,}, generation {found.generation}")
+    say(f"  raw object {found.raw}, recorded {found.recorded_at}")
+    say(f"  {one_line(found.text, 2000)}")
+
+
+def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
+    from ctx_pipeline.api.against import against
+
+    found = against(tool, what, **chosen, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    say(f"{found.kind} {plain(what)}: here and by the rules of {tool}, over the same files, at the same list prices", bold=True)
+    columns = {
+        "who": "",
+        "calls": "calls",
+        "input": "input",
+        "output": "output",
+        "write": "cache write",
+        "read": "cache read",
+        "cost": "cost",
+    }
+    table([_side("here", found.ours), _side(tool, found.theirs)], columns)
+    if not found.differences:
+        say("both count every call alike")
+    for rule in found.rules():
+        say(f"\n{rule['calls']:,} calls, {rule['tokens']:+,} tokens, {_signed(rule['nano'])}: {rule['rule']}", bold=True)
+        for one in rule["examples"][: max(1, limit)]:
+            spots = "; ".join(f"{plain(s.file)} line {s.line + 1}" for s in one.spots)
+            say(f"  {plain(one.call)}: {one.ours.total():,} here, {one.theirs.total():,} there; {spots}")
+
+
+def _side(name: str, side: Side) -> dict[str, Any]:
+    counts = side.tokens
+    return {
+        "who": name,
+        "calls": side.calls,
+        "input": counts.input,
+        "output": counts.output,
+        "write": counts.cache_write_5m + counts.cache_write_1h,
+        "read": counts.cache_read,
+        "cost": f"${side.nano / 1e9:,.6f}",
+    }
+
+
+def _signed(nano: int) -> str:
+    return f"{'-' if nano < 0 else '+'}${abs(nano) / 1e9:,.6f}"
 
 
 def _print(made: Made) -> None:

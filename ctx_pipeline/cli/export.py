@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, table
+from ctx_pipeline.cli.output import emit, json_option, say, table
 
 
 @click.group()
@@ -25,3 +25,29 @@ def parquet(folder: str, as_json: bool) -> None:
         emit({"folder": folder, "rows": counts})
     else:
         table([{"table": name, "rows": rows} for name, rows in counts.items()], {"table": "table", "rows": "rows"})
+
+
+@export.command()
+@click.argument("folder", type=click.Path(file_okay=False))
+@click.option("--host", help="Only this host.")
+@click.option("--session-id", help="Only this session of --host; its first characters will do.")
+@click.option("--no-raw", is_flag=True, help="Leave out the exact copies, which may hold secrets; all other files are redacted.")
+@json_option
+def retro(folder: str, host: str | None, session_id: str | None, no_raw: bool, as_json: bool) -> None:
+    """Write the flat-file archive into FOLDER: raw, normalized, rendered, mined, signals, memories."""
+    from ctx_pipeline.api.archive import archive as run
+    from ctx_pipeline.errors import UsageError
+
+    if session_id and not host:
+        raise UsageError("a session id needs its host", hint=f"ctx export retro {folder} --host HOST --session-id {session_id}")
+    done = run(folder, host=host, session_id=session_id, raw=not no_raw, settings=for_reading())
+    if as_json:
+        emit(done.to_json())
+        return
+    say(
+        f"{done.sessions:,} sessions, {done.events:,} events, {done.raw_files:,} raw files, {done.candidates:,} candidates,"
+        f" {done.readings:,} readings, {done.memories:,} memories in {folder}"
+    )
+    say("raw/ is exact and may hold secrets; all other files are redacted" if not no_raw else "everything is redacted; raw is left out")
+    for name in done.held_back:
+        say(f"raw of it cannot be read: {name}", err=True, fg="red")

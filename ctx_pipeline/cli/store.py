@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from ctx_pipeline.cli.output import emit, json_option, one_line, say, size
+from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, size, table
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+_LISTED = 12
+"""Unknown types or fields of a version that are printed."""
 
 
 @click.command()
 @click.option("--rebuild-ledger", is_flag=True, help="Restore the ledger from the raw objects alone.")
+@click.option("--formats", is_flag=True, help="Instead: the share of records, types and fields understood, by host and version.")
 @json_option
-def doctor(rebuild_ledger: bool, as_json: bool) -> None:
+def doctor(rebuild_ledger: bool, formats: bool, as_json: bool) -> None:
     """Check the store and list what could not be read."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
@@ -18,6 +27,9 @@ def doctor(rebuild_ledger: bool, as_json: bool) -> None:
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
+    if formats:
+        _formats(settings, as_json=as_json)
+        return
     with open_store(settings) as store:
         if rebuild_ledger:
             stage.rebuild_ledger(store, settings)
@@ -29,6 +41,30 @@ def doctor(rebuild_ledger: bool, as_json: bool) -> None:
             say(line)
     if report.damaged:
         raise SystemExit(1)
+
+
+def _formats(settings: Settings, *, as_json: bool) -> None:
+    from ctx_pipeline.stages.formats import understood
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings, read_only=True) as store:
+        found = understood(store)
+    if as_json:
+        emit({"versions": [one.to_json() for one in found]})
+        return
+    rows = []
+    for one in found:
+        shares = dict(zip(("records_share", "types_share", "fields_share"), (f"{share:.2%}" for share in one.shares), strict=True))
+        counts: dict[str, object] = {"sessions": one.sessions, "records": one.records, "types": one.types, "fields": one.fields}
+        rows.append(counts | shares | {"host": one.host, "version": one.version or "(not said)"})
+    names = {"sessions": "sessions", "records": "records", "records_share": "understood", "types": "types", "types_share": "known"}
+    table(rows, {"host": "host", "version": "version", **names, "fields": "fields", "fields_share": "known"})
+    for one in found:
+        for what, unknown in (("types", one.unknown_types), ("fields", one.unknown_fields)):
+            if unknown:
+                listed = ", ".join(f"{name} {count:,}" for name, count in list(unknown.items())[:_LISTED])
+                more = f" and {len(unknown) - _LISTED} more (--json has all)" if len(unknown) > _LISTED else ""
+                say(f"{one.host} {plain(one.version) or '(not said)'}, unknown {what}: {one_line(listed, 400)}{more}")
 
 
 @click.command()

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.pricing.catalog import Catalog, Entry
+from ctx_pipeline.pricing import lists as price_lists
+from ctx_pipeline.pricing.catalog import Catalog, Entry, applies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from ctx_pipeline.settings import Settings
 
 PRICES_FILE = Path(__file__).with_name("prices.json")
 OVERLAY_FILE = Path(__file__).with_name("overlay.toml")
@@ -58,17 +61,47 @@ class PriceBook:
     ``overrides`` is the person's config: a table ``[prices."model"]`` with ``input``,
     ``output`` and, where wanted, ``cache_read``, ``cache_write_5m``, ``cache_write_1h``
     (dollars per million tokens) and ``web_search`` (per thousand) replaces the list for
-    that exact model name. Raises SettingsError for a price that is no number.
+    that exact model name. ``home`` is the store whose refreshed lists count beside the
+    bundled one. Raises SettingsError for a price that is no number.
     """
 
-    def __init__(self, overrides: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, overrides: Mapping[str, Any] | None = None, home: Path | None = None) -> None:
         compiled, overlay, self._files_hash = _bundled()
-        self._catalog = Catalog(compiled)
+        self._lists = [price_lists.PriceList("", compiled, b""), *(price_lists.read(home) if home is not None else ())]
+        if len(self._lists) > 1:
+            kept = repr([(one.since, hashlib.sha256(one.data).hexdigest()) for one in self._lists[1:]])
+            self._files_hash = hashlib.sha256(f"{self._files_hash} {kept}".encode()).hexdigest()
+        self._catalogs = [Catalog(one.compiled) for one in self._lists]
         self._defaults: list[dict[str, Any]] = overlay["default"]
         self._multipliers: list[dict[str, Any]] = overlay["multiplier"]
+        self._tiers: list[dict[str, Any]] = overlay["tier"]
         self._own = _own_prices((overrides or {}).get("prices", {}))
         self._known: dict[tuple[Any, ...], Price | None] = {}
-        self._entries: dict[tuple[str, str | None], Entry | None] = {}
+        self._entries: dict[tuple[str, str | None, int], Entry | None] = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> PriceBook:
+        """Return the prices of a person: the bundled list, the refreshed ones, and the config's own."""
+        return cls(settings.config, settings.home)
+
+    @classmethod
+    def tried(cls, compiled: dict[str, Any]) -> None:
+        """Price every model of a compiled list once; raises SettingsError for one that cannot be."""
+        book = cls()
+        for provider in compiled["providers"]:
+            for model, clause, prices, variants in provider["models"]:
+                try:
+                    for _, rates in prices:
+                        book._made(model, "", rates, Decimal(1), by_hour=False)
+                    applies(clause, model)
+                    tuple(variants)
+                except (ArithmeticError, TypeError, ValueError, LookupError) as error:
+                    raise SettingsError(f"the price of {model} is none: {error}", hint="mend the list", model=str(model)) from error
+
+    @property
+    def lists(self) -> list[price_lists.PriceList]:
+        """The lists in force, the bundled one first."""
+        return list(self._lists)
 
     @property
     def version(self) -> str:
@@ -119,6 +152,10 @@ class PriceBook:
                 costed.append(_bill(price, row[context_at], (row[i], row[o], row[w5], row[w1], row[r], row[s])))
         return costed
 
+    def price(self, model: str, ts_us: int | None) -> Price | None:
+        """Return the standard price of a model at a time, None where no list knows it."""
+        return self._price(model, ts_us, None, None, None)
+
     def describe(self, price_id: str) -> PriceNote:
         """Return what a price id of this book says."""
         place, _, source = price_id.partition("#")
@@ -140,13 +177,10 @@ class PriceBook:
         own = self._own.get(model)
         if own is not None:
             return self._made(f"config/{model}@list", "config.toml", own, Decimal(1), by_hour=False)
-        place = (model, host_provider)
-        if place not in self._entries:
-            self._entries[place] = self._catalog.find(model, host_provider)
-        entry = self._entries[place]
+        at = None if ts is None else _EPOCH + timedelta(microseconds=ts)
+        number, entry = self._entry(model, host_provider, at)
         if entry is None:
             return None
-        at = None if ts is None else _EPOCH + timedelta(microseconds=ts)
         since, hours, rates = _dated(entry.prices, at)
         context = {"speed": speed, "service_tier": tier, "processing": "batch" if tier == "batch" else None}
         special: dict[str, Any] = {}
@@ -161,7 +195,32 @@ class PriceBook:
             terms += term
         name = f"{entry.provider}/{entry.model}@{since or 'list'}" + "".join(f"+{t}" for t in dict.fromkeys(terms))
         by_hour = any(isinstance(when, list) for when, _ in entry.prices)
-        return self._made(name, self._catalog.source.replace(" ", "-"), {**rates, **special}, times, by_hour=by_hour)
+        listed = self._lists[number]
+        source = self._catalogs[number].source.replace(" ", "-") + (f"@{listed.since}" if listed.since else "")
+        return self._made(name, source, self._tiered(entry, {**rates, **special}), times, by_hour=by_hour)
+
+    def _entry(self, model: str, host_provider: str | None, at: datetime | None) -> tuple[int, Entry | None]:
+        """Return the list that prices a model at a time, and its entry."""
+        day = None if at is None else at.date().isoformat()
+        for number in price_lists.order(self._lists, day) if len(self._lists) > 1 else (0,):
+            place = (model, host_provider, number)
+            if place not in self._entries:
+                self._entries[place] = self._catalogs[number].find(model, host_provider)
+            found = self._entries[place]
+            if found is not None:
+                return number, found
+        return 0, None
+
+    def _tiered(self, entry: Entry, rates: dict[str, Any]) -> dict[str, Any]:
+        """Return the rates with the long-context prices that the list lacks for a model."""
+        for rule in self._tiers:
+            if f"{entry.provider}/{entry.model}" in rule["models"] and not any(isinstance(value, list) for value in rates.values()):
+                times = rule["times"]
+                return {
+                    name: [value, [rule["over"], str(Decimal(value) * Decimal(times[name]))]] if name in times else value
+                    for name, value in rates.items()
+                }
+        return rates
 
     def _multiplier(self, entry: Entry, context: Mapping[str, str | None]) -> tuple[Decimal, list[str]]:
         names = {f"{entry.provider}/{entry.model}", f"{entry.provider}/*"}

@@ -26,8 +26,8 @@ KEYS = {
 """Price keys of the library that a model call can be billed by; the others are dropped."""
 
 
-def compile_prices() -> dict[str, Any]:
-    """Return the token prices of the installed library as plain JSON values.
+def compile_prices(providers: Any = None) -> dict[str, Any]:
+    """Return the token prices of the installed library, or of ``providers`` in its shape, as plain JSON values.
 
     ``{"source": .., "providers": [{"id", "names", "claims", "fallback", "models"}]}``;
     a model is ``[id, match, prices, variants]``, a price list is
@@ -38,7 +38,8 @@ def compile_prices() -> dict[str, Any]:
     """
     from importlib.metadata import version
 
-    from genai_prices.data import providers
+    if providers is None:
+        from genai_prices.data import providers
 
     found: list[dict[str, Any]] = []
     for provider in providers:

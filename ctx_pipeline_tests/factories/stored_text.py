@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import zstandard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def files_with(folder: Path, *marks: str, skip: tuple[str, ...] = ()) -> list[str]:
     """Return the files below a folder (relative, sorted) that hold one of the marks; ``skip`` names top folders."""
     wanted = [mark.encode() for mark in marks]
-    found = []
+    return [rel for rel, data in contents(folder, skip=skip) if any(mark in data for mark in wanted)]
+
+
+def contents(folder: Path, *, skip: tuple[str, ...] = ()) -> Iterator[tuple[str, bytes]]:
+    """Yield every file below a folder (relative, sorted) with its bytes and what they unpack to; ``skip`` names top folders."""
     for path in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
         rel = path.relative_to(folder).as_posix()
-        if rel.partition("/")[0] in skip:
-            continue
-        data = _content(path)
-        if any(mark in data for mark in wanted):
-            found.append(rel)
-    return found
+        if rel.partition("/")[0] not in skip:
+            yield rel, _content(path)
 
 
 def _content(path: Path) -> bytes:

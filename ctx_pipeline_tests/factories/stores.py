@@ -21,6 +21,7 @@ def normalized(store: Store, *sessions: Builder, cell: Cell = CELL) -> Cell:
         "sessions": [s.row() for s in sessions],
         "events": [e for s in sessions for e in s.events],
         "tool_calls": [c for s in sessions for c in s.calls],
+        "model_calls": [c for s in sessions for c in s.model_calls],
     }
     content = rows_hash(row for members in rows.values() for row in members)
     store.lake.replace("normalized", cell, rows, code_version="1", input_fp="", content_hash=content)

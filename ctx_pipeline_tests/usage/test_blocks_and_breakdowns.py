@@ -95,6 +95,34 @@ def test_a_window_carries_the_percentages_that_the_host_wrote_last(tmp_path: Pat
     assert "secondary" not in block.limits
 
 
+@pytest.mark.feature("usage.block-reset")
+def test_a_window_begins_when_the_host_says_so_and_else_at_the_full_hour(tmp_path: Path):
+    def told(when: str, total: int, reset: str) -> dict[str, Any]:
+        used = {"input_tokens": total, "cached_input_tokens": 0, "output_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": total}
+        limits = {"primary": {"used_percent": 5.0, "window_minutes": 300, "resets_at": at(reset) // 10**6}}
+        limits["secondary"] = {"used_percent": 1.0, "window_minutes": 10080, "resets_at": at("2026-10-08T00:00:00Z") // 10**6}
+        info = {"total_token_usage": used, "last_token_usage": {**used, "input_tokens": 100, "total_tokens": 100}}
+        return {"timestamp": when, "type": "event_msg", "payload": {"type": "token_count", "info": info, "rate_limits": limits}}
+
+    folder = tmp_path / "codex" / "sessions" / "2026" / "10" / "01"
+    folder.mkdir(parents=True)
+    name = "019a9bd7-c491-4e60-a816-a96c4fb3c55d"
+    meta = {"timestamp": "2026-10-01T10:00:00Z", "type": "session_meta", "payload": {"id": name, "cwd": "/code/b"}}
+    first = [told("2026-10-01T10:40:00Z", 100, "2026-10-01T15:27:00Z"), told("2026-10-01T15:10:00Z", 200, "2026-10-01T15:27:00Z")]
+    later = [told("2026-10-01T15:40:00Z", 300, "2026-10-01T20:35:00Z"), told("2026-10-02T09:50:00Z", 400, "2026-10-02T09:00:00Z")]
+    (folder / f"rollout-2026-10-01T10-00-00-{name}.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in [meta, *first, *later]))
+    settings = Settings(home=tmp_path / "store", demo_roots={"codex": (tmp_path / "codex",)})
+
+    found = blocks(settings=settings, now=at("2026-10-03T00:00:00Z"))
+
+    # by the hour of the first call the second call would have opened a window at 15:00
+    assert [(b.start, b.sums["calls"]) for b in found] == [
+        (at("2026-10-01T10:27:00Z"), 2),
+        (at("2026-10-01T15:35:00Z"), 1),
+        (at("2026-10-02T09:00:00Z"), 1),
+    ]
+
+
 @pytest.mark.feature("usage.statusline")
 def test_the_status_line_tells_session_day_and_window(tmp_path: Path):
     settings = home(tmp_path, line(1, "2026-10-01T23:30:00Z", 40_000), line(2, "2026-10-02T00:30:00Z", 80_000))

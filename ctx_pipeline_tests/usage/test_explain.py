@@ -10,9 +10,11 @@ import pytest
 
 from ctx_pipeline.api.explain import explain
 from ctx_pipeline.api.overview import overview
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.api.places import record_of
+from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.usage.conftest import ingested
 
 PARENT, FORK = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -36,6 +38,8 @@ def forked(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
 
 
+@pytest.mark.feature("explain.dropped")
+@pytest.mark.feature("explain.number")
 @pytest.mark.feature("explain.fork")
 @pytest.mark.feature("explain.streamed")
 @pytest.mark.parametrize("with_store", [False, True])
@@ -75,6 +79,7 @@ def test_the_price_is_named_with_its_source_and_makes_the_cost(forked: Settings)
     [
         ("2026-10-01", "day", 12, 1),
         ("2026-10-02", "day", 50, 0),
+        ("2026-10", "month", 62, 1),
         (PARENT, "session", 12, 1),
         ("2222", "session", 50, 0),
         ("claude-opus-4-5-20251101", "model", 62, 1),
@@ -94,6 +99,39 @@ def test_a_name_that_nothing_has_is_wrong_usage(forked: Settings):
         explain("nowhere", settings=forked)
 
 
+@pytest.mark.feature("explain.dropped")
+def test_a_session_of_copies_alone_says_whose_they_are(forked: Settings):
+    path = forked.demo_roots["claude"][0] / "projects" / "-work-a" / "33333333-3333-4333-8333-333333333333.jsonl"
+    path.write_text(record("u3", "msg_streamed", 12, forkedFrom={"sessionId": PARENT}) + "\n")
+
+    with pytest.raises(UsageError, match=f"no call of its own: its 1 calls are copies and count for {PARENT}"):
+        explain("33333333", settings=forked)
+
+
+@pytest.mark.feature("explain.cell")
+def test_an_event_of_a_table_leads_to_the_bytes_of_its_record(tmp_path: Path):
+    secret = "sk-ant-api03-" + "a1B2" * 24
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    folder.mkdir(parents=True)
+    prompt = {"type": "user", "uuid": "u0", "timestamp": "2026-10-01T09:00:00Z", "message": {"role": "user", "content": f"use {secret}"}}
+    path = folder / f"{PARENT}.jsonl"
+    path.write_text(f"{record('u1', 'msg_1', 4)}\n{json.dumps(prompt)}\n")
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    with open_store(settings, read_only=True) as store:
+        (event,) = [r for r in store.lake.read_rows("events", store.ledger.cells()[0]) if r.kind == "prompt"]
+
+    found = record_of(event.event_id, settings=settings)
+
+    assert (found.file, found.line, found.session_id) == (str(path), 1, PARENT)
+    assert json.loads(path.read_bytes()[found.start : found.end])["uuid"] == "u0"
+    assert (settings.home / found.raw).is_file()
+    assert (secret in found.text, "REDACTED" in found.text) == (False, True)
+    with pytest.raises(UnknownName):
+        record_of("0123456789abcdef.0.0.0", settings=settings)
+    with pytest.raises(UnknownName):
+        record_of(event.event_id.replace(".1.0", ".77.0"), settings=settings)
+
+
 @pytest.mark.feature("cli.overview")
 @pytest.mark.parametrize("with_store", [False, True])
 def test_bare_ctx_shows_the_last_seven_days_and_findings_with_commands(forked: Settings, with_store: bool):
@@ -104,5 +142,8 @@ def test_bare_ctx_shows_the_last_seven_days_and_findings_with_commands(forked: S
     shown = overview(settings=forked, now=now)
 
     assert [(r["date"], r["output_tokens"]) for r in shown.usage.rows] == [("2026-10-02", 50)]
-    assert any("sent again from the cache" in f.text and f.command == "ctx usage tool" for f in shown.findings)
+    # two calls of 1,000 tokens read at 0.50 dollars a million, in 0.00258 dollars of all
+    assert any(
+        f.text.startswith("39% of the cost, $0.00, was context sent again") and f.command == "ctx usage tool" for f in shown.findings
+    )
     assert len(shown.findings) <= 3

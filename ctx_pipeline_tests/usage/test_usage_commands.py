@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,3 +115,40 @@ def test_the_status_line_is_one_line_whatever_it_is_given(ctx: Ctx):
         done = ctx("usage", "statusline", stdin=stdin)
         assert done.returncode == 0, done.stderr
         assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.feature("usage.json-shape")
+@pytest.mark.parametrize("by", ["daily", "session", "project", "model", "thread", "tool"])
+def test_every_field_of_the_json_is_documented(ctx: Ctx, by: str):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "usage.md").read_text()
+    documented = set(re.findall(r"`([a-z0-9_]+)`", page.partition("## Fields of")[2]))
+    told = json.loads(ctx("usage", by, "--json").stdout)
+
+    assert {"rows", "totals", "source"} <= told.keys() <= documented
+    assert {name for row in (*told["rows"], told["totals"]) for name in row} <= documented
+
+
+@pytest.mark.feature("explain.other-tools")
+def test_against_prints_both_sides_and_names_an_unknown_tool(ctx: Ctx):
+    day = json.loads(ctx("usage", "daily", "--host", "claude", "--json").stdout)["rows"][0]
+    told = json.loads(ctx("explain", day["date"], "--host", "claude", "--against", "ccusage", "--json").stdout)
+    shown = ctx("explain", day["date"], "--host", "claude", "--against", "ccusage").stdout
+    wrong = ctx("explain", day["date"], "--against", "nobody")
+
+    assert told["ours"]["calls"] >= day["calls"] > 0
+    assert told.keys() == {"what", "kind", "tool", "ours", "theirs", "rules", "differences"}
+    assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["here", "ccusage"]
+    assert (wrong.returncode, "nobody" in wrong.stderr, "ccusage" in wrong.stderr) == (1, True, True)
+
+
+@pytest.mark.feature("pricing.refresh")
+def test_prices_are_shown_taken_over_and_listed(ctx: Ctx):
+    taken = json.loads(ctx("prices", "refresh", "--since", "2026-10-05", "--json").stdout)
+    lists = json.loads(ctx("prices", "list", "--json").stdout)["lists"]
+    shown = json.loads(ctx("prices", "show", "gpt-5", "nobody", "--day", "2026-10-06", "--json").stdout)["prices"]
+
+    assert taken["since"] == "2026-10-05"
+    assert [one["since"] for one in lists] == ["always", "2026-10-05"]
+    assert (shown[0]["price"]["rates"]["input"], shown[1]["price"]) == (1.25, None)
+    assert "unpriced: no list knows it" in ctx("prices", "show", "nobody").stdout
+    assert ctx("prices", "refresh", "--since", "someday").returncode == 1
