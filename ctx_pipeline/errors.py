@@ -101,6 +101,9 @@ class UnknownName(CtxError):
     def __init__(self, noun: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
+            begins = {n[: len(name)]: n for n in names}
+            near = [begins[b] for b in difflib.get_close_matches(name, begins, n=3, cutoff=0.7)]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         known_ones = f"known: {', '.join(names[:5])}{more}" if names else f"there is no {noun} at all yet"
         super().__init__(

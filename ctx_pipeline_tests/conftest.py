@@ -6,9 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings as hypothesis_settings
+
+from ctx_pipeline_tests import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+hypothesis_settings.register_profile("long", max_examples=10_000)
+"""``--hypothesis-profile long``: a hundred times as many drawn examples, new ones in every run."""
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 
@@ -27,6 +33,13 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "CTX_CALLBACK_STORE", "CTX_COST_MODE", "DAGSTER_HOME"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left() -> Iterator[None]:
+    """No test leaves a process behind that the end of the run would wait for."""
+    yield
+    processes.end_all()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 db_option = click.option("--db", "-d", help="A callback store; without it the ones that are known, then the captured sessions.")
 session_option = click.option("--session", "-s", "session_id", help="A session id or its first characters; without it the latest.")
+thread_option = click.option("--thread", help="A subagent or other context window of a captured session; without it the main one.")
 
 
 @click.group()
@@ -26,25 +27,60 @@ def rot() -> None:
 @rot.command()
 @db_option
 @session_option
+@thread_option
+@click.option("--threads", "every", is_flag=True, help="All context windows of the session, a line each.")
 @json_option
-def analyze(db: str | None, session_id: str | None, as_json: bool) -> None:
+def analyze(db: str | None, session_id: str | None, thread: str | None, every: bool, as_json: bool) -> None:
     """Measure repetition, efficiency and growth of one session, of a program or any agent, and give a verdict."""
+    if every:
+        _windows(db, session_id, as_json=as_json)
+        return
     from ctx_pipeline.api import rot as api
     from ctx_pipeline.rot.analysis import analyze_session
     from ctx_pipeline.rot.text import lines
 
-    with api.session(db, session_id) as (store, found):
+    with api.session(db, session_id, thread) as (store, found):
         result = analyze_session(store, found)
+        others = len(getattr(store, "threads", ())) - 1
     if as_json:
         emit(result)
         return
     for line in lines(result, found):
         say(line)
+    if others > 0 and thread is None:
+        say(f"{others} more context windows: ctx rot analyze -s {found} --threads", err=True)
+
+
+def _windows(db: str | None, session_id: str | None, *, as_json: bool) -> None:
+    from ctx_pipeline.api import rot as api
+
+    with api.session(db, session_id) as (store, found):
+        rows = api.windows(store, found)
+    if as_json:
+        emit({"session_id": found, "threads": rows})
+        return
+    shown = []
+    for row in rows:
+        result = row["analysis"]
+        growth, verdict = result["growth"], result["verdict"]
+        shown.append(
+            {
+                **row,
+                "calls": len(result["efficiency"]),
+                "largest": growth["largest"],
+                "growth": growth["class"],
+                "verdict": verdict["severity"],
+                "signs": ", ".join(r["sign"] for r in verdict["reasons"]),
+            }
+        )
+    heads = {"thread_id": "thread", "kind": "kind", "agent": "agent", "calls": "calls", "largest": "largest prompt"}
+    table(shown, {**heads, "growth": "growth", "verdict": "verdict", "signs": "signs"})
 
 
 @rot.command("deep-analyze")
 @db_option
 @session_option
+@thread_option
 @click.option("--query", "-q", default="Perform a comprehensive context rot analysis.", help="What you want to know.")
 @click.option("--model", "-m", default="openai/gpt-5.4", show_default=True, help="The model that works.")
 @click.option("--sub-model", default="openai/gpt-5.4-mini", show_default=True, help="The model that it asks.")
@@ -60,6 +96,7 @@ def analyze(db: str | None, session_id: str | None, as_json: bool) -> None:
 def deep_analyze(
     db: str | None,
     session_id: str | None,
+    thread: str | None,
     query: str,
     model: str,
     sub_model: str,
@@ -78,7 +115,7 @@ def deep_analyze(
     from ctx_pipeline.errors import CtxError
     from ctx_pipeline.rot.deep import run_deep_analysis
 
-    with api.session(db, session_id) as (store, found):
+    with api.session(db, session_id, thread) as (store, found):
         if not yes:
             tokens, most = api.deep_cost(store, found, (model, sub_model), max_iters, max_calls)
             price = f"at most ${most:.2f}" if most is not None else "at a price that is not known"
@@ -223,31 +260,25 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
 @click.option("--lines", "-n", default=10, show_default=True, type=click.IntRange(0), help="So many earlier lines first.")
 @click.option("--follow/--no-follow", default=True, show_default=True, help="Go on until interrupted.")
 def tail(db: str | None, session_id: str | None, lines: int, follow: bool) -> None:
-    """Print the calls of a store as they are written."""
+    """Print calls as they are written: of one store, or of all that are known, later ones included."""
     from ctx_pipeline.api import rot as api
     from ctx_pipeline.errors import StoreError
-    from ctx_pipeline.rot.places import store_path
-    from ctx_pipeline.rot.store import CtxRotStore
 
-    paths = [store_path(db)] if db else api.stores()
-    if not paths:
-        raise StoreError("there is no callback store yet", hint="run a program with CtxRotCallback, or name one with --db")
-    with CtxRotStore(paths[0], read_only=True) as store:
-        wanted = None
-        if session_id is not None:
-            with api.session(paths[0], session_id) as (_, wanted):
-                pass
-        seen = store.get_last_log_seq()
-        earlier = store.get_log_after(0 if wanted else max(0, seen - 20 * lines), wanted) if lines else []
-        for row in [r for r in earlier if r["kind"] != "module_end"][-lines:]:
+    watched = api.watched(db)
+    if not watched.stores:
+        refused = next(iter(watched.refused.values()), None)
+        raise refused or StoreError("there is no callback store yet", hint="run a program with CtxRotCallback, or name one with --db")
+    wanted = api.stored_session(db, session_id) if session_id is not None else None
+    try:
+        for row in watched.latest(lines, wanted):
             say(_told(row))
         while follow:
-            time.sleep(0.3)
-            for row in store.get_log_after(seen, wanted):
-                seen = row["seq"]
-                if row["kind"] != "module_end":
-                    say(_told(row))
             sys.stdout.flush()
+            time.sleep(0.3)
+            for row in watched.fresh(wanted):
+                say(_told(row))
+    finally:
+        watched.close()
 
 
 def _told(row: dict[str, Any]) -> str:
@@ -271,19 +302,17 @@ def _told(row: dict[str, Any]) -> str:
 @rot.command()
 @db_option
 @session_option
-def dashboard(db: str | None, session_id: str | None) -> None:
-    """Watch sessions in the terminal while programs run."""
+@thread_option
+def dashboard(db: str | None, session_id: str | None, thread: str | None) -> None:
+    """Watch sessions in the terminal while programs run: of one store, or of all that are known."""
     from ctx_pipeline.api import rot as api
-    from ctx_pipeline.rot.places import store_path
     from ctx_pipeline.rot.terminal.app import Rot
 
-    if session_id is not None:
-        with api.session(db, session_id) as (store, found):
-            path = getattr(store, "path", None)
-            Rot(path, found, captured=None if path is not None else store).run()
+    if session_id is None and thread is None:
+        Rot(api.watched(db)).run()
         return
-    known = api.stores() if db is None else []
-    Rot(known[0] if known else store_path(db) if db else store_path()).run()
+    with api.session(db, session_id, thread) as (store, found):
+        Rot(api.watched(db), found, store).run()
 
 
 @rot.command()

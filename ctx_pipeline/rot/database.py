@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import weakref
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-Entry = tuple[int, str, str, str | None, str | None, str]
-"""at, session, kind, call, parent call, payload as JSON text"""
+Entry = tuple[int, str, str, str | None, str | None, str | bytes]
+"""at, session, kind, call, parent call, payload as JSON text or its UTF-8 bytes"""
 
 WAIT_SECONDS = 5.0
 
@@ -36,6 +37,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
 }
 """documented table of calls -> its columns, in the order in which rows are put together here"""
+
+
+_TEXTS = frozenset({"messages_json", "input_json"})
 
 
 class _Usage(msgspec.Struct):
@@ -56,7 +60,7 @@ class _Stored(msgspec.Struct):
     usage: _Usage | None = None
     cost: float | None = None
     messages: msgspec.Raw = msgspec.Raw()
-    completions: list[Any] | None = None
+    completions: msgspec.Raw = msgspec.Raw()
     call_type: str | None = None
     iteration: int | None = None
     number: int | None = None
@@ -69,6 +73,29 @@ class _Stored(msgspec.Struct):
 
 
 _payload = msgspec.json.Decoder(_Stored)
+
+
+class Holder(Protocol):
+    """Something that holds a connection to a store."""
+
+    path: Path
+
+    @property
+    def holds(self) -> bool:
+        """Whether the connection is open."""
+
+
+_holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+
+
+def hold(holder: Holder) -> None:
+    """Remember who has a connection: a forked child must not open the same file beside an inherited one."""
+    _holders.add(holder)
+
+
+def held() -> set[Path]:
+    """Return the stores to which this process has a connection."""
+    return {h.path.resolve() for h in list(_holders) if h.holds}
 
 
 def iso(at: int | None) -> str | None:
@@ -157,19 +184,22 @@ def lacking(connection: sqlite3.Connection) -> dict[str, dict[str, str]]:
     return found
 
 
-def append(connection: sqlite3.Connection, entries: Iterable[Entry], *, spill: str | None = None) -> bool:
+def append(connection: sqlite3.Connection, entries: Iterable[Entry], *, batch: str | None = None, after: str | None = None) -> bool:
     """Append entries to the log and follow them in the tables, in one transaction.
 
-    With ``spill`` the name of the spill file is kept; False, and nothing appended, when it
-    was taken in before. Raises sqlite3.Error and leaves nothing then.
+    A named batch is taken in once: False, and nothing appended, when it was before.
+    ``after`` names the batch of this process whose place in the list this one takes.
+    Raises sqlite3.Error and leaves nothing then.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if spill is not None:
-            taken = connection.execute("INSERT OR IGNORE INTO spills VALUES (?, ?)", (spill, time.time_ns() // 1000)).rowcount
+        if batch is not None:
+            taken = connection.execute("INSERT OR IGNORE INTO spills VALUES (?, ?)", (batch, time.time_ns() // 1000)).rowcount
             if not taken:
                 connection.execute("ROLLBACK")
                 return False
+        if after is not None:
+            connection.execute("DELETE FROM spills WHERE name = ?", (after,))
         for entry in entries:
             connection.execute(INSERT, entry)
             _follow(connection, entry)
@@ -209,28 +239,34 @@ def _follow(connection: sqlite3.Connection, entry: Entry) -> None:
 def insert(table: str) -> str:
     """Return the statement that adds a row to a table of calls, or replaces the one of the same id."""
     columns = COLUMNS[table]
-    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    places = ("CAST(? AS TEXT)" if name in _TEXTS else "?" for name in columns)
+    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join(places)})"
 
 
 def _lm_row(at: int, session: str, call: str, body: _Stored) -> tuple:
     usage = body.usage or _Usage()
     began, ended = body.started if body.started is not None else at, body.ended if body.ended is not None else at
-    messages = bytes(body.messages).decode() or None
-    first = body.completions[0] if body.completions else None
-    completion = None if first is None else first if isinstance(first, str) else as_text(first)
+    messages = memoryview(body.messages) or None
+    completion = _first(body.completions)
     return (
         *(call, session, body.number or 0, body.model or "unknown", iso(began), iso(ended), (ended - began) // 1000),
         *(usage.prompt_tokens or 0, usage.completion_tokens or 0, usage.cache_read_tokens or 0, usage.cache_write_tokens or 0),
         *(body.cost, body.error, messages, completion),
-        *(None if messages is None else chars(decoded(messages)), None if completion is None else len(completion)),
+        *(None if messages is None else chars(decoded(body.messages)), None if completion is None else len(completion)),
         *(body.call_type, body.iteration, body.parent_number),
     )
 
 
+def _first(completions: msgspec.Raw) -> str | None:
+    texts = decoded(completions) if memoryview(completions) else None
+    first = texts[0] if isinstance(texts, list) and texts else None
+    return first if first is None or isinstance(first, str) else as_text(first)
+
+
 def _tool_row(at: int, session: str, call: str, body: _Stored) -> tuple:
     began, ended = body.started if body.started is not None else at, body.ended if body.ended is not None else at
-    inputs, output = bytes(body.inputs).decode() or None, bytes(body.output)
-    text = as_text(decoded(output)) if output else None
+    inputs, output = memoryview(body.inputs) or None, body.output
+    text = as_text(decoded(output)) if memoryview(output) else None
     return (
         *(call, session, body.after_number or 0, body.tool or "unknown", iso(began), iso(ended), (ended - began) // 1000),
         *(body.output_tokens_est or 0, body.error, inputs, text, None if text is None else len(text)),

@@ -1,10 +1,11 @@
-"""Rows that the store could not take: a file of JSON lines beside it, taken in when it can again."""
+"""Rows that the store could not take: files of JSON lines beside it, taken in when it can again."""
 
 from __future__ import annotations
 
 import os
+import threading
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_entry = msgspec.json.Decoder(tuple[int, str, str, str | None, str | None, str])
+_entry = msgspec.json.Decoder(tuple[int, str, str, str | None, str | None, msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
 
@@ -30,58 +31,118 @@ def folders(path: Path, home: Path) -> tuple[tuple[Path, str], tuple[Path, str]]
     return (path.parent, f"{path.name}.spill-"), (home / "spill", f"{digest(str(path), size=16)}.spill-")
 
 
+def token() -> str:
+    """Return what tells one spill file, or one batch that may become one, from every other."""
+    return f"{os.getpid()}-{token_hex(6)}"
+
+
+class _File(NamedTuple):
+    descriptor: int
+    name: Path
+    rows: int
+
+
 class Spill:
-    """One open spill file of one process; locked as long as the process lives."""
+    """The spill files of one process, locked as long as it holds them; safe to use from several threads."""
 
     def __init__(self, path: Path, home: Path) -> None:
         self._places = folders(path, home)
-        self._file: int | None = None
+        self._lock = threading.Lock()
+        self._open: _File | None = None
+        self._whole: list[_File] = []
+        self._let_go = 0
         self.name: Path | None = None
-        self.rows = 0
+        """the file that was written last"""
 
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Write entries behind the others. Raises OSError when no place takes them; the file holds whole lines then."""
-        data = b"".join(_encode(entry) + b"\n" for entry in entries)
-        if self._file is None:
-            self._open()
-        assert self._file is not None  # noqa: S101 - opened above or raised
-        size = os.lseek(self._file, 0, os.SEEK_END)
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[os.write(self._file, view) :]
-        except OSError:
-            os.ftruncate(self._file, size)
-            raise
-        self.rows += len(entries)
+    @property
+    def rows(self) -> int:
+        """How many rows wait in files of this process."""
+        return self._let_go + sum(f.rows for f in (*self._whole, self._open) if f is not None)
 
-    def take_in(self, connection: sqlite3.Connection) -> None:
-        """Put everything into the store and remove the file. Raises sqlite3.Error and keeps it."""
-        if self.name is not None:
-            append(connection, _entries(self.name), spill=self.name.name)
-            self.name.unlink(missing_ok=True)
-            self.forget()
+    def add(self, entries: Sequence[Entry], batch: str | None = None) -> None:
+        """Write entries behind the others; those of a named batch into a file of its own, which is taken in once.
 
-    def forget(self) -> None:
-        """Let go of the file and leave it where it is."""
-        if self._file is not None:
-            os.close(self._file)
-        self._file, self.name, self.rows = None, None, 0
+        Raises OSError when no place takes them; the files hold whole lines then.
+        """
+        with self._lock:
+            file = self._open if batch is None else None
+            if file is None:
+                file = self._new(batch or token())
+            size = os.lseek(file.descriptor, 0, os.SEEK_END)
+            try:
+                for entry in entries:
+                    _write(file.descriptor, _line(entry))
+            except OSError:
+                os.ftruncate(file.descriptor, size)
+                raise
+            file = file._replace(rows=file.rows + len(entries))
+            if batch is None:
+                self._open = file
+            else:
+                self._whole.append(file)
 
-    def _open(self) -> None:
+    def take_in(self, connection: sqlite3.Connection) -> int:
+        """Put the files into the store, remove them and return how many rows were new there.
+
+        Raises sqlite3.Error and keeps the rest.
+        """
+        count = 0
+        with self._lock:
+            if self._open is not None:
+                self._whole.append(self._open)
+                self._open = None
+            files = list(self._whole)
+        for file in files:
+            if append(connection, _entries(file.name), batch=_batch(file.name)):
+                count += file.rows
+            file.name.unlink(missing_ok=True)
+            with self._lock:
+                self._whole.remove(file)
+            os.close(file.descriptor)
+        return count
+
+    def let_go(self) -> None:
+        """Leave the files to whoever opens the store next; what is written later goes into new ones."""
+        with self._lock:
+            files = [*self._whole, *([self._open] if self._open is not None else [])]
+            self._let_go += sum(f.rows for f in files)
+            self._whole, self._open = [], None
+            for file in files:
+                os.close(file.descriptor)
+
+    def leave(self) -> None:
+        """Close the files in a forked child; the parent holds them still."""
+        for file in (*self._whole, self._open):
+            if file is not None:
+                os.close(file.descriptor)
+
+    def _new(self, name: str) -> _File:
         last: OSError | None = None
         for folder, begin in self._places:
-            name = folder / f"{begin}{os.getpid()}-{token_hex(6)}.jsonl"
+            path = folder / f"{begin}{name}.jsonl"
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self._file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                descriptor = _locked_file(path)
             except OSError as error:
                 last = error
                 continue
-            _lock(self._file)
-            self.name = name
-            return
+            self.name = path
+            return _File(descriptor, path, 0)
         raise last or OSError("no place for a spill file")
+
+
+def _locked_file(path: Path) -> int:
+    """Make a file that is locked before it has its name: another process would take in an empty one, and unlink it."""
+    made = path.with_suffix(".new")
+    descriptor = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        _lock(descriptor)
+        made.rename(path)
+    except OSError:
+        os.close(descriptor)
+        made.unlink(missing_ok=True)
+        raise
+    return descriptor
 
 
 def waiting(path: Path, home: Path) -> list[Path]:
@@ -96,7 +157,7 @@ def waiting(path: Path, home: Path) -> list[Path]:
 
 
 def take_in_others(connection: sqlite3.Connection, path: Path, home: Path) -> int:
-    """Put the spill files of ended processes into the store and return how many. Raises sqlite3.Error."""
+    """Put the spill files that no process holds into the store and return how many. Raises sqlite3.Error."""
     count = 0
     for name in waiting(path, home):
         try:
@@ -105,12 +166,17 @@ def take_in_others(connection: sqlite3.Connection, path: Path, home: Path) -> in
             continue
         try:
             if _lock(file):
-                append(connection, _entries(name), spill=name.name)
+                append(connection, _entries(name), batch=_batch(name))
                 name.unlink(missing_ok=True)
                 count += 1
         finally:
             os.close(file)
     return count
+
+
+def _batch(name: Path) -> str:
+    """Return the name by which a file is taken in once: the same in whichever place it lies."""
+    return name.name.rpartition(".spill-")[2].removesuffix(".jsonl")
 
 
 def _lock(file: int) -> bool:
@@ -123,11 +189,27 @@ def _lock(file: int) -> bool:
     return True
 
 
+def _line(entry: Entry) -> bytes:
+    """Return an entry as a line: a list that ends with the payload itself, or its text in files of older versions."""
+    payload = entry[5].encode() if isinstance(entry[5], str) else entry[5]
+    return b"%b,%b]\n" % (_encode(entry[:5])[:-1], payload)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
 def _entries(name: Path) -> Iterator[Entry]:
     """Yield the whole, decodable lines; a line that a kill cut short is none."""
     with name.open("rb") as lines:
         for line in lines:
             try:
-                yield _entry.decode(line)
+                at, session, kind, call, parent, payload = _entry.decode(line)
+                text = bytes(payload)
+                if text.startswith(b'"'):
+                    text = msgspec.json.decode(text, type=str).encode()
             except (msgspec.MsgspecError, UnicodeError):
                 continue
+            yield (at, session, kind, call, parent, text)

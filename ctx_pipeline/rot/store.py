@@ -36,9 +36,11 @@ class CtxRotStore(Reading):
         self.path = places.store_path(db_path, chosen=chosen)
         self.read_only = read_only
         self._lock = threading.RLock()
-        self._closed = False
+        self._closed = True
+        database.hold(self)
         if read_only:
             self._connection = database.connect_readonly(self.path)
+            self._closed = False
             return
         self._connection = database.connect(self.path)
         try:
@@ -47,6 +49,12 @@ class CtxRotStore(Reading):
         except sqlite3.Error as error:
             self._connection.close()
             raise database.named(error, self.path) from error
+        self._closed = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the connection is open."""
+        return not self._closed
 
     def __enter__(self) -> Self:
         return self

@@ -1,28 +1,21 @@
-"""One thread that writes what a program's calls left in a queue; the program never waits for it.
+"""A program's rows on their way into a store: queued at once, written soon, and never waited for.
 
-The store cannot take rows (locked, full, damaged, read-only): they go to a spill file;
-no spill file can be written either: they stay in memory up to a bound, and what is beyond
-it is counted as lost. The first of these warns once.
+The store cannot take rows (locked, full, damaged, read-only, or SQLite does not come
+back): they go to a spill file; no spill file can be written either: they stay in memory
+up to a bound, and what is beyond it is counted as lost. The first of these warns once.
 """
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
-import sqlite3
-import sys
 import threading
 import time
-import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from ctx_pipeline.errors import StoreError
-from ctx_pipeline.model.callback_log import encode
-from ctx_pipeline.rot import database, places, spill
-from ctx_pipeline.rot.content import decoded
+from ctx_pipeline.rot import forks
+from ctx_pipeline.rot.entries import entry
+from ctx_pipeline.rot.spill import Spill
+from ctx_pipeline.rot.worker import RETRY_SECONDS, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,22 +23,24 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.callback_log import LogRow
     from ctx_pipeline.rot.database import Entry
+    from ctx_pipeline.rot.worker import Batch
 
 GATHER_SECONDS = 0.05
 """How long rows gather before they are written together: what a kill may cost, with the write itself."""
 
-LOCK_SECONDS = 0.1
-RETRY_SECONDS = 0.5
 EXIT_SECONDS = 10.0
 SPILLED_SECONDS = 1.0
 """How long an exit waits for a store while the rows are safe in a spill file."""
 
+HANDOVER_SECONDS = 30.0
+"""How long rows stay in one spill file of a process that leaves the store to others."""
+
 WAITING_BYTES = 256 * 1024 * 1024
 WAITING_ROWS = 100_000
 
+_SILENT = "its store does not answer"
+
 _log = logging.getLogger("ctx_pipeline.rot")
-_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
-_abandoned_by_fork: list[Any] = []
 
 
 class Counts(NamedTuple):
@@ -66,171 +61,279 @@ class Writer:
 
     def __init__(self, path: Path, home: Path, *, redact: Callable[[str], str] | None = None) -> None:
         self.path = path
-        self._home = home
-        self._redact = redact
+        self.home = home
         self.at_close: Callable[[], None] = _nothing
         """called before the last flush: what is left to say"""
         self.at_fork: Callable[[], None] = _nothing
         """called in a forked child"""
-        self._written = self._lost = 0
+        self.forked = False
+        self._redact = redact
+        self._aside = False
         self._warned = False
+        self._left_open: tuple[Worker | None, ...] = ()
         self._begin()
-        _writers.add(self)
+        forks.follow(self)
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
-        self._writing = threading.RLock()
+        self._changed = threading.Condition(threading.Lock())
         self._rows: list[LogRow] = []
         self._bytes = 0
+        self._taken = 0
         self._kept: list[Entry] = []
-        self._flying = 0
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._connection: sqlite3.Connection | None = None
-        self._spill = spill.Spill(self.path, self._home)
-        self._next_try = 0.0
+        self._orphans: list[Batch] = []
+        self._asleep = self._closing = False
+        self._parked = self._wanted = self._done = 0
+        self._worker: Worker | None = None
+        self._stuck: Worker | None = None
+        self._handed = time.monotonic()
+        self._written = self._lost = 0
+        self.spill = Spill(self.path, self.home)
 
     def put(self, row: LogRow, size: int = 200) -> None:
         """Queue a row of about ``size`` bytes; a row that finds the queue full goes to the spill file at once."""
-        with self._lock:
-            if self._rows and (self._bytes + size > WAITING_BYTES or len(self._rows) >= WAITING_ROWS):
-                full = True
-            else:
-                full = False
+        with self._changed:
+            full = bool(self._rows) and (self._bytes + size > WAITING_BYTES or len(self._rows) >= WAITING_ROWS)
+            if not full:
                 self._rows.append(row)
                 self._bytes += size
-            if self._thread is None:
+                if self._asleep:
+                    self._asleep = False
+                    self._changed.notify_all()
+            worker = self._worker
+            if worker is None:
                 self._start()
+            elif worker.stuck:
+                self._replace(worker)
         if full:
-            with self._writing:
-                self._put_aside([self._entry(row)], "its queue is full")
-        elif not self._wake.is_set():
-            self._wake.set()
+            self._put_aside([entry(row, self._redact)], None, "its queue is full")
 
     @property
     def counts(self) -> Counts:
         """What became of the rows so far."""
-        return Counts(self._written, self._spill.rows, len(self._rows) + len(self._kept) + self._flying, self._lost)
+        with self._changed:
+            return self._counts()
 
     def flush(self, timeout: float = EXIT_SECONDS) -> bool:
         """Write everything that is queued; True when it is in the store before ``timeout`` seconds have passed."""
         deadline = time.monotonic() + timeout
         while True:
-            if self._writing.acquire(timeout=max(0.0, deadline - time.monotonic())):
-                try:
-                    self._next_try = 0.0
-                    self._write(self._taken())
-                    self._flying = 0
-                    counts = self.counts
-                finally:
-                    self._writing.release()
+            with self._changed:
+                counts = self._counts()
                 if not (counts.spilled or counts.waiting):
                     return True
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.02)
+                if time.monotonic() >= deadline or (self._aside and not counts.waiting):
+                    return False
+                self._pass(deadline)
+                counts = self._counts()
+                if self._worker is None:
+                    return not (counts.spilled or counts.waiting)
+            if counts.spilled or counts.waiting:
+                time.sleep(0.02)
 
     def close(self, timeout: float = EXIT_SECONDS) -> None:
-        """Flush and end the thread; rows that come later start it again."""
+        """Flush and end the thread; rows that come later start it again. No wait in it is without a bound."""
         self.at_close()
-        if self._thread is None and not self._rows:
+        if self._worker is None and not self._rows:
             return
         whole = self.flush(min(timeout, SPILLED_SECONDS))
         if not whole and self.counts.waiting:
             whole = self.flush(timeout)
-        with self._lock:
-            thread, self._thread = self._thread, None
-        self._wake.set()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(1.0)
-        if self._writing.acquire(timeout=1.0):
-            try:
-                if self._connection is not None:
-                    self._connection.close()
-                    self._connection = None
-                self._spill.forget()
-            finally:
-                self._writing.release()
+        with self._changed:
+            self._closing = True
+            worker = self._worker
+            self._changed.notify_all()
+            if worker is not None:
+                self._changed.wait_for(lambda: self._worker is not worker or worker.stuck, 1.0)
+            self._closing = False
+            if worker is not None and self._worker is worker:
+                self._give_up(worker)
+        self._put_orphans_aside()
+        self._put_aside(self._take(), None, _SILENT)
+        with self._changed:
+            self._taken = 0
+        self.spill.let_go()
         if not whole and self.counts.waiting:
             self._warn(f"{self.counts.waiting} rows could be written nowhere")
 
+    def work(self, worker: Worker) -> None:
+        """Give a worker its tasks until it is not needed."""
+        while self._next(worker):
+            with self._changed:
+                ticket = self._wanted
+                if self._done < ticket:
+                    worker.hurry()
+            self._put_orphans_aside()
+            entries = self._take()
+            if self._aside or self._stuck is not None:
+                self._put_aside(entries, None, "" if self._aside else _SILENT)
+                self._hand_over()
+            else:
+                worker.write(entries)
+            with self._changed:
+                if not worker.retired:
+                    self._taken = 0
+                    self._done = max(self._done, ticket)
+                    self._changed.notify_all()
+        worker.close()
+        with self._changed:
+            if self._worker is worker:
+                self._worker = None
+                self._changed.notify_all()
+                if self._rows:
+                    self._start()
+
+    def arrived(self, rows: int) -> None:
+        """Rows are in the store."""
+        with self._changed:
+            self._written += rows
+
+    def failed(self, worker: Worker, batch: Batch, why: str) -> None:
+        """A batch is not in the store: it is put aside, unless that was done while the worker was away."""
+        with self._changed:
+            own = worker.batch is batch
+            if own:
+                worker.batch = None
+        if own:
+            self._put_aside(batch.entries, None, why)
+
+    def released(self, worker: Worker) -> None:
+        """A worker that was given up has come back: the store can be tried again."""
+        with self._changed:
+            if self._stuck is worker:
+                self._stuck = None
+                self._changed.notify_all()
+
+    def park(self) -> None:
+        """Ask the worker to close its connection and rest: the program is about to fork."""
+        with self._changed:
+            self._parked += 1
+            self._changed.notify_all()
+
+    def rest(self, deadline: float) -> None:
+        """Wait until the worker rests, at most until a time of the monotonic clock."""
+        worker = self._worker
+        if worker is not None and worker.thread is not threading.current_thread():
+            worker.idle.wait(max(0.0, deadline - time.monotonic()))
+
+    def resume(self) -> None:
+        """Let the worker go on."""
+        with self._changed:
+            self._parked -= 1
+            self._changed.notify_all()
+
+    def begin_in_child(self, held: set[Path]) -> None:
+        """Begin anew in a forked child: queue and thread belong to the parent.
+
+        Where a connection to the store was open at the fork, or SQLite was at work, the child
+        never opens it: it would share locks that are not its own, or wait for one that nobody
+        releases. Its rows go to spill files, for others to take in.
+        """
+        before = (self._worker, self._stuck)
+        self._aside = self._aside or self.path.resolve() in held or any(w.at_store for w in before if w is not None)
+        # what SQLite had opened for the parent stays open: closing it would disturb the parent's locks
+        self._left_open += before
+        spilled, self.forked = self.spill, True
+        self._begin()
+        spilled.leave()
+        self.at_fork()
+
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="ctx-callback-writer", daemon=True)
-        self._thread.start()
-        _at_process_end()
-
-    def _run(self) -> None:
-        me = threading.current_thread()
-        while self._thread is me:
-            pending = bool(self._spill.rows or self._kept)
-            if not self._wake.wait(RETRY_SECONDS if pending else None) and not pending:
-                continue
-            if self._thread is not me:
-                return
-            time.sleep(GATHER_SECONDS)
-            with self._writing:
-                try:
-                    self._write(self._taken())
-                except Exception as error:  # noqa: BLE001 - the thread must live as long as the program
-                    self._warn(f"{type(error).__name__}: {error}")
-                self._flying = 0
-
-    def _taken(self) -> list[Entry]:
-        self._wake.clear()
-        with self._lock:
-            rows, self._rows, self._bytes = self._rows, [], 0
-            self._flying = len(rows)
-        return [self._entry(row) for row in rows]
-
-    def _entry(self, row: LogRow) -> Entry:
-        text = encode(row.payload)
-        if self._redact is not None:
-            try:
-                text = redacted(text, self._redact)
-            except Exception as error:  # noqa: BLE001 - a text that cannot be checked is not stored
-                text = encode({"error": f"not stored: redaction failed with {type(error).__name__}"})
-        return (row.at, row.session_id, row.kind, row.call_id, row.parent_call_id, text)
-
-    def _write(self, entries: list[Entry]) -> None:
-        if self._kept:
-            entries, self._kept = [*self._kept, *entries], []
-        if not entries and not self._spill.rows:
-            return
-        now = time.monotonic()
-        if now < self._next_try:
-            self._put_aside(entries, "")
-            return
+        worker = Worker(self)
         try:
-            connection = self._connected()
-            if self._spill.rows:
-                spilled = self._spill.rows
-                self._spill.take_in(connection)
-                self._written += spilled
-            if entries:
-                database.append(connection, entries)
-                self._written += len(entries)
-        except (sqlite3.Error, OSError, StoreError) as error:
-            self._next_try = now + RETRY_SECONDS
-            named = error if isinstance(error, StoreError) else database.named(error, self.path)
-            self._put_aside(entries, named.message)
+            worker.thread.start()
+        except RuntimeError:
+            # no thread can be started while the interpreter ends: close() puts the rows aside
+            return
+        self._worker = worker
+        forks.at_process_end()
 
-    def _connected(self) -> sqlite3.Connection:
-        if self._connection is not None and not self.path.exists():
-            # the file was moved away under us: what is written now would go with it
-            self._connection.close()
-            self._connection = None
-        if self._connection is None:
-            self._connection = database.connect(self.path, wait=LOCK_SECONDS)
-            places.announce(self.path, self._home)
-            spill.take_in_others(self._connection, self.path, self._home)
-            database.mark_abandoned(self._connection)
-        return self._connection
+    def _replace(self, worker: Worker) -> None:
+        """Have another thread keep the rows aside while one does not come back from the store; called with the lock."""
+        self._give_up(worker)
+        self._start()
 
-    def _put_aside(self, entries: list[Entry], why: str) -> None:
+    def _give_up(self, worker: Worker) -> None:
+        worker.retired = True
+        self._stuck, self._worker = worker, None
+        if worker.batch is not None:
+            self._orphans.append(worker.batch)
+            worker.batch = None
+            self._taken = 0
+
+    def _next(self, worker: Worker) -> bool:
+        """Wait for the next task of a worker; False when there will be none."""
+        due: float | None = None
+        with self._changed:
+            while not worker.retired:
+                if self._rows:
+                    due = due or time.monotonic() + GATHER_SECONDS
+                    if time.monotonic() >= due:
+                        return True
+                if self._parked:
+                    self._rest(worker)
+                elif self._orphans or self._done < self._wanted:
+                    return True
+                elif due is not None:
+                    if self._closing:
+                        return True
+                    self._changed.wait(max(0.0, due - time.monotonic()))
+                elif self._closing:
+                    return False
+                else:
+                    pending = bool(self.spill.rows or self._kept) and not self._aside
+                    self._asleep = True
+                    woken = self._changed.wait(RETRY_SECONDS if pending else None)
+                    self._asleep = False
+                    if pending and not woken:
+                        return True
+        return False
+
+    def _rest(self, worker: Worker) -> None:
+        self._changed.release()
+        try:
+            worker.close()
+        finally:
+            self._changed.acquire()
+        worker.idle.set()
+        self._changed.wait_for(lambda: not self._parked)
+        worker.idle.clear()
+
+    def _pass(self, deadline: float) -> None:
+        """Have the worker write what there is, and wait for it; called with the lock."""
+        self._wanted += 1
+        ticket = self._wanted
+        if self._worker is None:
+            self._start()
+        self._changed.notify_all()
+        while self._done < ticket and self._worker is not None and time.monotonic() < deadline:
+            self._changed.wait(min(0.05, max(0.0, deadline - time.monotonic())))
+            if self._worker is not None and self._worker.stuck:
+                self._replace(self._worker)
+
+    def _counts(self) -> Counts:
+        waiting = len(self._rows) + len(self._kept) + self._taken + sum(len(b.entries) for b in self._orphans)
+        return Counts(self._written, self.spill.rows, waiting, self._lost)
+
+    def _take(self) -> list[Entry]:
+        with self._changed:
+            rows, self._rows, self._bytes = self._rows, [], 0
+            kept, self._kept = self._kept, []
+            self._taken = len(rows) + len(kept)
+        return [*kept, *(entry(row, self._redact) for row in rows)]
+
+    def _put_orphans_aside(self) -> None:
+        """Put aside what workers had with them that did not come back from the store."""
+        while self._orphans:
+            batch = self._orphans[0]
+            self._put_aside(batch.entries, batch, _SILENT)
+            with self._changed:
+                self._orphans = [b for b in self._orphans if b is not batch]
+
+    def _put_aside(self, entries: list[Entry], batch: Batch | None, why: str) -> None:
         if not entries:
             return
         try:
-            self._spill.add(entries)
+            self.spill.add(entries, None if batch is None else batch.name)
         except OSError as error:
             self._keep(entries)
             why = f"{why}, and no spill file can be written ({error})" if why else str(error)
@@ -238,73 +341,25 @@ class Writer:
             self._warn(why)
 
     def _keep(self, entries: list[Entry]) -> None:
-        self._kept += entries
-        held = sum(len(e[5]) for e in self._kept)
-        while self._kept and (held > WAITING_BYTES or len(self._kept) > WAITING_ROWS):
-            held -= len(self._kept.pop(0)[5])
-            self._lost += 1
+        with self._changed:
+            self._kept += entries
+            held = sum(len(e[5]) for e in self._kept)
+            while self._kept and (held > WAITING_BYTES or len(self._kept) > WAITING_ROWS):
+                held -= len(self._kept.pop(0)[5])
+                self._lost += 1
+
+    def _hand_over(self) -> None:
+        """Leave what is in spill files to others now and then, where this process never takes it in."""
+        now = time.monotonic()
+        if self._aside and now - self._handed > HANDOVER_SECONDS:
+            self._handed = now
+            self.spill.let_go()
 
     def _warn(self, why: str) -> None:
         if not self._warned:
             self._warned = True
-            _log.warning("%s: %s; the program goes on, its calls are kept aside in %s", self.path, why, self._spill.name or "memory")
-
-    def after_fork(self) -> None:
-        """Begin anew in a forked child: queue, thread and connection belong to the parent."""
-        # closing an inherited SQLite connection would disturb the parent's locks
-        _abandoned_by_fork.append((self._connection, self._spill))
-        self._written = self._lost = 0
-        self._begin()
-        self.at_fork()
+            _log.warning("%s: %s; the program goes on, its calls are kept aside in %s", self.path, why, self.spill.name or "memory")
 
 
 def _nothing() -> None:
     """Do nothing."""
-
-
-def redacted(text: str, redact: Callable[[str], str]) -> str:
-    """Return JSON with every string redacted; the text itself when nothing in it is a secret."""
-    if redact(text) == text:
-        return text
-    clean = msgspec.json.encode(_walked(decoded(text), redact), order="sorted").decode()
-    again = redact(clean)
-    if again == clean:
-        return clean
-    try:
-        msgspec.json.decode(again)
-    except (msgspec.MsgspecError, UnicodeError):
-        return clean
-    return again
-
-
-def _walked(value: Any, redact: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_walked(v, redact) for v in value]
-    if isinstance(value, dict):
-        return {redact(k) if isinstance(k, str) else k: _walked(v, redact) for k, v in value.items()}
-    return value
-
-
-def close_all() -> None:
-    """Flush and close every writer of this process."""
-    for writer in list(_writers):
-        writer.close()
-
-
-def _at_process_end() -> None:
-    """See to it that the process flushes at its end; one of multiprocessing runs no atexit functions."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.Finalize(None, close_all, exitpriority=100)
-
-
-def _in_child() -> None:
-    for writer in list(_writers):
-        writer.after_fork()
-
-
-atexit.register(close_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)

@@ -9,31 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline_tests import processes
+
 ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 100
+"""How long a program of a test may take, less than a test may."""
 
 
 @pytest.fixture
 def program(tmp_path):
     """Run Python text in an interpreter of its own, with DSPy and a store below the test's folder."""
 
-    started = []
-
     def run(code: str, *, wait: bool = True, **more):
         command = [sys.executable, "-W", "ignore", "-c", code]
         settings = {"cwd": tmp_path, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-        process = subprocess.Popen(command, env=_environment(tmp_path), **settings)
-        started.append(process)
+        process = processes.start(command, env=_environment(tmp_path), **settings)
         if not wait:
             return process
-        said, errors = process.communicate(timeout=110)
+        said, errors = process.communicate(timeout=SECONDS)
         assert process.returncode == 0, errors
         return said, errors
 
-    yield run
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+    return run
 
 
 def _environment(tmp_path):

@@ -116,6 +116,32 @@ def test_without_deno_and_without_another_interpreter_it_is_refused_before_anyth
         run_deep_analysis(store, "s1")
 
 
+@pytest.mark.feature("rot.deep-refused")
+def test_with_a_deno_whose_sandbox_does_not_start_it_is_refused_before_anything_is_spent(program, db):
+    folder = db.parent / "bin"
+    folder.mkdir()
+    (folder / "deno").write_text("#!/bin/sh\necho 'deno 2.9.8'\n")
+    (folder / "deno").chmod(0o755)
+    said, _ = program("""
+import os, sys
+sys.modules["deno"] = None  # the Python package of it would be found before the program
+os.environ["PATH"] = os.path.abspath("bin") + os.pathsep + os.environ["PATH"]
+from ctx_pipeline import CtxRotStore, run_deep_analysis
+from ctx_pipeline.rot.deep import sandbox
+from ctx_pipeline_tests.factories.openai_server import Server
+sandbox.find_spec = lambda name: None
+with Server(lambda messages: "an answer") as server, CtxRotStore("a.db", read_only=True) as store:
+    try:
+        run_deep_analysis(store, "s1", api_key="x", api_base=server.url, env_file=None)
+    except RuntimeError as error:
+        print(error, error.hint, len(server.asked), sep="|")
+""")
+    message, hint, asked = said.strip().rsplit("|", 2)
+    assert "Deno is there, but the sandbox" in message
+    assert "interpreter_factory" in hint
+    assert asked == "0"
+
+
 @pytest.mark.feature("rot.deep-analysis")
 def test_an_unknown_session_is_named(db):
     with CtxRotStore(db, read_only=True) as store, pytest.raises(UnknownName):

@@ -12,6 +12,7 @@ import pytest
 
 from ctx_pipeline import CtxRotCallback, CtxRotStore
 from ctx_pipeline.rot import writer
+from ctx_pipeline_tests import processes
 
 CALLS = """
 import os, sys, time, warnings, logging
@@ -76,12 +77,12 @@ def test_rows_of_a_store_that_stays_locked_wait_in_a_file_for_the_next_program(t
     callback = CtxRotCallback(path)
     run(callback)
     callback.close()
-    (spilled,) = [p for p in tmp_path.iterdir() if "spill" in p.name]
-    assert spilled.stat().st_mode & 0o777 == 0o600
+    spilled = [p for p in tmp_path.iterdir() if "spill" in p.name]
+    assert {p.stat().st_mode & 0o777 for p in spilled} == {0o600}
     other.execute("ROLLBACK")
     other.close()
     assert tools(path) == 50
-    assert not spilled.exists()
+    assert not any(p.exists() for p in spilled)
 
 
 @pytest.mark.feature("rot.spill-once")
@@ -166,7 +167,8 @@ callback = CtxRotCallback("a.db")
 class Root(dspy.Module):
     def forward(self):
         calls(50)
-        time.sleep(0.2)
+        while callback.counts.written < 52:
+            time.sleep(0.01)
         print("ready", flush=True)
         time.sleep(60)
 with dspy.context(callbacks=[callback]):
@@ -174,8 +176,7 @@ with dspy.context(callbacks=[callback]):
 """
     process = program(code, wait=False)
     assert process.stdout.readline() == "ready\n"
-    process.kill()
-    process.communicate()
+    processes.end(process)
     with CtxRotStore(tmp_path / "a.db", read_only=True) as store:
         (session,) = store.get_session_ids(terminal_state="abandoned")
     with CtxRotStore(tmp_path / "a.db") as store:
@@ -329,12 +330,34 @@ def test_a_completion_of_many_megabytes_is_stored_whole(tmp_path):
         assert store.get_tool_call_content(callback.session_id)[0]["output_text"] == huge
 
 
+@pytest.mark.feature("rot.large-content")
+@pytest.mark.parametrize("text", ['a "quoted" line\nand a 😀 ' * 300_000, "an \x00 in it " * 400_000])
+def test_a_long_text_is_the_same_in_log_and_tables_whatever_is_in_it(tmp_path, text):
+    callback = CtxRotCallback(tmp_path / "a.db", store_content=True)
+    recorder = callback._recorder
+    model = type("LM", (), {"model": "m", "kwargs": {}, "history": []})()
+    recorder.lm_start("c1", None, model, {"prompt": text})
+    recorder.lm_end("c1", [text, "second"], None)
+    with dspy.context(callbacks=[callback]):
+        dspy.Tool(lambda x: text, name="t")(x=1)
+    callback.close()
+    with CtxRotStore(tmp_path / "a.db", read_only=True) as store:
+        session = store.get_latest_session_id()
+        (call,) = store.get_lm_calls_full(session)
+        (tool,) = store.get_tool_calls_full(session)
+        logged = [json.loads(r["payload"]) for r in store.get_log(session) if r["kind"].endswith("_call")]
+    assert (call["completion"] == text, call["completion_char_count"], call["prompt_char_count"]) == (True, len(text), len(text))
+    assert (tool["output_text"] == text, tool["output_char_count"]) == (True, len(text))
+    assert json.loads(call["messages_json"])[0]["content"] == text
+    assert [row.get("completions", [row.get("output")])[0] == text for row in logged] == [True, True]
+
+
 @pytest.mark.feature("rot.huge-completion")
 def test_a_program_that_ends_while_a_long_row_is_written_waits_for_it(program, tmp_path):
     program(
         f"{CALLS}\ndspy.configure(callbacks=[CtxRotCallback('a.db', store_content=True)])\n"
         "dspy.Tool(lambda x: 'word ' * 16_000_000, name='t')(x=1)\ntime.sleep(0.2)"
     )
-    with CtxRotStore(tmp_path / "a.db", read_only=True) as store:
+    with CtxRotStore(tmp_path / "a.db") as store:
         (tool,) = store.get_tool_calls_full(store.get_latest_session_id())
     assert tool["output_char_count"] == 80_000_000

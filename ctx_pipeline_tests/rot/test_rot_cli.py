@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -11,11 +12,13 @@ from ctx_pipeline import CtxRotStore
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.api import rot as api
 from ctx_pipeline.cli import cli, main
+from ctx_pipeline.rot import places
 from ctx_pipeline.rot.deep.material import Material
 from ctx_pipeline.rot.terminal import drawing
 from ctx_pipeline.rot.terminal.snapshot import take
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 
 DAY = 86_400
@@ -176,8 +179,37 @@ def test_tail_prints_the_last_lines_and_then_what_comes(db, program):
     with CtxRotStore(db) as store:
         store.insert_tool_call(id="new", session_id="abc20000", after_seq=1, tool_name="fresh", started_at=NOON, ended_at=NOON)
     assert "fresh" in process.stdout.readline()
-    process.kill()
-    process.communicate()
+    processes.end(process)
+
+
+@pytest.mark.feature("rot.cli-tail-all")
+def test_tail_without_a_store_follows_all_that_are_announced_also_one_that_comes_later(program, tmp_path):
+    def store(name, tool, at):
+        path = tmp_path / name
+        with CtxRotStore(path) as made:
+            if made.get_session("s") is None:
+                made.insert_session("s", at)
+            made.insert_tool_call(id=tool, session_id="s", after_seq=0, tool_name=tool, started_at=at, ended_at=at)
+        places.announce(path, tmp_path / "store")
+
+    store("one.db", "first", NOON)
+    store("two.db", "second", NOON + 1)
+    process = program("from ctx_pipeline.cli import main; main(['rot', 'tail', '-n', '3'])", wait=False)
+    assert [process.stdout.readline().split()[-1] for _ in range(3)] == ["first", "session_start", "second"]
+    store("two.db", "third", NOON + 2)
+    assert "third" in process.stdout.readline()
+    store("three.db", "fourth", NOON + 3)
+    assert [process.stdout.readline().split()[2] for _ in range(2)] == ["session_start", "tool_call"]
+    store("one.db", "fifth", NOON + 4)
+    assert "fifth" in process.stdout.readline()
+
+
+@pytest.mark.feature("rot.unknown-session")
+def test_tail_of_an_unknown_session_names_the_nearest(db, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["rot", "tail", "--db", db, "--no-follow", "-s", "abc2000x"])
+    assert ended.value.code == 1
+    assert "abc20000" in capsys.readouterr().err
 
 
 @pytest.mark.feature("rot.cli-reset")
@@ -194,6 +226,39 @@ def test_reset_asks_deletes_all_or_what_is_old_and_nothing_else(db):
     assert ctx("reset", "--db", db, stdin="y\n").exit_code == 0
     with CtxRotStore(db, read_only=True) as store:
         assert store.get_session_ids() == []
+
+
+@corpus
+@pytest.mark.feature("rot.thread")
+@pytest.mark.feature("rot.unknown-session")
+def test_every_context_window_of_a_captured_session_is_analyzed_by_itself(monkeypatch, tmp_path, capsys):
+    session = "ef958aa1-0e93-49f0-bb71-150f63befcd1"
+    home = tmp_path / "claude"
+    for path in (CORPUS / "claude" / "projects").glob(f"*/{session}*"):
+        target = home / "projects" / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, target)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
+    settings = settings_module.load()
+    with open_store(settings) as store:
+        ingest(store, settings)
+    rows = json.loads(ctx("analyze", "-s", "ef958aa1", "--threads", "--json").output)["threads"]
+    agents = [r for r in rows if r["thread_id"] != session]
+    assert len(agents) == len({r["thread_id"] for r in agents}) >= 2
+    assert all(r["analysis"]["efficiency"] for r in rows)
+    other = agents[0]
+    one = json.loads(ctx("analyze", "-s", "ef958aa1", "--thread", other["thread_id"], "--json").output)
+    assert one == other["analysis"]
+    main_window = json.loads(ctx("analyze", "-s", "ef958aa1", "--json").output)
+    assert main_window["efficiency"] != one["efficiency"]
+    assert "more context windows: ctx rot analyze -s ef958aa1" in ctx("analyze", "-s", "ef958aa1").stderr
+    heads = ctx("analyze", "-s", "ef958aa1", "--threads").output.splitlines()[0].split()
+    assert heads[:3] == ["thread", "kind", "agent"]
+    for words, near in ((["-s", "ef958aa1", "--thread", "nobody"], "thread"), (["-s", "ef958ab1"], session)):
+        with pytest.raises(SystemExit) as ended:
+            main(["rot", "analyze", *words])
+        assert ended.value.code == 1
+        assert near in capsys.readouterr().err
 
 
 @corpus

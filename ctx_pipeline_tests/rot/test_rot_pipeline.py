@@ -13,6 +13,7 @@ from ctx_pipeline.api import search, sessions
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.stages.run import run_stages
 from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.openai_server import Server
 
 
@@ -74,8 +75,7 @@ with dspy.context(callbacks=[callback]):
         if number == 0:  # the second time it is killed while it waits, or it might end first
             process.stdin.write("\n")
             process.stdin.flush()
-    process.kill()
-    process.communicate()
+    processes.end(process)
     assert counts == [1, 2]
     CtxRotStore(tmp_path / "a.db").close()
     with open_store(settings) as store:

@@ -8,9 +8,11 @@ import pytest
 from textual.widgets import Collapsible, ContentSwitcher, DataTable, Static, Tree
 
 from ctx_pipeline import CtxRotStore
+from ctx_pipeline.rot import watching
 from ctx_pipeline.rot.terminal import app as view
 from ctx_pipeline.rot.terminal import drawing
 from ctx_pipeline.rot.terminal.snapshot import take, tool_costs
+from ctx_pipeline.rot.watching import Watched
 from ctx_pipeline.rot.window import context_window
 
 NOON = 1_767_268_800.0
@@ -47,7 +49,7 @@ def store(tmp_path):
 
 def drive(store, session, steps):
     async def go():
-        app = view.Rot(store.path, session)
+        app = view.Rot(Watched(lambda: [store.path]), session, store if session else None)
         async with app.run_test(size=(100, 30)) as pilot:
             await pilot.pause()
             await app.workers.wait_for_complete()
@@ -137,7 +139,7 @@ def test_the_view_waits_for_a_store_that_is_not_there_yet(tmp_path, monkeypatch)
     monkeypatch.setattr(view, "REFRESH_SECONDS", 0.05)
 
     async def go():
-        app = view.Rot(tmp_path / "later.db")
+        app = view.Rot(Watched(lambda: [tmp_path / "later.db"]))
         async with app.run_test() as pilot:
             await pilot.pause()
             assert "waiting" in shown(app, "#bar")
@@ -146,6 +148,37 @@ def test_the_view_waits_for_a_store_that_is_not_there_yet(tmp_path, monkeypatch)
                 call(store, "s", 1, 10)
             await pilot.pause(0.4)
             assert app.screen.query_one(DataTable).row_count == 1
+
+    asyncio.run(go())
+
+
+@pytest.mark.feature("rot.view-all-stores")
+def test_the_feed_shows_all_stores_and_opens_each_session_from_its_own(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(view, "REFRESH_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
+    paths = [store.path]
+
+    async def go():
+        app = view.Rot(Watched(lambda: paths))
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.pause(0.2)
+            assert app.screen.query_one(DataTable).row_count == 1
+            with CtxRotStore(tmp_path / "b.db") as other:
+                other.insert_session("s1", NOON + 100)
+                call(other, "s1", 200, 777)
+            paths.append(tmp_path / "b.db")
+            await pilot.pause(0.5)
+            table = app.screen.query_one(DataTable)
+            assert [str(table.get_row_at(n)[4]) for n in range(2)] == ["777", "121,000"]
+            assert "2 sessions in 2 stores" in shown(app, "#bar")
+            table.move_cursor(row=0)
+            await pilot.press("enter")
+            await pilot.pause(0.3)
+            await app.workers.wait_for_complete()
+            assert "in 777 out" in shown(app, "#bar")
+            await pilot.press("escape")
+            await pilot.pause()
+            assert app.screen.query(DataTable)
 
     asyncio.run(go())
 

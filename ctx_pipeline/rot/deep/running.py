@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import shutil
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import CtxError
 from ctx_pipeline.rot import places
-from ctx_pipeline.rot.deep import credentials
+from ctx_pipeline.rot.deep import credentials, sandbox
 from ctx_pipeline.rot.deep.instructions import headings, instructions, missing
 from ctx_pipeline.rot.deep.material import Material
+from ctx_pipeline.rot.deep.sandbox import DeepAnalysisRefused, has_deno
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,10 +32,6 @@ class Estimate(NamedTuple):
     main_out: int
     sub_in: int
     sub_out: int
-
-
-class DeepAnalysisRefused(CtxError, RuntimeError):
-    """The analysis cannot start here: there is no interpreter for the model's code."""
 
 
 def run_deep_analysis(  # noqa: PLR0917 - the documented signature
@@ -73,6 +67,8 @@ def run_deep_analysis(  # noqa: PLR0917 - the documented signature
     material = Material(store, session_id)
     import dspy
 
+    if interpreter_factory is None:
+        sandbox.try_out(dspy)
     settings = places.settings()
     access = credentials.resolve(api_key, api_base, env_file, settings.environ)
     main = dspy.LM(main_model, cache=False, **access)
@@ -116,11 +112,6 @@ def estimate(store: Sessions, session_id: str, max_iterations: int = 15, max_llm
     share = min(100_000, Material(store, session_id).chars // 4 + 1_000)
     steps = max_iterations + 2
     return Estimate(3_000 * steps + 3_000 * steps * (steps - 1) // 2, 1_500 * steps, share * max_llm_calls, 800 * max_llm_calls)
-
-
-def has_deno() -> bool:
-    """Tell whether DSPy's sandbox finds Deno: the Python package of it, or the program."""
-    return find_spec("deno") is not None or shutil.which("deno") is not None
 
 
 def _versioned(rlm: Any, max_iterations: int, factory: Callable[[], Any] | None) -> dict[str, Any]:

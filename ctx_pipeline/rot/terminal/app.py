@@ -13,16 +13,14 @@ from textual.widgets import Collapsible, ContentSwitcher, DataTable, Footer, Sta
 
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.rot.content import decoded
-from ctx_pipeline.rot.store import CtxRotStore
 from ctx_pipeline.rot.terminal import drawing
 from ctx_pipeline.rot.terminal.snapshot import Snapshot, safe, take
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from textual.widgets.tree import TreeNode
 
     from ctx_pipeline.rot.call_tree import Node
+    from ctx_pipeline.rot.watching import Watched
 
 REFRESH_SECONDS = 1.0
 _SHOWN = 200
@@ -32,7 +30,7 @@ _COLUMNS = ("Time", "Session", "Model", "Calls", "In", "Out", "Cache%", "Cost", 
 
 
 class Rot(App[None]):
-    """Shows a callback store, or one captured session."""
+    """Shows callback stores, or one session of any source."""
 
     TITLE = "ctx rot"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "quit", "Quit")]
@@ -41,28 +39,16 @@ class Rot(App[None]):
     #chart, #stats { padding: 1; }
     """
 
-    def __init__(self, path: Path | None, session_id: str | None = None, *, captured: Any = None) -> None:
+    def __init__(self, watched: Watched, session_id: str | None = None, source: Any = None) -> None:
         super().__init__()
-        self._path = path
-        self._store: Any = captured
-        self._first = session_id
+        self.watched = watched
+        self._first = None if session_id is None else Session(session_id, source)
 
     def on_mount(self) -> None:
         """Show the feed, and the session that was asked for on top of it."""
-        if self._path is not None:
-            self.push_screen(Feed())
+        self.push_screen(Feed())
         if self._first is not None:
-            self.push_screen(Session(self._first))
-
-    @property
-    def store(self) -> Any:
-        """The store, None while its file does not exist."""
-        if self._store is None and self._path is not None:
-            try:
-                self._store = CtxRotStore(self._path, read_only=True)
-            except StoreError:
-                return None
-        return self._store
+            self.push_screen(self._first)
 
 
 class Feed(Screen[None]):
@@ -84,33 +70,42 @@ class Feed(Screen[None]):
 
     def read(self) -> None:
         """Read the sessions when the store has changed; the cursor stays on its session."""
-        store = self.app.store  # type: ignore[attr-defined]
-        if store is None:
-            self.query_one("#bar", Static).update("waiting for the store to be made")
+        watched = self.app.watched  # type: ignore[attr-defined]
+        mark = watched.change_mark()
+        if not watched.stores:
+            refused = next(iter(watched.refused.values()), None)
+            there = refused is not None and any(path.exists() for path in watched.refused)
+            self.query_one("#bar", Static).update(safe(refused.message) if refused and there else "waiting for a store to be made")
             return
-        try:
-            mark = store.change_mark()
-            if mark == self._mark:
-                return
-            rows = store.get_feed_sessions()
-        except StoreError as error:
-            self.query_one("#bar", Static).update(safe(error.message))
+        if mark == self._mark:
             return
+        rows = watched.get_feed_sessions()
         self._mark = mark
         table = self.query_one(DataTable)
         at = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value if table.row_count else None
         table.clear()
         for row in rows:
-            table.add_row(*_feed_cells(row), key=row["session_id"])
-        if at is not None and any(r["session_id"] == at for r in rows):
+            table.add_row(*_feed_cells(row), key=_key(row))
+        if at is not None and any(_key(r) == at for r in rows):
             table.move_cursor(row=table.get_row_index(at))
         total = sum(r["cost"] or 0 for r in rows)
-        self.query_one("#bar", Static).update(f"{len(rows)} sessions │ ${total:.4f}")
+        stores = len(watched.stores)
+        where = f" in {stores} stores" if stores > 1 else ""
+        self.query_one("#bar", Static).update(f"{len(rows)} sessions{where} │ ${total:.4f}")
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open a session."""
-        if event.row_key.value is not None:
-            self.app.push_screen(Session(event.row_key.value))
+        if event.row_key.value is None:
+            return
+        session, _, path = event.row_key.value.partition("\t")
+        store = self.app.watched.store_of(path)  # type: ignore[attr-defined]
+        if store is not None:
+            self.app.push_screen(Session(session, store))
+
+
+def _key(row: dict[str, Any]) -> str:
+    """Return what names a row of the feed: two stores may hold sessions of one id."""
+    return f"{row['session_id']}\t{row['store']}"
 
 
 def _feed_cells(row: dict[str, Any]) -> list[Text]:
@@ -140,8 +135,9 @@ class Session(Screen[None]):
         Binding("r", "show('tree')", "Tree"),
     ]
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, store: Any) -> None:
         super().__init__()
+        self._store = store
         self._session_id = session_id
         self._mark: object = None
         self._snapshot: Snapshot | None = None
@@ -171,17 +167,19 @@ class Session(Screen[None]):
 
     def read(self) -> None:
         """Take a new snapshot, beside the loop, when the store has changed."""
-        store = self.app.store  # type: ignore[attr-defined]
-        if store is None:
+        store = self._store
+        try:
+            mark = store.change_mark() if hasattr(store, "change_mark") else "captured"
+        except StoreError as error:
+            self.query_one("#bar", Static).update(safe(error.message))
             return
-        mark = store.change_mark() if hasattr(store, "change_mark") else "captured"
         if mark != self._mark:
             self._mark = mark
             self.run_worker(self._take, thread=True, exclusive=True)
 
     def _take(self) -> None:
         try:
-            snapshot = take(self.app.store, self._session_id)  # type: ignore[attr-defined]
+            snapshot = take(self._store, self._session_id)
         except StoreError:
             self._mark = None
             return
@@ -218,9 +216,8 @@ class Session(Screen[None]):
                 branch.add_leaf(leaf)
 
     def action_back(self) -> None:
-        """Go back to the feed; there is none above a captured session."""
-        if len(self.app.screen_stack) > 2:
-            self.app.pop_screen()
+        """Go back to the feed."""
+        self.app.pop_screen()
 
     def action_show(self, name: str) -> None:
         """Show a panel, or what was shown first when it is shown already."""
@@ -230,7 +227,7 @@ class Session(Screen[None]):
             self._list()
 
     def _list(self) -> None:
-        rows = self.app.store.get_lm_call_content(self._session_id)  # type: ignore[attr-defined]
+        rows = self._store.get_lm_call_content(self._session_id)
         panel = self.query_one("#content", VerticalScroll)
         if not rows and not panel.children:
             panel.mount(Static("the program stores no content (store_content=True)"))

@@ -1,0 +1,45 @@
+"""Programs that tests start: each leads a group of its own, and no test leaves one behind or waits for one without a bound."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SECONDS = 10.0
+"""How long a killed program may take to be gone."""
+
+_started: list[subprocess.Popen[Any]] = []
+
+
+def start(command: Sequence[str], **more: Any) -> subprocess.Popen[Any]:
+    """Return a running program with everything it starts in one group; it is ended after the test."""
+    process = subprocess.Popen(command, start_new_session=True, **more)
+    _started.append(process)
+    return process
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """Kill a program with its group, and close its pipes without reading them: a grandchild may still hold the other ends."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    process.wait(SECONDS)
+
+
+def end_all() -> None:
+    """End every program and every child of ``multiprocessing`` that is left."""
+    while _started:
+        end(_started.pop())
+    for child in multiprocessing.active_children():
+        child.kill()
+        child.join(SECONDS)
