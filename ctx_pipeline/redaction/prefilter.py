@@ -1,21 +1,24 @@
-"""One pass over bytes that finds where a secret may stand, and nothing where none does."""
+"""One pass over many texts that finds those in which a secret may stand, and nothing where none does."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.redaction.detectors import DETECTORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.redaction.shapes import Detector
 
-ESCAPES = tuple(f"\\u00{digit}".encode() for digit in "234567")
-"""JSON escapes of printable ASCII can spell any prefix: their lines always count as hits."""
+_BETWEEN = "\0"
+"""Stands between two texts: no literal holds it, and to a pattern it is what the edge of a text is."""
+
+_BATCH_CHARS = 4_000_000
 
 
 class Look(NamedTuple):
@@ -46,8 +49,6 @@ def automaton() -> Automaton:
         for literal in detector.literals:
             offset = len(literal) - 1 if detector.from_end else 0
             found.setdefault(literal, []).append(Look(rank, detector, pattern, offset))
-    for literal in ESCAPES:
-        found.setdefault(literal, [])
     machine = BytesAhoCorasick(list(found), implementation=Implementation.DFA)
     return Automaton(machine, tuple(map(tuple, found.values())))
 
@@ -57,32 +58,47 @@ def matches(data: bytes) -> Iterator[tuple[Look, re.Match[bytes]]]:
     machine, looks = automaton()
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
         for look in looks[index]:
-            match = _try(look, data, start)
+            match = _try(look, data, start, len(data))
             if match is not None:
                 yield look, match
 
 
-def hits(data: bytes) -> list[int]:
-    """Return the offsets in JSONL bytes where a secret may stand (escaped or not), ascending.
+def suspects(texts: Sequence[str]) -> list[int]:
+    """Return the places of the texts in which a detector's pattern matches, unchecked, ascending.
 
-    A superset of what the full patterns find in the decoded text of the same lines; one
-    literal pass, then a short pattern at each literal found.
+    All texts go through one literal pass; a short pattern is tried at each literal found.
     """
+    return [first + place for first, batch in _batches(texts) for place in _suspects(batch)]
+
+
+def _batches(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield (place of the first, texts), each batch small enough to be joined."""
+    ends = list(accumulate(map(len, texts)))
+    first = done = 0
+    while first < len(texts):
+        after = max(first + 1, bisect_right(ends, done + _BATCH_CHARS))
+        yield first, texts[first:after]
+        first, done = after, ends[after - 1]
+
+
+def _suspects(texts: Sequence[str]) -> list[int]:
+    joined = _BETWEEN.join(texts)
+    data = joined.encode("utf-8", "surrogatepass")
+    sizes = (
+        (len(t) if t.isascii() else len(t.encode("utf-8", "surrogatepass")) for t in texts) if len(data) > len(joined) else map(len, texts)
+    )
+    starts = list(accumulate((size + 1 for size in sizes), initial=0))
     machine, looks = automaton()
-    found = []
+    found: set[int] = set()
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
-        tries = looks[index]
-        if not tries or any(_try(look, data, start) for look in tries):
-            found.append(start)
-    return sorted(set(found))
+        place = bisect_right(starts, start) - 1
+        if place not in found and any(_try(look, data, start, starts[place + 1] - 1) for look in looks[index]):
+            found.add(place)
+    return sorted(found)
 
 
-def dirty_lines(offsets: Iterable[int], starts: Sequence[int]) -> set[int]:
-    """Return the numbers of the lines that hold one of the offsets; ``starts`` are the lines' first bytes."""
-    return {bisect_right(starts, offset) - 1 for offset in offsets}
-
-
-def _try(look: Look, data: bytes, start: int) -> re.Match[bytes] | None:
+def _try(look: Look, data: bytes, start: int, end: int) -> re.Match[bytes] | None:
+    """Try a pattern at a literal of a text that ends before byte ``end``."""
     if look.detector.back:
-        return look.pattern.search(data, max(0, start - look.detector.back), start + 64)
-    return look.pattern.match(data, start + look.offset)
+        return look.pattern.search(data, max(0, start - look.detector.back), min(end, start + 64))
+    return look.pattern.match(data, start + look.offset, end)

@@ -25,12 +25,11 @@ _WHOLE_RUN = (mixed, digits)
 
 
 class Redactor:
-    """Finds secrets in raw JSONL bytes and in text.
+    """Finds secrets in text, and the few of many texts that may hold one.
 
     ``extra`` adds a person's own detectors, name -> regular expression; a group named
     ``s`` is the part to hide. Such a pattern is searched in every byte, so it costs its
-    own time, and it must match inside one line. Raises SettingsError for a pattern that
-    does not compile or a name that is not lower-case letters, digits and dashes.
+    own time. Raises SettingsError for a pattern that does not compile or a name that is not lower-case letters, digits and dashes.
     """
 
     def __init__(self, extra: Mapping[str, str] = {}) -> None:
@@ -50,17 +49,13 @@ class Redactor:
         """Hash of everything that is looked for; part of the code versions of what is made with it."""
         return digest([(d.name, d.literals, d.pattern) for d in DETECTORS], [(n, p.pattern) for n, p in self._extra], size=16)
 
-    def prefilter(self, data: bytes) -> list[int]:
-        """Return the offsets in raw JSONL bytes where a secret may stand, ascending."""
-        found = prefilter.hits(data)
-        if self._extra:
-            found.extend(m.start() for _, pattern in self._extra for m in pattern.finditer(data))
-            found.sort()
-        return found
-
-    def dirty_lines(self, data: bytes, starts: Sequence[int]) -> set[int]:
-        """Return the numbers of the lines of ``data`` that may hold a secret; ``starts`` are their first bytes."""
-        return prefilter.dirty_lines(self.prefilter(data), starts)
+    def suspects(self, texts: Sequence[str]) -> list[int]:
+        """Return the places of the texts in which a secret may stand, ascending: a superset of those in which :meth:`find` finds one."""
+        found = prefilter.suspects(texts)
+        if not self._extra:
+            return found
+        own = (n for n, text in enumerate(texts) if self._own(text.encode("utf-8", "surrogatepass")))
+        return sorted({*found, *own})
 
     def find(self, text: str) -> list[tuple[str, int, int]]:
         """Return (detector, start, end) of every secret, in characters; overlapping ones are one."""
@@ -96,6 +91,9 @@ class Redactor:
                 at = end
             data = b"".join((*parts, data[at:]))
         return data.decode("utf-8", "surrogatepass") if changed else text
+
+    def _own(self, data: bytes) -> bool:
+        return any(pattern.search(data) for _, pattern in self._extra)
 
     def _spans(self, data: bytes) -> list[tuple[str, int, int]]:
         """Return merged (detector, start, end) in bytes; what touches a marker is no secret any more."""

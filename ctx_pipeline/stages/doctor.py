@@ -120,12 +120,12 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     ledger = store.ledger
     report.totals = ledger.totals()
     rows = ledger.segments()
-    for segment in rows:
+    named = dict.fromkeys(segment.path for segment in rows)
+    for path in named:
         try:
-            raw.read_segment(store.files, segment.path)
+            raw.read_segment(store.files, path)
         except StoreError as error:
-            report.damaged.append(Damage(segment.path, error.message))
-    named = {segment.path for segment in rows}
+            report.damaged.append(Damage(path, error.message))
     for path in store.files.walk("raw"):
         if path not in named:
             report.spare.append(path)
@@ -133,12 +133,15 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.damaged += _incomplete(store)
     report.quarantined = ledger.quarantined()
     report.unknown = ledger.unknowns()
-    report.vanished = sum(source.state == "vanished" for source in ledger.sources().values())
     report.unfinished = store.files.exists(BEGUN)
     report.leases = ledger.held_leases()
     scan = capture.scan(store, settings, hosts=hosts)
     report.problems, report.retention = scan.problems, scan.retention
     report.pending, report.waiting = len(scan.pending), scan.waiting
+    # a rebuilt ledger calls all of them vanished until a run has looked; what this scan saw is there
+    seen = {s.stream for s in scan.touched} | {p.stream for p in scan.pending} | {m.source.stream for m in scan.moved}
+    vanished = {source.stream for source in ledger.sources().values() if source.state == "vanished"}
+    report.vanished = len({*vanished, *scan.vanished} - seen)
     return report
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ctx_pipeline.model.declared import Host
-    from ctx_pipeline.model.raw import Cell, Origin
+    from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.stages.forgotten_lines import Needles, Span
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger import Ledger
@@ -87,20 +87,21 @@ def recognize(store: Store, ledger: Ledger, hosts: Mapping[str, Host] | None = N
 def _blank(
     store: Store, sources: Iterable[Source], find: Callable[[Segment, bytes], list[Span]], dropped: Callable[[Hint], bool]
 ) -> Blanking:
-    from ctx_pipeline.storage.segments import read_segment, write_segment
+    from ctx_pipeline.storage.segments import read_origins, read_pieces, write_segment
 
     count = 0
     cells: set[Cell] = set()
     for source in sources:
         segments = store.ledger.segments_of([source.stream]).get(source.stream, [])
-        changed: dict[str, tuple[Origin, bytes]] = {}
+        kept: list[bytes] = []
+        changed: set[str] = set()
         lines: list[tuple[int, int, int, str]] = []
         gone: list[bytes] = []
-        for segment in segments:
-            origin, data = read_segment(store.files, segment.path)
+        for segment, data in zip(segments, read_pieces(store.files, segments), strict=True):
             spans = find(segment, data)
+            kept.append(blank(data, spans) if spans else data)
             if spans:
-                changed[segment.path] = (origin, blank(data, spans))
+                changed.add(segment.path)
                 gone += [data[a:b] for a, b in spans]
                 lines += [(segment.generation, segment.start + a, segment.start + b, line_hash(data[a:b])) for a, b in spans]
         if not changed:
@@ -109,14 +110,15 @@ def _blank(
         count += len(lines)
         hints = [h for h in store.ledger.hints() if h.stream == source.stream and not (dropped(h) or _said_by(gone, h))]
         cells |= store.ledger.forget([source.stream], keep_threads=True)
+        origins = {(path, o.start, o.end): o for path in changed for o in read_origins(store.files, path)}
+        for path in changed:
+            store.files.remove(path)
         fresh = []
-        for segment in segments:
-            if segment.path not in changed:
-                fresh.append(segment)
-                continue
-            origin, kept = changed[segment.path]
-            store.files.remove(segment.path)
-            fresh.append(write_segment(store.files, origin._replace(sha256=hashlib.sha256(kept).hexdigest()), kept))
+        for segment, data in zip(segments, kept, strict=True):
+            origin = origins.get((segment.path, segment.start, segment.end))
+            if origin is not None:
+                segment = write_segment(store.files, origin._replace(sha256=hashlib.sha256(data).hexdigest()), data)  # noqa: PLW2901
+            fresh.append(segment)
         cells |= store.ledger.commit_capture([source], fresh, hints)
     return Blanking(count, cells)
 

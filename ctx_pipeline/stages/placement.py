@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest, month_of
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links
-from ctx_pipeline.storage.prefixes import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,15 +95,9 @@ def _months(store: Any, settings: Settings, fresh: Iterable[Pending]) -> dict[tu
 
 
 def _ask(source: Pending, host: Host) -> links.Link | None:
-    from ctx_pipeline.stages.capture.comparing import opened
-    from ctx_pipeline.storage.ledger.host_answers import identify
+    from ctx_pipeline.stages.capture import identity_of
 
-    try:
-        with opened(source.path) as handle:
-            head = os.pread(handle, HEAD, 0)
-    except (OSError, CtxError):
-        return None
-    identity, _ = identify(host, source.kind, source.rel, head)
+    identity = identity_of(source, host)
     if identity is None:
         return None
     return links.Link._make((source.stream, *(getattr(identity, name) for name in _FIELDS), source.mtime_ns))

@@ -1,7 +1,9 @@
 """Raw objects: immutable, compressed, each carrying where it came from.
 
 An object is a zstd skippable frame with the origin as JSON, then one zstd frame with
-the bytes, so any zstd tool unpacks it. No ledger in here: workers call it.
+the bytes, so any zstd tool unpacks it. A pack holds several segments of one generation
+that follow each other: its origin is that of the whole and lists those of the pieces,
+which stay rows of the ledger of their own. No ledger in here: workers call it.
 """
 
 from __future__ import annotations
@@ -10,14 +12,14 @@ import hashlib
 import json
 import re
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.ledger.rows import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     import zstandard
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _MAGIC = (0x184D2A50).to_bytes(4, "little")
 _HEAD = 65_536
+_LONGEST_HEAD = 1 << 24
+_PIECES = "pieces"
 _LEVEL = 2
 _UNPACKED = 1 << 31
 """An unpacked .zst source is cut here: 2 GiB."""
@@ -62,10 +66,7 @@ def write_hashed(files: Files, origin: Origin, data: bytes) -> Segment:
         if kept.sha256 != origin.sha256:
             raise StoreDamaged(f"{path} exists with other bytes", hint="ctx doctor", path=path, origin=kept)
         return segment_of(kept, path, files.size(path))
-    header = json.dumps(origin._asdict(), ensure_ascii=True, separators=(",", ":")).encode()
-    packed = b"".join((_MAGIC, len(header).to_bytes(4, "little"), header, _compressor().compress(data)))
-    files.write(path, packed)
-    return segment_of(origin, path, len(packed))
+    return segment_of(origin, path, _write(files, path, origin._asdict(), data))
 
 
 def segment_of(origin: Origin, path: str, stored_bytes: int) -> Segment:
@@ -83,9 +84,37 @@ def segment_of(origin: Origin, path: str, stored_bytes: int) -> Segment:
     )
 
 
+def write_pack(files: Files, pieces: Sequence[tuple[Origin, bytes]]) -> list[Segment]:
+    """Write segments of one generation that follow each other, in order of bytes, as one object; return their rows.
+
+    Nothing is removed. Raises StoreDamaged for pieces that do not join, and where other bytes have the name.
+    """
+    origins = [origin for origin, _ in pieces]
+    data = b"".join(body for _, body in pieces)
+    whole = origins[-1]._replace(start=origins[0].start, sha256=hashlib.sha256(data).hexdigest())
+    path = path_of(whole.host, whole.stream, whole.generation, whole.start, whole.end)
+    if not _joined(origins, whole) or any(len(body) != origin.end - origin.start for origin, body in pieces):
+        raise _foreign(whole)
+    if files.exists(path) and read_origin(files, path).sha256 != whole.sha256:
+        raise StoreDamaged(f"{path} exists with other bytes", hint="ctx doctor", path=path, origin=whole)
+    if not files.exists(path) or read_origins(files, path) != origins:
+        _write(files, path, {**whole._asdict(), _PIECES: origins}, data)
+    return rows_of(origins, path, files.size(path))
+
+
+def rows_of(origins: Sequence[Origin], path: str, stored_bytes: int) -> list[Segment]:
+    """Return the ledger rows of an object's segments; the first one carries its size."""
+    return [segment_of(origin, path, 0 if number else stored_bytes) for number, origin in enumerate(origins)]
+
+
 def read_origin(files: Files, rel: str) -> Origin:
     """Return where an object came from, from its header alone; raises StoreDamaged."""
-    return _split(files.head(rel, _HEAD), rel)[0]
+    return _split(_header(files, rel), rel)[0]
+
+
+def read_origins(files: Files, rel: str) -> list[Origin]:
+    """Return the origins of an object's segments, from its header alone; raises StoreDamaged."""
+    return _split(_header(files, rel), rel)[1]
 
 
 def read_segment(files: Files, rel: str) -> tuple[Origin, bytes]:
@@ -93,7 +122,7 @@ def read_segment(files: Files, rel: str) -> tuple[Origin, bytes]:
     import zstandard
 
     packed = files.read(rel)
-    origin, after = _split(packed, rel)
+    origin, _, after = _split(packed, rel)
     try:
         data = zstandard.ZstdDecompressor().decompress(memoryview(packed)[after:], max_output_size=origin.end - origin.start)
     except (zstandard.ZstdError, MemoryError) as error:
@@ -103,15 +132,27 @@ def read_segment(files: Files, rel: str) -> tuple[Origin, bytes]:
     return origin, data
 
 
+def read_pieces(files: Files, segments: Iterable[Segment]) -> Iterator[bytes]:
+    """Yield the bytes of segments; an object that holds several of them, one after the other, is read once. Raises StoreDamaged."""
+    held, whole, data = "", None, b""
+    for segment in segments:
+        if whole is None or segment.path != held:
+            whole, data = read_segment(files, segment.path)
+            held = segment.path
+        if not whole.start <= segment.start <= segment.end <= whole.end:
+            raise _damaged(segment.path, f"does not hold bytes {segment.start} to {segment.end}")
+        yield data if segment.end - segment.start == len(data) else data[segment.start - whole.start : segment.end - whole.start]
+
+
 def read_stream(files: Files, segments: Iterable[Segment]) -> bytes:
     """Return the bytes of one generation: its segments joined in order; raises StoreDamaged for a gap."""
-    parts = []
+    ordered = sorted(segments, key=lambda s: s.start)
     at = 0
-    for segment in sorted(segments, key=lambda s: s.start):
+    for segment in ordered:
         if segment.start != at:
             raise _damaged(segment.path, f"begins at byte {segment.start}, not {at}")
-        parts.append(read_segment(files, segment.path)[1])
         at = segment.end
+    parts = list(read_pieces(files, ordered))
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -154,18 +195,46 @@ def _foreign(origin: Origin) -> StoreDamaged:
     return StoreDamaged(f"{origin.stream}: the bytes are not those of the origin", hint="report this defect", origin=origin)
 
 
-def _split(packed: bytes, rel: str) -> tuple[Origin, int]:
+def _write(files: Files, path: str, header: dict[str, Any], data: bytes) -> int:
+    """Write an object and return its size on disk."""
+    text = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
+    packed = b"".join((_MAGIC, len(text).to_bytes(4, "little"), text, _compressor().compress(data)))
+    files.write(path, packed)
+    return len(packed)
+
+
+def _header(files: Files, rel: str) -> bytes:
+    head = files.head(rel, _HEAD)
+    size = 8 + int.from_bytes(head[4:8], "little")
+    return head if size <= len(head) or head[:4] != _MAGIC else files.head(rel, min(size, _LONGEST_HEAD))
+
+
+def _split(packed: bytes, rel: str) -> tuple[Origin, list[Origin], int]:
+    """Return the origin of an object, those of its segments, and where its bytes begin."""
     size = int.from_bytes(packed[4:8], "little")
     if packed[:4] != _MAGIC or len(packed) < 8 + size:
         raise _damaged(rel, "has no origin")
     try:
-        origin = Origin(**json.loads(packed[8 : 8 + size]))
+        fields = json.loads(packed[8 : 8 + size])
+        pieces = [Origin(*piece) for piece in fields.pop(_PIECES, ())]
+        origin = Origin(**fields)
         named = path_of(origin.host, origin.stream, origin.generation, origin.start, origin.end)
-    except (ValueError, TypeError, StoreError) as error:
+        whole = not pieces or _joined(pieces, origin)
+    except (AttributeError, ValueError, TypeError, StoreError) as error:
         raise _damaged(rel, "has an unreadable origin") from error
-    if named != rel:
-        raise _damaged(rel, f"says that it is {named}")
-    return origin, 8 + size
+    if named != rel or not whole:
+        raise _damaged(rel, f"says that it is {named}" if named != rel else "lists pieces that do not join")
+    return origin, pieces or [origin], 8 + size
+
+
+def _joined(pieces: Sequence[Origin], whole: Origin) -> bool:
+    """Tell whether segments follow each other and make up the whole."""
+    at = whole.start
+    for piece in pieces:
+        if (piece.host, piece.stream, piece.generation, piece.start) != (whole.host, whole.stream, whole.generation, at):
+            return False
+        at = piece.end
+    return at == whole.end
 
 
 def _damaged(rel: str, what: str) -> StoreDamaged:

@@ -5,6 +5,8 @@ import random
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.redaction import Redactor
@@ -29,31 +31,51 @@ def test_every_detector_hides_exactly_its_planted_secret(detector, seed):
 
 @pytest.mark.feature("redaction.prefilter")
 @pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
 @pytest.mark.parametrize("before", ["", "\n", "\t", "é "])
-def test_the_prefilter_sees_a_secret_however_deep_it_is_escaped(detector, depth, before):
-    line = before + planted(detector).text + "\n"
+def test_the_prefilter_names_the_text_with_a_secret_however_deep_it_is_escaped(detector, depth, before):
+    text = before + planted(detector).text + "\n"
     for _ in range(depth):
-        line = json.dumps({"text": line})
-    assert REDACTOR.prefilter(line.encode())
-    assert REDACTOR.prefilter(line.replace("/", "\\/").encode())
+        text = json.dumps({"text": text})
+    texts = ["task-list", text, "", "naïve done", text.replace("/", "\\/")]
+    assert REDACTOR.suspects(texts) == [1, 4]
 
 
 @pytest.mark.feature("redaction.prefilter")
-def test_a_line_with_escaped_ascii_is_a_hit_since_the_escape_can_spell_a_prefix():
-    text, secret = planted(next(d for d in DETECTORS if d.name == "github-token"))
-    line = json.dumps({"text": text}).replace("ghp_", "gh\\u0070_").replace("gh", "\\u0067h").encode()
-    assert secret not in line.decode()
-    assert REDACTOR.dirty_lines(b'{"a":1}\n' + line, [0, 8]) == {1}
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: d.name)
+def test_a_secret_is_seen_at_the_edges_of_its_text_and_never_across_them(detector):
+    secret = planted(detector).text.strip()
+    half = len(secret) // 2
+    assert REDACTOR.suspects(["a1", secret, "b2"]) == ([1] if REDACTOR.find(secret) else [])
+    halves = [secret[:half], secret[half:]]
+    assert set(REDACTOR.suspects(halves)) >= {n for n, text in enumerate(halves) if REDACTOR.find(text)}
+
+
+_PIECES = st.sampled_from(
+    [planted(d).text for d in DETECTORS] + [planted(d).secret for d in DETECTORS] + ["\0", "é", "\ud800", "\n", "= ", "A1b2"]
+)
 
 
 @pytest.mark.feature("redaction.prefilter")
-def test_only_the_lines_with_a_secret_are_dirty():
-    secret = planted(next(d for d in DETECTORS if d.name == "aws-key-id")).secret
-    lines = [b'{"text":"task-list"}\n', json.dumps({"key": secret}).encode() + b"\n", b'{"text":"done"}\n', secret.encode() + b"\n"]
-    starts = [sum(map(len, lines[:n])) for n in range(4)]
-    assert REDACTOR.dirty_lines(b"".join(lines), starts) == {1, 3}
-    assert REDACTOR.dirty_lines(b"", []) == set()
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(_PIECES | st.text(max_size=6), max_size=4).map("".join), max_size=6))
+def test_no_text_in_which_a_secret_is_found_is_passed_over(texts):
+    own = Redactor({"badge": r"A1b2(?P<s>=)"})
+    for redactor in (REDACTOR, own):
+        assert set(redactor.suspects(texts)) >= {n for n, text in enumerate(texts) if redactor.find(text)}
+
+
+@pytest.mark.feature("redaction.prefilter")
+def test_no_text_gives_no_suspect():
+    assert REDACTOR.suspects([]) == []
+    assert REDACTOR.suspects(["", ""]) == []
+
+
+@pytest.mark.feature("redaction.prefilter")
+def test_megabytes_of_text_are_looked_through_in_pieces_and_each_text_keeps_its_place():
+    secret = planted(next(d for d in DETECTORS if d.name == "github-token")).text
+    large = "just words " * 300_000
+    assert REDACTOR.suspects([large, secret, large, large, "é", secret, large, secret]) == [1, 5, 7]
 
 
 @pytest.mark.feature("redaction.no-false-alarm")
@@ -174,7 +196,7 @@ def test_a_million_hostile_characters_take_no_longer_than_a_few_seconds(unit):
     text = unit * (1_000_000 // len(unit))
     began = time.process_time()
     REDACTOR.redact(text)
-    REDACTOR.prefilter(text.encode())
+    REDACTOR.suspects([text])
     # quadratic work on a million characters would take hours
     assert time.process_time() - began < 15
 
@@ -190,10 +212,10 @@ def test_a_name_of_a_secret_said_again_and_again_is_read_at_a_megabyte_in_a_few_
 
 
 @pytest.mark.feature("redaction.own-patterns")
-def test_a_persons_own_pattern_is_found_in_bytes_and_text():
+def test_a_persons_own_pattern_is_found_like_the_built_in_ones():
     own = Redactor({"badge": r"BADGE-(?P<s>\d{6})"})
     assert own.redact("see BADGE-123456.") == "see BADGE-[REDACTED:badge]."
-    assert own.prefilter(b'{"text":"see BADGE-123456."}') == [13]
+    assert own.suspects(["none", "see BADGE-123456.", "BADGE"]) == [1]
     assert REDACTOR.redact("see BADGE-123456.") == "see BADGE-123456."
 
 

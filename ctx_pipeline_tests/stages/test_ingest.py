@@ -274,6 +274,11 @@ def test_of_an_archive_that_unpacks_to_too_much_whole_lines_are_read_and_the_res
         assert [(q.session_id, q.line, q.start, q.reason) for q in store.ledger.quarantined()] == [
             ("z", 4, cut, f"more text than whole_file_bytes = {limit}")
         ]
+        raised = replace(settings, whole_file_bytes=1_000_000)
+        run(store, raised)
+        assert [r["text"] for r in rows(store, "events") if r["session_id"] == "z"] == [f"turn {n}" for n in range(9)]
+        assert store.ledger.quarantined() == []
+        assert run(store, raised)["normalize"].totals["sessions_parsed"] == 0
 
 
 @pytest.mark.feature("ingest.redaction")

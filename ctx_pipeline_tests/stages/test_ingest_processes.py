@@ -14,6 +14,7 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.ingest import ingest, pool
 from ctx_pipeline.stages.sync import sync
 from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.stages.ingest_toy import hashes, rows, run, settings_of
 from ctx_pipeline_tests.stages.toy_home import append, line, write
 
@@ -54,7 +55,7 @@ with open_store(settings_of(folder)) as store:
 
 
 def child(folder: Path, point: str = "nowhere") -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", CHILD, str(folder), point], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return processes.start([sys.executable, "-c", CHILD, str(folder), point], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:

@@ -15,7 +15,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.lake import Move
 from ctx_pipeline.storage.search_index import SearchIndex
-from ctx_pipeline.storage.search_index.matching import DONE_CHARS, SAID_CHARS, document, snippet
+from ctx_pipeline.storage.search_index.matching import DONE_CHARS, SAID_CHARS, documents, snippet
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import view
 
@@ -164,10 +164,8 @@ def test_the_file_is_private(index):
 
 @pytest.mark.feature("search.documents")
 def test_what_of_an_event_is_searched():
-    assert document("prompt", "x" * 20_000) == ("x" * SAID_CHARS, None)
-    assert document("tool_result", "y" * 20_000) == (None, "y" * DONE_CHARS)
-    assert document("attachment", "z") is None
-    assert document("answer", None) is None
+    kinds = ("prompt", "attachment", "answer", "tool_result")
+    assert documents(kinds, ("x" * 20_000, "z", None, "y" * 20_000), 7) == [(7, "x" * SAID_CHARS, None), (10, None, "y" * DONE_CHARS)]
 
 
 @pytest.mark.feature("search.snippet")

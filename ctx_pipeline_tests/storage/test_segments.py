@@ -10,7 +10,18 @@ import zstandard
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.files import Files
-from ctx_pipeline.storage.segments import path_of, read_origin, read_segment, read_stream, stream_text, unpack, write_segment
+from ctx_pipeline.storage.segments import (
+    path_of,
+    read_origin,
+    read_origins,
+    read_pieces,
+    read_segment,
+    read_stream,
+    stream_text,
+    unpack,
+    write_pack,
+    write_segment,
+)
 
 STREAM = "00ff00ff00ff00ff"
 
@@ -151,3 +162,47 @@ def test_a_block_of_many_objects_does_not_hold_them_all_open(tmp_path):
             files.write(f"a/{number}", b"x")
         assert sum(files.exists(f"a/{number}") for number in range(100)) == 64
     assert sum(files.exists(f"a/{number}") for number in range(100)) == 100
+
+
+def pieces_of(*bodies: bytes) -> list[tuple[Origin, bytes]]:
+    found, at = [], 0
+    for number, body in enumerate(bodies):
+        found.append((origin(body, at, recorded_at=f"2026-06-0{number + 1}T00:00:00Z", mtime_ns=number), body))
+        at += len(body)
+    return found
+
+
+@pytest.mark.feature("raw.packs")
+def test_a_pack_holds_its_segments_with_their_origins_and_any_zstd_tool_unpacks_it(files):
+    pieces = pieces_of(b"one\n", b"two\n", b"three\n")
+    rows = write_pack(files, pieces)
+
+    path = f"raw/toy/00/{STREAM}/000000-00000000000000-00000000000014.jsonl.zst"
+    assert [(r.path, r.start, r.end, r.sha256, r.recorded_at, r.mtime_ns) for r in rows] == [
+        (path, o.start, o.end, o.sha256, o.recorded_at, o.mtime_ns) for o, _ in pieces
+    ]
+    assert [r.stored_bytes for r in rows] == [files.size(path), 0, 0]
+    assert read_origins(files, path) == [o for o, _ in pieces]
+    assert (read_origin(files, path).start, read_origin(files, path).end) == (0, 14)
+    assert list(read_pieces(files, [rows[1], rows[0], rows[2]])) == [b"two\n", b"one\n", b"three\n"]
+    assert read_stream(files, rows) == b"one\ntwo\nthree\n"
+    assert zstandard.ZstdDecompressor().stream_reader(files.read(path), read_across_frames=True).read() == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.feature("raw.packs")
+def test_what_does_not_join_is_not_packed_and_other_bytes_are_never_overwritten(files):
+    pieces = pieces_of(b"one\n", b"two\n", b"three\n")
+    with pytest.raises(StoreDamaged, match="not those of the origin"):
+        write_pack(files, [pieces[0], pieces[2]])
+    whole = write_segment(files, origin(b"other bytes!\n\n"), b"other bytes!\n\n")
+    with pytest.raises(StoreDamaged, match="exists with other bytes"):
+        write_pack(files, pieces)
+    assert read_segment(files, whole.path)[1] == b"other bytes!\n\n"
+
+
+@pytest.mark.feature("raw.packs")
+def test_a_pack_of_a_thousand_pieces_can_be_read_by_its_header_alone(files):
+    pieces = pieces_of(*(b"%04d\n" % n for n in range(9)))
+    many = [(origin(b"x\n", 2 * n), b"x\n") for n in range(1000)]
+    assert read_origins(files, write_pack(files, many)[0].path) == [o for o, _ in many]
+    assert len(read_origins(files, write_pack(files, pieces)[8].path)) == 9

@@ -13,6 +13,7 @@ from ctx_pipeline.stages.capture.capturing import (
     still_true,
 )
 from ctx_pipeline.stages.capture.found import Moved, Pending, Problem, Retention, Scan
+from ctx_pipeline.stages.capture.packing import pack
 from ctx_pipeline.stages.capture.scanning import scan
 from ctx_pipeline.stages.capture.selecting import again, select
 from ctx_pipeline.stages.capture.taking import Taken, read_new_bytes, take
@@ -34,6 +35,7 @@ __all__ = [
     "drop_forgotten",
     "identify",
     "identity_of",
+    "pack",
     "read_hints",
     "read_new_bytes",
     "redactor_of",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.capture.found import Pending, Scan
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.files import Files
     from ctx_pipeline.storage.ledger import Segment
 
 LEASE = "raw/segments"
@@ -71,7 +72,7 @@ def capture(
         batch: list[Taken] = []
         size = 0
         for done, pending in enumerate(chosen, 1):
-            taken = attempt(store, pending, known[pending.host], problems, redact)
+            taken = attempt(store.files, pending, known[pending.host], problems, redact)
             if taken is not None:
                 batch.append(taken)
                 size += len(taken.data)
@@ -141,11 +142,11 @@ def redactor_of(settings: Settings) -> Redactor:
 
 
 def attempt(
-    store: Store, pending: Pending, host: Host, problems: list[Problem], redact: Callable[[str], str] | None = None
+    files: Files, pending: Pending, host: Host, problems: list[Problem], redact: Callable[[str], str] | None = None
 ) -> Taken | None:
     """Take one source; None, and a problem noted, when it cannot be read now."""
     try:
-        taken = take(store.files, pending, host=host, redact=redact)
+        taken = take(files, pending, host=host, redact=redact)
     except (SourceError, StoreDamaged) as error:
         problems.append(Problem(pending.path, error.message))
         return None
@@ -205,8 +206,8 @@ def _renewed(pending: Pending) -> Pending:
 
 def _captured_head(store: Store, own: list[Segment]) -> bytes:
     data = b""
-    for segment in own:
-        data += raw.read_segment(store.files, segment.path)[1]
+    for piece in raw.read_pieces(store.files, own):
+        data += piece
         if len(data) >= HEAD:
             break
     return data

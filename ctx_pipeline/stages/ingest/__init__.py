@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages import capture as capturing
 from ctx_pipeline.stages.code_versions import placed
 from ctx_pipeline.stages.ingest import settling
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell, Identity
     from ctx_pipeline.redaction import Redactor
-    from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.capture import Pending, Scan
     from ctx_pipeline.stages.ingest.settling import Decoded, Ready
     from ctx_pipeline.stages.ingest.working import TaskDone
@@ -77,14 +77,17 @@ def ingest(
             if collecting:
                 gc.enable()
         sweep(store, run.committed)
+        if capture:
+            run.captured.totals["packed"] = capturing.pack(store)
     from ctx_pipeline.stages.index import index_search
 
     return [run.captured, run.normalized, index_search(store, settings, force=store.search.damaged())]
 
 
-def decoders(hosts: Mapping[str, Host], redactor: Redactor) -> dict[str, str]:
-    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction."""
-    return {key: f"{CODE_VERSION}.{host.version}.{redactor.version}" for key, host in hosts.items()}
+def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
+    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
+    cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
+    return {key: f"{CODE_VERSION}.{host.version}.{redactor.version}{cut}" for key, host in hosts.items()}
 
 
 class _Ingest:
@@ -102,14 +105,14 @@ class _Ingest:
         self.tools = tools
         self.settings = tools.settings
         self.placed = placed(capturing.CODE_VERSION, self.settings)
-        self.decoders = decoders(tools.hosts, tools.redactor)
+        self.decoders = decoders(tools.hosts, tools.redactor, tools.settings.whole_file_bytes)
         self.cells = None if cells is None else set(cells)
         self.sessions = None if sessions is None else set(sessions)
         self.progress = progress
         self.captured = StageReport("capture")
         self.normalized = StageReport("normalize")
         self.pending: list[tuple[Pending, Identity]] = []
-        self.problems: list[tuple[str, str]] = []
+        self.problems: list[capturing.Problem] = []
         self.committed: set[Cell] = set()
 
     def place(self) -> None:
@@ -130,11 +133,11 @@ class _Ingest:
         dirty = capturing.settle(store, found, hosts)
         redact = self.tools.redactor.redact
         self.pending, others = split(store, chosen, hosts)
-        alone = [taken for p in others if (taken := capturing.attempt(store, p, hosts[p.host], found.problems, redact)) is not None]
+        alone = [taken for p in others if (taken := capturing.attempt(store.files, p, hosts[p.host], found.problems, redact)) is not None]
         dirty |= capturing.commit(store, alone, self.captured)
         for cell in dirty:
             self.captured.cells.setdefault(cell.key, CellReport(DONE))
-        self.problems += [(p.path, p.reason) for p in found.problems]
+        self.problems += found.problems
         self.captured.totals |= {"vanished": len(found.vanished), "moved": len(found.moved), "waiting": found.waiting}
         self.captured.seconds += time.perf_counter() - began
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
 from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ctx_pipeline.errors import ContractError
-from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import ThreadFacts
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
+from ctx_pipeline.stages.ingest.cleaning import cleaned
 from ctx_pipeline.stages.ingest.places import project_of, repository_of
 
 if TYPE_CHECKING:
@@ -70,9 +69,7 @@ def decode(
     tools = _ordered(parsed.tool_calls, threads, _T["thread_id"])
     calls = parsed.model_calls
     check(given, events, calls, tools)
-    dirty = _Dirt(given, redactor)
-    if dirty.any:
-        events, calls, tools = dirty.clean_rows(events, calls, tools)
+    events, calls, tools = cleaned(redactor, events, calls, tools)
     clean = _nullable(redactor.redact)
     thread_rows = _thread_rows(given, threads, (events, calls, tools), clean)
     session = _session_row(given, parsed, thread_rows, events, month=month, parent=parent_session, clean=clean)
@@ -115,7 +112,8 @@ def check(given: SessionInput, events: Sequence[tuple], calls: Sequence[tuple], 
 
 
 def _counts(values: Iterable[Any]) -> bool:
-    return all(type(v) is int and v >= 0 for v in values)
+    found = tuple(values)
+    return set(map(type, found)) <= {int} and min(found, default=0) >= 0
 
 
 def _times(rows: Sequence[tuple], *places: int) -> bool:
@@ -240,68 +238,3 @@ def _short(text: str | None) -> str | None:
 
 def _nullable(redact: Callable[[str], str]) -> Callable[[str | None], str | None]:
     return lambda text: redact(text) if text else text
-
-
-class _Dirt:
-    """Where in the session's bytes a secret may stand, and how rows from there are cleaned."""
-
-    def __init__(self, given: SessionInput, redactor: Redactor) -> None:
-        self._redact = redactor.redact
-        self._hits: dict[tuple[str, int], list[int]] = {}
-        for stream in given.streams:
-            if hits := redactor.prefilter(stream.data):
-                self._hits[stream.stream, stream.generation] = sorted(hits)
-
-    @property
-    def any(self) -> bool:
-        """Whether any byte range may hold a secret."""
-        return bool(self._hits)
-
-    def clean_rows(self, events: list[tuple], calls: list[tuple], tools: list[tuple]) -> tuple[list[tuple], list[tuple], list[tuple]]:
-        """Return the rows with secrets replaced; rows from clean lines are the same objects.
-
-        The text of a tool result may stand in a file of its own, away from the line that
-        the row points at, so results are cleaned wherever the hits are.
-        """
-        dirty: set[str] = set()
-        cleaned = []
-        for row in events:
-            if row[_E["kind"]] == "tool_result" or self._touched(
-                row[_E["stream"]], row[_E["generation"]], row[_E["start"]], row[_E["end"]]
-            ):
-                dirty.add(row[_E["event_id"]])
-                cleaned.append(self._row(row, ("text", "subtype"), ("call_id", "call_key"), _E))
-            else:
-                cleaned.append(row)
-        calls = [
-            self._row(row, ("model", "tier", "speed", "rule"), ("call_key",), _C)
-            if self._touched(row[_C["stream"]], row[_C["generation"]], row[_C["start"]], row[_C["end"]])
-            else row
-            for row in calls
-        ]
-        tools = [
-            self._row(row, ("tool", "paths", "ranges", "argv"), ("call_id",), _T)
-            if row[_T["call_event"]] in dirty or row[_T["result_event"]] in dirty
-            else row
-            for row in tools
-        ]
-        return cleaned, calls, tools
-
-    def _touched(self, stream: str, generation: int, start: int, end: int) -> bool:
-        hits = self._hits.get((stream, generation))
-        if hits is None:
-            return False
-        place = bisect_left(hits, start)
-        return place < len(hits) and hits[place] < end
-
-    def _row(self, row: tuple, texts: Iterable[str], ids: Iterable[str], places: dict[str, int]) -> tuple:
-        values = list(row)
-        for name in texts:
-            value = values[places[name]]
-            if value:
-                values[places[name]] = self._redact(value) if isinstance(value, str) else [self._redact(v) for v in value]
-        for name in ids:
-            value = values[places[name]]
-            if value and self._redact(value) != value:
-                values[places[name]] = f"redacted-{digest(value, size=24)}"
-        return tuple(values)

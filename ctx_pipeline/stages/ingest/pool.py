@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections import deque
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -81,7 +80,7 @@ class Here:
 
     def write(self, batch: Sequence[Rows]) -> list[Part | ContractError]:
         """Return a part, or why there is none, for each."""
-        return [_written(self._tools, *rows) for rows in batch]
+        return _written(self._tools, batch)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -111,22 +110,19 @@ class Workers:
             yield self._receive(ready[0])
 
     def write(self, batch: Sequence[Rows]) -> list[Part | ContractError]:
-        """Return a part, or why there is none, for each; the workers write at the same time."""
+        """Return a part, or why there is none, for each; the workers write a share each, at the same time."""
+        shares: list[list[int]] = [[] for _ in self._lines]
+        loads = [0] * len(shares)
+        for number in sorted(range(len(batch)), key=lambda n: -len(batch[n][2])):
+            lightest = loads.index(min(loads))
+            shares[lightest].append(number)
+            loads[lightest] += len(batch[number][2])
+        asked = [(line, share) for line, share in zip(self._lines, shares, strict=True) if share]
+        for line, share in asked:
+            line.send_bytes(marshal.dumps([(tuple(batch[n][0]), *batch[n][1:]) for n in share], _MARSHAL))
         parts: dict[int, Part | ContractError] = {}
-        waiting = deque(sorted(range(len(batch)), key=lambda n: -len(batch[n][2])))
-        asked: dict[Any, int] = {}
-        free = list(self._lines)
-        while waiting or asked:
-            while waiting and free:
-                number = waiting.popleft()
-                line = free.pop()
-                cell, table, rows = batch[number]
-                line.send_bytes(marshal.dumps((tuple(cell), table, rows), _MARSHAL))
-                asked[line] = number
-            for ready in wait(list(asked)):
-                answering: Any = ready
-                parts[asked.pop(answering)] = self._answer(answering)
-                free.append(answering)
+        for line, share in asked:
+            parts.update(zip(share, self._answer(line), strict=True))
         return [parts[n] for n in range(len(batch))]
 
     def close(self) -> None:
@@ -215,10 +211,10 @@ def _live(line: Connection, texts: int, numbers: int, tools: Tools, tasks: Seque
             line.send_bytes(pickle.dumps((done, len(body)), 5))
             streams.send(texts, body)
         while message := line.recv_bytes():
-            cell, table, rows = marshal.loads(message)  # noqa: S302 - from our own parent
             from ctx_pipeline.model.raw import Cell
 
-            line.send_bytes(pickle.dumps(_written(tools, Cell(*cell), table, rows)))
+            share = [(Cell(*cell), table, rows) for cell, table, rows in marshal.loads(message)]  # noqa: S302 - from our own parent
+            line.send_bytes(pickle.dumps(_written(tools, share)))
         status = 0
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass
@@ -229,8 +225,13 @@ def _live(line: Connection, texts: int, numbers: int, tools: Tools, tasks: Seque
         os._exit(status)
 
 
-def _written(tools: Tools, cell: Cell, table: str, rows: list[tuple]) -> Part | ContractError:
-    try:
-        return tools.lake.write_rows("normalized", cell, table, rows)
-    except ContractError as error:
-        return error
+def _written(tools: Tools, batch: Sequence[Rows]) -> list[Part | ContractError]:
+    """Write small tables; all that could be written is on disk when this returns."""
+    parts: list[Part | ContractError] = []
+    with tools.files.together():
+        for cell, table, rows in batch:
+            try:
+                parts.append(tools.lake.write_rows("normalized", cell, table, rows))
+            except ContractError as error:
+                parts.append(error)
+    return parts

@@ -9,14 +9,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import ContractError, CtxError, SourceError, StoreDamaged, StoreFull
+from ctx_pipeline.errors import ContractError, CtxError, StoreFull
 from ctx_pipeline.model.raw import Quarantined, SessionInput, StreamBytes
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
+from ctx_pipeline.stages.capture import attempt
 from ctx_pipeline.stages.ingest.decoding import SessionRows, decode
-from ctx_pipeline.storage.search_index.matching import document
+from ctx_pipeline.storage.search_index.matching import documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages.capture import Pending, Taken
+    from ctx_pipeline.stages.capture import Problem, Taken
     from ctx_pipeline.stages.ingest.tasks import SessionJob, Task
     from ctx_pipeline.storage.files import Files
     from ctx_pipeline.storage.lake import Lake, Part
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 Document = tuple[int, str | None, str | None]
 
-_KIND, _TEXT = EVENTS.names.index("kind"), EVENTS.names.index("text")
+_KIND, _TEXT = itemgetter(EVENTS.names.index("kind")), itemgetter(EVENTS.names.index("text"))
 _COST = MODEL_CALLS.names.index("cost")
 
 
@@ -62,8 +64,8 @@ class TaskDone:
     number: int
     captured: list[Taken] = field(default_factory=list)
     """every source that was captured, without its bytes"""
-    problems: list[tuple[str, str]] = field(default_factory=list)
-    """(path, reason) of sources that could not be read"""
+    problems: list[Problem] = field(default_factory=list)
+    """sources that could not be read"""
     sessions: list[SessionDone] = field(default_factory=list)
     events: Part | None = None
     tool_calls: Part | None = None
@@ -100,7 +102,7 @@ class Tools:
         """Dated prices, with the person's own."""
         from ctx_pipeline.pricing import PriceBook
 
-        return PriceBook(self.settings.config)
+        return PriceBook.of(self.settings)
 
     @cached_property
     def lake(self) -> Lake:
@@ -127,7 +129,9 @@ def _worked(tools: Tools, done: TaskDone, task: Task) -> TaskDone:
     events: list[tuple] = []
     tool_calls: list[tuple] = []
     for job in task.jobs:
-        taken = [one for source in job.pending if (one := attempt(tools, source, done)) is not None]
+        taken = [
+            one for source in job.pending if (one := attempt(tools.files, source, tools.hosts[source.host], done.problems)) is not None
+        ]
         done.captured += [one._replace(data=b"") for one in taken]
         done.bytes += job.bytes
         if done.error:
@@ -140,7 +144,7 @@ def _worked(tools: Tools, done: TaskDone, task: Task) -> TaskDone:
             done.error = _reason(job, error)
             continue
         done.spans += [(job.session_id, len(events), len(events) + len(rows.events) - 1)] if rows.events else []
-        done.documents += _documents(rows.events, len(events))
+        done.documents += documents(map(_KIND, rows.events), map(_TEXT, rows.events), len(events))
         events += rows.events
         tool_calls += rows.tool_calls
         done.sessions.append(_small(tools, job, taken, rows))
@@ -153,20 +157,6 @@ def _worked(tools: Tools, done: TaskDone, task: Task) -> TaskDone:
     if done.error:
         done.sessions, done.spans, done.documents, done.events, done.tool_calls = [], [], [], None, None
     return done
-
-
-def attempt(tools: Tools, source: Pending, done: TaskDone) -> Taken | None:
-    """Capture one pending source; None, and a problem noted, when it cannot be read now."""
-    from ctx_pipeline.stages.capture import take
-
-    try:
-        taken = take(tools.files, source, host=tools.hosts[source.host])
-    except (SourceError, StoreDamaged) as error:
-        done.problems.append((source.path, error.message))
-        return None
-    if taken.trouble:
-        done.problems.append((source.path, taken.trouble))
-    return taken
 
 
 def _decoded(tools: Tools, job: SessionJob, taken: Sequence[Taken]) -> SessionRows:
@@ -193,17 +183,15 @@ def _generations(
     tools: Tools, source: Source, segments: Iterable[Segment], fresh: dict[tuple[int, int], bytes], cut: list[Quarantined]
 ) -> list[StreamBytes]:
     """Return the bytes of each generation of a stream; ``fresh`` are segments at hand, ``cut`` gets what was too long to unpack."""
-    from ctx_pipeline.storage.segments import read_segment, unpack
+    from ctx_pipeline.storage.segments import read_pieces, unpack
 
     pieces: dict[int, dict[int, Segment]] = {}
     for segment in segments:
         pieces.setdefault(segment.generation, {})[segment.start] = segment
     found = []
     for generation, parts in sorted(pieces.items()):
-        texts = []
-        for start, segment in sorted(parts.items()):
-            held = fresh.get((generation, start))
-            texts.append(read_segment(tools.files, segment.path)[1] if held is None else held)
+        kept = read_pieces(tools.files, (segment for start, segment in sorted(parts.items()) if (generation, start) not in fresh))
+        texts = [fresh[generation, start] if (generation, start) in fresh else next(kept) for start in sorted(parts)]
         data = texts[0] if len(texts) == 1 else b"".join(texts)
         if source.rel.endswith(".zst"):
             most = tools.settings.whole_file_bytes
@@ -243,13 +231,6 @@ def _small(tools: Tools, job: SessionJob, taken: Sequence[Taken], rows: SessionR
         rows.unknown,
         rows.parent_session,
     )
-
-
-def _documents(events: Sequence[tuple], first: int) -> Iterable[Document]:
-    for row, event in enumerate(events, first):
-        pair = document(event[_KIND], event[_TEXT])
-        if pair is not None:
-            yield row, pair[0], pair[1]
 
 
 def _reason(job: SessionJob, error: Exception) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.search_index import database
-from ctx_pipeline.storage.search_index.matching import document, matches, snippet
+from ctx_pipeline.storage.search_index.matching import documents, matches, snippet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -87,8 +87,6 @@ class SearchIndex:
         if self._worn(lake):
             self._building = self.path.with_name(f"{self.path.name}.building-{os.getpid()}")
             self._connection = database.create(self._building)
-            self._connection.execute("PRAGMA journal_mode=OFF")
-            self._connection.execute("PRAGMA synchronous=OFF")
         else:
             self._connection = self._open()
         self._connection.execute("PRAGMA secure_delete=0")
@@ -243,9 +241,9 @@ class SearchIndex:
         count = 0
         for (_, _, path), (cell, part) in live.items():
             if sessions := missing.pop(path, None):
-                documents, spans = _documents_of(lake, path, sessions)
-                self._add(cell, path, part.rows, documents, spans)
-                count += len(documents)
+                found, spans = _documents_of(lake, path, sessions)
+                self._add(cell, path, part.rows, found, spans)
+                count += len(found)
         return count
 
     # reading
@@ -378,13 +376,12 @@ class SearchIndex:
 
 
 def _documents_of(lake: Lake, path: str, live: set[str]) -> tuple[list[tuple[int, str | None, str | None]], list[tuple[str, int, int]]]:
-    documents = []
     spans: dict[str, tuple[int, int]] = {}
+    kinds, texts = [], []
     for row, (session, kind, text) in enumerate(lake.scan(path, "events", ("session_id", "kind", "text"))):
-        if session not in live:
-            continue
-        first, _ = spans.get(session, (row, row))
-        spans[session] = (first, row)
-        if (pair := document(kind, text)) is not None:
-            documents.append((row, *pair))
-    return documents, [(s, first, last) for s, (first, last) in spans.items()]
+        alive = session in live
+        kinds.append(kind)
+        texts.append(text if alive else None)
+        if alive:
+            spans[session] = (spans.get(session, (row, row))[0], row)
+    return documents(kinds, texts), [(s, first, last) for s, (first, last) in spans.items()]

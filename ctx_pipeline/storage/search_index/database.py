@@ -27,9 +27,11 @@ _ANEW = "run `ctx run`: it is made anew"
 
 
 def create(path: Path) -> sqlite3.Connection:
-    """Return a connection to a new, empty index."""
+    """Return a connection to a new, empty index that nobody else sees yet: it is not durable before :func:`sync`."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode=OFF")
+    connection.execute("PRAGMA synchronous=OFF")
     connection.executescript(_SCHEMA)
     connection.execute(f"PRAGMA user_version={VERSION}")
     return connection

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 SAID_CHARS = 16_384
 DONE_CHARS = 8_192
@@ -79,13 +79,13 @@ _STOP = frozenset(
 )
 
 
-def document(kind: str, text: str | None) -> tuple[str | None, str | None] | None:
-    """Return (said, done) of an event that is searched, None for one that is not."""
-    if not text:
-        return None
-    if kind in SAID:
-        return text[:SAID_CHARS], None
-    return (None, text[:DONE_CHARS]) if kind in DONE else None
+def documents(kinds: Iterable[str], texts: Iterable[str | None], first: int = 0) -> list[tuple[int, str | None, str | None]]:
+    """Return (row, said, done) of the events that are searched; ``first`` is the row of the first one."""
+    return [
+        (row, text[:SAID_CHARS], None) if kind in SAID else (row, None, text[:DONE_CHARS])
+        for row, (kind, text) in enumerate(zip(kinds, texts, strict=True), first)
+        if text and (kind in SAID or kind in DONE)
+    ]
 
 
 def snippet(text: str, query: str, width: int = 240) -> str:
