@@ -13,7 +13,7 @@ START = 1_767_225_600 * SECOND
 
 
 def session(
-    session_id: str = "s1", *, host: str = "claude", cwd: str | None = "/w/app", repository: str | None = None, start: int = START
+    session_id: str = "s1", *, host: str = "example", cwd: str | None = "/w/app", repository: str | None = None, start: int = START
 ) -> Builder:
     """Begin a session; each step is one second after the one before."""
     return Builder(session_id, host, cwd, repository, start)

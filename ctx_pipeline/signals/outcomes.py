@@ -1,95 +1,98 @@
-"""How the session went: failed commands, interruptions, corrections."""
+"""How the session went: failures, interruptions, how content the person was, errors of the provider."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.commands import command_text, found_nothing
 from ctx_pipeline.model.declared import Reading, signal
+from ctx_pipeline.signals import checks, recovery, trajectory, validation
+from ctx_pipeline.signals._runs import runs
+from ctx_pipeline.signals._steps import KINDS, steps
+from ctx_pipeline.signals._words import corrects, mood, refused_with
 
 if TYPE_CHECKING:
+    from ctx_pipeline.model.declared import Signal
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.signals._runs import Run
 
-_TOOLS = ("tool_calls",)
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|^[^\S\n]*>[^\n]*$", re.DOTALL | re.MULTILINE)
-_CORRECTION = re.compile(
-    r"""
-    (?:^|[.!?;:,\n]\ ?|\b(?:please|and|but|also|so)\ )
-    (?:
-        (?:oh\ )?(?:no|nope|wait)\b[,.! -]{1,4}(?:that|this|it|the|i|you|we|not|don'?t|do\ not|please|use|stop|again|still|actually|just)\b
-      | (?:(?:it|that|this|they|which)\ )?still\ (?:doesn'?t|does\ not|don'?t|do\ not|isn'?t|not|fails?|
-            failing|broken|wrong|the\ same|see(?:ing)?|get(?:ting)?)\b
-      | (?:don'?t|do\ not|never|stop)\ (?:\w+\ )?(?:do|doing|use|using|run|running|add|adding|delete|deleting|remove|removing|
-            change|changing|touch|touching|edit|editing|create|creating|make|making|commit|committing|
-            write|writing|assume|assuming|saying|guess|guessing)\b
-      | (?:that|this|it)(?:'s|\ is|\ was)\ (?:not\ (?:right|correct|true|what|how|working|it)|wrong|
-            incorrect|broken|still\ (?:wrong|broken|failing))
-      | (?:that|this|it)\ (?:does\ not|doesn'?t|didn'?t|did\ not)\ (?:work|fix|help|compile)
-      | (?:that(?:'s|\ is)\ )?not\ (?:what|exactly\ what)\ (?:i|we)\ (?:asked|meant|wanted|said)
-      | i\ (?:said|told\ you|asked\ (?:you\ )?(?:for|to)|meant)\b
-      | you(?:'re|\ are)\ (?:not\ (?:correct|right)|wrong|mistaken)\b
-      | you\ (?:forgot|missed|broke|misunderstood|misread|should(?:n'?t|\ not)\ have|were\ not\ supposed|ignored|didn'?t|did\ not)\b
-      | (?:please\ )?(?:revert|undo|roll\ back)\ (?:that|this|it|your|the|those|these|last|all)\b
-      | (?:let'?s\ )?use\ \S+(?:\ \S+){0,3},?\ (?:and\ )?(?:instead|not)\b
-      | why\ (?:did|are|have|would)\ you\b
-    )
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_FIRST_WORDS = 2000
+_BOTH = ("events", "tool_calls")
+_PAIRS = ("tool_call", "tool_result")
 _INTERRUPT = re.compile(r"\s*(?:\[Request interrupted by user|<turn_aborted>)")
 _INTERRUPTS = ("interrupt", "turn_aborted")
 _STOPS = ("injected", "error", "session_end", "subagent_end", "permission")
+_LIMIT = re.compile(
+    r"rate_limit_error|rate limit (?:reached|exceeded)|usage limit reached|too many requests|(?:status\D{1,4}|^|\W)429\b", re.IGNORECASE
+)
+_WINDOW = 4000
 
 
-def _shell(view: SessionView) -> list[Any]:
-    return [c for c in view.tool_calls if c.action == "shell"]
+def _answered(view: SessionView) -> list[Run]:
+    return [run for run in view.once(runs) if run.answered and not run.refused]
 
 
-def _failed(call: Any) -> bool:
-    """Tell whether a shell call ran and failed; a refused or unanswered call did not run."""
-    if not call.is_error or call.result_event is None:
-        return False
-    return call.exit is not None and call.exit != 0 and not found_nothing(call.argv, call.exit)
+def _evidence(found: list[Run]) -> tuple[str, ...]:
+    return tuple(run.evidence for run in found)
 
 
-def _evidence(calls: list[Any]) -> tuple[str, ...]:
-    return tuple(c.result_event or c.call_event for c in calls)
-
-
-@signal(group="outcome", unit="commands", better="lower", reads=_TOOLS)
+@signal(version=2, group="outcome", unit="commands", better="lower", reads=_BOTH, kinds=_PAIRS)
 def failed_command_count(view: SessionView) -> Reading:
-    """Shell commands that ran and ended with a non-zero exit status.
+    """Shell commands that ran and ended badly: a non-zero exit status, or the host's word where it kept none.
 
     Each command counts once, however many records it left. A search that found nothing
     (grep, rg, diff with status 1) is an answer and not a failure; a command that the
     person refused never ran. Some failures are healthy: a red test before the fix. Look
-    at the share and at what failed twice. Unknown when commands ran but the host kept no
-    exit status.
+    at the share and at what failed twice.
     """
-    commands = [c for c in _shell(view) if c.result_event is not None]
-    failed = [c for c in commands if _failed(c)]
-    if commands and not failed and all(c.exit is None and c.is_error for c in commands):
-        return Reading(None, reason="the host recorded no exit status")
-    return Reading(
-        float(len(failed)), _evidence(failed), metadata={"commands": [command_text(c.argv)[:120] for c in failed[:3]]} if failed else None
-    )
+    failed = [run for run in _answered(view) if run.failed]
+    return Reading(float(len(failed)), _evidence(failed), metadata={"commands": [run.shown for run in failed[:3]]} if failed else None)
 
 
-@signal(group="outcome", unit="ratio", better="lower", reads=_TOOLS)
+@signal(version=2, group="outcome", unit="ratio", better="lower", reads=_BOTH, kinds=_PAIRS)
 def failed_command_ratio(view: SessionView) -> Reading:
-    """Share of answered shell commands that ended with a non-zero exit status, 0 to 1.
+    """Share of answered shell commands that ended badly, 0 to 1.
 
     The same commands as ``failed_command_count`` are counted above and below the line,
     so the two never disagree. Above 0.3 the agent is usually fighting the environment
     (missing tools, wrong directory) and not the task. Unknown without a command.
     """
-    commands = [c for c in _shell(view) if c.result_event is not None]
+    commands = _answered(view)
     if not commands:
         return Reading(None, reason="no shell command was answered")
-    failed = [c for c in commands if _failed(c)]
+    failed = [run for run in commands if run.failed]
     return Reading(len(failed) / len(commands), _evidence(failed), metadata={"failed": len(failed), "commands": len(commands)})
+
+
+@signal(group="outcome", unit="calls", better="lower", reads=_BOTH, kinds=KINDS)
+def failed_tool_call_count(view: SessionView) -> Reading:
+    """Tool calls of every kind that ended in an error: commands, edits that did not match, files that are not there.
+
+    What the person refused is not among them. Edits that fail because the file changed
+    or the text stands twice cost a read and a second try each; the metadata says which
+    tools failed.
+    """
+    failed = [s for s in view.once(steps).all if s.failed]
+    tools = Counter(s.call.tool for s in failed)
+    return Reading(
+        float(len(failed)), tuple(s.evidence for s in failed), metadata={"tools": dict(sorted(tools.items()))} if failed else None
+    )
+
+
+@signal(group="outcome", unit="calls", better="lower", reads=_BOTH, kinds=KINDS)
+def refused_call_count(view: SessionView) -> Reading:
+    """Tool calls that the person, or a rule, kept from running.
+
+    Several of one kind are a permission to grant for good, or a thing to forbid in the
+    instructions, so that nobody has to be asked.
+    """
+    refused = [s for s in view.once(steps).all if s.category == "permission" and s.call.is_error]
+    return Reading(float(len(refused)), tuple(s.evidence for s in refused))
+
+
+def _stops(view: SessionView) -> list[Any]:
+    stops = [e for e in view.events if e.kind in _STOPS]
+    return [e for e in stops if e.subtype in _INTERRUPTS and e.actor == "user"] or [e for e in stops if _INTERRUPT.match(e.text or "")]
 
 
 @signal(group="outcome", kind="boolean", better="lower", reads=("events",), kinds=_STOPS)
@@ -102,27 +105,130 @@ def interrupted_signal(view: SessionView) -> Reading:
     """
     if not view.session.events:
         return Reading(None, reason="the session has no events")
-    stops = [e for e in view.events if e.kind in _STOPS]
-    found = [e for e in stops if e.subtype in _INTERRUPTS and e.actor == "user"] or [e for e in stops if _INTERRUPT.match(e.text or "")]
+    found = _stops(view)
     return Reading(bool(found), tuple(e.event_id for e in found), metadata={"count": len(found)} if found else None)
 
 
-def _corrects(text: str) -> bool:
-    """Tell whether a prompt corrects; code, quotes and runs of blanks are taken out first."""
-    said = _CODE.sub("\n", text[:_FIRST_WORDS])
-    return bool(_CORRECTION.search("\n".join(line for raw in said.splitlines() if (line := " ".join(raw.split())))))
+@signal(group="outcome", unit="stops", better="lower", reads=("events",), kinds=_STOPS)
+def interruption_count(view: SessionView) -> Reading:
+    """Times that the person stopped the agent in the middle of a turn.
+
+    Two marks within one second are one stop. Read it beside ``user_correction_count``:
+    a stop followed by a correction is work that was thrown away.
+    """
+    if not view.session.events:
+        return Reading(None, reason="the session has no events")
+    found: list[Any] = []
+    for e in _stops(view):
+        if not found or e.ts is None or found[-1].ts is None or abs(e.ts - found[-1].ts) > 1_000_000:
+            found.append(e)
+    return Reading(float(len(found)), tuple(e.event_id for e in found))
 
 
-@signal(group="cost", unit="messages", better="lower", method="regex", reads=("events",), kinds=("prompt",))
+@signal(group="outcome", kind="categorical", method="regex", better="higher", reads=("events",), kinds=("prompt",))
+def user_satisfaction_lexical(view: SessionView) -> Reading:
+    """How content the person's last words sound: positive, negative or neutral.
+
+    Only the last thing that the person typed is read, without code and quotes; praise
+    and complaint together are neutral. English phrases and a weak sign for one session;
+    over many it tells which projects and models go well. Unknown where the person typed
+    nothing after the task.
+    """
+    if len(view.prompts) < 2:
+        return Reading(None, reason="the person typed nothing after the task")
+    last = view.prompts[-1]
+    return Reading(mood(last.text or ""), (last.event_id,), confidence=0.4)
+
+
+@signal(group="cost", unit="messages", better="lower", method="regex", reads=("events",), kinds=("prompt", "tool_result"), version=2)
 def user_correction_count(view: SessionView) -> Reading:
-    """Prompts in which the person corrects the agent: "no, that's wrong", "don't use X", "I said ...".
+    """Times that the person corrects the agent: "no, that's wrong", "don't use X", a refusal with a reason.
 
     Only what the person typed is read: no injected text, no command wrapper, no quoted
-    code; the first prompt is the task and cannot be a correction. English phrases, so the
-    count is a lower bound for other languages. Each correction is a turn that was paid
+    code; the first prompt is the task and cannot be a correction. What was typed when a
+    call was refused is one. English phrases, so the count is a lower bound for other
+    languages. Each correction is a turn that was paid
     for twice; the same one in several sessions belongs in CLAUDE.md or AGENTS.md.
     """
     if not view.prompts:
         return Reading(None, reason="the person typed nothing in this session")
-    found = [e for e in view.prompts[1:] if _corrects(e.text or "")]
+    found = [e for e in view.prompts[1:] if corrects(e.text or "")]
+    found += [e for e in view.events if e.kind == "tool_result" and refused_with(e.text or "")]
     return Reading(float(len(found)), tuple(e.event_id for e in found), confidence=0.7)
+
+
+@signal(group="outcome", unit="errors", better="lower", reads=("events",), kinds=("error", "injected"))
+def provider_error_count(view: SessionView) -> Reading:
+    """Errors of the model's provider that the host recorded: overload, limits, failed requests.
+
+    Each is a wait, and often a request that was paid for twice. They come in waves;
+    compare sessions of the same hour before the agent is blamed.
+    """
+    found = [e for e in view.events if _of_provider(e)]
+    return Reading(float(len(found)), tuple(e.event_id for e in found))
+
+
+@signal(group="outcome", unit="errors", better="lower", method="regex", reads=("events",), kinds=("error", "injected"))
+def rate_limit_hit_count(view: SessionView) -> Reading:
+    """Errors of the provider that say that a rate or usage limit was reached.
+
+    Only the host's own records of errors are read: a prompt about rate limiting is none.
+    Above zero, spread the work or move a part of it to another model.
+    """
+    found = [e for e in view.events if _of_provider(e) and _LIMIT.search((e.text or "")[:_WINDOW])]
+    return Reading(float(len(found)), tuple(e.event_id for e in found))
+
+
+def _of_provider(e: Any) -> bool:
+    """Tell whether an event is an error of the provider and not of a hook or a tool."""
+    if e.kind == "error":
+        return "hook" not in (e.subtype or "")
+    return e.kind == "injected" and e.subtype == "synthetic" and (e.text or "").startswith("API Error")
+
+
+_GRADES = ((90, "A"), (75, "B"), (60, "C"), (40, "D"))
+_DEDUCTIONS: tuple[tuple[Signal, float, float], ...] = (
+    (failed_command_ratio, 20, 20),
+    (user_correction_count, 8, 24),
+    (interruption_count, 8, 16),
+    (validation.trajectory_premature_finish_without_validation, 15, 15),
+    (recovery.trajectory_failure_ignored_count, 5, 10),
+    (trajectory.trajectory_repeated_action_without_progress, 4, 12),
+)
+"""signal, points off for each unit of its value, points off at most"""
+
+_LABELLED: tuple[tuple[Signal, str, float], ...] = (
+    (checks.last_test_outcome, "failed", 30),
+    (user_satisfaction_lexical, "negative", 15),
+)
+"""signal, the label that costs points, the points"""
+
+
+@signal(group="outcome", kind="categorical", better="higher", reads=_BOTH, kinds=(*KINDS, "prompt", *_STOPS))
+def session_grade(view: SessionView) -> Reading:
+    """One grade for how the session went, A to F, of the parts that other signals measure.
+
+    100 points less what failed commands, corrections, stops, a last change that nothing
+    checked, red tests at the end, failures passed over, retries without progress and
+    complaints take off; the metadata has the points of each part. A from 90, B from 75, C
+    from 60, D from 40. A rough sorting, to choose which sessions to read: not a verdict on
+    one. Unknown where the agent took no step.
+    """
+    if not view.once(steps).all:
+        return Reading(None, reason="the agent took no step")
+    parts: dict[str, float] = {}
+    evidence: list[str] = []
+    for part, each, most in _DEDUCTIONS:
+        found = view.once(part.function)
+        points = min(most, each * float(found.value)) if found is not None and isinstance(found.value, int | float) else 0.0
+        if points:
+            parts[part.name] = round(points, 2)
+            evidence += found.evidence[:1] if found is not None else ()
+    for part, label, points in _LABELLED:
+        found = view.once(part.function)
+        if found is not None and found.value == label:
+            parts[part.name] = points
+            evidence += found.evidence[:1]
+    left = max(0.0, 100 - sum(parts.values()))
+    grade = next((name for least, name in _GRADES if left >= least), "F")
+    return Reading(grade, tuple(evidence), confidence=0.5, metadata={"points": round(left, 2), "off": dict(sorted(parts.items()))})

@@ -182,6 +182,7 @@ EXAMPLES = {
     "interruption_count": ((stormy, 2), (repair, 0), (view, None)),
     "user_satisfaction_lexical": ((repair, "negative"), (odds, "positive"), (view, None)),
     "user_correction_count": ((repair, 1), (odds, 0), (view, None)),
+    "session_grade": ((repair, "D"), (spent, "A"), (view, None)),
     "provider_error_count": ((stormy, 2), (repair, 0)),
     "rate_limit_hit_count": ((stormy, 1), (repair, 0)),
     "session_duration_seconds": ((repair, 23), (view, None)),

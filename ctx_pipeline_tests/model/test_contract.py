@@ -24,6 +24,7 @@ MODELS = {
     "readings": derived.ReadingRow,
     "candidates": derived.CandidateRow,
     "memories": derived.MemoryRow,
+    "token_counts": derived.TokenCountRow,
 }
 
 

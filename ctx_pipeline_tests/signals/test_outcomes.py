@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.model.declared import Reading
-from ctx_pipeline.signals.outcomes import failed_command_count, failed_command_ratio, interrupted_signal, user_correction_count
+from ctx_pipeline.signals.outcomes import (
+    failed_command_count,
+    failed_command_ratio,
+    interrupted_signal,
+    interruption_count,
+    session_grade,
+    user_correction_count,
+    user_satisfaction_lexical,
+)
 from ctx_pipeline_tests.factories.views import view
 
 
@@ -41,9 +49,14 @@ def test_a_search_without_a_hit_is_an_answer_and_no_failure(command, status, fai
 
 @pytest.mark.feature("signals.failed-commands")
 def test_a_refused_or_unanswered_command_never_ran():
-    session = view().shell("rm -rf build", exit=None, failed=True).shell("sleep 100", exit=None, answered=False).shell("ls")
+    session = (
+        view()
+        .shell("rm -rf build", exit=None, failed=True, text="This command requires approval")
+        .shell("sleep 100", exit=None, answered=False)
+        .shell("ls")
+    )
     assert take(failed_command_count, session).value == 0
-    assert take(failed_command_ratio, session).metadata == {"failed": 0, "commands": 2}
+    assert take(failed_command_ratio, session).metadata == {"failed": 0, "commands": 1}
 
 
 @pytest.mark.feature("signals.null-reason")
@@ -130,3 +143,68 @@ def test_a_session_that_nobody_typed_in_has_no_count_of_corrections():
 def test_hostile_text_is_read_in_linear_time():
     for text in ("no " * 200_000, "use " + "x " * 200_000, "```" * 100_000, "> " * 100_000, "still " * 100_000, "\n" * 300_000):
         assert take(user_correction_count, view().prompt("go").prompt(text)).value in (0, 1)
+
+
+@pytest.mark.feature("signals.corrections")
+def test_what_was_typed_when_a_call_was_refused_is_a_correction():
+    told = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse pnpm"
+    silent = "The user doesn't want to proceed with this tool use. STOP what you are doing and wait."
+    session = (
+        view().prompt("install it").shell("npm i", exit=None, failed=True, text=told).shell("npm i", exit=None, failed=True, text=silent)
+    )
+    session.shell("cat log", text="the user said: stop")
+    assert take(user_correction_count, session) == Reading(1, ("s1.e2",), confidence=0.7)
+
+
+@pytest.mark.feature("signals.satisfaction")
+@pytest.mark.parametrize(
+    ("text", "mood"),
+    [
+        ("thanks, looks good", "positive"),
+        ("That works! now the docs", "positive"),
+        ("good. commit it", "positive"),
+        ("LGTM, ship it", "positive"),
+        ("it still doesn't work", "negative"),
+        ("this is not right", "negative"),
+        ("great, but it is still broken", "neutral"),
+        ("make sure it works on windows", "neutral"),
+        ("add a nice button", "neutral"),
+        ("```\nperfect\n```\nwhat is this line?", "neutral"),
+        ("> thanks\n\nwho wrote that?", "neutral"),
+    ],
+)
+def test_how_content_the_last_words_sound(text, mood):
+    found = take(user_satisfaction_lexical, view().prompt("great, terrible").answer("perfect").prompt(text).injected("thanks"))
+    assert (found.value, found.evidence, found.confidence) == (mood, ("s1.e2",), 0.4)
+
+
+@pytest.mark.feature("signals.satisfaction")
+def test_the_task_itself_is_no_reaction():
+    assert take(user_satisfaction_lexical, view().prompt("fix this broken thing")).reason == "the person typed nothing after the task"
+
+
+@pytest.mark.feature("signals.interrupted")
+def test_two_marks_of_one_stop_are_one():
+    session = (
+        view().prompt("go").injected("[Request interrupted by user]", "interrupt").injected("[Request interrupted by user]", "interrupt")
+    )
+    session.prompt("go on").injected("[Request interrupted by user for tool use]", "interrupt")
+    session.events[2] = session.events[2]._replace(ts=session.events[1].ts + 5)
+    assert take(interruption_count, session).value == 2
+
+
+@pytest.mark.feature("signals.grade")
+def test_a_grade_is_made_of_its_parts():
+    session = view().prompt("go").shell("make", exit=1).shell("ls").edit("a.py").prompt("no, that's wrong")
+    found = take(session_grade, session)
+    assert found.value == "D"
+    assert found.metadata == {
+        "points": 52.0,
+        "off": {
+            "failed_command_ratio": 10.0,
+            "trajectory_premature_finish_without_validation": 15.0,
+            "user_correction_count": 8.0,
+            "user_satisfaction_lexical": 15,
+        },
+    }
+    assert take(session_grade, view().prompt("hello").answer("hi")).reason == "the agent took no step"
