@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LONG = 24
+_AT_ONCE = 32
+_BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
 _LETTERS = 12
 """Longer than any English word; and a mean length, blanks included, below which no text holds many such."""
 
@@ -84,12 +86,16 @@ class FallbackWordCountTokenizer(Tokenizer):
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Return the tokens of each text, in order."""
-        factor = self.tokens_per_word
-        words = [text.count(" ") + 1 if _single(text) else len(text.split()) for text in texts]
-        return [
-            int(count * factor) if len(text) <= _LETTERS * count and text.isascii() else self._count(text)
-            for text, count in zip(texts, words, strict=True)
-        ]
+        factor, every = self.tokens_per_word, self._count
+        counts: list[int] = []
+        for first in range(0, len(texts), _AT_ONCE):
+            some = texts[first : first + _AT_ONCE]
+            if _single(some):
+                words = [text.count(" ") + 1 for text in some]
+                counts += [int(n * factor) if len(text) <= _LETTERS * n else every(text) for text, n in zip(some, words, strict=True)]
+            else:
+                counts += map(every, some)
+        return counts
 
     def _count(self, text: str) -> int:
         words = text.split()
@@ -105,9 +111,10 @@ class FallbackWordCountTokenizer(Tokenizer):
         return count + extra
 
 
-def _single(text: str) -> bool:
-    """Tell whether single blanks are all the white space in a text, so that they can be counted without cutting it up."""
-    return text.isprintable() and "  " not in text and text[:1] not in {"", " "} and text[-1] != " "
+def _single(texts: Sequence[str]) -> bool:
+    """Tell whether the texts are ASCII with single blanks between words and no other white space: their blanks say how many words."""
+    joined = f" {' '.join(texts)} "
+    return joined.isascii() and "  " not in joined and not any(blank in joined for blank in _BLANKS)
 
 
 class ModelTokenizer(Tokenizer):

@@ -1,0 +1,104 @@
+"""Bounded questions to a repository of the person's that nothing in it can turn against them.
+
+A repository is somebody's data: its configuration may name programs for hooks, pagers,
+diffs, filters, a file-system monitor or another protocol. Every call switches these off,
+takes no lock, asks no network and no terminal, ends after seconds and reads a bounded
+answer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SECONDS = 8.0
+"""A call to git that takes longer is ended with all it started."""
+
+MOST_BYTES = 16 << 20
+"""An answer that is longer is cut at a line."""
+
+_OFF = (
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    f"core.hooksPath={os.devnull}",
+    "core.pager=cat",
+    "core.sshCommand=false",
+    "core.alternateRefsCommand=true",
+    "core.attributesFile=" + os.devnull,
+    "diff.external=",
+    "protocol.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "credential.helper=",
+    "log.showSignature=false",
+    "gpg.program=false",
+    "gpg.ssh.program=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+)
+_ENVIRON = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_ASKPASS": "false",
+    "GIT_PAGER": "cat",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "LC_ALL": "C",
+}
+
+
+class Failed(NamedTuple):
+    """Why git gave no answer: ``timeout`` or ``error``."""
+
+    reason: str
+
+
+def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal: bool = False) -> str | Failed:
+    """Return what git prints in a folder, or why it does not; never raises.
+
+    With ``personal`` the person's own configuration is read beside the repository's.
+    """
+    options = [part for value in _OFF for part in ("-c", value)]
+    names = ("PATH", "SYSTEMROOT", "TMPDIR", "TEMP", *(("HOME", "XDG_CONFIG_HOME") if personal else ()))
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    alone = {} if personal else {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": os.devnull}
+    try:
+        process = subprocess.Popen(  # noqa: S603 - fixed words; a transcript gives the folder only
+            ["git", "--no-pager", "--literal-pathspecs", *options, *arguments],  # noqa: S607 - the person's git, wherever it is
+            cwd=folder,
+            env=kept | _ENVIRON | alone,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return Failed("error")
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return Failed("timeout")
+    if process.returncode:
+        return Failed("error")
+    if len(output) > MOST_BYTES:
+        output = output[: output.rfind(b"\n", 0, MOST_BYTES) + 1]
+    return output.decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except OSError:
+        process.kill()
+    process.communicate()

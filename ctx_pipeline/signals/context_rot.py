@@ -1,0 +1,116 @@
+"""Signs of context rot over the completions of any host: repetition, loops, efficiency, and one verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.model.declared import Reading, signal
+
+if TYPE_CHECKING:
+    from ctx_pipeline.model.session_view import SessionView
+
+_TABLES = ("events", "tool_calls", "model_calls")
+_KINDS = ("answer", "tool_call", "tool_result", "reasoning")
+_COLUMNS = {
+    "events": ("event_id", "thread_id", "seq", "ts", "kind", "call_key", "call_id", "text"),
+    "tool_calls": ("thread_id", "tool", "call_event", "result_event", "out_chars", "seq"),
+    "model_calls": ("call_key", "thread_id", "ts", "model", "output", "cache_read", "context_tokens", "cost", "owner"),
+}
+_NONE = Reading(None, reason="fewer than two model calls of its own")
+
+
+def _worst(view: SessionView) -> dict[str, Any] | None:
+    """Return the analysis of the thread with the gravest verdict; None where no thread has two calls."""
+    threads: list[dict[str, Any]] = view.analysis("rot") or []
+    return max(threads, key=lambda t: t["verdict"]["score"], default=None)
+
+
+def _events(found: dict[str, Any], seqs: list[int]) -> tuple[str, ...]:
+    events = found["events"]
+    return tuple(events[s] for s in seqs if s in events)
+
+
+@signal(group="context", unit="ratio", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+def completion_repetition(view: SessionView) -> Reading:
+    """The largest share of word 3-grams that a completion shares with the one directly before it, 0 to 1 (Jaccard).
+
+    A completion is what the model said and which tools it called with what. Above 0.4 it
+    repeats itself; above 0.7 it is stuck. The first 200 words of each are compared.
+    Unknown with fewer than two calls.
+    """
+    threads: list[dict[str, Any]] = view.analysis("rot") or []
+    if not threads:
+        return _NONE
+    best = max(threads, key=lambda t: t["summary"]["max_repetition"])
+    place = best["most_repeated"]
+    return Reading(best["summary"]["max_repetition"], _events(best, [place]) if place else ())
+
+
+@signal(group="context", unit="completions", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+def looping_completion_count(view: SessionView) -> Reading:
+    """Completions that say again what was said two or more completions before, though others stand in between.
+
+    More than 0.4 of their word 3-grams are shared with the earlier one and less with the
+    one directly before. A few are ordinary (the same test command again); ten at one
+    distance are a loop of that many steps. The details have each distance.
+    """
+    threads: list[dict[str, Any]] = view.analysis("rot") or []
+    if not threads:
+        return _NONE
+    loops = [(loop, t) for t in threads for loop in t["loops"]]
+    loops.sort(key=lambda pair: (-pair[0]["calls"], pair[0]["distance"]))
+    shown = [{"distance": loop["distance"], "calls": loop["calls"], "from": loop["onset"]} for loop, _ in loops[:5]]
+    evidence = [event for loop, t in loops for event in _events(t, [loop["onset"]])]
+    return Reading(float(sum(loop["calls"] for loop, _ in loops)), tuple(evidence), metadata={"loops": shown} if shown else None)
+
+
+@signal(group="context", unit="ratio", better="higher", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+def completion_efficiency_kept(view: SessionView) -> Reading:
+    """The last completion over its prompt, as a multiple of the same share at the first call: what is left of the efficiency.
+
+    1 is as much written for each token read as at the start; agents read more and more,
+    so 0.1 is usual after fifty calls, and a fall to 0.01 means that nearly all of the
+    money goes into reading. Unknown where the first call wrote nothing.
+    """
+    threads: list[dict[str, Any]] = view.analysis("rot") or []
+    if not threads:
+        return _NONE
+    longest = max(threads, key=lambda t: len(t["efficiency"]))
+    first, last = longest["summary"]["initial_efficiency"], longest["summary"]["final_efficiency"]
+    if first <= 0:
+        return Reading(None, reason="the first call wrote nothing")
+    onset = longest["efficiency_onset"]
+    return Reading(
+        last / first, _events(longest, [onset] if onset else []), metadata={"first": first, "last": last, "below_half_from": onset}
+    )
+
+
+@signal(group="context", unit="points", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+def context_rot_score(view: SessionView) -> Reading:
+    """The points of the signs of context rot in the thread that has most of them.
+
+    The signs and their points are those of ``ctx rot analyze``: repetition, loops,
+    falling efficiency, collapsing completions, runaway growth, tool output, a lost cache,
+    rising cost. 0 is none, up to 2 mild, up to 4 moderate, above severe.
+    """
+    found = _worst(view)
+    if found is None:
+        return _NONE
+    verdict = found["verdict"]
+    evidence = _events(found, [verdict["onset"]] if verdict["onset"] is not None else [])
+    return Reading(float(verdict["score"]), evidence, metadata={"reasons": [r["text"] for r in verdict["reasons"]]})
+
+
+@signal(group="context", kind="categorical", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+def context_rot_verdict(view: SessionView) -> Reading:
+    """How badly the context rotted: none, mild, moderate or severe, with the reasons in the details.
+
+    From moderate on a fresh session with a short summary would have done better than
+    going on; ``ctx rot analyze`` shows the session call by call.
+    """
+    found = _worst(view)
+    if found is None:
+        return _NONE
+    verdict = found["verdict"]
+    evidence = _events(found, [verdict["onset"]] if verdict["onset"] is not None else [])
+    return Reading(verdict["severity"], evidence, metadata={"score": verdict["score"], "reasons": [r["text"] for r in verdict["reasons"]]})

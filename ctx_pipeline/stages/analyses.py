@@ -1,0 +1,162 @@
+"""Figures that several signals share and that need another room: windows of models, prices, context rot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.settings import Settings
+
+_SAID = 2_000
+_CALLED = 200
+"""Characters of an answer and of a tool call's arguments that repetition looks at."""
+
+_MILLION = 1_000_000
+
+
+class Rates(NamedTuple):
+    """What a token costs, in nano-dollars."""
+
+    input: float
+    cache_read: float
+    cache_write_5m: float
+    cache_write_1h: float
+
+
+def analyses(settings: Settings | None = None) -> Mapping[str, Callable[[SessionView], Any]]:
+    """Return what :meth:`SessionView.analysis` can work out.
+
+    ``window_of``: model -> tokens of its window or None. ``rate_of``: (model, time,
+    prompt tokens) -> Rates or None. ``rot``: the context-rot analysis of each thread with
+    at least two model calls of its own.
+    """
+    rate_of = _rates(settings)
+    return {"window_of": _windows, "rate_of": lambda _view: rate_of, "rot": rot_by_thread}
+
+
+def _windows(_view: SessionView) -> Callable[[str | None], int | None]:
+    from ctx_pipeline.rot.window import context_window
+
+    return context_window
+
+
+def _rates(settings: Settings | None) -> Callable[[str, int | None, int], Rates | None]:
+    known: dict[tuple[str, str | None], Rates | None] = {}
+    book: list[Any] = []
+
+    def rate_of(model: str, ts: int | None, context: int) -> Rates | None:
+        if not book:
+            from ctx_pipeline.pricing import PriceBook
+
+            book.append(PriceBook() if settings is None else PriceBook.of(settings))
+        _, price = book[0].cost_nano(model, ts, context_tokens=context)
+        if price is None:
+            return None
+        if (model, price) not in known:
+            parts = [book[0].cost_nano(model, ts, **{name: _MILLION}, context_tokens=context)[0] for name in Rates._fields]
+            known[model, price] = Rates(*(part / _MILLION for part in parts))
+        return known[model, price]
+
+    return rate_of
+
+
+def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:
+    """Return, for each thread with two model calls of its own or more, what ``ctx rot analyze`` says of it.
+
+    Beside the keys of :func:`ctx_pipeline.rot.analysis.analyze_session` that the verdict
+    rests on: ``events`` (number of a call -> its first event) and ``most_repeated`` (the
+    call that repeats the one before it most, None where none does).
+    """
+    calls = {(c.thread_id, c.call_key): c for c in view.model_calls if c.owner}
+    threads: dict[str, _Thread] = {}
+    for event in view.events:
+        if event.call_key is not None:
+            call = calls.pop((event.thread_id, event.call_key), None)
+            if call is not None:
+                threads.setdefault(event.thread_id, _Thread()).add(call, event)
+            if event.kind in {"answer", "tool_call"} and event.thread_id in threads:
+                threads[event.thread_id].say(event)
+        elif event.kind == "tool_result" and event.thread_id in threads:
+            threads[event.thread_id].came(event)
+    chars = {t.result_event: (t.tool, t.out_chars) for t in view.tool_calls if t.result_event}
+    status = str(view.session.status)
+    return [thread.analysis(chars, status) for thread in threads.values() if len(thread.calls) > 1]
+
+
+class _Thread:
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.events: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._said: dict[int, list[str]] = {}
+        self._results: list[tuple[int, str]] = []
+
+    def add(self, call: Any, event: Any) -> None:
+        self.calls.append(call)
+        self._numbers[call.call_key] = len(self.calls)
+        self.events[len(self.calls)] = event.event_id
+
+    def say(self, event: Any) -> None:
+        number = self._numbers.get(event.call_key)
+        if number is not None:
+            self._said.setdefault(number, []).append((event.text or "")[: _SAID if event.kind == "answer" else _CALLED])
+
+    def came(self, event: Any) -> None:
+        self._results.append((len(self.calls), event.event_id))
+
+    def analysis(self, chars: Mapping[str, tuple[str, int]], status: str) -> dict[str, Any]:
+        from ctx_pipeline.rot import growth as growing
+        from ctx_pipeline.rot.analysis import loops
+        from ctx_pipeline.rot.repetition import ONSET
+        from ctx_pipeline.rot.verdict import verdict
+        from ctx_pipeline.tokens.shingles import overlap
+
+        numbers = range(1, len(self.calls) + 1)
+        growth = [_grown(n, c) for n, c in zip(numbers, self.calls, strict=True)]
+        compared = overlap(["\n".join(self._said.get(n, ())) for n in numbers])
+        efficiency = growing.efficiency(growth)
+        most = max(compared.before, default=0.0)
+        repeated = [n for n, share in zip(numbers, compared.before, strict=True) if share > ONSET]
+        result: dict[str, Any] = {
+            "efficiency": efficiency,
+            "summary": {
+                "repetition_detected": bool(repeated),
+                "onset_iteration": repeated[0] if repeated else None,
+                "max_repetition": round(most, 3),
+                "initial_efficiency": efficiency[0]["efficiency_ratio"],
+                "final_efficiency": efficiency[-1]["efficiency_ratio"],
+            },
+            "session": {"terminal_state": status},
+            "loops": loops([{"seq": n} for n in numbers], compared.nearest),  # type: ignore[arg-type]
+            "efficiency_onset": growing.efficiency_onset(efficiency),
+            "growth": growing.shape(growth),
+            "cache": growing.cache(growth),
+            "tools": growing.tool_bloat(growth, self._impact(chars)),
+            "completion_collapse": growing.collapse(growth),
+            "cost_acceleration": growing.cost_acceleration(growth),
+            "events": self.events,
+            "most_repeated": compared.before.index(most) + 1 if most else None,
+        }
+        result["verdict"] = verdict(result)
+        return result
+
+    def _impact(self, chars: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
+        sizes: dict[str, list[int]] = {}
+        for _, event in self._results:
+            if event in chars:
+                tool, size = chars[event]
+                sizes.setdefault(tool, []).append(size // 4)
+        return [{"tool_name": t, "call_count": len(s), "avg_tokens": sum(s) // len(s)} for t, s in sizes.items()]
+
+
+def _grown(number: int, call: Any) -> dict[str, Any]:
+    return {
+        "seq": number,
+        "prompt_tokens": call.context_tokens,
+        "completion_tokens": call.output,
+        "cache_read_tokens": call.cache_read,
+        "cost": call.cost,
+    }

@@ -1,0 +1,258 @@
+"""Signals of one's own: as Python, as SQL, from the documented example, from a plug-in; what a backfill reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ctx_pipeline import discovery, settings
+from ctx_pipeline.cli import cli
+from ctx_pipeline.errors import DeclarationError, UsageError
+from ctx_pipeline.stages import new_signal
+from ctx_pipeline.stages.measure import measure
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.lake import reading
+from ctx_pipeline_tests.factories.stores import CELL, normalized
+from ctx_pipeline_tests.factories.views import view
+
+SEED_EXAMPLE = """\
+from retro.signals.base import SessionContext, reading, register
+
+@register("my_signal", group="outcome", kind="boolean",
+          method="heuristic", description="…")
+def _my_signal(ctx: SessionContext):
+    return reading(ctx, _my_signal, value=True, evidence=[some_event])
+"""
+"""The example of a new signal in retro's README, letter by letter."""
+
+
+@pytest.fixture
+def chosen(environ):
+    return settings.load(environ)
+
+
+@pytest.fixture
+def store(chosen):
+    with open_store(chosen) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _own_files_forgotten():
+    yield
+    discovery.look_in(None)
+    discovery.reload()
+
+
+def own(chosen, name: str, text: str) -> Path:
+    """Write a file of signals of one's own."""
+    folder = chosen.home / "config" / "signals"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.py"
+    path.write_text(textwrap.dedent(text), "utf-8")
+    discovery.look_in(chosen.home / "config")
+    discovery.reload()
+    return path
+
+
+def sessions():
+    """Two sessions: one with two commands of which one fails, one with an answer only."""
+    return view("a").prompt("go").shell("pytest", exit=1).shell("ls").answer("red"), view("b").prompt("go").answer("fine")
+
+
+def readings(store, family):
+    return {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", CELL, f"signals/{family}")}
+
+
+@pytest.mark.feature("signals.seed-example")
+def test_the_documented_example_of_a_new_signal_runs_as_written(store, chosen):
+    text = SEED_EXAMPLE.replace("retro.signals.base", "ctx_pipeline.signals.base")
+    own(chosen, "mine", f'some_event = "a.e1"\n{text}')
+    normalized(store, *sessions())
+    measure(store, chosen, families=["mine"], cells=[CELL])
+    row = readings(store, "mine")["a", "my_signal"]
+    assert (row.value, row.kind, row.evidence, row.reason) == (1.0, "boolean", ["a.e1"], None)
+    found = discovery.signals()["my_signal"]
+    assert (found.group, found.method, found.describe, found.family) == ("outcome", "heuristic", "…", "mine")
+
+
+@pytest.mark.feature("signals.seed-example")
+def test_the_documented_helpers_take_event_rows_and_every_kind(store, chosen):
+    own(
+        chosen,
+        "labels",
+        """
+        from ctx_pipeline.signals.base import SessionContext, reading, register
+
+        @register("last_word", group="outcome", kind="text", method="regex", description="What was said last.")
+        def last_word(ctx: SessionContext):
+            said = [e for e in ctx.events if e.kind == "answer"]
+            return reading(ctx, last_word, value=said[-1].text, evidence=said, confidence=0.5)
+        """,
+    )
+    normalized(store, *sessions())
+    measure(store, chosen, families=["labels"], cells=[CELL])
+    row = readings(store, "labels")["a", "last_word"]
+    assert (row.label, row.kind, row.evidence, row.confidence) == ("red", "text", ["a.e5"], 0.5)
+
+
+FAILED = '''
+from ctx_pipeline.model.declared import sql_signal
+from ctx_pipeline.model.examples import session
+
+@sql_signal(group="outcome", unit="calls", better="lower", reads=("tool_calls",), version={version})
+def failing_calls():
+    """Tool calls that failed.
+
+    None is good; look at the session when there are many of them.
+    """
+    return """
+        SELECT session_id, count(*) FILTER (WHERE is_error) AS value, list(call_event) FILTER (WHERE is_error) AS evidence
+        FROM tool_calls GROUP BY session_id
+    """
+
+EXAMPLES = {{"failing_calls": [(session().shell("x", exit=1), 1), (session().shell("x", exit=1), 2), (session(), None)]}}
+'''
+
+
+@pytest.mark.feature("signals.sql")
+def test_a_signal_in_sql_is_run_by_the_store_with_its_evidence(store, chosen):
+    own(chosen, "queries", FAILED.format(version=1))
+    normalized(store, *sessions())
+    measure(store, chosen, families=["queries"], cells=[CELL])
+    found = readings(store, "queries")
+    assert (found["a", "failing_calls"].value, found["a", "failing_calls"].evidence) == (1, ["a.e1"])
+    assert found["b", "failing_calls"].reason == "the query gave no row for this session"
+    assert discovery.signals()["failing_calls"].method == "sql"
+
+
+@pytest.mark.feature("signals.sql")
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT nothing FROM tool_calls", "the query failed: BinderException"),
+        ("SELECT session_id, 1 AS value FROM events", "the query failed: CatalogException"),
+        ("SELECT session_id, 1 AS value FROM tool_calls", "the query gives two rows for one session"),
+        ("SELECT session_id, 1 AS value, 2 AS more FROM tool_calls", "the query gives the columns session_id, value, more"),
+        ("SELECT 'a' AS session_id, 1 AS value; DROP VIEW tool_calls", "a signal is one SELECT"),
+        ("SELECT 'a' AS session_id, 1 AS value); DROP VIEW tool_calls; --", "the query failed: ParserException"),
+        ("COPY (SELECT 1) TO 'x'", "a signal is one SELECT"),
+        ("SELECT content AS session_id, 1 AS value FROM read_text('/etc/hostname')", "the query failed: PermissionException"),
+    ],
+)
+def test_a_query_that_is_wrong_is_a_null_with_its_reason_and_reaches_nothing_else(store, chosen, query, reason):
+    text = f"""
+    from ctx_pipeline.model.declared import sql_signal
+
+    @sql_signal(group="outcome", unit="calls", reads=("tool_calls",))
+    def wrong():
+        return {query!r}
+    """
+    own(chosen, "queries", text)
+    normalized(store, *sessions())
+    report = measure(store, chosen, families=["queries"], cells=[CELL])
+    assert not report.held
+    assert readings(store, "queries")["a", "wrong"].reason == reason
+
+
+@pytest.mark.feature("signals.new")
+@pytest.mark.parametrize("options", [(), ("--sql",)], ids=["python", "sql"])
+def test_a_new_file_has_a_failing_example_to_fill_in_and_holds_when_it_is(chosen, options):
+    made = CliRunner().invoke(cli, ["signal", "new", "long_answers", *options, "--json"])
+    assert made.exit_code == 0, made.output
+    path = Path(json.loads(made.output)["path"])
+    assert path.stat().st_mode & 0o777 == 0o600
+    failing = CliRunner().invoke(cli, ["signal", "check", "long_answers"])
+    assert failing.exit_code == 1
+    assert "long_answers example 1: expected 1, found" in failing.output
+    path.write_text(path.read_text().replace('"FILL ME IN"', '"wrong"').replace("'FILL ME IN'", "'wrong'"))
+    discovery.reload()
+    held = CliRunner().invoke(cli, ["signal", "check", "--json"])
+    assert held.exit_code == 0, held.output
+    assert [line["holds"] for line in json.loads(held.output)["examples"]] == [True, True]
+    again = CliRunner().invoke(cli, ["signal", "new", "long_answers"])
+    assert "already a signal" in str(again.exception)
+
+
+@pytest.mark.feature("signals.new")
+@pytest.mark.parametrize("name", ["x", "../evil", "Long", "a-b", "failed_command_count", "outcomes", "import os"])
+def test_a_name_that_is_none_or_is_taken_makes_no_file(chosen, name):
+    with pytest.raises(UsageError):
+        new_signal.write(name, settings=chosen)
+    assert not list(chosen.home.rglob("*.py"))
+
+
+@pytest.mark.feature("signals.own-files")
+def test_a_broken_file_of_ones_own_is_named_with_its_line(chosen):
+    path = own(chosen, "broken", "x = 1\n\ny = nothing\n")
+    with pytest.raises(DeclarationError, match=r"broken\.py cannot be imported: NameError: .* line 3"):
+        discovery.signals()
+    path.write_text("def (:\n")
+    discovery.reload()
+    with pytest.raises(DeclarationError, match="SyntaxError"):
+        discovery.signals()
+    path.write_text("")
+    discovery.reload()
+    with pytest.raises(DeclarationError, match="declares no signal"):
+        discovery.signals()
+
+
+@pytest.mark.feature("signals.own-files")
+def test_two_files_of_one_name_are_refused(chosen):
+    own(chosen, "outcomes", FAILED.format(version=1))
+    with pytest.raises(DeclarationError, match="two files of signals are named 'outcomes'"):
+        discovery.families()
+
+
+@pytest.mark.feature("signals.plugin")
+def test_an_installed_distribution_brings_signals_by_its_entry_point(tmp_path):
+    site = tmp_path / "site"
+    info = site / "acme_signals-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-signals\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ctx_pipeline.signals]\nacme = acme_signals\n")
+    (site / "acme_signals.py").write_text(FAILED.format(version=3))
+    environ = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{Path(discovery.__file__).parents[1]}", "CTX_HOME": str(tmp_path / "store")}
+    command = [sys.executable, "-m", "ctx_pipeline", "signal", "list", "--json"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=60)
+    found = {s["signal"]: s for s in json.loads(done.stdout)["signals"]}["failing_calls"]
+    assert (found["family"], found["version"], found["unit"]) == ("acme_signals", 3, "calls")
+
+
+@pytest.mark.feature("signals.columns")
+def test_a_backfill_of_one_family_reads_only_the_columns_it_needs(store, chosen, monkeypatch):
+    asked: list[tuple[str, tuple[str, ...]]] = []
+    real = reading.read_part
+
+    def watched(path, part, names, wanted=None):
+        asked.append((part.table, tuple(sorted(names))))
+        return real(path, part, names, wanted)
+
+    normalized(store, *(s.model(100, 1) for s in sessions()))
+    monkeypatch.setattr(reading, "read_part", watched)
+    measure(store, chosen, families=["context_window"], cells=[CELL])
+    columns = dict(asked)
+    assert "text" not in columns["events"]
+    assert set(columns["events"]) == {"event_id", "session_id", "thread_id", "seq", "ts", "kind", "call_key", "call_id"}
+    assert {"paths", "argv", "ranges", "before_sha"}.isdisjoint(columns["tool_calls"])
+    assert {"stream", "rule", "price", "tier"}.isdisjoint(columns["model_calls"])
+    assert "threads" not in columns
+
+
+@pytest.mark.feature("signals.columns")
+def test_families_measured_together_see_the_same_as_each_alone(store, chosen):
+    normalized(store, *(s.model(100, 1, said="so").model(150, 2, said="and so") for s in sessions()))
+    measure(store, chosen, cells=[CELL])
+    together = {f: readings(store, f) for f in discovery.families()}
+    for family in discovery.families():
+        store.ledger.forget_asset(f"signals/{family}")
+        store.lake.drop(f"signals/{family}", CELL)
+        measure(store, chosen, families=[family], cells=[CELL])
+        assert readings(store, family) == together[family], family
