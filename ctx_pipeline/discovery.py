@@ -1,19 +1,24 @@
 """Finds what extension files declare: a folder scan plus entry points, no registry.
 
-A file whose name begins with an underscore is not an extension. Entry-point groups are
-``ctx_pipeline.hosts``, ``.signals``, ``.methods`` and ``.panels``; each entry names a
-module that declares values in the same way.
+A file whose name begins with an underscore is not an extension, nor is ``base.py``, from
+which the documented examples import. Entry-point groups are ``ctx_pipeline.hosts``,
+``.signals``, ``.methods`` and ``.panels``; each entry names a module that declares values
+in the same way. Signals are also looked for in a folder of the person's own, see
+:func:`look_in`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
+import os
 import pkgutil
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctx_pipeline.errors import DeclarationError, UnknownName
 from ctx_pipeline.model.declared import Host, Method, Panel, Signal
@@ -29,6 +34,14 @@ _FOLDERS: dict[type, tuple[str, str]] = {
     Method: ("ctx_pipeline.mining", "ctx_pipeline.methods"),
     Panel: ("ctx_pipeline.dashboard.panels", "ctx_pipeline.panels"),
 }
+
+_OWN: dict[type, str] = {Signal: "signals"}
+"""Kind -> its folder below the person's own."""
+
+_NO_EXTENSIONS = frozenset({"base"})
+"""Files that the documented examples of extensions import from."""
+
+_own_folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -88,16 +101,40 @@ def panels() -> list[Panel]:
 
 def reload() -> None:
     """Forget what was found, so that a file added since is seen."""
-    _declared.cache_clear()
+    _scanned.cache_clear()
+    for name in [n for n in sys.modules if n.startswith(f"{_OWN_PACKAGE}.")]:
+        del sys.modules[name]
 
 
-@lru_cache(maxsize=8)
+def look_in(folder: Path | None) -> None:
+    """Look for signals in ``folder/signals`` too from now on: files of the person's own, outside the package."""
+    global _own_folder  # noqa: PLW0603 - one folder a process, told by whoever has read the settings
+    _own_folder = folder
+
+
+def own_files() -> list[Path]:
+    """Return the extension files in the person's own folder, sorted; none where there is no such folder."""
+    if _own_folder is None:
+        return []
+    return sorted(p for name in _OWN.values() for p in (_own_folder / name).glob("*.py") if _is_extension(p.stem))
+
+
+def _is_extension(name: str) -> bool:
+    return not name.startswith("_") and name not in _NO_EXTENSIONS
+
+
 def _declared(kind: type[T]) -> tuple[T, ...]:
-    folder: str
-    group: str
+    # the cache's type asks for a hashable class, which the classes of frozen values do not look like to it
+    return _scanned(kind.__name__, _own_folder if kind in _OWN else None)
+
+
+@lru_cache(maxsize=16)
+def _scanned(name_of_kind: str, own: Path | None) -> tuple[Any, ...]:
+    kind: Any = next(k for k in _FOLDERS if k.__name__ == name_of_kind)
     folder, group = _FOLDERS[kind]
-    found: dict[str, tuple[T, str]] = {}
-    for module in (*_folder_modules(folder), *_plugin_modules(group)):
+    found: dict[str, tuple[Any, str]] = {}
+    places: dict[str, str] = {}
+    for module in (*_folder_modules(folder), *(_own_modules(own / _OWN[kind]) if own else ()), *_plugin_modules(group)):
         values = [v for v in vars(module).values() if isinstance(v, kind)]
         if not values:
             raise DeclarationError(
@@ -107,6 +144,12 @@ def _declared(kind: type[T]) -> tuple[T, ...]:
             )
         for value in values:
             name = value.key if isinstance(value, Host) else value.name
+            if isinstance(value, Signal) and places.setdefault(value.family, value.function.__module__) != value.function.__module__:
+                raise DeclarationError(
+                    f"two files of signals are named {value.family!r}: {places[value.family]} and {value.function.__module__}",
+                    hint="rename one of them: its name is the asset key of its signals",
+                    name=value.family,
+                )
             if name in found and found[name][0] is not value:
                 raise DeclarationError(
                     f"{kind.__name__.lower()} {name!r} is declared twice: {found[name][1]} and {module.__name__}",
@@ -122,11 +165,69 @@ def _folder_modules(folder: str) -> list[ModuleType]:
     return [
         importlib.import_module(f"{folder}.{info.name}")
         for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name)
-        if not info.name.startswith("_")
+        if _is_extension(info.name)
     ]
 
 
+_OWN_PACKAGE = "ctx_pipeline_own"
+
+
+def _own_modules(folder: Path) -> list[ModuleType]:
+    """Import the files of a folder that is no package; raises DeclarationError, with the line, for one that cannot be."""
+    modules = []
+    for path in sorted(p for p in folder.glob("*.py") if _is_extension(p.stem)):
+        name = f"{_OWN_PACKAGE}.{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}.{path.stem}"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, path)
+            module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+            sys.modules[name] = module
+            try:
+                spec.loader.exec_module(module)  # type: ignore[union-attr]
+            except Exception as error:
+                del sys.modules[name]
+                raise DeclarationError(f"{path} cannot be imported: {_place(error, path)}", hint="mend the file or move it away") from error
+        modules.append(sys.modules[name])
+    return modules
+
+
+def _place(error: Exception, path: Path) -> str:
+    """Return what went wrong, and in which line of the file."""
+    lines = [error.lineno] if isinstance(error, SyntaxError) else []
+    trace = error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    where = f", line {lines[-1]}" if lines and lines[-1] else ""
+    return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}{where}"
+
+
+@lru_cache(maxsize=4)
+def _plugins_in(path: tuple[str, ...]) -> bool:
+    """Tell whether a package on the path may declare a plug-in.
+
+    A look into the files: ``importlib.metadata`` alone takes a tenth of a short command.
+    """
+    for folder in path:
+        try:
+            names = [entry.path for entry in os.scandir(folder or os.curdir) if entry.name.endswith((".dist-info", ".egg-info"))]
+        except NotADirectoryError:
+            return True
+        except OSError:
+            continue
+        for name in names:
+            try:
+                with open(f"{name}/entry_points.txt", "rb") as file:  # noqa: PTH123 - two hundred of them at every start
+                    if b"[ctx_pipeline." in file.read():
+                        return True
+            except OSError:
+                continue
+    return False
+
+
 def _plugin_modules(group: str) -> list[ModuleType]:
+    if not _plugins_in(tuple(sys.path)):
+        return []
     from importlib.metadata import entry_points
 
     modules = []
@@ -143,9 +244,9 @@ def _plugin_modules(group: str) -> list[ModuleType]:
 def extension_files() -> dict[str, tuple[int, int]]:
     """Return path -> (size, mtime in nanoseconds) of every signal, method and panel file, without importing one."""
     root = Path(__file__).parent
+    packaged = [path for folder in ("signals", "mining", "dashboard/panels", "hosts") for path in sorted((root / folder).rglob("*.py"))]
     stamps = {}
-    for folder in ("signals", "mining", "dashboard/panels", "hosts"):
-        for path in sorted((root / folder).rglob("*.py")):
-            status = path.stat()
-            stamps[str(path)] = (status.st_size, status.st_mtime_ns)
+    for path in (*packaged, *own_files()):
+        status = path.stat()
+        stamps[str(path)] = (status.st_size, status.st_mtime_ns)
     return stamps

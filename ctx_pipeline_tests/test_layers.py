@@ -47,7 +47,10 @@ def test_no_file_is_longer_than_400_lines(path: Path):
 def test_no_file_has_a_name_that_says_nothing():
     vague = {"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "manager", "service"}
 
-    assert [str(p) for p in PACKAGE.rglob("*.py") if p.stem in vague] == []
+    # the documented examples of signals import from this path, which people have in their files
+    documented = {PACKAGE / "signals" / "base.py"}
+
+    assert [str(p) for p in PACKAGE.rglob("*.py") if p.stem in vague and p not in documented] == []
 
 
 @pytest.mark.feature("hosts.one-file")

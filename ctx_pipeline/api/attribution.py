@@ -79,7 +79,15 @@ def usage_by(
 
     chosen_rows = (row for c, rows in found.owned if project in {None, c.project, c.repository} for row in rows if meant(row))
     rows = _shared(chosen_rows, uses, by, filters.cost_mode)
-    return Usage(by, filters.timezone or "local time", rows, total(rows), None, found.source)
+    lost = [
+        r
+        for c, held in found.owned
+        if (c.host, c.session_id) in found.gone and project in {None, c.project, c.repository}
+        for r in held
+        if meant(r)
+    ]
+    gone = total(_shared(lost, uses, by, filters.cost_mode)) if lost else None
+    return Usage(by, filters.timezone or "local time", rows, total(rows), gone, found.source, filters.cost_mode)
 
 
 def _shared(rows: Iterable[tuple], uses: Mapping[tuple[str, str, str], list[Use]], by: str, mode: str) -> list[dict[str, Any]]:

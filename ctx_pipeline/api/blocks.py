@@ -14,12 +14,14 @@ from ctx_pipeline.api.tally import SUMS, moment, tally
 from ctx_pipeline.api.usage import calls, chosen_filters
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.tables import MODEL_CALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
 
+_HOST, _TS, _MODEL = (MODEL_CALLS.names.index(name) for name in ("host", "ts", "model"))
 _HOUR = 3_600_000_000
 _MINUTE = 60_000_000
 LENGTH = 5
@@ -55,6 +57,11 @@ class Block:
         """All tokens, cached ones included."""
         return sum(self.sums[name] for name in TOKENS)
 
+    @property
+    def cost(self) -> int | None:
+        """Nano-dollars by the cost mode, None where no call has a cost."""
+        return self.sums["cost_nano"] if self.sums["unpriced_calls"] < self.sums["calls"] else None
+
     def burn(self) -> dict[str, float] | None:
         """Return tokens a minute and dollars an hour between first and last call; None while there is only one moment."""
         minutes = (self.last - self.first) / _MINUTE
@@ -86,7 +93,7 @@ class Block:
             "models": self.models,
             **{name: self.sums[name] for name in SUMS[:7]},
             "total_tokens": self.tokens,
-            "cost_usd": round(self.sums["cost_nano"] / 1e9, 9),
+            "cost_usd": None if self.cost is None else round(self.cost / 1e9, 9),
             "unpriced_calls": self.sums["unpriced_calls"],
             "burn_rate": self.burn(),
             "projection": self.projection(now),
@@ -106,11 +113,13 @@ def blocks(
     stored: bool = False,
     settings: Settings | None = None,
     now: int | None = None,
-    since_ns: int = 0,
+    owned: Iterable[tuple[live.Counted, Sequence[tuple]]] | None = None,
 ) -> list[Block]:
     """Return the windows of every host, oldest first; a window that holds ``now`` and was used in its last five hours is active.
 
-    ``since`` and ``until`` choose windows by their calls; ``now`` is in microseconds since 1970.
+    All calls of a host open its windows; ``since``, ``until``, ``project`` and ``model``
+    choose which of them are counted, and windows without any are left out. ``now`` is in
+    microseconds since 1970; ``owned`` are the calls where they were read already.
     """
     from ctx_pipeline import settings as settings_module
 
@@ -119,15 +128,14 @@ def blocks(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
     first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
-    timed = []
-    for counted, rows in calls(chosen, host=host, stored=stored, since_ns=since_ns).owned:
-        for row in rows if project in {None, counted.project, counted.repository} else ():
-            ts = row[4]
-            if ts is None or (first is not None and ts < first) or (last is not None and ts >= last):
-                continue
-            if model in {None, row[5]}:
-                timed.append((row[1], ts, counted, row))
+    everything = calls(chosen, host=host, stored=stored).owned if owned is None else owned
+    timed = [(row[_HOST], row[_TS], counted, row) for counted, rows in everything for row in rows if row[_TS] is not None]
     timed.sort(key=lambda one: one[:2])
+
+    def meant(counted: live.Counted, row: tuple) -> bool:
+        in_range = (first is None or row[_TS] >= first) and (last is None or row[_TS] < last)
+        return in_range and model in {None, row[_MODEL]} and project in {None, counted.project, counted.repository}
+
     found: list[Block] = []
     told = _told(chosen, timed[0][1] if timed else 0, {name for name, *_ in timed})
     resets = {name: sorted({r for *_, minutes, r in rows if r is not None and minutes == LENGTH * 60}) for name, rows in told.items()}
@@ -140,8 +148,10 @@ def blocks(
             found.append(Block(name, start, start + LENGTH * _HOUR, ts, ts))
             held = []
         found[-1].last = ts
-        held.append((counted, [row]))
+        if meant(counted, row):
+            held.append((counted, [row]))
     _close(found, held, filters.cost_mode, at)
+    found = [block for block in found if block.sums["calls"]]
     _official(found, told)
     return sorted(found, key=lambda b: (b.start, b.host))
 
@@ -154,6 +164,9 @@ def _close(found: list[Block], held: list[tuple[Any, list[tuple]]], mode: str, n
         block.models.append(row["model"])
         for name in SUMS:
             block.sums[name] += row[name]
+    times = [row[_TS] for _, rows in held for row in rows]
+    if times:
+        block.first, block.last = times[0], times[-1]
     block.active = block.start <= now < block.end
 
 
@@ -168,7 +181,7 @@ def _told(settings: Settings, earliest: int, hosts: set[str]) -> dict[str, list[
             if source.mtime_ns < earliest * 1000:
                 continue
             try:
-                rows += declared.limits(live.content(source))
+                rows += declared.limits(live.text(source))
             except (CtxError, OSError, ValueError):
                 continue
         found[declared.key] = sorted(rows, key=_time)

@@ -192,6 +192,16 @@ def content(source: LiveSource) -> bytes:
     return data[: whole_lines(data)] if is_lines(source.rel) and data[-1:] != b"\n" else data
 
 
+def text(source: LiveSource) -> bytes:
+    """Return the content of a source, unpacked where it is packed; raises OSError, CtxError."""
+    data = content(source)
+    if not source.rel.endswith(".zst"):
+        return data
+    from ctx_pipeline.storage.segments import unpack
+
+    return unpack(data)
+
+
 def _pieces(file: Any, size: int) -> bytes:
     parts = []
     while size > 0 and (part := file.read(min(size, 1 << 26))):
@@ -205,13 +215,9 @@ def streams(session: LiveSession) -> tuple[StreamBytes, ...]:
     found = []
     for source, identity in session.sources:
         try:
-            data = content(source)
+            data = text(source)
         except (CtxError, OSError):
             continue
-        if source.rel.endswith(".zst"):
-            from ctx_pipeline.storage.segments import unpack
-
-            data = unpack(data)
         found.append(StreamBytes(source.stream, source.kind, source.rel, 0, data, identity.thread_id, identity.parent_thread_id))
     return tuple(found)
 

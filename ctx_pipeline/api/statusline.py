@@ -20,7 +20,8 @@ _DAYS = 2
 def statusline(told: str = "", *, settings: Settings | None = None, now: int | None = None) -> str:
     """Return the line. ``told`` is the JSON that an agent gives its status command (session id, model, cost), or nothing.
 
-    Only files of the last two days are read, and no store is needed.
+    Only files of the last two days are read, and no store is needed; a session that is
+    older than they are is read with all that was written since it began.
     """
     from ctx_pipeline import settings as settings_module
 
@@ -28,7 +29,8 @@ def statusline(told: str = "", *, settings: Settings | None = None, now: int | N
     at = int(time.time() * 1e6) if now is None else now
     given = _object(told)
     since_ns = at * 1000 - _DAYS * 86_400 * 10**9
-    owned = calls(chosen, since_ns=since_ns).owned if any(_roots(chosen)) else []
+    session = given.get("session_id")
+    owned = _owned(chosen, since_ns, session) if any(_roots(chosen)) else []
     days = Days(chosen.timezone)
     today = days.day(at)
     parts = []
@@ -36,21 +38,37 @@ def statusline(told: str = "", *, settings: Settings | None = None, now: int | N
     name = model.get("display_name") if isinstance(model, dict) else None
     if isinstance(name, str):
         parts.append(name[:40])
-    session = given.get("session_id")
     if isinstance(session, str):
-        cost = sum(r["cost_nano"] for r in tally([(c, rows) for c, rows in owned if c.session_id == session], "model"))
-        parts.append(f"${cost / 1e9:,.2f} session")
+        parts.append(f"{_cost([(c, rows) for c, rows in owned if c.session_id == session], chosen)} session")
     mine = [(c, [r for r in rows if r[4] is not None and days.day(r[4]) == today]) for c, rows in owned]
-    parts.append(f"${sum(r['cost_nano'] for r in tally(mine, 'model')) / 1e9:,.2f} today")
-    for block in blocks(settings=chosen, now=at, since_ns=since_ns) if owned else ():
+    parts.append(f"{_cost(mine, chosen)} today")
+    for block in blocks(settings=chosen, now=at, owned=owned) if owned else ():
         if block.active:
             left = max(0, (block.end - at) // 60_000_000)
-            text = f"{block.host} window ${block.sums['cost_nano'] / 1e9:,.2f}, {left // 60} h {left % 60:02d} min left"
+            text = f"{block.host} window {_dollars(block.cost)}, {left // 60} h {left % 60:02d} min left"
             burn = block.burn()
             text += f", ${burn['usd_per_hour']:,.2f}/h" if burn else ""
             limit = block.limits.get("primary")
             parts.append(text + (f", {limit['used_percent']:.0f}% of the limit" if limit else ""))
     return " | ".join("".join(ch for ch in part if ch.isprintable()) for part in parts)
+
+
+def _owned(settings: Settings, since_ns: int, session: object) -> list[Any]:
+    """Return the calls of files written to since a time, and of all since the session began: they may be copies of older ones."""
+    owned = calls(settings, since_ns=since_ns).owned
+    times = [r[4] for c, rows in owned if c.session_id == session for r in (*rows, *c.calls) if r[4] is not None]
+    began_ns = min(times) * 1000 if times else since_ns
+    return calls(settings, since_ns=max(1, began_ns)).owned if began_ns < since_ns else owned
+
+
+def _cost(owned: list[Any], settings: Settings) -> str:
+    rows = tally(owned, "model", cost_mode=settings.cost_mode)
+    known = sum(r["unpriced_calls"] for r in rows) < sum(r["calls"] for r in rows) or not rows
+    return _dollars(sum(r["cost_nano"] for r in rows) if known else None)
+
+
+def _dollars(nano: int | None) -> str:
+    return "unpriced" if nano is None else f"${nano / 1e9:,.2f}"
 
 
 def _roots(settings: Settings) -> list[Any]:

@@ -39,6 +39,8 @@ COUNTS = (
     "reasoning_tokens",
     "calls",
 )
+_FIRST, _LAST = date(1971, 1, 1), date(9998, 12, 31)
+"""Days that the arithmetic of every zone can reach; no record is older or newer."""
 _COSTS = ("cost_nano", "unpriced_calls", "recorded_calls", "recorded_nano", "calculated_nano")
 
 
@@ -58,10 +60,12 @@ class Usage:
     """the part of the totals that is from sessions whose files are gone; None where nothing is"""
     source: str = "stored"
     """homes (no store), stored (the tables alone) or both"""
+    cost_mode: str = "auto"
+    """which cost is *the* cost"""
 
     def to_json(self) -> dict[str, Any]:
         """Return rows and totals with the cost in dollars and where it is from."""
-        told = {"rows": [_priced(r) for r in self.rows], "totals": _priced(self.totals), "source": self.source}
+        told = {"rows": [_priced(r) for r in self.rows], "totals": _priced(self.totals), "source": self.source, "cost_mode": self.cost_mode}
         return told | ({"gone": _priced(self.gone)} if self.gone else {})
 
 
@@ -122,7 +126,7 @@ def usage(
     else:
         rows, source = _tally(_homes(chosen, filters.host), group, filters), "homes"
     rows = [{key: row.pop(key), **row} for row in rows]
-    return Usage(by, filters.timezone or "local time", rows, total(rows), total(gone) if gone else None, source)
+    return Usage(by, filters.timezone or "local time", rows, total(rows), total(gone) if gone else None, source, filters.cost_mode)
 
 
 def total(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -149,7 +153,10 @@ def chosen_filters(
     mode = cost_mode or settings.cost_mode
     if mode not in settings_module.COST_MODES:
         raise UsageError(f"cost mode {mode!r} is not known", hint=f"use one of {', '.join(settings_module.COST_MODES)}")
-    return Filters(day(since, "--since"), day(until, "--until"), timezone or settings.timezone, host, project, model, mode)
+    first, last = day(since, "--since"), day(until, "--until")
+    if first is not None and last is not None and last < first:
+        raise UsageError(f"--until {until} is before --since {since}", hint="--since is the first day, --until the last")
+    return Filters(first, last, timezone or settings.timezone, host, project, model, mode)
 
 
 def has_store(settings: Settings) -> bool:
@@ -267,11 +274,11 @@ GROUPS_KEY: dict[str, str] = {group: "" if group == "model" else key for group, 
 
 
 def day(text: str | None, option: str) -> date | None:
-    """Return a day written as 2026-03-31; raises UsageError for anything else."""
+    """Return a day written as 2026-03-31, or the nearest one that zones can be reckoned for; raises UsageError for anything else."""
     if text is None:
         return None
     try:
-        return date.fromisoformat(text)
+        return min(max(date.fromisoformat(text), _FIRST), _LAST)
     except ValueError:
         raise UsageError(f"{option} {text!r} is not a day", hint=f"write it as {option} 2026-03-31") from None
 

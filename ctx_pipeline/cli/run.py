@@ -49,16 +49,13 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
 
 
 def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
-    """Run every stage through Dagster; decoding goes on in other processes while Dagster is imported."""
+    """Run every stage; other processes work ahead while Dagster is imported here and records what they did."""
     from ctx_pipeline.stages.background import start
 
-    with ProgressLine(quiet=quiet) as progress:
-        ingesting = start(settings, scan)
-        try:
-            from ctx_pipeline.defs import launch
-        finally:
-            ingested = ingesting.wait(progress)
-        return launch.run(settings, ingested=ingested, progress=progress, full=full)
+    with ProgressLine(quiet=quiet) as progress, start(settings, scan) as ahead:
+        from ctx_pipeline.defs import launch
+
+        return launch.run(settings, ahead=ahead, progress=progress, full=full)
 
 
 def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None:
@@ -100,12 +97,13 @@ def sync(as_json: bool) -> None:
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.cli.lean import without_numpy
     from ctx_pipeline.stages.sync import sync as stage
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
     with open_store(settings) as store:
-        reports = stage(store, settings)
+        reports = stage(store, settings, when_few=without_numpy)
     parsed = sum(r.totals.get("sessions_parsed", 0) for r in reports)
     cells = sorted({key for r in reports for key, cell in r.cells.items() if key and cell.status == "done"})
     held = {key: error for r in reports for key, error in r.held.items()}
@@ -165,13 +163,14 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
 
     if bool(family) == bool(asset):
         raise UsageError("name one thing to fill", hint="ctx backfill --signal NAME, or --asset KEY")
+    settings, _ = choose(settings_module.load(), demo=False)
+    discovery.look_in(settings.home / "config")
     if family:
         owner = discovery.signals().get(family)
         name = owner.family if owner else family
         if name not in discovery.families():
             raise UnknownName("signal", family, [*discovery.families(), *discovery.signals()])
         asset = f"signals/{name}"
-    settings, _ = choose(settings_module.load(), demo=False)
     from ctx_pipeline.defs import launch
 
     with ProgressLine(quiet=as_json) as progress:
@@ -190,7 +189,7 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
 
 @click.command()
 @click.option("--port", default=3000, show_default=True, help="Port of the web server, on loopback.")
-@click.option("--watch", is_flag=True, help="Switch the sensors and the automation on.")
+@click.option("--watch", is_flag=True, help="Switch the sensors, the automation and the nightly schedule on.")
 @click.option("--check", is_flag=True, help="Load the graph, print its assets and end.")
 @click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object.")
 def ui(port: int, watch: bool, check: bool, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``ctx signal``: list, run and show."""
+"""``ctx signal``: list, run, show, summary, new and check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def signal() -> None:
 
 
 @signal.command("list")
-@click.option("--group", help="Only this group: activity, outcome, cost, risk.")
+@click.option("--group", help="Only this group: activity, outcome, cost, risk, context, behaviour.")
 @json_option
 def list_signals(group: str | None, as_json: bool) -> None:
     """List the signals: what each measures, its unit and how to read it."""
@@ -26,65 +26,89 @@ def list_signals(group: str | None, as_json: bool) -> None:
     if as_json:
         emit({"signals": rows})
         return
-    table(
-        rows,
-        {
-            "signal": "signal",
-            "family": "family",
-            "group": "group",
-            "kind": "kind",
-            "unit": "unit",
-            "version": "version",
-            "what": "what it is",
-        },
-    )
+    names = ("signal", "family", "group", "kind", "unit", "better", "method", "version")
+    table(rows, {**{name: name for name in names}, "what": "what it is", "how_to_read": "how to read it"})
 
 
 @signal.command()
 @click.option("--host", help="Only sessions of this host.")
-@click.option("--session-id", "session_ids", multiple=True, help="Only this session; may be repeated.")
-@click.option("--signal", "names", multiple=True, help="A signal or a family; may be repeated.")
+@click.option("--session-id", "session_ids", multiple=True, help="Only this session; may be repeated, or a list with commas.")
+@click.option("--signal", "names", multiple=True, help="A signal or a family; may be repeated, or a list with commas.")
+@click.option("--force", is_flag=True, help="Compute anew what is there.")
+@click.option("--refresh-observations", "refresh", is_flag=True, help="Ask the outside (git) again and compute anew what rests on it.")
+@click.option("--judge", is_flag=True, help="Ask the configured model about the sessions that have no answer yet; it costs money.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With --judge: questions at most.")
 @json_option
-def run(host: str | None, session_ids: tuple[str, ...], names: tuple[str, ...], as_json: bool) -> None:
+def run(
+    host: str | None,
+    session_ids: tuple[str, ...],
+    names: tuple[str, ...],
+    force: bool,
+    refresh: bool,
+    judge: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
     """Compute the readings that are missing; others are left as they are."""
-    from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.api.sessions import resolve
     from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.stages import signal_summary
+    from ctx_pipeline.stages.judging import ask
     from ctx_pipeline.stages.measure import measure
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
-    families = _families(names)
     with open_store(settings) as store:
-        sessions = None
-        cells = None
-        if session_ids:
-            wanted = [discovery.host(host).key] if host else list(discovery.hosts())
-            found = [_find(store, wanted, asked, resolve) for asked in session_ids]
-            sessions = {session for _, session in found}
-        elif host:
-            key = discovery.host(host).key
-            cells = [c for c in store.ledger.cells() if c.host == key]
-        report = measure(store, settings, families=families, cells=cells, sessions=sessions)
+        families = _families(_split(names), refresh=refresh, judge=judge)
+        cells, sessions = _chosen(store, host, _split(session_ids))
+        asked: dict[str, Any] = {}
+        if judge:
+            asked = ask(store, settings, families=families, cells=cells, sessions=sessions, limit=limit)
+            force = True
+        report = measure(store, settings, families=families, cells=cells, sessions=sessions, force=force, refresh=refresh)
+        signal_summary.write(store)
     if as_json:
-        emit({"cells": {k: {"status": c.status, **c.counts} for k, c in report.cells.items()}, **report.totals})
-    else:
-        say(", ".join(f"{name}: {count:,}" for name, count in report.totals.items()) or "nothing to compute")
+        emit({"cells": {k: {"status": c.status, **c.counts} for k, c in report.cells.items()}, **report.totals, **asked})
+        return
+    if asked:
+        say(f"asked {asked['asked']:,} times, {asked['failed']:,} without an answer, ${asked['cost_nano'] / 1e9:.4f}")
+    say(", ".join(f"{name}: {count:,}" for name, count in report.totals.items()) or "nothing to compute")
+    for key, error in report.held.items():
+        say(f"held back: {key}: {error}", err=True)
 
 
-def _families(names: tuple[str, ...]) -> list[str] | None:
+def _split(values: tuple[str, ...]) -> list[str]:
+    return [part.strip() for value in values for part in value.split(",") if part.strip()]
+
+
+def _families(names: list[str], *, refresh: bool, judge: bool) -> list[str] | None:
     from ctx_pipeline import discovery
     from ctx_pipeline.errors import UnknownName
 
-    chosen = []
+    known = discovery.signals()
+    chosen = set()
     for name in names:
-        declared = discovery.signals().get(name)
-        family = declared.family if declared else name
+        family = known[name].family if name in known else name
         if family not in discovery.families():
-            raise UnknownName("signal", name, [*discovery.signals(), *discovery.families()])
-        chosen.append(family)
-    return sorted(set(chosen)) or None
+            raise UnknownName("signal", name, [*known, *discovery.families()])
+        chosen.add(family)
+    if refresh or judge:
+        wanted = {s.family for s in known.values() if (refresh and s.outside) or (judge and s.judge)}
+        chosen = chosen & wanted if chosen else wanted
+    return sorted(chosen) if chosen or refresh or judge else None
+
+
+def _chosen(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[Any] | None, set[str] | None]:
+    """Return the cells and the sessions that are meant; None for all."""
+    from ctx_pipeline import discovery
+    from ctx_pipeline.api.sessions import resolve
+
+    hosts = [discovery.host(host).key] if host else list(discovery.hosts())
+    if session_ids:
+        found = [_find(store, hosts, asked, resolve) for asked in session_ids]
+        rows = [store.ledger.session(key, session) for key, session in found]
+        return sorted({row.cell for row in rows if row}), {session for _, session in found}
+    return [c for c in store.ledger.cells() if c.host == hosts[0]] if host else None, None
 
 
 def _find(store: Any, hosts: list[str], asked: str, resolve: Any) -> tuple[str, str]:
@@ -103,20 +127,121 @@ def _find(store: Any, hosts: list[str], asked: str, resolve: Any) -> tuple[str, 
 @signal.command()
 @click.argument("host")
 @click.argument("session_id")
+@click.option("--group", help="Only signals of this group.")
 @json_option
-def show(host: str, session_id: str, as_json: bool) -> None:
-    """Show the readings of one session, with the events they rest on."""
+def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
+    """Show the readings of one session, with the events they rest on quoted."""
     from ctx_pipeline.api.signals import show as find
 
-    found = find(host, session_id, settings=for_reading())
+    found = find(host, session_id, group=group, settings=for_reading())
     if as_json:
         emit(found)
         return
     for r in found["readings"]:
         value = r["label"] if r["value"] is None else bool(r["value"]) if r["kind"] == "boolean" else f"{r['value']:g}"
-        said = f"{value} {r['unit']}".strip() if r["reason"] is None else f"none: {r['reason']}"
+        sure = "" if r["confidence"] >= 1 else f"  (confidence {r['confidence']:.2f})"
+        said = f"{value} {r['unit']}".strip() + sure if r["reason"] is None else f"none: {r['reason']}"
         say(f"{r['signal']}: {said}", bold=True)
+        if r["metadata"]:
+            say(f"  {one_line(r['metadata'], 160)}")
         for event in r["evidence"][:3]:
             say(f"  {event['event_id']}  {one_line(event['text'], 120)}")
     if not found["readings"]:
         say("no readings yet; compute them with: ctx signal run")
+
+
+@signal.command()
+@click.option("--signal", "names", multiple=True, help="Only this signal; may be repeated, or a list with commas.")
+@click.option("--group", help="Only signals of this group.")
+@click.option("--by", help="Split by project, host, model or month.")
+@json_option
+def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: bool) -> None:
+    """Show what the readings of all sessions add up to, with missing ones, spread and trend."""
+    from ctx_pipeline.api.signals import summary as add_up
+    from ctx_pipeline.dashboard.signal_records import buckets, spread
+
+    records = add_up(_split(names), group=group, settings=for_reading())
+    if by:
+        rows = buckets(records, by)
+        if as_json:
+            emit({"by": by, "signals": rows})
+            return
+        figures = ("count", "missing", "mean", "median", "p90", "min", "max", "sum", "true")
+        table([_flat(r) for r in rows], {"signal": "signal", by: by, **{f: f for f in figures}, "labels": "labels", "unit": "unit"})
+        return
+    if as_json:
+        emit({"signals": records})
+        return
+    rows = [_flat(r) | {"spread": spread(r["histogram"]), "trend": _trend(r["trend"])} for r in records]
+    names_shown = (
+        "group",
+        "signal",
+        "count",
+        "missing",
+        "median",
+        "p90",
+        "mean",
+        "min",
+        "max",
+        "sum",
+        "true",
+        "labels",
+        "unit",
+        "spread",
+        "trend",
+    )
+    table(rows, {name: name for name in names_shown})
+
+
+def _flat(record: dict[str, Any]) -> dict[str, Any]:
+    labels = ", ".join(f"{label} {count}" for label, count in record.get("labels", {}).items())
+    return {**record, "labels": labels}
+
+
+def _trend(trend: dict[str, Any] | None) -> str:
+    if trend is None:
+        return ""
+    return f"{trend['direction']} {trend['verdict']}".strip()
+
+
+@signal.command()
+@click.argument("name")
+@click.option("--sql", is_flag=True, help="Write it as SQL over the tables.")
+@click.option("--group", default="activity", show_default=True, help="activity, outcome, cost, risk, context or behaviour.")
+@click.option("--packaged", is_flag=True, help="In a checkout: write it into the package and not into your own folder.")
+@json_option
+def new(name: str, sql: bool, group: str, packaged: bool, as_json: bool) -> None:
+    """Write the file of a new signal, with an example that fails until it is filled in."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.stages.new_signal import write
+
+    path = write(name, group=group, sql=sql, packaged=packaged, settings=settings_module.load())
+    if as_json:
+        emit({"path": str(path), "signal": name})
+        return
+    say(f"wrote {path}")
+    say(f"fill it in until its examples hold: ctx signal check {name}")
+    say(f"then compute it for every session:  ctx backfill --signal {name}")
+
+
+@signal.command()
+@click.argument("names", nargs=-1)
+@json_option
+def check(names: tuple[str, ...], as_json: bool) -> None:
+    """Run the examples in the files of your own signals; exit 1 when one does not hold."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.stages.new_signal import check as run_examples
+
+    found = run_examples(list(names), settings=settings_module.load())
+    failed = sum(not line["holds"] for line in found)
+    if as_json:
+        emit({"examples": found, "failed": failed})
+    else:
+        for line in found:
+            said = "holds" if line["holds"] else f"expected {line['expected']!r}, found {line['found']!r}"
+            why = f" ({line['reason']})" if line["reason"] and not line["holds"] else ""
+            say(f"{line['signal']} example {line['example']}: {said}{why}")
+        if not found:
+            say("no examples found; write EXAMPLES into the file of the signal")
+    if failed:
+        raise click.exceptions.Exit(1)

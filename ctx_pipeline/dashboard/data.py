@@ -149,6 +149,15 @@ class SignalLine(NamedTuple):
     labels: tuple[tuple[str, int], ...] = ()
 
 
+class SignalMonth(NamedTuple):
+    """How one signal read in the sessions of one month; ``level`` is the mean of numbers or the share of true."""
+
+    signal: str
+    month: str
+    measured: int
+    level: float | None
+
+
 class MemoryLine(NamedTuple):
     """One memory with what it rests on."""
 
@@ -202,6 +211,8 @@ class PageData:
     projects: tuple[ProjectLine, ...] = ()
     sessions: tuple[SessionLine, ...] = ()
     signals: tuple[SignalLine, ...] = ()
+    signal_months: tuple[SignalMonth, ...] = ()
+    """by signal and month"""
     memories: tuple[MemoryLine, ...] = ()
     memory_total: int = 0
     memory_status: Mapping[str, int] = field(default_factory=dict)

@@ -61,6 +61,8 @@ def reading(value: float | None, unit: str) -> str:
         return share(value, 1)
     if unit in {"s", "second", "seconds"}:
         return duration(value)
+    if unit == "nano-dollar":
+        return f"-{money(-round(value))}" if value < 0 else money(round(value))
     return short(value)
 
 

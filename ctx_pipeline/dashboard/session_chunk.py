@@ -23,16 +23,11 @@ def script(name: str, line: SessionLine, detail: Detail, data: PageData) -> byte
         name,
         {
             "facts": _facts(line),
-            "events": [
-                [pos, thread, milliseconds(ts), kind, actor, text or "", size or 0]
-                for pos, thread, ts, kind, actor, text, size in detail.events
-            ],
+            "events": [(*rest, text or "", size or 0) for *rest, text, size in detail.events],
             "events_total": line.events,
-            "tools": [[milliseconds(ts), *rest] for ts, *rest in detail.tool_calls],
+            "tools": detail.tool_calls,
             "tools_total": line.tool_calls,
-            "calls": [
-                [milliseconds(ts), *rest, None if cost is None else cost / 1e9, thread] for ts, *rest, cost, thread in detail.model_calls
-            ],
+            "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
             "calls_total": line.usage.calls,
             "signals": [[*row, signals[row[0]].describe.partition("\n")[0] if row[0] in signals else ""] for row in detail.readings],
             "memories": [list(row) for row in detail.memories],

@@ -10,7 +10,7 @@ from ctx_pipeline.defs import recording
 from ctx_pipeline.defs.automation import when_inputs_or_code_change
 from ctx_pipeline.defs.resources import Pipeline, beside
 from ctx_pipeline.stages.code_versions import Versions
-from ctx_pipeline.stages.plan import Asset, graph
+from ctx_pipeline.stages.plan import OFF_PATH, Asset, graph
 
 OWNERS = ["team:ctx"]
 KINDS = {
@@ -19,6 +19,7 @@ KINDS = {
     "normalized": {"parquet"},
     "signals": {"parquet", "python"},
     "mined": {"parquet", "python"},
+    "tokens": {"parquet"},
     "search": {"sqlite"},
     "memory": {"sqlite"},
     "warehouse": {"duckdb"},
@@ -29,13 +30,14 @@ KINDS = {
 def build(versions: Versions, cells: dg.PartitionsDefinition) -> list[Any]:
     """Return every asset of the graph, the observed source first."""
     nodes = graph(versions)
-    made = {stage: [n for n in nodes.values() if n.stage == stage] for stage in ("capture", "normalize", "measure", "mine")}
+    made = {stage: [n for n in nodes.values() if n.stage == stage] for stage in ("capture", "normalize", "measure", "mine", "count")}
     return [
         source(cells),
         _partitioned("raw", "capture", made["capture"], versions, cells),
         _partitioned("normalized", "normalize", made["normalize"], versions, cells),
         *([_partitioned("signals", "measure", made["measure"], versions, cells, choice="families")] if made["measure"] else []),
         *([_partitioned("mined", "mine", made["mine"], versions, cells, choice="methods")] if made["mine"] else []),
+        _partitioned("tokens", "count", made["count"], versions, cells),
         *((_warehouse if node.stage == "warehouse" else _whole)(node, versions) for node in nodes.values() if not node.partitioned),
     ]
 
@@ -100,7 +102,7 @@ def _warehouse(node: Asset, versions: Versions) -> dg.AssetsDefinition:
 
 def _spec(node: Asset, versions: Versions, *, skippable: bool = False) -> dg.AssetSpec:
     group, _, name = node.key.partition("/")
-    table = name if group == "normalized" else {"signals": "readings", "mined": "candidates"}.get(group)
+    table = name if group == "normalized" else {"signals": "readings", "mined": "candidates", "tokens": "token_counts"}.get(group)
     return dg.AssetSpec(
         key=_key(node.key),
         deps=[_key(key) for key in node.upstream],
@@ -112,7 +114,7 @@ def _spec(node: Asset, versions: Versions, *, skippable: bool = False) -> dg.Ass
         code_version=versions.of(node.key),
         skippable=skippable,
         metadata={"dagster/column_schema": recording.column_schema(table)} if table else {},
-        automation_condition=when_inputs_or_code_change(),
+        automation_condition=None if node.stage in OFF_PATH else when_inputs_or_code_change(),
         freshness_policy=None if node.partitioned else _freshness(),
     )
 

@@ -23,6 +23,9 @@ CHECKS = {
     "session_in_one_cell": Check("sessions", True, "No session lies in more than one cell."),
     "bytes_conserved": Check("events", False, "The bytes read while normalizing are the bytes that raw holds."),
     "parse_rate": Check("events", False, "At least 99 % of the records decode; the others are quarantined and listed by `ctx doctor`."),
+    "formats_understood": Check(
+        "events", False, "Every version of a host is understood as well as its others; which is not: `ctx doctor --formats`."
+    ),
     "known_types": Check("events", False, "No record, block or value of an unknown type; they are kept, counted and listed here."),
     "calls_have_results": Check("tool_calls", False, "At least 90 % of the tool calls have a result."),
 }

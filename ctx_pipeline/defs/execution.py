@@ -11,10 +11,11 @@ import dagster as dg
 from ctx_pipeline.defs.location import build
 from ctx_pipeline.defs.partitions import boxes, definition, key_of
 from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.stages.plan import OFF_PATH
 from ctx_pipeline.stages.run import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ctx_pipeline.defs.partitions import Box
     from ctx_pipeline.model.raw import Cell
@@ -64,6 +65,12 @@ class Execution:
         """Capture, normalize and index what waits, so that the cells are known."""
         return self._pipeline.step("ingest")
 
+    def take(self, *reports: Sequence[StageReport]) -> None:
+        """Take what other processes did: their counts are what is recorded of cells that the steps here find done."""
+        for some in reports:
+            self.outcome.reports += some
+            self._pipeline.earlier += some
+
     def plan(self) -> Plan:
         """Return what a run would do now."""
         return self._pipeline.plan()
@@ -86,10 +93,12 @@ class Execution:
             for step in [stage] if stage else ["capture", "normalize", "measure", "mine"]:
                 self._pipeline.step(step, cells=strange)
 
-    def run_tail(self, *, full: bool = False) -> None:
-        """Plan anew and materialize the unpartitioned assets that need it, in one run."""
+    def run_tail(self, made: Collection[str] = (), *, full: bool = False) -> None:
+        """Plan anew and materialize, in one run, the unpartitioned assets that need it or whose stage has just ``made`` them."""
         plan = self.plan()
-        self.run_whole([key for key, node in plan.assets.items() if not node.asset.partitioned] if full else plan.tail())
+        needed = set(plan.tail())
+        nodes = [node.asset for node in plan.assets.values() if not node.asset.partitioned]
+        self.run_whole([node.key for node in nodes if full or node.key in needed or node.stage in made])
 
     def run_whole(self, assets: Sequence[str]) -> None:
         """Materialize unpartitioned assets in one run."""
@@ -103,7 +112,7 @@ class Execution:
             self.outcome.held |= _failures(result)
 
     def _partitioned_keys(self) -> list[str]:
-        return [key for key, node in self._pipeline.graph().items() if node.partitioned]
+        return [key for key, node in self._pipeline.graph().items() if node.partitioned and node.stage not in OFF_PATH]
 
     def _run_box(self, box: Box, keys: Sequence[str], wanted: set[Cell], bad: dict[Cell, str]) -> None:
         """Run a box; where cells of it are held, run the good ones again without them, then each bad one alone."""

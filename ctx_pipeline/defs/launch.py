@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.defs.resources import Pipeline
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages import StageReport
+    from ctx_pipeline.stages.background import Ahead
     from ctx_pipeline.stages.run import Outcome
 
     Progress = Callable[[str, int, int], None]
@@ -87,33 +87,34 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
 def run(
     settings: Settings,
     *,
-    ingested: Sequence[StageReport] = (),
+    ahead: Ahead | None = None,
     progress: Progress | None = None,
     full: bool = False,
     pipeline: Pipeline | None = None,
 ) -> Outcome:
     """Bring every asset up to date in this process, recorded in the instance that ``ctx ui`` shows later.
 
-    ``ingested`` are the reports of an ingest that has just ended (without them it is done
-    here): its cells are recorded though the plan finds them fresh, and those it held are
-    run by themselves. ``full``
-    goes through every cell. Dirty cells are run in boxes of consecutive months, then
-    the tail is planned anew and run once.
+    ``ahead`` are stages under way in other processes (without them all is done here):
+    what they made is recorded though the plan finds it fresh, and the cells they held are
+    run by themselves. ``full`` goes through every cell. Dirty cells are run in boxes of
+    consecutive months, then the tail is planned anew and run once.
     """
     began = time.perf_counter()
     from ctx_pipeline.defs.execution import Execution
 
     with instance(settings) as found, Execution(settings, found, pipeline=pipeline, progress=progress) as job:
-        if ingested:
-            job.outcome.reports += ingested
-        else:
-            ingested = job.ingest()
-        touched = {Cell.of(key) for r in ingested for key, cell in r.cells.items() if key and cell.status != "unchanged"}
-        held = {Cell.of(key): error for r in ingested for key, error in r.held.items() if key}
+        ingested = ahead.wait("ingest", progress) if ahead else job.ingest()
+        derived = ahead.wait("derive", progress) if ahead else []
+        job.take(ingested if ahead else [], derived)
+        made = [*ingested, *derived]
+        touched = {Cell.of(key) for r in made for key, cell in r.cells.items() if key and cell.status != "unchanged"}
+        held = {Cell.of(key): error for r in made for key, error in r.held.items() if key}
         plan = job.plan()
         known = {cell for node in plan.assets.values() if node.asset.partitioned for cell in node.cells}
         job.run_cells(known if full else {*plan.partitioned_cells(), *touched}, held=held)
-        job.run_tail(full=full)
+        tail = ahead.wait("tail", progress) if ahead else []
+        job.take(tail)
+        job.run_tail({r.stage for r in (*ingested, *tail) if r.changed or r.totals}, full=full)
     job.outcome.seconds = time.perf_counter() - began
     return job.outcome
 
@@ -166,8 +167,8 @@ def asset_keys(settings: Settings) -> list[str]:
 def ui(settings: Settings, *, port: int = 3000, watch: bool = False) -> None:
     """Start ``dagster dev`` over the person's instance, tell when it answers, and return when it ends.
 
-    With ``watch`` the observing sensors and the automation run for as long as it does,
-    but for those that were switched off in the UI.
+    With ``watch`` the observing sensors, the automation and the nightly schedule run for as
+    long as it does, but for those that were switched off in the UI.
     """
     from ctx_pipeline.defs import web
 

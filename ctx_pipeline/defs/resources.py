@@ -33,6 +33,8 @@ class Pipeline:
         self._settings = settings
         self.progress = progress
         self.reports: list[StageReport] = []
+        self.earlier: list[StageReport] = []
+        """what other processes said of this run's stages"""
 
     @cached_property
     def settings(self) -> Settings:
@@ -57,8 +59,17 @@ class Pipeline:
                 found = running.step(name, self.store, self.settings, **options)
         else:
             found = running.step(name, self.store, self.settings, **options)
+        for report in found:
+            self._recall(report)
         self.reports += found
         return found
+
+    def _recall(self, report: StageReport) -> None:
+        """Put in what an earlier report says of cells that this one finds done."""
+        for earlier in self.earlier:
+            if earlier.stage == report.stage:
+                done = {key: cell for key, cell in earlier.cells.items() if cell.status == "done"}
+                report.cells = done | {key: cell for key, cell in report.cells.items() if key not in done or cell.status != "unchanged"}
 
     def scan(self) -> Any:
         """Return one stat pass over the homes."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 180
 
 WATCH = "CTX_WATCH"
-"""Set for the child alone: its sensors and automation are declared running, not switched on for ever."""
+"""Set for the child alone: its sensors, automation and schedule are declared running, not switched on for ever."""
 
 
 def environment(settings: Settings, home: Path, *, watch: bool = False) -> dict[str, str]:

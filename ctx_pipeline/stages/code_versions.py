@@ -35,6 +35,7 @@ STAGES = {
     "search/index": "index",
     "signals": "measure",
     "mined": "mine",
+    "tokens/exact": "count",
     "memory/consolidated": "consolidate",
     "memory/index": "index",
     "warehouse/duckdb": "warehouse",
@@ -91,6 +92,7 @@ def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions
             prices=found["prices"],
         )
         return _chosen(static, settings)
+    discovery.look_in(settings.home / "config")
     fresh, plugins = _imported(settings)
     if keep:
         files.write(CACHE, json.dumps({"stamp": _stamp(plugins, settings), "plugins": plugins, "versions": asdict(fresh)}).encode())
@@ -145,8 +147,8 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
                 name: (family.reads, "\n\n".join(_titled(s.name, s.describe) for s in family.signals)) for name, family in families.items()
             },
             methods={name: (method.families, method.describe) for name, method in methods.items()},
-            decoders=ingest.decoders(hosts, redactor),
-            prices=PriceBook(settings.config).version,
+            decoders=ingest.decoders(hosts, redactor, settings.whole_file_bytes),
+            prices=PriceBook.of(settings).version,
         ),
         outside,
     )
@@ -177,10 +179,13 @@ def _stamp(plugins: Iterable[str], settings: Settings) -> str:
     """Return a hash over all that can change a version.
 
     That is the package's version, size and time of its files and of plug-ins, the folders
-    these are installed in, and the person's prices and patterns.
+    these are installed in, the person's own files of signals, their prices and patterns, and where archives are cut.
     """
-    sites = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
-    chosen = repr((settings.config.get("prices"), settings.patterns))
+    named = {os.path.abspath(p) for p in settings.environ.get("PYTHONPATH", "").split(os.pathsep) if p}  # noqa: PTH100 - as sys.path has it
+    sites = [p for p in sys.path if p.endswith(("site-packages", "dist-packages")) or p in named]
+    sites += sorted(str(p) for p in (settings.home / "config" / "signals").glob("*.py"))
+    refreshed = [_status(str(path)) for path in sorted((settings.home / "prices").glob("*.json"))]
+    chosen = repr((settings.config.get("prices"), refreshed, settings.patterns, settings.whole_file_bytes))
     return digest(ctx_pipeline.__version__, list(_package_files()), [_status(p) for p in (*plugins, *sites)], chosen)
 
 

@@ -30,7 +30,7 @@ BEGUN = "forgetting.json"
 """What a call is removing, until it has ended."""
 
 _EXAMPLES = 20
-_MADE = ("site", "serving")
+_MADE = ("site", "serving", "signals")
 """Folders that hold text and are made anew by the next run."""
 
 

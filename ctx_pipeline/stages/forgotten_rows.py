@@ -42,8 +42,8 @@ def alone(store: Store, cells: Iterable[Cell]) -> Iterator[None]:
 
 
 def derived(store: Store) -> list[str]:
-    """Return the signal families and methods that hold rows, also those whose file is gone."""
-    return [name for name in assets(store) if name.startswith(("signals/", "mined/"))]
+    """Return the signal families, methods and token counts that hold rows, also those whose file is gone."""
+    return [name for name in assets(store) if name.startswith(("signals/", "mined/", "tokens/"))]
 
 
 def assets(store: Store) -> list[str]:
@@ -62,7 +62,7 @@ def holding(store: Store, asset: str, gone: Gone) -> set[Cell]:
 
 
 def drop_derived(store: Store, cells: Collection[Cell]) -> None:
-    """Drop the readings and candidates of these cells; the stages make them again."""
+    """Drop the readings, candidates and token counts of these cells; the stages make them again."""
     for asset in derived(store):
         for cell in store.lake.manifests(asset):
             if cell in cells:

@@ -10,7 +10,9 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.readings import StoredReading, store_reading
-from ctx_pipeline.stages.derived_cells import COLUMNS, Due, commit, run_cells, wanted_kinds
+from ctx_pipeline.stages.analyses import analyses
+from ctx_pipeline.stages.derived_cells import Due, commit, run_cells, wanted_columns, wanted_kinds
+from ctx_pipeline.stages.observing import by_query, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.stages.derived_cells import Begin
     from ctx_pipeline.stages.reports import StageReport
     from ctx_pipeline.storage import Store
 
@@ -30,12 +33,13 @@ _HASHED = frozenset({"events", "tool_calls", "sessions"})
 
 def measure(
     store: Store,
-    settings: Settings,  # noqa: ARG001 - every stage takes the same
+    settings: Settings,
     *,
     families: Iterable[str] | None = None,
     cells: Collection[Cell] | None = None,
     sessions: Collection[str] | None = None,
     force: bool = False,
+    refresh: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> StageReport:
     """Bring the readings of all families, or these, up to date.
@@ -43,9 +47,24 @@ def measure(
     A reading stays while its session's rows and its signal's version stay, so a new
     signal costs itself alone. One read of a cell serves all families. With ``sessions``
     only these are measured and the cell stays stale; ``force`` measures anew what is
-    asked for. Totals: cells' readings, sessions read, and errors (a signal that raised;
-    its reading is null and says so).
+    asked for, ``refresh`` also asks the world again. Totals: cells' readings, sessions
+    read, and errors (a signal that raised; its reading is null and says so).
     """
+    force = force or refresh
+    chosen = {"measure": plan(store, settings, families, sessions=sessions, force=force, refresh=refresh)}
+    return run_cells(store, chosen, cells, progress=progress, force=force or sessions is not None)[0]
+
+
+def plan(
+    store: Store,
+    settings: Settings | None = None,
+    families: Iterable[str] | None = None,
+    *,
+    sessions: Collection[str] | None = None,
+    force: bool = False,
+    refresh: bool = False,
+) -> tuple[Due, Begin]:
+    """Return what is due of all families, or of these, and what begins a cell of them. Raises UnknownName."""
     known = discovery.families()
     for name in families or ():
         if name not in known:
@@ -53,62 +72,85 @@ def measure(
     chosen = {f"signals/{n}": f for n, f in known.items() if families is None or n in set(families)}
     due = Due(store, {key: (f.code_version, tuple(f"normalized/{t}" for t in f.reads)) for key, f in chosen.items()})
 
-    def make(cell: Cell, assets: Mapping[str, str]) -> Counter[str]:
+    figures = analyses(settings)
+
+    def begin(cell: Cell, assets: Mapping[str, str]) -> _Measuring:
         made_of = assets if sessions is None else dict.fromkeys(assets, "")
-        return _measure_cell(store, due, cell, {a: chosen[a] for a in assets}, made_of, only=sessions, force=force)
+        measuring = _Measuring(store, due, cell, {a: chosen[a] for a in assets}, made_of, only=sessions, force=force)
+        measuring.prepare(figures, refresh=refresh)
+        return measuring
 
-    return run_cells(store, "measure", due, cells, make, progress=progress, force=force or sessions is not None)
+    return due, begin
 
 
-def _measure_cell(
-    store: Store,
-    due: Due,
-    cell: Cell,
-    families: dict[str, Family],
-    made_of: Mapping[str, str],
-    *,
-    only: Collection[str] | None,
-    force: bool,
-) -> Counter[str]:
-    present = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
-    kept: dict[str, dict[tuple[str, str], StoredReading]] = {}
-    missing: dict[str, list[Signal]] = {}
-    inputs: dict[tuple[str, str], str] = {}
-    for asset, family in families.items():
-        extra = _further_input(store, family, cell)
-        kept[asset] = {}
-        old = {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", cell, asset)}
-        for session_id, session in present.items():
-            own = rows_hash([session]) if "sessions" in family.reads else session.content_hash
-            read = inputs[asset, session_id] = digest(own, *extra) if extra else own
-            chosen = only is None or session_id in only
-            for s in family.signals:
-                row = old.get((session_id, s.name))
-                fresh = row is not None and row.version == s.version and row.input == read
-                if row is not None and ((fresh and not (force and chosen)) or not chosen):
-                    kept[asset][session_id, s.name] = StoredReading._make(row)
-                elif chosen:
-                    missing.setdefault(session_id, []).append(s)
-    counts: Counter[str] = Counter({"readings": 0, "sessions": len(missing), "errors": 0})
-    asset_of = {s.name: asset for asset, family in families.items() for s in family.signals}
-    due_signals = {s.name: s for signals in missing.values() for s in signals}
-    if missing:
-        tables = sorted({t for s in due_signals.values() for t in s.reads})
-        kinds = wanted_kinds(due_signals.values())
-        for view in store.lake.read_sessions(
-            cell, None if len(missing) == len(present) else set(missing), tables, COLUMNS, kinds=kinds or None
-        ):
-            for s in missing.get(view.session_id, ()):
-                reading = take(s, view)
-                counts["errors"] += (reading.reason or "").startswith("the signal raised")
-                asset = asset_of[s.name]
-                read = inputs[asset, view.session_id]
-                kept[asset][view.session_id, s.name] = store_reading(s, reading, host=cell.host, session_id=view.session_id, made_of=read)
-                counts["readings"] += 1
-    for asset in families:
-        rows = sorted(kept[asset].values(), key=lambda r: (r.session_id, r.signal))
-        commit(store, due, asset, cell, rows={"readings": rows}, made_of=made_of[asset])
-    return counts
+class _Measuring:
+    """The readings of some families in one cell: those that stay, and those that are missing."""
+
+    def __init__(
+        self,
+        store: Store,
+        due: Due,
+        cell: Cell,
+        families: Mapping[str, Family],
+        made_of: Mapping[str, str],
+        *,
+        only: Collection[str] | None,
+        force: bool,
+    ) -> None:
+        self._store, self._due, self._cell, self._made_of = store, due, cell, made_of
+        self._asset_of = {s.name: asset for asset, family in families.items() for s in family.signals}
+        self._kept: dict[str, dict[tuple[str, str], StoredReading]] = {asset: {} for asset in families}
+        self._missing: dict[str, list[Signal]] = {}
+        self._inputs: dict[tuple[str, str], str] = {}
+        present = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
+        for asset, family in families.items():
+            extra = _further_input(store, family, cell)
+            old = {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", cell, asset)}
+            for session_id, session in present.items():
+                own = rows_hash([session]) if "sessions" in family.reads else session.content_hash
+                read = self._inputs[asset, session_id] = digest(own, *extra) if extra else own
+                chosen = only is None or session_id in only
+                for s in family.signals:
+                    row = old.get((session_id, s.name))
+                    fresh = row is not None and row.version == s.version and row.input == read
+                    if row is not None and ((fresh and not (force and chosen)) or not chosen):
+                        self._kept[asset][session_id, s.name] = StoredReading._make(row)
+                    elif chosen:
+                        self._missing.setdefault(session_id, []).append(s)
+        due_signals = {s.name: s for signals in self._missing.values() for s in signals}
+        self._counts: Counter[str] = Counter({"readings": 0, "sessions": len(self._missing), "errors": 0})
+        self.sessions = None if len(self._missing) == len(present) else set(self._missing)
+        self.tables = sorted({t for s in due_signals.values() for t in s.reads})
+        self.kinds = wanted_kinds(due_signals.values())
+        self.columns = wanted_columns(due_signals.values())
+        self._present = present
+        self._due_signals = due_signals
+
+    def prepare(self, figures: Mapping[str, Callable[[SessionView], Any]], *, refresh: bool) -> None:
+        """Look outside and run the queries, for the whole cell at once."""
+        self._figures = figures
+        self._seen = observed(self._store, self._missing, self._present, refresh=refresh)
+        self._queried = by_query(self._store, self._cell, self._due_signals.values())
+
+    def see(self, view: SessionView) -> None:
+        """Take the readings that a session lacks."""
+        view.analyses, view.seen = self._figures, self._seen.get(view.session_id, {})
+        for s in self._missing.get(view.session_id, ()):
+            answer = self._queried.get(s.name)
+            reading = answer if isinstance(answer, Reading) else (answer or {}).get(view.session_id) or take(s, view)
+            self._counts["errors"] += (reading.reason or "").startswith("the signal raised")
+            asset = self._asset_of[s.name]
+            read = self._inputs[asset, view.session_id]
+            row = store_reading(s, reading, host=self._cell.host, session_id=view.session_id, made_of=read)
+            self._kept[asset][view.session_id, s.name] = row
+            self._counts["readings"] += 1
+
+    def commit(self) -> Counter[str]:
+        """Write the readings, by session and signal."""
+        for asset, kept in self._kept.items():
+            rows = sorted(kept.values(), key=lambda r: (r.session_id, r.signal))
+            commit(self._store, self._due, asset, self._cell, rows={"readings": rows}, made_of=self._made_of[asset])
+        return self._counts
 
 
 def take(signal: Signal, view: SessionView) -> Reading:

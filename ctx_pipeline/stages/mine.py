@@ -9,7 +9,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.memories import StoredCandidate, store_candidate
 from ctx_pipeline.model.tables import NORMALIZED
-from ctx_pipeline.stages.derived_cells import COLUMNS, Due, commit, run_cells, wanted_kinds
+from ctx_pipeline.stages.derived_cells import Due, commit, run_cells, wanted_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.stages.derived_cells import Begin
     from ctx_pipeline.stages.reports import StageReport
     from ctx_pipeline.storage import Store
 
@@ -38,6 +39,11 @@ def mine(
     Totals: sessions read, candidates, and errors (a method that raised on a session; it
     gives nothing for it).
     """
+    return run_cells(store, {"mine": plan(store, methods)}, cells, progress=progress, force=force)[0]
+
+
+def plan(store: Store, methods: Iterable[str] | None = None) -> tuple[Due, Begin]:
+    """Return what is due of all deterministic methods, or of these, and what begins a cell of them. Raises UnknownName."""
     known = discovery.methods()
     for name in methods or ():
         if name not in known:
@@ -45,30 +51,39 @@ def mine(
     chosen = {f"mined/{n}": m for n, m in known.items() if (m.deterministic if methods is None else n in set(methods))}
     tables = tuple(f"normalized/{t}" for t in NORMALIZED)
     due = Due(store, {key: (str(m.version), (*tables, *(f"signals/{f}" for f in m.families))) for key, m in chosen.items()})
-
-    def make(cell: Cell, assets: Mapping[str, str]) -> Counter[str]:
-        return _mine_cell(store, due, cell, {a: chosen[a] for a in assets}, assets)
-
-    return run_cells(store, "mine", due, cells, make, progress=progress, force=force)
+    return due, lambda cell, assets: _Mining(store, due, cell, {a: chosen[a] for a in assets}, assets)
 
 
-def _mine_cell(store: Store, due: Due, cell: Cell, methods: dict[str, Method], made_of: Mapping[str, str]) -> Counter[str]:
-    counts: Counter[str] = Counter({"sessions": 0, "candidates": 0, "errors": 0})
-    found: dict[str, dict[str, StoredCandidate]] = {asset: {} for asset in methods}
-    readings = _readings(store, cell, {f for m in methods.values() for f in m.families})
-    tables = sorted({t for m in methods.values() for t in m.reads})
-    for view in store.lake.read_sessions(cell, None, tables, COLUMNS, kinds=wanted_kinds(methods.values()) or None):
-        counts["sessions"] += 1
-        view.readings = readings.get(view.session_id, {})
-        for asset, method in methods.items():
+class _Mining:
+    """The candidates of some methods in one cell."""
+
+    sessions = None
+
+    def __init__(self, store: Store, due: Due, cell: Cell, methods: Mapping[str, Method], made_of: Mapping[str, str]) -> None:
+        self.tables = sorted({t for m in methods.values() for t in m.reads})
+        self.kinds = wanted_kinds(methods.values())
+        self.columns: Mapping[str, Collection[str]] = {}
+        self._store, self._due, self._cell, self._methods, self._made_of = store, due, cell, methods, made_of
+        self._readings = _readings(store, cell, {f for m in methods.values() for f in m.families})
+        self._found: dict[str, dict[str, StoredCandidate]] = {asset: {} for asset in methods}
+        self._counts: Counter[str] = Counter({"sessions": 0, "candidates": 0, "errors": 0})
+
+    def see(self, view: SessionView) -> None:
+        """Draw the candidates of a session."""
+        self._counts["sessions"] += 1
+        view.readings = self._readings.get(view.session_id, {})
+        for asset, method in self._methods.items():
             drawn, raised = draw(method, view)
-            counts["errors"] += raised
-            found[asset].update({c.candidate_id: c for c in drawn})
-    for asset in methods:
-        rows = [found[asset][key] for key in sorted(found[asset])]
-        counts["candidates"] += len(rows)
-        commit(store, due, asset, cell, rows={"candidates": rows}, made_of=made_of[asset])
-    return counts
+            self._counts["errors"] += raised
+            self._found[asset].update({c.candidate_id: c for c in drawn})
+
+    def commit(self) -> Counter[str]:
+        """Write the candidates, by id."""
+        for asset, found in self._found.items():
+            rows = [found[key] for key in sorted(found)]
+            self._counts["candidates"] += len(rows)
+            commit(self._store, self._due, asset, self._cell, rows={"candidates": rows}, made_of=self._made_of[asset])
+        return self._counts
 
 
 def draw(method: Method, view: SessionView) -> tuple[list[StoredCandidate], bool]:

@@ -36,6 +36,7 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
         sessions=tuple(_line(page.SessionLine, r, usage=_usage(r), models=tuple(r["models"] or ())) for r in found["sessions"]),
         signals=tuple(_signals(found["signals"], found["labels"])),
+        signal_months=tuple(_line(page.SignalMonth, r) for r in found["signal_months"]),
         memories=tuple(
             _line(page.MemoryLine, r, flags=tuple(r["flags"] or ()), sessions=tuple(r["sessions"] or ())) for r in found["memories"]
         ),

@@ -44,12 +44,23 @@ RAW = Asset(
     "raw/segments", "capture", ("source/sessions",), True, "Byte-exact, immutable copies of what the hosts wrote; one row a byte range."
 )
 SEARCH = Asset("search/index", "index_search", _TABLES, False, "Full-text index over prompts, answers, commands and tool output.")
+COUNTED = Asset(
+    "tokens/exact",
+    "count",
+    ("normalized/events", "normalized/sessions"),
+    True,
+    "Exact token counts of every text that stands in a context window, by content. Made at night or by backfill, never by a run.",
+)
 CONSOLIDATED = Asset("memory/consolidated", "consolidate", (), False, "Candidates of all sessions merged into memories; one row a memory.")
 MEMORIES = Asset(
     "memory/index", "index_memory", ("memory/consolidated",), False, "Full-text index over the memories, read by retrieve and weave."
 )
 WAREHOUSE = Asset("warehouse/duckdb", "warehouse", (), False, "One DuckDB file: views over the lake's live parts and small aggregates.")
 SITE = Asset("dashboard/site", "render", ("warehouse/duckdb",), False, "The page, opened from disk: findings, usage, sessions.")
+
+
+OFF_PATH = frozenset({COUNTED.stage})
+"""Stages that no run waits for: the nightly schedule and a backfill make their assets."""
 
 
 def graph(versions: code_versions.Versions) -> dict[str, Asset]:
@@ -68,7 +79,7 @@ def graph(versions: code_versions.Versions) -> dict[str, Asset]:
     ]
     consolidated = CONSOLIDATED._replace(upstream=tuple(a.key for a in mined))
     warehouse = WAREHOUSE._replace(upstream=(*_TABLES, *(a.key for a in (*signals, *mined)), MEMORIES.key))
-    return {a.key: a for a in (RAW, *tables, SEARCH, *signals, *mined, consolidated, MEMORIES, warehouse, SITE)}
+    return {a.key: a for a in (RAW, *tables, SEARCH, *signals, *mined, COUNTED, consolidated, MEMORIES, warehouse, SITE)}
 
 
 @dataclass(slots=True)
@@ -113,15 +124,17 @@ class Plan:
     @property
     def nothing_to_do(self) -> bool:
         """Tell whether every asset is fresh and no source waits."""
-        return not (self.pending or self.vanished or self.moved or any(a.dirty() for a in self.assets.values()))
+        dirty = any(a.dirty() for a in self.assets.values() if a.asset.stage not in OFF_PATH)
+        return not (self.pending or self.vanished or self.moved or dirty)
 
     def dirty_cells(self, asset: str) -> list[Cell]:
         """Return the cells of an asset that are missing or stale; ``[WHOLE]`` for an unpartitioned one."""
         return self.assets[asset].dirty()
 
-    def partitioned_cells(self) -> list[Cell]:
-        """Return the cells that any partitioned asset needs, sorted."""
-        return sorted({cell for plan in self.assets.values() if plan.asset.partitioned for cell in plan.dirty()})
+    def partitioned_cells(self, *, off_path: bool = False) -> list[Cell]:
+        """Return the cells that any partitioned asset needs, sorted; with ``off_path`` also those that no run waits for."""
+        waited = [p for p in self.assets.values() if p.asset.partitioned and (off_path or p.asset.stage not in OFF_PATH)]
+        return sorted({cell for plan in waited for cell in plan.dirty()})
 
     def tail(self) -> list[str]:
         """Return the unpartitioned assets to make, upstream ones first."""

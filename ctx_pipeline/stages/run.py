@@ -26,6 +26,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "index_search": ("index", "index_search"),
     "measure": ("measure", "measure"),
     "mine": ("mine", "mine"),
+    "count": ("count", "count"),
     "consolidate": ("consolidate", "consolidate"),
     "index_memory": ("index", "index_memory"),
     "warehouse": ("warehouse", "build_warehouse"),

@@ -7,35 +7,45 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.reports import StageReport
     from ctx_pipeline.storage import Store
 
 
-def sync(store: Store, settings: Settings) -> list[StageReport]:
+FEW_BYTES = 8 * 1024 * 1024
+"""Bytes of changed sources up to which a sync is over before a large library has paid for its import."""
+
+
+def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | None = None) -> list[StageReport]:
     """Ingest what changed since the last look and return the reports; an empty list when nothing did.
 
-    The stages after the normalized tables are left to the next run. Another writer is waited for.
+    The stages after the normalized tables are left to the next run. Another writer is
+    waited for. ``when_few`` is called before an ingest of few bytes.
     """
     # most of the time goes into imports: the collector walks their objects, and numpy's linear algebra starts threads
     collecting = gc.isenabled()
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        return _synced(store, settings)
+        return _synced(store, settings, when_few)
     finally:
         if collecting:
             gc.enable()
 
 
-def _synced(store: Store, settings: Settings) -> list[StageReport]:
+def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | None) -> list[StageReport]:
     from ctx_pipeline.stages import capture, code_versions
     from ctx_pipeline.stages.lost import settle_lost
 
     settle_lost(store)
     scan = capture.scan(store, settings)
-    if scan.nothing_new and not store.ledger.unfinished_cells(versions=code_versions.versions(store.files, settings).decoders):
+    unfinished = store.ledger.unfinished_cells(versions=code_versions.versions(store.files, settings).decoders)
+    if scan.nothing_new and not unfinished:
         return []
+    if when_few and not unfinished and sum(p.size for p in scan.pending) <= FEW_BYTES:
+        when_few()
     from ctx_pipeline.stages.forget import kept_forgotten
     from ctx_pipeline.stages.ingest import ingest
 

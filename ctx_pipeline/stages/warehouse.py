@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ctx_pipeline
 from ctx_pipeline.model.tables import TABLES
-from ctx_pipeline.stages import CellReport, StageReport, code_versions, fingerprints
+from ctx_pipeline.stages import CellReport, StageReport, code_versions, fingerprints, signal_summary
 from ctx_pipeline.stages.plan import WAREHOUSE, WHOLE, graph
 from ctx_pipeline.storage import warehouse as file
 
@@ -46,6 +46,8 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
                 open_file=connect or file.connect,
             )
             store.lake.sweep(keep=named)
+            with file.connect(store.warehouse_path, read_only=True) as connection:
+                signal_summary.write(store, connection)
             status, content, rows = "done", built.content_hash, built.rows
             count = sum(rows.values())
         store.ledger.record_asset(WAREHOUSE.key, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=count)

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.storage.files import Files
 
@@ -92,6 +93,7 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     With ``read_only`` no file is created and a missing store is a StoreError.
     """
     home = Path(settings.home)
+    discovery.look_in(home / "config")
     if read_only:
         if not (home / "ledger.db").is_file():
             raise StoreError(f"there is no store at {home}", hint="ctx run", path=str(home))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.storage import format_shares
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,8 +56,17 @@ def run(store: Any, cells: Sequence[Cell]) -> dict[str, Finding]:
         "session_in_one_cell": Finding(not twice, {"sessions": sessions, "in_several_cells": int(twice)}),
         "calls_have_results": Finding(not calls or answered / calls >= MATCH_RATE, {"calls": calls, "open": calls - answered}),
         "parse_rate": Finding(not lines or 1 - bad / lines >= PARSE_RATE, {"records": int(lines), "quarantined": int(bad)}),
+        "formats_understood": _formats(store, cells),
         "known_types": Finding(not unknown, {"unknown": dict(sorted(unknown.items(), key=lambda i: (-i[1], i[0]))[:50])}),
     }
+
+
+def _formats(store: Any, cells: Sequence[Cell]) -> Finding:
+    """Return whether every version of a host in the cells is understood as well as its other versions."""
+    here = format_shares.versions(store, cells)
+    dropped = format_shares.dropped(here, format_shares.versions(store))
+    lowest = min((one.share for one in here if one.records >= format_shares.FEW), default=1.0)
+    return Finding(not dropped, {"versions": len(here), "lowest_share": round(lowest, 4), "dropped": dropped})
 
 
 def _captured(store: Any, cells: Sequence[Cell]) -> int:

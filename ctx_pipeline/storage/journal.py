@@ -8,19 +8,23 @@ import sqlite3
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.storage.wal import use_wal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
 SCHEMA = 1
 """Version of the payloads written today; kept with every fact."""
 
 OBSERVATION = "observation"
+
+_AT_ONCE = 500
+
+Subject = TypeVar("Subject")
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS facts (
@@ -82,6 +86,36 @@ class Journal:
             fact = _append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
             connection.execute("INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact))
         return answer
+
+    def observed(self, keys: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+        """Return key -> the answer that counts, of those keys that were ever observed."""
+        wanted = list(keys)
+        found: dict[str, Mapping[str, Any]] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = wanted[start : start + _AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            sql = f"SELECT o.key, f.payload FROM observed o JOIN facts f ON f.id = o.fact WHERE o.key IN ({marks})"
+            found.update({key: json.loads(payload)["answer"] for key, payload in self._read(sql, some) if key})
+        return found
+
+    def observe_all(
+        self, asked: Mapping[str, Subject], ask: Callable[[list[Subject]], Iterable[Mapping[str, Any]]], *, refresh: bool = False
+    ) -> dict[str, Mapping[str, Any]]:
+        """Return key -> what was seen of its subject, as :meth:`observe` for many at once.
+
+        ``ask`` takes the subjects without an answer (all of them with ``refresh``) and gives
+        one answer each, in order; they are recorded in one transaction.
+        """
+        known = {} if refresh or not asked else self.observed(asked)
+        missing = [key for key in asked if key not in known]
+        if not missing:
+            return known
+        answers = [dict(answer) for answer in ask([asked[key] for key in missing])]
+        with self._writing() as connection:
+            for key, answer in zip(missing, answers, strict=True):
+                fact = _append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
+                connection.execute("INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact))
+        return known | dict(zip(missing, answers, strict=True))
 
     def close(self) -> None:
         """Close this thread's connection."""

@@ -49,6 +49,10 @@ QUERIES: dict[str, str] = {
     "signals": """
         SELECT signal, family, kind, unit, sessions, measured, mean, median, p90, lowest, highest, positive
         FROM signal_summary ORDER BY family, signal, kind, unit""",
+    "signal_months": """
+        SELECT signal, bucket AS month, measured,
+               CASE WHEN kind = 'boolean' THEN true_count / nullif(measured, 0) ELSE mean END AS level
+        FROM signal_by WHERE dimension = 'month' AND kind IN ('numeric', 'boolean') ORDER BY signal, month""",
     "labels": "SELECT signal, label, sessions FROM signal_labels ORDER BY signal, sessions DESC, label",
     "memories": """
         SELECT memory_id, kind, left(text, 600) AS text, left(when_to_use, 300) AS when_to_use, status, flags, scope, repository,
@@ -80,11 +84,11 @@ class Detail(NamedTuple):
     host: str
     session_id: str
     events: list[tuple]
-    """(pos, thread number, ts, kind, actor, text, characters)"""
+    """(pos, thread number, milliseconds since 1970, kind, actor, text, characters)"""
     tool_calls: list[tuple]
-    """(ts, tool, action, target, failed, exit, seconds, out_chars)"""
+    """(milliseconds since 1970, tool, action, target, failed, exit, milliseconds it took, out_chars)"""
     model_calls: list[tuple]
-    """(ts, model, input, output, cache writes, cache read, context, nano-dollars or None, thread number)"""
+    """(milliseconds since 1970, model, input, output, cache writes, cache read, context, nano-dollars or None, thread number)"""
     readings: list[tuple]
     """(signal, kind, value, label, unit, confidence, reason)"""
     memories: list[tuple]
@@ -107,86 +111,83 @@ def details(connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str, Lim
     """
     import pyarrow as pa
 
-    asked = [(host, session_id, *limits) for host, session_id, limits in wanted]
-    names = ("host", "session_id", *(f"most_{name}" for name in Limits._fields))
+    asked = [(number, host, session_id, *limits) for number, (host, session_id, limits) in enumerate(wanted)]
+    names = ("n", "host", "session_id", *(f"most_{name}" for name in Limits._fields))
     columns = zip(*asked, strict=True) if asked else ([] for _ in names)
     connection.register("asked", pa.table(dict(zip(names, (list(c) for c in columns), strict=True))))
     try:
-        events = _grouped(connection.execute(_EVENTS).fetchall())
-        tools = _grouped(connection.execute(_TOOL_CALLS).fetchall())
-        calls = _grouped(connection.execute(_MODEL_CALLS.replace("{cost}", COST_SQL[cost_mode])).fetchall())
-        readings = _grouped(connection.execute(_READINGS).fetchall())
-        memories = _grouped(connection.execute(_MEMORIES).fetchall())
+        queries = (_EVENTS, _TOOL_CALLS, _MODEL_CALLS.replace("{cost}", COST_SQL[cost_mode]), _READINGS, _MEMORIES)
+        found = [_grouped(connection.execute(query).fetchall(), len(asked)) for query in queries]
     finally:
         connection.unregister("asked")
-    for host, session_id, _ in wanted:
-        key = (host, session_id)
-        yield Detail(*key, *(found.pop(key, []) for found in (events, tools, calls, readings, memories)))
+    for (host, session_id, _), *kept in zip(wanted, *found, strict=True):
+        yield Detail(host, session_id, *kept)
 
 
-def _grouped(found: Iterable[tuple]) -> dict[tuple[str, str], list[tuple]]:
-    grouped: dict[tuple[str, str], list[tuple]] = {}
-    for host, session_id, *row in found:
-        grouped.setdefault((host, session_id), []).append(tuple(row))
+def _grouped(found: Iterable[tuple], sessions: int) -> list[list[tuple]]:
+    """Return the rows of each session, whose number is their first value, without it."""
+    grouped: list[list[tuple]] = [[] for _ in range(sessions)]
+    for number, *row in found:
+        grouped[number].append(tuple(row))
     return grouped
 
 
 _THREADS = """
     threads_of AS (
-        SELECT t.host, t.session_id, t.thread_id,
-               row_number() OVER (PARTITION BY t.host, t.session_id ORDER BY t.kind <> 'main', t.first_ts, t.thread_id) - 1 AS thread
+        SELECT a.n, t.thread_id, row_number() OVER (PARTITION BY a.n ORDER BY t.kind <> 'main', t.first_ts, t.thread_id) - 1 AS thread
         FROM threads t JOIN asked a ON a.host = t.host AND a.session_id = t.session_id)"""
 
+# windows over a small number sort in two thirds of the time of windows over host and session id
 _EVENTS = f"""
     WITH {_THREADS},
     ordered AS (
-        SELECT e.host, e.session_id, e.event_id, e.kind, e.ts, coalesce(h.thread, 0) AS thread, a.most_events,
-               CASE WHEN e.kind IN ('prompt', 'answer', 'compaction', 'error') THEN a.most_said ELSE a.most_text END AS most,
-               row_number() OVER (PARTITION BY e.host, e.session_id ORDER BY e.ts NULLS FIRST, h.thread, e.seq) - 1 AS pos,
-               count(*) OVER (PARTITION BY e.host, e.session_id) AS total
+        SELECT a.n, e.event_id, e.kind, e.ts, coalesce(h.thread, 0) AS thread, a.most_events,
+               row_number() OVER (PARTITION BY a.n ORDER BY e.ts NULLS FIRST, h.thread, e.seq) - 1 AS pos,
+               count(*) OVER (PARTITION BY a.n) AS total
         FROM events e JOIN asked a ON a.host = e.host AND a.session_id = e.session_id
-        LEFT JOIN threads_of h ON h.host = e.host AND h.session_id = e.session_id AND h.thread_id = e.thread_id),
+        LEFT JOIN threads_of h ON h.n = a.n AND h.thread_id = e.thread_id),
     failed AS (
-        SELECT c.host, c.session_id, c.result_event FROM tool_calls c
+        SELECT a.n, c.result_event FROM tool_calls c
         JOIN asked a ON a.host = c.host AND a.session_id = c.session_id WHERE c.is_error AND c.result_event IS NOT NULL),
     picked AS (
-        SELECT o.* FROM ordered o
-        LEFT JOIN failed f ON f.host = o.host AND f.session_id = o.session_id AND f.result_event = o.event_id
+        SELECT o.* FROM ordered o LEFT JOIN failed f ON f.n = o.n AND f.result_event = o.event_id
         QUALIFY row_number() OVER (
-            PARTITION BY o.host, o.session_id
+            PARTITION BY o.n
             ORDER BY CASE WHEN o.kind IN ('attachment', 'injected', 'permission', 'todo') THEN 5
                           WHEN o.pos < 20 OR o.pos >= o.total - 20 THEN 0
                           WHEN o.kind IN ('prompt', 'compaction', 'error') THEN 1
                           WHEN f.result_event IS NOT NULL THEN 2 WHEN o.kind = 'answer' THEN 3 ELSE 4 END, o.pos) <= o.most_events)
-    SELECT p.host, p.session_id, p.pos, p.thread, p.ts, p.kind, e.actor, left(e.text, p.most) AS text, length(e.text) AS characters
-    FROM events e JOIN picked p ON p.host = e.host AND p.session_id = e.session_id AND p.event_id = e.event_id
-    ORDER BY p.host, p.session_id, p.pos"""
+    SELECT p.n, p.pos, p.thread, epoch_ms(p.ts) AS at, p.kind, e.actor,
+           left(e.text, CASE WHEN p.kind IN ('prompt', 'answer', 'compaction', 'error') THEN a.most_said ELSE a.most_text END) AS text,
+           length(e.text) AS characters
+    FROM events e JOIN picked p ON p.event_id = e.event_id
+    JOIN asked a ON a.n = p.n AND a.host = e.host AND a.session_id = e.session_id
+    ORDER BY p.n, p.pos"""
 
 _TOOL_CALLS = """
-    SELECT c.host, c.session_id, c.started, c.tool, c.action,
+    SELECT a.n, epoch_ms(c.started) AS at, c.tool, c.action,
            left(coalesce(nullif(array_to_string(c.argv, ' '), ''), array_to_string(c.paths, ', ')), 400) AS target,
            c.is_error, c.exit, CAST(date_diff('millisecond', c.started, c.ended) AS BIGINT) AS took, c.out_chars
     FROM tool_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
-    QUALIFY row_number() OVER (PARTITION BY c.host, c.session_id ORDER BY NOT c.is_error, c.started NULLS LAST, c.seq) <= a.most_tool_calls
-    ORDER BY c.host, c.session_id, c.started NULLS LAST, c.thread_id, c.seq"""
+    QUALIFY row_number() OVER (PARTITION BY a.n ORDER BY NOT c.is_error, c.started NULLS LAST, c.seq) <= a.most_tool_calls
+    ORDER BY a.n, c.started NULLS LAST, c.thread_id, c.seq"""
 
 _MODEL_CALLS = f"""
     WITH {_THREADS}
-    SELECT c.host, c.session_id, c.ts, c.model, c.input, c.output, c.cache_write_5m + c.cache_write_1h AS written, c.cache_read,
+    SELECT a.n, epoch_ms(c.ts) AS at, c.model, c.input, c.output, c.cache_write_5m + c.cache_write_1h AS written, c.cache_read,
            c.context_tokens, {{cost}} AS cost, coalesce(h.thread, 0) AS thread
     FROM model_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
-    LEFT JOIN threads_of h ON h.host = c.host AND h.session_id = c.session_id AND h.thread_id = c.thread_id
+    LEFT JOIN threads_of h ON h.n = a.n AND h.thread_id = c.thread_id
     WHERE c.owner
-    QUALIFY row_number() OVER (
-        PARTITION BY c.host, c.session_id ORDER BY coalesce({{cost}}, 0) DESC, c.ts, c.call_key) <= a.most_model_calls
-    ORDER BY c.host, c.session_id, c.ts NULLS LAST, c.start"""
+    QUALIFY row_number() OVER (PARTITION BY a.n ORDER BY coalesce({{cost}}, 0) DESC, c.ts, c.call_key) <= a.most_model_calls
+    ORDER BY a.n, c.ts NULLS LAST, c.start"""
 
 _READINGS = """
-    SELECT r.host, r.session_id, r.signal, r.kind, r.value, left(r.label, 300) AS label, r.unit, r.confidence, r.reason
+    SELECT a.n, r.signal, r.kind, r.value, left(r.label, 300) AS label, r.unit, r.confidence, r.reason
     FROM readings r JOIN asked a ON a.host = r.host AND a.session_id = r.session_id ORDER BY r.family, r.signal"""
 
 _MEMORIES = """
     WITH named AS (
         SELECT m.memory_id, m.kind, m.text, m.status, unnest(m.sessions) AS session FROM memories m)
-    SELECT a.host, a.session_id, n.memory_id, n.kind, left(n.text, 600) AS text, n.status
+    SELECT a.n, n.memory_id, n.kind, left(n.text, 600) AS text, n.status
     FROM named n JOIN asked a ON n.session = a.host || '/' || a.session_id ORDER BY n.memory_id"""

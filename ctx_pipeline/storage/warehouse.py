@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.storage import signal_sql
 from ctx_pipeline.storage.days import day_sql
 from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Rises when an aggregate table changes."""
 
 CONFIG: Mapping[str, str] = {
@@ -45,6 +46,7 @@ AGGREGATES: Mapping[str, tuple[str, ...]] = {
     "tool_use": ("host", "tool", "action"),
     "signal_summary": ("signal", "unit", "kind"),
     "signal_labels": ("signal", "label"),
+    **signal_sql.KEYS,
     "memory_counts": ("kind", "status", "scope"),
     "redactions": ("host", "session_id", "detector"),
 }
@@ -236,13 +238,14 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             FROM tool_calls GROUP BY ALL ORDER BY ALL""",
         "signal_summary": """
             SELECT signal, any_value(family) AS family, max(version) AS version, kind, unit, count(*) AS sessions,
-                   count(value) AS measured, CAST(avg(value) AS DOUBLE) AS mean, CAST(median(value) AS DOUBLE) AS median,
+                   count(value) AS measured, round(favg(value), 9) AS mean, CAST(median(value) AS DOUBLE) AS median,
                    CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90, CAST(max(value) AS DOUBLE) AS highest,
                    CAST(min(value) AS DOUBLE) AS lowest, count(*) FILTER (WHERE value > 0) AS positive
             FROM readings GROUP BY signal, kind, unit ORDER BY signal, kind, unit""",
         "signal_labels": """
             SELECT signal, label, count(*) AS sessions FROM readings
             WHERE label IS NOT NULL AND kind = 'categorical' GROUP BY ALL ORDER BY ALL""",
+        **signal_sql.QUERIES,
         "memory_counts": """
             SELECT kind, status, scope, count(*) AS memories, count(*) FILTER (WHERE len(flags) > 0) AS flagged
             FROM memories GROUP BY ALL ORDER BY ALL""",

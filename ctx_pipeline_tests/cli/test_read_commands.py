@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,27 @@ def test_doctor_finds_a_fresh_store_whole(ran: Ctx):
 
     assert report["damaged"] == []
     assert report["quarantined"] == []
+    assert report["vanished"] == 0
+
+
+@pytest.mark.feature("cli.doctor", "doctor.rebuilt-sources")
+def test_doctor_names_damage_and_after_a_rebuild_what_is_really_gone(ran: Ctx, tmp_path):
+    shutil.copytree(ran.store, tmp_path / "store")
+    copy = Ctx(ran.folder, {**ran.environ, "CTX_HOME": str(tmp_path / "store")})
+    part = min((copy.store / "lake" / "events").rglob("*.parquet"))
+    part.unlink()
+    done = copy("doctor", ok=False)
+    assert done.returncode == 1
+    assert part.name in done.stdout
+
+    rebuilt = copy.json("doctor", "--rebuild-ledger")
+    assert (rebuilt["damaged"], rebuilt["vanished"]) == ([], 0)
+    gone = min((ran.folder / "claude" / "projects").rglob("*.jsonl"))
+    gone.rename(tmp_path / "kept.jsonl")
+    try:
+        assert "1 source kept here and gone from the homes" in copy("doctor").stdout
+    finally:
+        (tmp_path / "kept.jsonl").rename(gone)
 
 
 @pytest.mark.feature("cli.status")

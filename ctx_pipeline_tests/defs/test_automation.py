@@ -56,8 +56,12 @@ def materialize(daemon, key, assets):
 
 
 @pytest.mark.feature("automation.quiet")
-def test_after_a_run_in_another_process_nothing_is_requested(daemon):
+def test_after_a_run_in_another_process_nothing_is_requested(daemon, home):
     assert daemon.tick() == {}
+
+    # not because it is deaf: the next append is heard
+    write_month(home, "2026-04", 2, prompts=2)
+    assert set(daemon.tick()) == {"claude|2026-04"}
 
 
 @pytest.mark.feature("automation.late-append")
@@ -92,8 +96,10 @@ def test_a_file_that_is_still_written_to_is_left_alone(daemon, home):
 
     path = write_month(home, "2026-03", 1, prompts=2)
     os.utime(path, (time.time(), time.time()))
-
     assert daemon.tick() == {}
+
+    os.utime(path, (time.time() - 600, time.time() - 600))
+    assert set(daemon.tick()) == {"claude|2026-03"}, "once it has been quiet"
 
 
 @pytest.mark.feature("automation.own-runs-elsewhere")
@@ -101,8 +107,10 @@ def test_a_run_elsewhere_between_two_ticks_leaves_nothing_to_request(daemon, hom
     daemon.tick()
     write_month(home, "2026-03", 1, prompts=2)
     launch.run(settings)
-
     assert daemon.tick() == {}
+
+    write_month(home, "2026-03", 1, prompts=3)
+    assert set(daemon.tick()) == {"claude|2026-03"}, "what that run did not see"
 
 
 @pytest.mark.feature("automation.after-sync")
@@ -119,13 +127,17 @@ def test_what_a_hook_ingested_is_finished(daemon, home, settings):
 
 
 @pytest.mark.feature("automation.new-signal")
-def test_a_new_signal_is_left_to_a_person(daemon, settings, monkeypatch):
+def test_a_new_signal_is_left_to_a_person(daemon, home, settings, monkeypatch):
     known = code_versions.collect(settings)
     added = replace(known, families=known.families | {"churn": (("events",), "how often")}, assets=known.assets | {"signals/churn": "1"})
     monkeypatch.setattr(code_versions, "versions", lambda *_, **__: added)
     daemon.definitions = location.build(versions=added)
-
     assert daemon.tick() == {}
+
+    write_month(home, "2026-03", 1, prompts=2)
+    asked = daemon.tick()
+    assert set(asked) == {"claude|2026-03"}
+    assert "signals/churn" not in asked["claude|2026-03"], "not even beside the families that have new input"
 
 
 @pytest.mark.feature("automation.code-version")

@@ -36,6 +36,7 @@ def test_the_asset_keys_are_these_and_one_a_signal_file_and_method(nodes):
             "search/index",
             *(f"signals/{name}" for name in discovery.families()),
             *(f"mined/{name}" for name, method in discovery.methods().items() if method.deterministic),
+            "tokens/exact",
             "memory/consolidated",
             "memory/index",
             "warehouse/duckdb",
@@ -136,13 +137,14 @@ def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     assert (nightly.cron_schedule, nightly.default_status) == ("17 3 * * *", dg.DefaultScheduleStatus.STOPPED)
 
 
-@pytest.mark.feature("dagster.watch")
-def test_watching_declares_sensors_and_automation_running(monkeypatch):
+@pytest.mark.feature("dagster.watch", "dagster.watch-command")
+def test_watching_declares_sensors_automation_and_schedule_running(monkeypatch):
     monkeypatch.setenv("CTX_WATCH", "1")
 
     repository = location.build().get_repository_def()
 
     assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.RUNNING}
+    assert repository.get_schedule_def("nightly").default_status == dg.DefaultScheduleStatus.RUNNING
 
 
 @pytest.mark.feature("dagster.boxes")

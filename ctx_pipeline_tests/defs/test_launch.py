@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 
 import dagster as dg
@@ -15,6 +14,7 @@ from ctx_pipeline.defs.execution import Execution
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.months import write_month
 
 MARCH, APRIL = Cell("claude", "2026-03"), Cell("claude", "2026-04")
@@ -193,7 +193,7 @@ with launch.instance(s) as instance, Execution(s, instance) as job:
     job.run_tail()
 sys.exit(bool(job.outcome.held))
 """
-    running = [subprocess.Popen([sys.executable, "-c", script, cell.key], env=os.environ) for cell in (MARCH, APRIL)]
+    running = [processes.start([sys.executable, "-c", script, cell.key], env=os.environ) for cell in (MARCH, APRIL)]
     assert [process.wait(100) for process in running] == [0, 0]
 
     with launch.instance(settings) as instance:

@@ -73,13 +73,16 @@ def test_every_signal_gets_a_row_for_every_session(store, chosen):
     normalized(store, *sessions())
     report = measure(store, chosen, cells=[CELL])
     assert report.cells[CELL.key].status == "done"
-    assert report.totals == {"readings": 12, "sessions": 2, "errors": 0}
+    assert report.totals == {"readings": 2 * len(discovery.signals()), "sessions": 2, "errors": 0}
     outcomes = readings(store, "outcomes")
     assert outcomes["a", "failed_command_ratio"].value == 1
     assert outcomes["b", "failed_command_ratio"].reason == "no shell command was answered"
     assert readings(store, "activity")["b", "unique_files_edited"].value == 1
     row = store.ledger.asset_cell("signals/outcomes", CELL)
-    assert (row.rows, row.code_version) == (8, discovery.families()["outcomes"].code_version)
+    assert (row.rows, row.code_version) == (
+        2 * len(discovery.families()["outcomes"].signals),
+        discovery.families()["outcomes"].code_version,
+    )
     assert row.content_hash == store.lake.manifest("signals/outcomes", CELL).content_hash
 
 
@@ -156,7 +159,7 @@ def test_measuring_one_session_keeps_the_readings_of_the_others(store, chosen):
     measure(store, chosen, cells=[CELL])
     report = measure(store, chosen, families=["activity"], cells=[CELL], sessions=["a"], force=True)
     assert report.totals["sessions"] == 1
-    assert len(readings(store, "activity")) == 4
+    assert len(readings(store, "activity")) == 2 * len(discovery.families()["activity"].signals)
     assert measure(store, chosen, cells=[CELL]).totals["readings"] == 0
     with pytest.raises(UnknownName):
         measure(store, chosen, families=["outcome"])

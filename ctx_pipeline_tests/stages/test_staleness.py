@@ -18,7 +18,7 @@ from ctx_pipeline import settings as settings_file
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages import background, capture, code_versions, index, ingest, measure, mine, sweeping
-from ctx_pipeline.stages.plan import NEW_CODE, NEW_INPUT, WHOLE, plan
+from ctx_pipeline.stages.plan import NEW_CODE, NEW_INPUT, OFF_PATH, WHOLE, plan
 from ctx_pipeline.stages.reports import reason
 from ctx_pipeline.stages.run import run_stages
 from ctx_pipeline.stages.sync import sync
@@ -58,7 +58,8 @@ def configured(settings, config="", **environ):
 
 def dirty(store, settings, *, scan=True):
     made = plan(store, settings, capture.scan(store, settings) if scan else None)
-    return {key: [(cell, node.cells[cell].reason) for cell in node.dirty()] for key, node in made.assets.items() if node.dirty()}
+    waited = {key: node for key, node in made.assets.items() if node.asset.stage not in OFF_PATH}
+    return {key: [(cell, node.cells[cell].reason) for cell in node.dirty()] for key, node in waited.items() if node.dirty()}
 
 
 def rows(store, table):

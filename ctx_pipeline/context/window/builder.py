@@ -69,7 +69,8 @@ class ContextBuilder:
         """
         name = strategy or self._default
         chosen = get_strategy(name, **dict(strategy_opts or {}))
-        given = [_message(entry, place) for place, entry in enumerate(messages)]
+        entries = list(messages)
+        given = entries if set(map(type, entries)) <= {dict} else [_message(entry, place) for place, entry in enumerate(entries)]
         ordered: list[Any] = in_order([m for m in given if pre_filter(m)] if pre_filter else given)
         costs = self._costs
         costs.approximate = bool(getattr(self._tokenizer, "approximate", costs.approximate))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -41,8 +42,7 @@ class Costs:
     def of(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the tokens of each message: its content, name, tool calls and the tokenizer's overhead."""
         contents = [message.get("content") for message in messages]
-        plain = all(type(text) is str for text in contents)
-        if plain and not any("tool_calls" in message or "name" in message for message in messages):
+        if set(map(type, contents)) <= {str} and {"tool_calls", "name"}.isdisjoint(chain.from_iterable(messages)):
             counts = self._count(contents)  # type: ignore[arg-type]
             return [count + self.overhead for count in counts] if self.overhead else counts
         texts: list[str] = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from itertools import groupby, pairwise
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ def in_order(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
             instant = _instant(stamp)
             at = at if instant is None else instant
             instants.append(at)
-    places = range(len(stamps))
-    if any(a > b for a, b in pairwise(instants)):
-        places = sorted(places, key=instants.__getitem__)  # type: ignore[assignment]
+    places: Sequence[int] = range(len(stamps))
+    rising = sorted(instants) == instants
+    if not rising:
+        places = sorted(places, key=instants.__getitem__)
     if len(set(instants)) == len(instants):
-        return [messages[place] for place in places]
+        return [*messages] if rising else [messages[place] for place in places]
     ordered: list[int] = []
     for _, run in groupby(places, key=instants.__getitem__):
         ordered += _by_id(list(run), messages, stamps)
@@ -65,11 +67,11 @@ def id_key(value: object) -> tuple[Any, ...]:
 
 def _plain(stamps: Sequence[object]) -> bool:
     """Whether all times are text of one form in UTC, so that text order is time order."""
-    if not stamps or not isinstance(stamps[0], str):
+    texts: Sequence[Any] = stamps
+    if set(map(type, texts)) != {str} or len(texts[0]) < 11 or len(set(map(len, texts))) > 1:
         return False
-    size = len(stamps[0])
-    ending = "Z" if stamps[0].endswith("Z") else "+00:00"
-    return size > 10 and all(isinstance(s, str) and len(s) == size and s.endswith(ending) and s[4] == "-" for s in stamps)
+    ending = slice(-1, None) if texts[0].endswith("Z") else slice(-6, None)
+    return set(map(itemgetter(ending), texts)) <= {"Z", "+00:00"} and set(map(itemgetter(4), texts)) == {"-"}
 
 
 def _instant(stamp: object) -> float | None:

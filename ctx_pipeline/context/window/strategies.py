@@ -6,6 +6,7 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.errors import InvalidMessage
@@ -130,9 +131,10 @@ class TruncationStrategy(ABC):
         """Whether every message may be kept or dropped by itself, with none before the others."""
         if self._pin or self._priority or self.placement != "time":
             return False
-        return not self.keep_tool_pairs or not any(
-            "tool_calls" in m or "tool_call_id" in m or type(m.get("content")) is list for m in messages
-        )
+        if not self.keep_tool_pairs:
+            return True
+        named = {"tool_calls", "tool_call_id"}.isdisjoint(chain.from_iterable(messages))
+        return named and list not in {type(m.get("content")) for m in messages}
 
     def units(self, messages: Sequence[Message], counts: Sequence[int]) -> list[Unit]:
         """Return the messages as units of what is kept together."""

@@ -18,7 +18,7 @@ from ctx_pipeline.hosts.codex.places import safe_id, subagent
 from ctx_pipeline.hosts.codex.replay import AT_ONCE, began_at, older
 from ctx_pipeline.hosts.codex.rows import HOST, OWN
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL, Call, Counter
-from ctx_pipeline.model.codec import micros
+from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.raw import Parsed, SessionFacts
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
 
 _WINDOWS = ("primary", "secondary")
+_MOST_PERCENT = 1_000
+"""Percent used above which a record is not believed."""
+_MONTHS = 366 * 1_440
+"""Minutes of the longest window that is believed."""
 _TS = 4
 """The time's place in a row of model_calls."""
 
@@ -172,6 +176,14 @@ def _rows(stream: StreamBytes, session_id: str, born: int | None) -> list[tuple]
     return rows
 
 
+def _reset(limit: _Limit, ts: int) -> int | None:
+    """Return when a limit is lifted, None where the record does not say or says a time that no clock shows."""
+    found: float | None = limit.resets_at * 1_000_000 if limit.resets_at else None
+    if found is None and limit.resets_in_seconds is not None:
+        found = ts + limit.resets_in_seconds * 1_000_000
+    return int(found) if found is not None and 0 < found < LATEST else None
+
+
 def limits(data: bytes) -> Iterator[tuple[int, str, float, int, int | None]]:
     """Yield the rate limits that a rollout holds, in order: time, name, percent used, minutes of the window, time of reset."""
     at = data.find(b'"rate_limits"')
@@ -187,9 +199,7 @@ def limits(data: bytes) -> Iterator[tuple[int, str, float, int, int | None]]:
         found = line.payload.rate_limits if line.payload else None
         for name in _WINDOWS if ts is not None and found is not None else ():
             limit: _Limit | None = getattr(found, name)
-            if limit is not None and limit.used_percent is not None and ts is not None:
-                reset = limit.resets_at * 1_000_000 if limit.resets_at else None
-                if reset is None and limit.resets_in_seconds is not None:
-                    reset = ts + int(limit.resets_in_seconds * 1_000_000)
-                yield ts, name, limit.used_percent, limit.window_minutes or 0, reset
+            if limit is not None and limit.used_percent is not None and 0 <= limit.used_percent <= _MOST_PERCENT and ts is not None:
+                minutes = limit.window_minutes or 0
+                yield ts, name, limit.used_percent, minutes if 0 <= minutes <= _MONTHS else 0, _reset(limit, ts)
         at = data.find(b'"rate_limits"', end)

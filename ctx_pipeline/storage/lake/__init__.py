@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPACT_ABOVE", "Lake", "Manifest", "Move", "Part"]
 
-ROW_GROUP = 4_000
+ROW_GROUP = 2_000
 COMPACT_ABOVE = 100
 """Parts of one table in a cell above which they are merged."""
 
@@ -68,7 +68,7 @@ class Lake:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from ctx_pipeline.storage.lake.columns import arrow_table
+        from ctx_pipeline.storage.lake.columns import arrow_table, runs_of
 
         declared = TABLES[table]
         arrow = data if isinstance(data, pa.Table) else arrow_table(declared, data)
@@ -86,7 +86,9 @@ class Lake:
         manifest_path(asset, cell)
         path = f"lake/{table}/host={cell.host}/month={cell.month}/part-{hashlib.sha256(body).hexdigest()[:24]}.parquet"
         self._files.write(path, body)
-        sessions = tuple(arrow.column("session_id").unique().to_pylist()) if "session_id" in declared.names else ()
+        sessions = (
+            tuple(dict.fromkeys(value for value, _, _ in runs_of(arrow.column("session_id")))) if "session_id" in declared.names else ()
+        )
         return Part(table, path, arrow.num_rows, len(body), sessions)
 
     def write_rows(self, asset: str, cell: Cell, table: str, rows: Sequence[tuple]) -> Part:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+import sys
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import ContractError
@@ -40,11 +41,15 @@ def _array(table: Table, column: Column, values: Sequence[Any]) -> pa.Array:
     import pyarrow as pa
 
     kind = _arrow_type(column.type)
+    if column.repeated and column.type == "str":
+        # made of the values at once: encoding an array afterwards imports pyarrow.compute, a tenth of a sync
+        kind = pa.dictionary(pa.int32(), kind)
     try:
         try:
             array = pa.array(values, kind)
         except UnicodeEncodeError:
-            array = pa.array([_encodable(v) for v in values], kind)
+            values = [_encodable(v) for v in values]
+            array = pa.array(values, kind)
     except (TypeError, ValueError, OverflowError) as error:
         raise ContractError(
             f"{table.name}.{column.name} holds a value that is no {column.type}", table=table.name, column=column.name
@@ -52,9 +57,7 @@ def _array(table: Table, column: Column, values: Sequence[Any]) -> pa.Array:
     if array.null_count and not column.nullable:
         raise ContractError(f"{table.name}.{column.name} holds a null", table=table.name, column=column.name)
     if column.type == "time":
-        return array.cast(pa.timestamp("us"))
-    if column.repeated and column.type == "str":
-        return array.dictionary_encode()
+        return array.view(pa.timestamp("us"))
     return array
 
 
@@ -94,22 +97,51 @@ def values_of(column: Column, data: pa.ChunkedArray) -> list[Any]:
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
     if len(array) <= _FEW:
-        if column.type == "time":
-            array = array.view(pa.int64())
-        return [v or [] for v in array.to_pylist()] if column.type == "list" else array.to_pylist()
+        return _without_numpy(column, array)
+    if "numpy" in sys.modules and sys.modules["numpy"] is None:
+        return _without_numpy(column, array)
     import numpy as np
 
     if isinstance(array, pa.DictionaryArray):
         known = np.array([*array.dictionary.to_pylist(), None], dtype=object)
-        places = array.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)
+        indices = array.indices
+        places = (indices.fill_null(len(known) - 1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
         return known[places].tolist()  # type: ignore[no-any-return]
     if column.type == "list":
         return _lists(array)
     if column.type == "time":
-        array = array.cast(pa.timestamp("us")).view(pa.int64())
+        array = array.view(pa.int64())
     if column.type == "str" or not array.null_count:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _without_numpy(column: Column, array: pa.Array) -> list[Any]:
+    import pyarrow as pa
+
+    if column.type == "time":
+        array = array.view(pa.int64())
+    return [v or [] for v in array.to_pylist()] if column.type == "list" else array.to_pylist()
+
+
+def runs_of(data: pa.ChunkedArray) -> Iterator[tuple[Any, int, int]]:
+    """Yield each run of equal values in a column: the value, its first row, the row after its last."""
+    import pyarrow as pa
+
+    row = 0
+    for chunk in data.chunks:
+        values: Iterable[Any]
+        if isinstance(chunk, pa.DictionaryArray) and chunk.indices.type == pa.int32() and not chunk.null_count:
+            known = chunk.dictionary.to_pylist()
+            indices = chunk.indices
+            values = (
+                memoryview(indices.buffers()[1]).cast("B").cast("i")[indices.offset : indices.offset + len(indices)] if len(chunk) else ()
+            )
+        else:
+            known, values = None, chunk.to_pylist()
+        for value, members in groupby(values):
+            first, row = row, row + sum(1 for _ in members)
+            yield value if known is None else known[value], first, row
 
 
 def _lists(array: pa.ListArray) -> list[list[str]]:

@@ -113,7 +113,9 @@ def assets_of(table: str, names: Iterable[str]) -> list[str]:
     """Return which of the stored asset names hold rows of a table."""
     if table in NORMALIZED:
         return [n for n in names if n == "normalized"]
-    prefix = {"readings": "signals.", "candidates": "mined.", "memories": "memory.consolidated"}.get(table, f"{table}.")
+    prefix = {"readings": "signals.", "candidates": "mined.", "memories": "memory.consolidated", "token_counts": "tokens.exact"}.get(
+        table, f"{table}."
+    )
     return sorted(n for n in names if n.startswith(prefix))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections import OrderedDict, deque
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.storage.lake.columns import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -45,12 +45,13 @@ def open_part(path: Path) -> pq.ParquetFile:
 def read_part(path: Path, part: Part, names: Sequence[str], wanted: Collection[str] | None = None) -> pa.Table:
     """Return the live rows of a part; with ``wanted`` only these sessions' rows, from their row groups alone."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     with open_part(path) as file:
         live = part.live if wanted is None else [s for s in part.live if s in wanted]
         if len(live) == len(part.sessions):
             return file.read(columns=list(names), use_threads=False)
+        import pyarrow.compute as pc
+
         tables = []
         keys = pa.array(live, pa.string())
         for group in range(file.num_row_groups):
@@ -139,6 +140,30 @@ class _Pool:
         return self._held.pop(session_id, [])
 
 
+def _by_two(work: Callable[[str], None], items: Iterable[str]) -> None:
+    """Do some work for each item, two at a time; raises what the work raised. An executor would take longer to import than to use."""
+    waiting = deque(items)
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            while not failed:
+                try:
+                    item = waiting.popleft()
+                except IndexError:
+                    break
+                work(item)
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    other = threading.Thread(target=run, name="ctx-rows")
+    other.start()
+    run()
+    other.join()
+    if failed:
+        raise failed[0]
+
+
 class PartReader:
     """Single rows by (part, row number); keeps the last files and row groups open."""
 
@@ -171,8 +196,7 @@ class PartReader:
         if len(by_part) == 1:
             fetch(path)
         else:
-            with ThreadPoolExecutor(2) as threads:
-                list(threads.map(fetch, by_part))
+            _by_two(fetch, by_part)
         while len(self._groups) > _GROUPS_KEPT:
             self._groups.popitem(last=False)
         while len(self._files) > _FILES_OPEN:

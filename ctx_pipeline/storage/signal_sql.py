@@ -1,0 +1,89 @@
+"""What readings add up to, by signal and by project, host, model and month: the queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from duckdb import DuckDBPyConnection
+
+DIMENSIONS = ("all", "host", "model", "month", "project")
+"""What readings are split by; ``all`` has one bucket without a name."""
+
+_PLACED = """
+    used AS (
+        SELECT host, session_id, model, sum(context_tokens + output) AS tokens FROM model_calls WHERE owner GROUP BY ALL),
+    mostly AS (
+        SELECT host, session_id, arg_max(model, {'tokens': tokens, 'model': model}) AS model FROM used GROUP BY ALL),
+    placed AS (
+        SELECT r.host AS host, coalesce(m.model, '') AS model, s.month AS month, s.project AS project,
+               r.signal, r.kind, r.unit, r.value, r.label, r.reason
+        FROM readings r JOIN sessions s ON s.host = r.host AND s.session_id = r.session_id
+        LEFT JOIN mostly m ON m.host = r.host AND m.session_id = r.session_id)"""
+
+_SPLIT = """
+    CASE WHEN GROUPING(host) = 0 THEN 'host' WHEN GROUPING(model) = 0 THEN 'model' WHEN GROUPING(month) = 0 THEN 'month'
+         WHEN GROUPING(project) = 0 THEN 'project' ELSE 'all' END AS dimension,
+    coalesce(host, model, month, project, '') AS bucket"""
+
+QUERIES: Mapping[str, str] = {
+    "signal_by": f"""
+        WITH {_PLACED}
+        SELECT {_SPLIT}, signal, kind, unit, count(*) AS sessions,
+               count(*) FILTER (WHERE reason IS NULL) AS measured, count(reason) AS missing,
+               min(value) AS lowest, max(value) AS highest, round(favg(value), 9) AS mean,
+               CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
+               round(fsum(value), 9) AS total, count(*) FILTER (WHERE kind = 'boolean' AND value > 0) AS true_count
+        FROM placed
+        GROUP BY GROUPING SETS ((signal, kind, unit), (signal, kind, unit, host), (signal, kind, unit, model),
+                                (signal, kind, unit, month), (signal, kind, unit, project))
+        ORDER BY ALL""",
+    "signal_label_by": f"""
+        WITH {_PLACED}
+        SELECT {_SPLIT}, signal, label, count(*) AS sessions
+        FROM placed WHERE kind = 'categorical' AND label IS NOT NULL
+        GROUP BY GROUPING SETS ((signal, label), (signal, label, host), (signal, label, model), (signal, label, month),
+                                (signal, label, project))
+        ORDER BY ALL""",
+    "signal_reasons": """
+        SELECT signal, reason, count(*) AS sessions FROM readings WHERE reason IS NOT NULL GROUP BY ALL ORDER BY ALL""",
+    "signal_histogram": """
+        WITH ends AS (
+            SELECT signal, min(value) AS low, max(value) AS top,
+                   greatest(quantile_cont(value, 0.99), min(value)) AS high
+            FROM readings WHERE kind = 'numeric' AND value IS NOT NULL GROUP BY signal),
+        spans AS (
+            SELECT signal, low, top, CASE WHEN high > low THEN high ELSE top END AS high FROM ends),
+        binned AS (
+            SELECT r.signal, s.low, s.top, (s.high - s.low) / 10 AS width,
+                   CASE WHEN s.high > s.low
+                        THEN CAST(least(9, floor((r.value - s.low) / (s.high - s.low) * 10)) AS INTEGER) ELSE 0 END AS bin
+            FROM readings r JOIN spans s ON s.signal = r.signal WHERE r.kind = 'numeric' AND r.value IS NOT NULL)
+        SELECT signal, bin, round(low + bin * width, 9) AS from_value,
+               CASE WHEN bin = 9 OR width = 0 THEN top ELSE round(low + (bin + 1) * width, 9) END AS to_value, count(*) AS sessions
+        FROM binned GROUP BY signal, bin, low, top, width ORDER BY signal, bin""",
+}
+"""Aggregate table -> its query over the tables of the lake."""
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "signal_by": ("dimension", "bucket", "signal", "kind", "unit"),
+    "signal_label_by": ("dimension", "bucket", "signal", "label"),
+    "signal_reasons": ("signal", "reason"),
+    "signal_histogram": ("signal", "bin"),
+}
+"""Aggregate table -> its key.
+
+A session belongs to the model that had most of its tokens, and to the month of its
+cell. A histogram has ten bins of one width up to the 99th percentile; the last one holds
+what is above.
+"""
+
+
+def rows(connection: DuckDBPyConnection, name: str, *, built: bool = False) -> list[dict[str, Any]]:
+    """Return the rows of one of QUERIES as dictionaries; with ``built`` from the table that a warehouse made of it."""
+    order = ", ".join(KEYS[name])
+    cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {order}" if built else QUERIES[name])
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -1,0 +1,124 @@
+"""`ctx run` works ahead in other processes, and Dagster's history says what they did."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ctx_pipeline_tests.cli.conftest import SAMPLES, Ctx, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HISTORY = """
+import json
+from ctx_pipeline import settings
+from ctx_pipeline.defs import launch
+import dagster as dg
+found = {}
+with launch.instance(settings.load()) as instance:
+    for run in instance.get_runs():
+        for record in instance.get_records_for_run(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION, limit=1000).records:
+            event = record.event_log_entry.dagster_event.event_specific_data.materialization
+            found.setdefault(event.asset_key.to_user_string(), {})[event.partition or ""] = {k: v.value for k, v in event.metadata.items()}
+print(json.dumps(found))
+"""
+
+_BROKEN = """
+import sys
+from ctx_pipeline.stages import background
+def broken(*_): raise ValueError("no")
+setattr(background, sys.argv.pop(1), broken)
+from ctx_pipeline.cli import main
+main(sys.argv[1:])
+"""
+
+
+def history(ctx: Ctx) -> dict:
+    import subprocess
+
+    done = subprocess.run([sys.executable, "-c", _HISTORY], env=ctx.environ, capture_output=True, text=True, check=True, timeout=100)
+    return json.loads(done.stdout)
+
+
+def content(ctx: Ctx) -> list[tuple]:
+    with sqlite3.connect(ctx.store / "ledger.db") as ledger:
+        rows = ledger.execute("SELECT asset, host, month, content_hash, rows FROM asset_cells ORDER BY 1, 2, 3")
+        # the page counts the days that are left to each transcript
+        return [row for row in rows if row[0] != "dashboard/site"]
+
+
+@pytest.mark.feature("run.ahead", "dagster.event-metadata", "graph.lineage")
+def test_the_history_has_every_asset_and_cell_with_what_was_counted(ran: Ctx):
+    found = history(ran)
+
+    assert {"raw/segments", "normalized/events", "signals/outcomes", "mined/error_resolutions"} <= set(found)
+    assert {"search/index", "memory/consolidated", "memory/index", "warehouse/duckdb", "dashboard/site"} <= set(found)
+    with sqlite3.connect(ran.store / "ledger.db") as ledger:
+        cells = {f"{host}|{month}" for host, month in ledger.execute("SELECT DISTINCT host, month FROM sessions")}
+    assert cells <= set(found["normalized/events"])
+    assert cells <= set(found["mined/error_resolutions"])
+    cell = min(cells)
+    assert found["normalized/events"][cell]["status"] == "done"
+    assert found["normalized/events"][cell]["dagster/row_count"] > 0
+    assert found["normalized/events"][cell]["parsed"] > 0
+    assert found["signals/outcomes"][cell]["readings"] > 0
+    assert found["signals/outcomes"][cell]["seconds"] > 0
+    assert found["mined/error_resolutions"][cell]["sessions"] > 0
+    assert found["dashboard/site"][""]["chunks_written"] > 0
+    assert all(sys.getsizeof(json.dumps(facts)) < 2_000 for of_cells in found.values() for facts in of_cells.values())
+
+
+@pytest.mark.slow
+@pytest.mark.feature("run.ahead-fails", "stages.parity")
+@pytest.mark.parametrize("part", ["_derive", "_tail"])
+def test_what_the_other_process_cannot_do_is_done_here(ran: Ctx, tmp_path: Path, part: str):
+    import shutil
+    import subprocess
+
+    for host in ("claude", "codex"):
+        shutil.copytree(SAMPLES / host, tmp_path / host)
+    other = Ctx(tmp_path, environment(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", _BROKEN, part, "run", "--json"], env=other.environ, capture_output=True, text=True, check=False, timeout=110
+    )
+
+    assert done.returncode == 0, done.stderr
+    rows = {row[:3]: row[4] for row in content(other)}
+    assert rows == {row[:3]: row[4] for row in content(ran)}
+    assert set(history(other)) == set(history(ran))
+
+
+@pytest.mark.slow
+@pytest.mark.feature("stages.parity")
+def test_hook_then_run_and_run_alone_write_the_same(ran: Ctx, tmp_path: Path):
+    import shutil
+
+    for host in ("claude", "codex"):
+        shutil.copytree(ran.folder / host, tmp_path / host)
+    other = Ctx(tmp_path, {**ran.environ, "CTX_HOME": str(tmp_path / "store")})
+    other("sync")
+    other("run")
+
+    assert content(other) == content(ran)
+
+
+@pytest.mark.slow
+@pytest.mark.feature("run.ahead-fails")
+def test_an_ingest_that_fails_says_so_and_leaves_no_process(ran: Ctx, tmp_path: Path):
+    import shutil
+    import subprocess
+
+    shutil.copytree(SAMPLES / "claude", tmp_path / "claude")
+    other = Ctx(tmp_path, environment(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", _BROKEN, "_ingest", "run"], env=other.environ, capture_output=True, text=True, check=False, timeout=110
+    )
+
+    assert done.returncode == 1
+    assert "ingest failed: ValueError" in done.stderr
+    assert "Traceback" not in done.stderr

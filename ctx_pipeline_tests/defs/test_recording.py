@@ -1,0 +1,142 @@
+"""What a run leaves in Dagster's event log, what is tried again, and why a cell is stale."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+
+import dagster as dg
+import pytest
+
+from ctx_pipeline.defs import launch
+from ctx_pipeline.defs.execution import Execution
+from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.stages import plan
+from ctx_pipeline.stages.reports import CellReport, StageReport
+from ctx_pipeline_tests.factories.months import write_month
+
+MARCH = Cell("claude", "2026-03")
+
+
+class Failing(Pipeline):
+    """A pipeline whose measuring raises an error some times, then works."""
+
+    def __init__(self, settings, error, times):
+        super().__init__(settings)
+        self.error, self.times, self.tried = error, times, 0
+
+    def step(self, name, **options):
+        if name == "measure":
+            self.tried += 1
+            if self.tried <= self.times:
+                raise self.error
+        return super().step(name, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.feature("dagster.retries")
+@pytest.mark.parametrize(
+    ("error", "tried", "failed"),
+    [(OSError(errno.EIO, "input/output error"), 2, False), (ValueError("a defect"), 1, True)],
+    ids=["a busy disk", "a defect"],
+)
+def test_what_failed_for_the_disk_is_tried_again_and_a_defect_is_not(settings, error, tried, failed):
+    pipeline = Failing(settings, error, 1)
+    with launch.instance(settings) as instance, Execution(settings, instance, pipeline=pipeline) as job:
+        job.ingest()
+        result = job._run(["signals/activity"], tags={"dagster/partition": MARCH.key}, title="once")
+
+    assert (pipeline.tried, not result.success) == (tried, failed)
+
+
+@pytest.mark.feature("dagster.event-log-size")
+def test_a_recorded_cell_costs_little_of_the_event_log(settings):
+    with launch.instance(settings) as instance, Execution(settings, instance) as job:
+        job.ingest()
+        job.run_cells([MARCH, Cell("claude", "2026-04")])
+    (run,) = job.outcome.runs
+
+    with sqlite3.connect(settings.home / "dagster" / "history" / "event_log.db") as log:
+        size, cells = log.execute(
+            "SELECT sum(length(event)), sum(dagster_event_type = 'ASSET_MATERIALIZATION') FROM event_logs WHERE run_id = ?",
+            [run],
+        ).fetchone()
+    assert cells >= 20
+    assert size / cells < 6 * 1024, "of two cells, the events of the run and its steps among them"
+
+
+@pytest.mark.feature("graph.explain-stale")
+def test_each_stale_cell_says_whether_input_or_code_is_new_and_what_is_missing(settings, home):
+    pipeline = Pipeline(settings)
+    pipeline.step("ingest")
+    pipeline.step("measure")
+
+    def reasons(asset):
+        return {
+            cell.key: (needs.state, needs.reason) for cell, needs in pipeline.plan().assets[asset].cells.items() if needs.state != "fresh"
+        }
+
+    assert reasons("signals/activity") == {}
+    with pipeline.store.ledger.lease("test"):
+        row = pipeline.store.ledger.asset_cell("signals/activity", MARCH)
+        pipeline.store.ledger.record_asset("signals/activity", MARCH, row.input_fp, "another", row.content_hash, row.rows)
+    assert reasons("signals/activity") == {MARCH.key: ("stale", plan.NEW_CODE)}
+    assert reasons("signals/outcomes") == {}
+    write_month(home, "2026-04", 2, prompts=2)
+    pipeline.step("ingest")
+    assert reasons("signals/outcomes") == {"claude|2026-04": ("stale", plan.NEW_INPUT)}
+    pipeline.store.ledger.forget_asset("signals/outcomes", [MARCH])
+    assert reasons("signals/outcomes")[MARCH.key][0] == "missing"
+    pipeline.close()
+
+
+@pytest.mark.feature("run.ahead")
+def test_a_step_that_finds_its_cell_done_records_what_the_other_process_counted(settings):
+    pipeline = Pipeline(settings)
+    pipeline.step("ingest")
+    pipeline.step("measure")
+    earlier = CellReport("done", {"readings": 7}, "x", 1.5)
+    pipeline.earlier = [
+        StageReport("measure", {MARCH.key: earlier}),
+        StageReport("mine", {MARCH.key: CellReport("done", {"candidates": 9})}),
+    ]
+
+    (report,) = pipeline.step("measure", cells=[MARCH])
+
+    assert report.cells[MARCH.key] is earlier
+    pipeline.store.ledger.forget_asset("signals/activity", [MARCH])
+    (report,) = pipeline.step("measure", cells=[MARCH])
+    assert report.cells[MARCH.key].status == "done"
+    assert report.cells[MARCH.key] is not earlier, "what was really made here is what counts"
+    pipeline.close()
+
+
+@pytest.mark.feature("run.ahead")
+def test_stages_done_elsewhere_are_recorded_as_runs_of_boxes_and_of_the_tail(settings):
+    class Elsewhere:
+        """Other processes that have done all of it."""
+
+        def __init__(self):
+            from ctx_pipeline.stages import background, run
+            from ctx_pipeline.storage import open_store
+
+            with open_store(settings) as store:
+                self.parts = {background.INGEST: run.step("ingest", store, settings)}
+                self.parts[background.DERIVE] = background._derived(settings, None, None)
+                self.parts[background.TAIL] = [r for name in run.TAIL_STEPS for r in run.step(name, store, settings)]
+
+        def wait(self, part, progress=None):
+            return self.parts[part]
+
+    outcome = launch.run(settings, ahead=Elsewhere())
+
+    assert (outcome.failed, outcome.cells_materialized, len(outcome.runs)) == ([], 2, 2)
+    with launch.instance(settings) as instance:
+        for asset in ("raw/segments", "signals/activity", "mined/error_resolutions"):
+            assert len(instance.get_materialized_partitions(dg.AssetKey(asset.split("/")))) == 2, asset
+        for asset in ("search/index", "memory/index", "warehouse/duckdb", "dashboard/site"):
+            assert instance.get_latest_materialization_event(dg.AssetKey(asset.split("/"))) is not None, asset
+        last = instance.get_latest_materialization_event(dg.AssetKey(["signals", "activity"])).asset_materialization.metadata
+        assert last["readings"].value > 0
+    assert launch.run(settings).runs == []
