@@ -15,7 +15,7 @@ from ctx_pipeline.api import live
 from ctx_pipeline.api.explain import Explained, Spot, explain, files_of, picks
 from ctx_pipeline.api.tally import Days
 from ctx_pipeline.api.usage import calls
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.rivals import RivalEntry, Sum
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _ZERO = Sum(0, 0, 0, 0, 0)
+_COMPARED = ("daily", "weekly", "monthly", "session", "project", "model")
+"""Tables whose cells another tool has as well."""
 _EXAMPLES = 3
 _OVER = 200_000
 """Tokens above which ccusage takes the long-context price, for each count by itself."""
@@ -121,24 +123,31 @@ def against(
     host: str | None = None,
     model: str | None = None,
     project: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
     timezone: str | None = None,
+    by: str | None = None,
     stored: bool = False,
     settings: Settings | None = None,
 ) -> Against:
-    """Return what ``tool`` says of a day, session, model, project or call, beside what we say, and why they differ.
+    """Return what ``tool`` says of a day, week, month, session, model, project or call, beside what we say, and why they differ.
 
     Costs are at list prices on both sides, but for records that hold a cost of their
     own: these the tool believes. Raises UnknownName for a tool that no host knows, and
-    UsageError as :func:`ctx_pipeline.api.explain.explain` does.
+    UsageError as :func:`ctx_pipeline.api.explain.explain` does, and for what the tool has
+    no numbers of: threads, tools, windows, stretches of time.
     """
     from ctx_pipeline import settings as settings_module
+
+    if since or until or by not in {None, *_COMPARED}:
+        raise UsageError(f"{tool} is compared by {', '.join(_COMPARED)}", hint=f"ctx explain {what} --by {by or 'daily'}")
 
     chosen = settings or settings_module.load()
     hosts = {h.key: h for h in discovery.hosts().values() if host in {None, h.key}}
     known = sorted({name for h in hosts.values() for name in h.rivals})
     if tool not in known:
         raise UnknownName("tool", tool, known)
-    found = explain(what, host=host, model=model, project=project, timezone=timezone, stored=stored, settings=chosen)
+    found = explain(what, host=host, model=model, project=project, timezone=timezone, by=by, stored=stored, settings=chosen)
     result = Against(what, found.kind, tool)
     book, files = PriceBook.of(chosen), files_of(chosen)
     judge = _Judge(found, book, files, _everything(chosen, host))

@@ -12,15 +12,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.tally import SUMS
-from ctx_pipeline.api.usage import Usage, calls, chosen_filters, has_store, total
+from ctx_pipeline.api.usage import Usage, calls, chosen_filters, total
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.commands import command_text, steps
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.api.live import Counted
+    from ctx_pipeline.api.usage import Calls
     from ctx_pipeline.settings import Settings
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
@@ -65,11 +66,7 @@ def usage_by(
     filters = chosen_filters(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
-    found = calls(chosen, host=host, whole=True, stored=stored)
-    uses = _stored_uses(chosen) if stored or has_store(chosen) else {}
-    for counted, _ in found.owned:
-        if counted.parsed is not None:
-            uses |= _live_uses(counted)
+    found, uses = asked(chosen, host=host, stored=stored)
     first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
 
     def meant(row: tuple) -> bool:
@@ -87,14 +84,53 @@ def usage_by(
         if meant(r)
     ]
     gone = total(_shared(lost, uses, by, filters.cost_mode)) if lost else None
-    return Usage(by, filters.timezone or "local time", rows, total(rows), gone, found.source, filters.cost_mode)
+    return Usage(
+        by,
+        filters.timezone or "local time",
+        rows,
+        total(rows),
+        gone,
+        found.source,
+        filters.cost_mode,
+        sum(c.unread for c, _ in found.owned),
+    )
+
+
+def asked(settings: Settings, *, host: str | None = None, stored: bool = False) -> tuple[Calls, Uses]:
+    """Return every call that counts and what calls asked for: of stored sessions from the tables, of newer ones from their rows.
+
+    Of a session that is read, nothing else is kept.
+    """
+    fresh: Uses = {}
+    found = calls(settings, host=host, stored=stored, seen=lambda counted: fresh.update(_live_uses(counted)))
+    return found, fresh if found.source == "homes" else _stored_uses(settings) | fresh
+
+
+def names_of(row: tuple, uses: Mapping[tuple[str, str, str], list[Use]], by: str) -> list[str]:
+    """Return the names that a call is shared among, one for each use; empty where it asked for nothing of the kind."""
+    return [name for use in uses.get((row[_C["host"]], row[_C["session_id"]], row[_C["call_key"]]), ()) for name in _NAMES[by](use)]
+
+
+SHARED = (*_TOKENS, _C["cost"], _C["recorded_cost"])
+"""Places of a row of ``model_calls`` that are shared out."""
+
+
+def parts(row: tuple, names: Sequence[str]) -> Iterator[tuple[str, list[int]]]:
+    """Yield each name with its share of the row's tokens and costs (in the order of ``SHARED``)."""
+    for number, name in enumerate(names):
+        yield name, [_part(row[place] or 0, len(names), number) for place in SHARED]
+
+
+def _part(amount: int, among: int, number: int) -> int:
+    """Return the share of the ``number``-th of so many: whole numbers, the rest of the division to the first."""
+    each, rest = divmod(amount, among)
+    return each + rest if number == 0 else each
 
 
 def _shared(rows: Iterable[tuple], uses: Mapping[tuple[str, str, str], list[Use]], by: str, mode: str) -> list[dict[str, Any]]:
-    names_of = _NAMES[by]
     sums: dict[tuple[str, str, str], list[int]] = {}
     for row in rows:
-        names = [name for use in uses.get((row[_C["host"]], row[_C["session_id"]], row[_C["call_key"]]), ()) for name in names_of(use)]
+        names = names_of(row, uses, by)
         recorded, calculated = row[_C["recorded_cost"]], row[_C["cost"]]
         cost = recorded if mode == "display" else calculated if mode == "calculate" or recorded is None else recorded
         amounts = [*(row[p] for p in _TOKENS), 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
@@ -102,8 +138,7 @@ def _shared(rows: Iterable[tuple], uses: Mapping[tuple[str, str, str], list[Use]
         for number, name in enumerate(shares):
             total_of = sums.setdefault((name, row[_C["host"]], row[_C["model"]]), [0] * (len(SUMS) + 1))
             for place, amount in enumerate(amounts):
-                each, rest = divmod(amount, len(shares))
-                total_of[place] += each + rest if number == 0 else each
+                total_of[place] += _part(amount, len(shares), number)
             total_of[-1] += bool(names)
     ordered = sorted(sums.items(), key=lambda one: (-one[1][SUMS.index("cost_nano")], one[0]))
     return [{by: k[0], "host": k[1], "model": k[2], **dict(zip((*SUMS, "uses"), v, strict=True))} for k, v in ordered]

@@ -10,11 +10,11 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.sessions import resolve
 from ctx_pipeline.api.window_effects import effects_of
-from ctx_pipeline.api.windows import thread_named
+from ctx_pipeline.api.windows import thread_named, view_of
 from ctx_pipeline.context.backends.memory_backend import MemoryBackend
-from ctx_pipeline.context.backends.sqlite import SQLiteMemory
+from ctx_pipeline.context.backends.sqlite import OWN_STORE, SQLiteMemory
 from ctx_pipeline.context.errors import NoSuchSession
-from ctx_pipeline.context.interactions import last
+from ctx_pipeline.context.interactions import check_count, check_session, last
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.window import OUT, SYSTEM, Change
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctx_pipeline.settings import Settings
-
-OWN_STORE = "contexts.db"
-"""Where saved conversations are kept in ``$CTX_HOME``; no command but this backend writes to it."""
 
 
 class CapturedMemory(MemoryBackend):
@@ -50,6 +47,7 @@ class CapturedMemory(MemoryBackend):
         An unknown name of one's own has none. Raises UnknownName with the nearest ids for a
         captured session that is not there, and StoreError when nothing was captured yet.
         """
+        check_count(k)
         if self._is_record(session_id):
             return last(await asyncio.to_thread(self._messages, session_id), k)
         store = self._own_store(make=False)
@@ -77,7 +75,8 @@ class CapturedMemory(MemoryBackend):
             self._own.close()
 
     def _is_record(self, session_id: str) -> bool:
-        host, slash, _ = str(session_id).partition("/")
+        check_session(session_id)
+        host, slash, _ = session_id.partition("/")
         return bool(slash) and host.lower() in self._hosts
 
     def _writable(self, session_id: str) -> MemoryBackend:
@@ -118,14 +117,11 @@ class CapturedMemory(MemoryBackend):
             raise UsageError(f"{session_id!r} is no captured session", hint="write host/session, as in claude/1f2e3d4c")
         with reading(self._settings) as (store, _):
             key, full = resolve(store, host.lower(), name)
-            row = store.ledger.session(key, full)
-            tables = ("events", "tool_calls", "threads")
-            views = list(store.lake.read_sessions(row.cell, {full}, tables)) if row is not None else []
-            events = views[0].events if views else []
-            chosen = thread_named(views[0], thread) if thread and views else events[0].thread_id if events else ""
-            events = [event for event in events if event.thread_id == chosen]
+            view = view_of(store, key, full, ("events", "tool_calls", "threads"))
+            chosen = thread_named(view, thread) if thread else view.events[0].thread_id
+            events = [event for event in view.events if event.thread_id == chosen]
             effects = effects_of(store, key, events)
-        calls = {call.call_event: call.tool for call in views[0].tool_calls} if views else {}
+        calls = {call.call_event: call.tool for call in view.tool_calls}
         found = (_message(event, effects[event.event_id], calls) for event in events)
         return [message for message in found if message is not None]
 

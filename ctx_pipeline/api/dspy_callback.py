@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.rot import callback, places
@@ -22,3 +22,8 @@ class CtxRotCallback(callback.CtxRotCallback):
 
     def __init__(self, db_path: str | os.PathLike[str] = places.DEFAULT, store_content: bool = False) -> None:
         super().__init__(db_path, store_content, redact=Redactor().redact)
+        self._store_content = store_content
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes a callback of the same store in another process."""
+        return type(self), (str(self._writer.path), self._store_content)

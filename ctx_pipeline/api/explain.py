@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api import live
-from ctx_pipeline.api.tally import Days
-from ctx_pipeline.api.usage import calls, has_store, total
+from ctx_pipeline.api.attribution import NONE, asked
+from ctx_pipeline.api.cells import cell
+from ctx_pipeline.api.tally import Days, moment
+from ctx_pipeline.api.usage import calls, chosen_filters, has_store, total
 from ctx_pipeline.errors import CtxError, UsageError
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.model.tables import MODEL_CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ctx_pipeline.model.rivals import RivalEntry
+    from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_MONTH = re.compile(r"\d{4}-\d\d")
+_IDS = (b'"id":', b'"requestId":', b'"uuid":')
+"""What stands before the id of a response or, where it has none, of its record."""
 _LOOKED_INTO = 20
 """Calls whose files are searched for further lines of the same response."""
 
@@ -48,6 +52,11 @@ class Made:
     """all records of the file that carry the call's id; the fields of a call are the largest of them"""
     copies: list[dict[str, Any]] = field(default_factory=list)
     """records of other sessions that are copies of it, and by which rule they were dropped"""
+    share: int = 1
+    """what is counted of it as a call: 0 where a call of several uses is counted for another"""
+    uses: int = 0
+    of: int = 0
+    """how many of the uses that the call asked for are meant; the row holds that share of its tokens and cost"""
 
     def to_json(self) -> dict[str, Any]:
         """Return the call with its place, its price and its copies."""
@@ -66,6 +75,8 @@ class Made:
             "calculated_usd": None if cost is None else cost / 1e9,
             "recorded_usd": None if recorded is None else recorded / 1e9,
             "price": self.price,
+            "uses": self.uses,
+            "uses_of": self.of,
             "rule": row[_C["rule"]],
             "source": self.spot._asdict(),
             "lines": [spot._asdict() for spot in self.lines],
@@ -93,26 +104,42 @@ def explain(
     host: str | None = None,
     model: str | None = None,
     project: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
     timezone: str | None = None,
+    by: str | None = None,
     stored: bool = False,
     settings: Settings | None = None,
 ) -> Explained:
     """Return the calls that a day (2026-10-01), month (2026-10), session id (or its beginning), model, project or call key is made of.
 
-    ``host``, ``model`` and ``project`` narrow it to one cell of a table. Raises UsageError
-    when nothing of that name holds a model call.
+    ``by`` names the table whose row is meant (``weekly``, ``tool``, ``blocks`` ...) where
+    the name alone does not tell. The filters narrow it to one cell. Raises UsageError when
+    nothing of that name holds a model call.
     """
     from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.pricing import PriceBook
 
     chosen = settings or settings_module.load()
-    found = calls(chosen, host=host, stored=stored)
-    kind, picked = _picked(what, found.owned, Days(timezone or chosen.timezone))
-    picked = [(c, r) for c, r in picked if model in {None, r[_C["model"]]} and project in {None, c.project, c.repository}]
+    filters = chosen_filters(chosen, since=since, until=until, timezone=timezone)
+    zone = filters.timezone
+    first, last = moment(filters.since, zone), moment(filters.until, zone, after=True)
+    found, uses = asked(chosen, host=host, stored=stored) if by in NONE else (calls(chosen, host=host, stored=stored), {})
+    kind, picked = cell(what, by, found, zone, chosen, uses=uses)
+    picked = [
+        p
+        for p in picked
+        if model in {None, p.row[_C["model"]]}
+        and project in {None, p.counted.project, p.counted.repository}
+        and _within(p.row[_C["ts"]], first, last)
+    ]
     if not picked:
         _only_copies(what, found.owned)
-        raise UsageError(f"no model call is of the day, session, model, project or call {what!r}", hint="ctx usage session")
-    wanted = {(c.host, c.session_id) for c, _ in picked}
-    shared = {(c.host, row[_C["call_key"]]) for c, row in picked}
+        said = "day, session, model, project or call" if by is None else kind
+        hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
+        raise UsageError(f"no model call is of the {said} {what!r}", hint=hint)
+    wanted = {(p.counted.host, p.counted.session_id) for p in picked}
+    shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}
     copies: dict[tuple[str, str], list[tuple[live.Counted, tuple]]] = {}
     for counted, owned in found.owned:
         mine = {row[_C["call_key"]] for row in owned}
@@ -123,9 +150,10 @@ def explain(
                 wanted.add((counted.host, counted.session_id))
     files, places = files_of(chosen), _places(chosen, wanted)
     made = []
-    for counted, row in sorted(picked, key=lambda one: (one[1][_C["ts"]] or 0, one[1][_C["call_key"]])):
+    book = PriceBook.of(chosen)
+    for counted, row, share, times, of in sorted(picked, key=lambda p: (p.row[_C["ts"]] or 0, p.row[_C["call_key"]])):
         key = (counted.host, row[_C["call_key"]])
-        one = Made(row, counted.project, _spot(row, files, places), _price(row, chosen))
+        one = Made(row, counted.project, _spot(row, files, places), _price(row, book), share=share, uses=times, of=of)
         one.copies = [
             {"session_id": c.session_id, "rule": _rule(c, r), "source": _spot(r, files, places)._asdict()} for c, r in copies.get(key, [])
         ]
@@ -135,24 +163,10 @@ def explain(
     return Explained(what, kind, made, _totals(made))
 
 
-def _picked(what: str, owned: list[Any], days: Days) -> tuple[str, list[tuple[live.Counted, tuple]]]:
-    pairs = [(c, row) for c, rows in owned for row in rows]
-    if _DAY.fullmatch(what):
-        return "day", [(c, r) for c, r in pairs if r[_C["ts"]] is not None and days.day(r[_C["ts"]]).isoformat() == what]
-    if _MONTH.fullmatch(what):
-        return "month", [(c, r) for c, r in pairs if r[_C["ts"]] is not None and days.day(r[_C["ts"]]).isoformat()[:7] == what]
-    for kind, test in (
-        ("call", lambda _, r: r[_C["call_key"]] == what),
-        ("session", lambda c, _: c.session_id == what),
-        ("model", lambda _, r: r[_C["model"]] == what),
-        ("project", lambda c, _: what in {c.project, c.repository}),
-    ):
-        if hits := [(c, r) for c, r in pairs if test(c, r)]:
-            return kind, hits
-    near = {c.session_id for c, _ in owned if len(what) >= 4 and c.session_id.startswith(what)}
-    if len(near) > 1:
-        raise UsageError(f"{what!r} begins {len(near)} session ids", hint=f"write more of it: {', '.join(sorted(near)[:3])}")
-    return "session", [(c, r) for c, r in pairs if c.session_id in near]
+def _within(ts: int | None, first: int | None, last: int | None) -> bool:
+    if first is None and last is None:
+        return True
+    return ts is not None and (first is None or ts >= first) and (last is None or ts < last)
 
 
 def _only_copies(what: str, owned: list[Any]) -> None:
@@ -162,8 +176,9 @@ def _only_copies(what: str, owned: list[Any]) -> None:
         return
     keys = {(c.host, _origin_key(row)) for c in copied for row in c.calls}
     holders = sorted({c.session_id for c, rows in owned for row in rows if (c.host, row[_C["call_key"]]) in keys})
+    said = "1 call is a copy and counts" if len(keys) == 1 else f"{len(keys):,} calls are copies and count"
     raise UsageError(
-        f"session {copied[0].session_id} made no call of its own: its {len(keys):,} calls are copies and count for {', '.join(holders)}",
+        f"session {copied[0].session_id} made no call of its own: its {said} for {', '.join(holders)}",
         hint=f"ctx explain {holders[0] if holders else what}",
     )
 
@@ -178,9 +193,12 @@ def picks(
     def meant(entry: RivalEntry) -> bool:
         if model not in {None, entry.model} or (sessions is not None and session_of.get(entry.stream) not in sessions):
             return False
-        if kind in {"day", "month"}:
-            return entry.ts is not None and days.day(entry.ts).isoformat()[: len(what)] == what
-        return kind in {"session", "project"} or what == (entry.call if kind == "call" else entry.model)
+        if kind in {"day", "week", "month"}:
+            day = None if entry.ts is None else days.day(entry.ts)
+            if day is None or kind == "week":
+                return (UNDATED if day is None else (day - timedelta(days=day.weekday())).isoformat()) == what
+            return day.isoformat()[:7] == what[:7] if kind == "month" else day.isoformat() == what
+        return kind in {"session", "project"} or what == (entry.call if kind == "call" else entry.model or UNNAMED)
 
     return meant
 
@@ -204,10 +222,10 @@ def _totals(made: list[Made]) -> dict[str, Any]:
     rows = [
         {
             **{f"{name}_tokens": m.row[_C[name]] for name in _TOKENS},
-            "calls": 1,
+            "calls": m.share,
             "calculated_nano": m.row[_C["cost"]],
             "recorded_nano": m.row[_C["recorded_cost"]],
-            "unpriced_calls": int(m.row[_C["cost"]] is None),
+            "unpriced_calls": m.share * (m.row[_C["cost"]] is None),
         }
         for m in made
     ]
@@ -221,14 +239,12 @@ def _totals(made: list[Made]) -> dict[str, Any]:
     }
 
 
-def _price(row: tuple, settings: Settings) -> dict[str, Any] | None:
+def _price(row: tuple, book: PriceBook) -> dict[str, Any] | None:
     """Return whose price was used, since when it holds, under which terms and from where."""
-    from ctx_pipeline.pricing import PriceBook
-
     price_id = row[_C["price"]]
     if not price_id:
         return None
-    return {"id": price_id, **PriceBook.of(settings).describe(price_id)._asdict()}
+    return {"id": price_id, **book.describe(price_id)._asdict()}
 
 
 def files_of(settings: Settings) -> dict[str, str]:
@@ -245,7 +261,12 @@ def files_of(settings: Settings) -> dict[str, str]:
 def _places(settings: Settings, wanted: set[tuple[str, str]]) -> dict[tuple[str, str, str], tuple]:
     """Return (host, session, call key) -> the row as the full parser places it, for sessions whose files are there."""
     sessions = [s for s in live.sessions(live.sources(settings), settings) if (s.host, s.session_id) in wanted]
-    return {(c.host, c.session_id, row[_C["call_key"]]): row for c in live.read(sessions, whole=True) for row in c.calls}
+    found: dict[tuple[str, str, str], tuple] = {}
+    for session in sessions:
+        # one session at a time: all rows of a month's sessions would be gigabytes
+        for one in live.read([session], whole=True):
+            found |= {(one.host, one.session_id, row[_C["call_key"]]): row for row in one.calls}
+    return found
 
 
 def _spot(row: tuple, files: Mapping[str, str], places: Mapping[tuple[str, str, str], tuple]) -> Spot:
@@ -255,7 +276,7 @@ def _spot(row: tuple, files: Mapping[str, str], places: Mapping[tuple[str, str, 
 
 
 def _lines(made: Made) -> list[Spot]:
-    """Return every line of the call's file that names the call's id."""
+    """Return every line of the call's file that has the call's id; that another record answers it does not count."""
     key = str(made.row[_C["call_key"]]).encode()
     if len(key) < 4 or not made.spot.file.endswith(".jsonl"):
         return []
@@ -271,6 +292,8 @@ def _lines(made: Made) -> list[Spot]:
         end = data.find(b"\n", at) + 1 or len(data)
         line += data.count(b"\n", before, start)
         before = start
-        found.append(Spot(made.spot.file, start, end, line))
-        at = data.find(b'"' + key + b'"', end)
+        if data[max(start, at - 16) : at].rstrip().endswith(_IDS):
+            found.append(Spot(made.spot.file, start, end, line))
+            at = end - 1
+        at = data.find(b'"' + key + b'"', at + 1)
     return found

@@ -75,6 +75,8 @@ class Counted:
     """all rows, where they were asked for"""
     repository: str = ""
     """what the project's short name stands for"""
+    unread: int = 0
+    """sources of it that could not be read or parsed: their calls are missing"""
 
 
 def sources(settings: Settings, *, host: str | None = None, problems: list[Problem] | None = None) -> list[LiveSource]:
@@ -230,28 +232,36 @@ def count(given: SessionInput, parent: str | None = None, *, whole: bool = False
         parsed = declared.usage(given) if declared.usage is not None and not whole else None
         if parsed is None:
             parsed = declared.parse(given)
-    except Exception:  # noqa: BLE001 - a session that cannot be read must not hide the others; ctx run reports it
-        parsed = parsed or Parsed()
+        failed = 0
+    except Exception:  # noqa: BLE001 - a session that cannot be read must not hide the others
+        parsed, failed = Parsed(), len(given.streams)
     facts = parsed.facts
     repository = repository_of(facts.repository) or facts.cwd or ""
     kept = parsed if whole else None
     return Counted(
-        given.host, given.session_id, project_of(repository), facts.parent_session or parent, parsed.model_calls, kept, repository
+        given.host, given.session_id, project_of(repository), facts.parent_session or parent, parsed.model_calls, kept, repository, failed
     )
 
 
-def read(found: Iterable[LiveSession], *, whole: bool = False, finish: Callable[[list[tuple]], list[tuple]] | None = None) -> list[Counted]:
+def read(
+    found: Iterable[LiveSession],
+    *,
+    whole: bool = False,
+    finish: Callable[[list[tuple]], list[tuple]] | None = None,
+    seen: Callable[[Counted], None] | None = None,
+) -> list[Counted]:
     """Return the model calls of these sessions, read one session at a time, each list as ``finish`` makes it.
 
-    A large home is read by two processes; rows of whole sessions stay in one.
+    ``whole`` keeps all rows of all sessions; ``seen`` is given each session with all its
+    rows, which are then let go. A large home is read by two processes, whole sessions by one.
     """
     todo = list(found)
     sizes = [sum(source.size for source, _ in session.sources) for session in todo]
     collecting = gc.isenabled()
     gc.disable()  # half a million long-lived tuples make the collector run for nothing
     try:
-        if whole or sum(sizes) < _TWO or not hasattr(os, "fork") or threading.active_count() > 1:
-            return _read(todo, whole=whole, finish=finish)
+        if whole or seen is not None or sum(sizes) < _TWO or not hasattr(os, "fork") or threading.active_count() > 1:
+            return _read(todo, whole=whole, finish=finish, seen=seen)
         order = sorted(range(len(todo)), key=lambda n: -sizes[n])
         halves: tuple[list[int], list[int]] = ([], [])
         filled = [0, 0]
@@ -272,10 +282,21 @@ def read(found: Iterable[LiveSession], *, whole: bool = False, finish: Callable[
             gc.enable()
 
 
-def _read(found: Iterable[LiveSession], *, finish: Callable[[list[tuple]], list[tuple]] | None, whole: bool = False) -> list[Counted]:
+def _read(
+    found: Iterable[LiveSession],
+    *,
+    finish: Callable[[list[tuple]], list[tuple]] | None,
+    whole: bool = False,
+    seen: Callable[[Counted], None] | None = None,
+) -> list[Counted]:
     counted = []
     for session in found:
-        one = count(SessionInput(session.host, session.session_id, streams(session), session.hints), session.linked_parent, whole=whole)
+        given = SessionInput(session.host, session.session_id, streams(session), session.hints)
+        one = count(given, session.linked_parent, whole=whole or seen is not None)
+        one.unread += len(session.sources) - len(given.streams)
+        if seen is not None:
+            seen(one)
+            one.parsed = None
         if finish is not None:
             one.calls = finish(one.calls)
         counted.append(one)
@@ -290,7 +311,7 @@ def _apart(work: Callable[[], list[Counted]]) -> Callable[[], list[Counted] | No
         try:
             os.close(readable)
             with os.fdopen(writable, "wb") as pipe:
-                marshal.dump([(c.host, c.session_id, c.project, c.parent, c.calls, None, c.repository) for c in work()], pipe)
+                marshal.dump([(c.host, c.session_id, c.project, c.parent, c.calls, None, c.repository, c.unread) for c in work()], pipe)
             os._exit(0)
         except BaseException:  # noqa: BLE001 - the parent does the work itself
             os._exit(1)

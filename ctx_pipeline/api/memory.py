@@ -5,11 +5,14 @@ Retrieval runs at every prompt of an agent: plain SQLite and the standard librar
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.memory.links import dangling
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import Recalled, rank
 from ctx_pipeline.memory.scope import place_of, visible
@@ -18,6 +21,8 @@ from ctx_pipeline.memory.weave import weave as woven
 from ctx_pipeline.storage.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
 
@@ -96,6 +101,49 @@ def memory(memory_id: str, *, settings: Settings | None = None) -> Memory:
     if len(fitting) != 1:
         raise UnknownName("memory", memory_id, [m.memory_id for m in fitting or known])
     return fitting[0]
+
+
+def condition(*, settings: Settings | None = None) -> dict[str, Any]:
+    """Return how many memories there are by status, scope, kind and source, the links that lead nowhere, and what is held back and why."""
+    chosen = settings or settings_module.load()
+    known = memories(settings=chosen)
+    counts = {
+        f"by_{name}": dict(sorted(Counter(str(getattr(m, name)) for m in known).items())) for name in ("status", "scope", "kind", "source")
+    }
+    return {
+        "path": str(chosen.home / "memory.db"),
+        "memories": len(known),
+        **counts,
+        "superseded": sum(m.superseded_by is not None for m in known),
+        "links": sum(len(m.links) for m in known),
+        "dangling": dangling({m.memory_id: m.links for m in known}),
+        "held_back": {m.memory_id: list(m.flags) for m in known if m.flags},
+    }
+
+
+def export_skill(
+    memory_id: str, *, out: Path | None = None, name: str | None = None, settings: Settings | None = None
+) -> tuple[str, str, Path | None]:
+    """Return the text and name of a memory as a skill, and the file it was written to, ``<out>/<name>/SKILL.md``.
+
+    Raises UnknownName, and UsageError for a memory that is held back, rejected or retired,
+    for a name that is none, and for a file that is there already with other words.
+    """
+    from ctx_pipeline.memory.skill_file import skill_name, skill_text
+
+    found = memory(memory_id, settings=settings)
+    named = name or skill_name(found)
+    if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", named) or len(named) > 64:
+        raise UsageError(f"{named!r} is no name of a skill", hint="small letters, digits and hyphens, at most 64")
+    text = skill_text(found, named)
+    if out is None:
+        return text, named, None
+    path = out / named / "SKILL.md"
+    if path.exists() and path.read_text("utf-8", "replace") != text:
+        raise UsageError(f"{path} is there already", hint="give another --name, or move it away")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return text, named, path
 
 
 def plain(scored: Scored) -> dict[str, Any]:

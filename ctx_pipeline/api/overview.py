@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.api import live
+from ctx_pipeline.api.glimpse import Glimpse, glimpse
 from ctx_pipeline.api.tally import Days, moment, tally
 from ctx_pipeline.api.usage import Usage, calls, has_store, total
 from ctx_pipeline.errors import CtxError
@@ -23,6 +24,8 @@ _KEPT = "summary.json"
 """Findings that the last run kept: secrets, corrections and what else only the tables tell."""
 _WORTH = 0.2
 """Share of the cost from which it is worth a word."""
+_TOOLS_WORTH = 0.1
+"""Share of the cost from which tool output that was sent again is worth a word."""
 _SOON = 5
 """Days before the host deletes a transcript that are worth a word."""
 
@@ -48,19 +51,23 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
     chosen = settings or settings_module.load()
     zone = chosen.timezone
     at = int(time.time() * 1e6) if now is None else now
-    first = moment(Days(zone).day(at) - timedelta(days=6), zone) or 0
+    today = Days(zone).day(at)
+    first, last = moment(today - timedelta(days=6), zone) or 0, moment(today, zone, after=True) or 0
     found = calls(chosen)
-    week = [(c, [r for r in rows if r[_C["ts"]] is not None and r[_C["ts"]] >= first]) for c, rows in found.owned]
+    week = [(c, [r for r in rows if r[_C["ts"]] is not None and first <= r[_C["ts"]] < last]) for c, rows in found.owned]
     rows = tally(week, "day", zone=zone, cost_mode=chosen.cost_mode)
     report = Usage("daily", zone or "local time", rows, total(rows), None, found.source)
-    findings = [*_leaving(chosen, at), *_kept(chosen), *_resent(found.owned, chosen), *_agents(found.owned), *_dearest(found.owned)]
+    findings = [*_leaving(chosen, at), *_kept(chosen)]
+    if len(findings) < FINDINGS:
+        seen = glimpse(chosen, secrets=not (chosen.home / "ledger.db").exists())
+        findings += [*_secrets(seen), *(_tools(seen) or _resent(found.owned, chosen))]
+    findings += [*_agents(found.owned), *_dearest(found.owned)]
     return Overview(report, findings[:FINDINGS])
 
 
 def _leaving(settings: Settings, now: int) -> list[Finding]:
     """Transcripts that their host deletes within days and that nothing has captured."""
-    if (settings.home / "ledger.db").exists():
-        return []
+    captured = _captured(settings)
     found = []
     for declared in discovery.hosts().values():
         if declared.retention_days is None:
@@ -70,11 +77,22 @@ def _leaving(settings: Settings, now: int) -> list[Finding]:
             if days is None:
                 continue
             limit = now * 1000 - (days - _SOON) * 86_400 * 10**9
-            leaving = sum(s.mtime_ns < limit for s in live.sources(settings, host=declared.key) if s.root == str(root))
+            old = [s for s in live.sources(settings, host=declared.key) if s.mtime_ns < limit and s.root == str(root)]
+            leaving = sum((s.root, s.rel) not in captured for s in old)
             if leaving:
                 text = f"{declared.title} deletes transcripts after {days} days: {leaving:,} in {root} go within {_SOON} days"
                 found.append(Finding(text, "ctx run"))
     return found
+
+
+def _captured(settings: Settings) -> set[tuple[str, str]]:
+    """Return (root, rel) of the files that the store holds bytes of."""
+    if not (settings.home / "ledger.db").exists():
+        return set()
+    from ctx_pipeline.api.reader import reading
+
+    with reading(settings) as (store, _):
+        return {place for place, source in store.ledger.sources().items() if source.captured}
 
 
 def _kept(settings: Settings) -> list[Finding]:
@@ -89,6 +107,25 @@ def _kept(settings: Settings) -> list[Finding]:
         return [Finding(str(text), str(command)) for text, command in kept][:2]
     except (OSError, ValueError, KeyError, TypeError, CtxError):
         return []
+
+
+def _secrets(seen: Glimpse) -> list[Finding]:
+    """Secrets that stand in the newest sessions; a store's own finding knows of all that it holds."""
+    if not seen.secrets:
+        return []
+    kinds = ", ".join(f"{detector} {count:,}" for detector, count in seen.secrets.most_common(3))
+    count = seen.secrets.total()
+    said = f"{count:,} secret{'' if count == 1 else 's'} in clear in the newest {seen.sessions:,} transcripts"
+    return [Finding(f"{said}: {kinds}; consider renewing them", "ctx run")]
+
+
+def _tools(seen: Glimpse) -> list[Finding]:
+    """What of the cost of the newest sessions was tool output sent again with later calls."""
+    share = seen.tool_output_nano / seen.cost_nano if seen.cost_nano else 0
+    if share < _TOOLS_WORTH:
+        return []
+    said = f"{share:.0%} of the cost, ${seen.tool_output_nano / 1e9:,.2f}, was tool output sent again"
+    return [Finding(f"about {said} with later calls (newest {seen.sessions:,} sessions)", "ctx usage tool")]
 
 
 def _resent(owned: list[Any], settings: Settings) -> list[Finding]:

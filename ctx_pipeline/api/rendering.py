@@ -30,6 +30,7 @@ _HEADS = {
     "todo": "To do",
 }
 _FENCED = frozenset({"tool_call", "tool_result", "error", "todo"})
+_PATCH = "*** Begin Patch"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -102,22 +103,56 @@ def _body(kind: str, text: str, longest: int) -> Iterator[str]:
         yield fence
     else:
         yield shown.rstrip("\n")
+        if fence := _open_fence(shown):
+            yield fence
     if cut > 0:
         yield ""
         yield f"*{cut:,} characters cut*"
 
 
 def _diff(text: str) -> str | None:
-    """Return the change that an edit's arguments describe as removed and added lines; None for any other call."""
+    """Return the change that an edit's arguments describe as removed and added lines, or its patch; None for any other call."""
+    if text.startswith(_PATCH):
+        return text
     try:
         said = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or not isinstance(said.get("old_string"), str) or not isinstance(said.get("new_string"), str):
+    if not isinstance(said, dict):
         return None
+    for name in ("input", "patch"):
+        if isinstance(said.get(name), str) and said[name].startswith(_PATCH):
+            return str(said[name])
     path = said.get("file_path")
-    lines = [f"--- {path}", f"+++ {path}"] if isinstance(path, str) else []
-    return "\n".join([*lines, *(f"-{t}" for t in said["old_string"].splitlines()), *(f"+{t}" for t in said["new_string"].splitlines())])
+    head = [f"--- {path}", f"+++ {path}"] if isinstance(path, str) else []
+    several = said.get("edits") if head else None
+    edits = several if isinstance(several, list) else [said]
+    changes = [_change(edit) for edit in edits]
+    if edits and all(changes):
+        return "\n".join(
+            [*head, *(line for number, change in enumerate(changes) for line in (*(["@@"] if number else []), *(change or ())))]
+        )
+    if head and isinstance(said.get("content"), str):
+        return "\n".join([f"+++ {path}", *(f"+{line}" for line in said["content"].splitlines())])
+    return None
+
+
+def _change(edit: Any) -> list[str] | None:
+    """Return what one edit removes and adds; None where it says neither."""
+    if not isinstance(edit, dict) or not isinstance(edit.get("old_string"), str) or not isinstance(edit.get("new_string"), str):
+        return None
+    return [*(f"-{line}" for line in edit["old_string"].splitlines()), *(f"+{line}" for line in edit["new_string"].splitlines())]
+
+
+def _open_fence(text: str) -> str:
+    """Return the fence that a text leaves open, so that it does not swallow what comes after; empty where it closes all."""
+    fence = ""
+    for run in re.findall(r"(?m)^ {0,3}(`{3,}|~{3,})", text):
+        if not fence:
+            fence = run
+        elif run[0] == fence[0] and len(run) >= len(fence):
+            fence = ""
+    return fence
 
 
 def _inline(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.api.reader import reading
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import AmbiguousName, UnknownName
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -22,15 +22,17 @@ def load_settings() -> Settings:
 def resolve(store: Store, host: str, session_id: str) -> tuple[str, str]:
     """Return the host key and the full id of a session or thread id, or of its first characters.
 
-    Raises UnknownName with the nearest ids when none or several fit.
+    Raises UnknownName with the nearest ids when none fits, AmbiguousName when several do.
     """
     key = discovery.host(host).key
     known = [s.session_id for s in store.ledger.sessions(host=key)]
     if session_id in known:
         return key, session_id
     fitting = [s for s in known if s.startswith(session_id)] if session_id else []
-    if len(fitting) != 1:
-        raise UnknownName(f"{key} session", session_id, fitting or known)
+    if len(fitting) > 1:
+        raise AmbiguousName(f"{key} session", session_id, fitting)
+    if not fitting:
+        raise UnknownName(f"{key} session", session_id, known)
     return key, fitting[0]
 
 

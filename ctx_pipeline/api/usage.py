@@ -62,11 +62,14 @@ class Usage:
     """homes (no store), stored (the tables alone) or both"""
     cost_mode: str = "auto"
     """which cost is *the* cost"""
+    unread: int = 0
+    """files that could not be read or parsed: their calls are missing"""
 
     def to_json(self) -> dict[str, Any]:
         """Return rows and totals with the cost in dollars and where it is from."""
         told = {"rows": [_priced(r) for r in self.rows], "totals": _priced(self.totals), "source": self.source, "cost_mode": self.cost_mode}
-        return told | ({"gone": _priced(self.gone)} if self.gone else {})
+        told |= {"gone": _priced(self.gone)} if self.gone else {}
+        return told | ({"unread_files": self.unread} if self.unread else {})
 
 
 class Filters(NamedTuple):
@@ -122,11 +125,12 @@ def usage(
         from ctx_pipeline.api.reader import reading
 
         with reading(chosen) as (store, _):
-            rows, gone, source = _stored(store, chosen, group, filters, alone=stored)
+            rows, gone, source, unread = _stored(store, chosen, group, filters, alone=stored)
     else:
-        rows, source = _tally(_homes(chosen, filters.host), group, filters), "homes"
+        everything = list(_homes(chosen, filters.host))
+        rows, source, unread = _tally(everything, group, filters), "homes", sum(c.unread for c, _ in everything)
     rows = [{key: row.pop(key), **row} for row in rows]
-    return Usage(by, filters.timezone or "local time", rows, total(rows), total(gone) if gone else None, source, filters.cost_mode)
+    return Usage(by, filters.timezone or "local time", rows, total(rows), total(gone) if gone else None, source, filters.cost_mode, unread)
 
 
 def total(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -169,20 +173,29 @@ def has_store(settings: Settings) -> bool:
 
 
 def calls(
-    settings: Settings | None = None, *, host: str | None = None, whole: bool = False, stored: bool = False, since_ns: int = 0
+    settings: Settings | None = None,
+    *,
+    host: str | None = None,
+    stored: bool = False,
+    since_ns: int = 0,
+    seen: Callable[[Counted], None] | None = None,
 ) -> Calls:
-    """Return every call that counts, with its cost; ``whole`` keeps all rows of the sessions that are read live.
+    """Return every call that counts, with its cost; ``seen`` is given each session that is read live with all its rows.
 
     ``since_ns`` reads the homes alone and leaves out files that were not written to since: their calls are older.
     """
     chosen = settings or settings_module.load()
     if since_ns or not (stored or has_store(chosen)):
-        return Calls(list(_homes(chosen, host, whole=whole, since_ns=since_ns)), set(), "homes")
+        return Calls(list(_homes(chosen, host, since_ns=since_ns, seen=seen)), set(), "homes")
     from ctx_pipeline.api.newer import Newer, newer, stored_calls
     from ctx_pipeline.api.reader import reading
 
     with reading(chosen) as (store, _):
-        new = Newer() if stored else newer(store, chosen, whole=whole)
+        new = Newer() if stored else newer(store, chosen, whole=seen is not None)
+        if seen is not None:
+            for one in new.sessions:
+                seen(one)
+                one.parsed = None
         rest = [c for c in stored_calls(store) if (c.host, c.session_id) not in new.replaced]
         return Calls(list(_costed([*rest, *new.sessions], chosen, host)), new.gone, "stored" if stored else "both")
 
@@ -196,12 +209,14 @@ def _costed(counted: Iterable[Counted], settings: Settings, host: str | None) ->
         yield one, price(rows)
 
 
-def _homes(settings: Settings, host: str | None, *, whole: bool = False, since_ns: int = 0) -> Iterator[tuple[Counted, list[tuple]]]:
+def _homes(
+    settings: Settings, host: str | None, *, since_ns: int = 0, seen: Callable[[Counted], None] | None = None
+) -> Iterator[tuple[Counted, list[tuple]]]:
     """Yield the sessions of the homes with the calls that count, without a store."""
     from ctx_pipeline.api import live
 
     found = [s for s in live.sources(settings, host=host) if s.mtime_ns >= since_ns]
-    counted = live.read(live.sessions(found, settings), whole=whole, finish=pricer(settings))
+    counted = live.read(live.sessions(found, settings), seen=seen, finish=pricer(settings))
     return live.owned(counted, live.owners(live.candidates(counted)))
 
 
@@ -236,8 +251,8 @@ def _tally(owned: Iterable[tuple[Counted, Sequence[tuple]]], group: str, filters
 
 def _stored(
     store: Store, settings: Settings, group: Group, filters: Filters, *, alone: bool
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
-    """Return the rows of the tables with those of newer sessions, the part of gone sessions, and which of both it is."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str, int]:
+    """Return the rows of the tables with those of newer sessions, the part of gone sessions, which of both it is, and unread files."""
     from ctx_pipeline.storage.usage_sql import usage_sql
 
     new: Newer | None = None
@@ -267,7 +282,8 @@ def _stored(
         owned = [(c, price(r)) for c, r in live.owned(mine, new.decided)]
         rows = merged((rows, _tally(owned, group, filters)), GROUPS_KEY[group])
         lost += _tally([(c, r) for c, r in owned if (c.host, c.session_id) in new.gone], "model", filters)
-    return rows, lost, "stored" if alone else "both"
+    unread = sum(c.unread for c in new.sessions) if new is not None else 0
+    return rows, lost, "stored" if alone else "both", unread
 
 
 GROUPS_KEY: dict[str, str] = {group: "" if group == "model" else key for group, key in GROUPS.values()}

@@ -35,13 +35,6 @@ def effects_of(store: Store, host: str, events: Iterable[Any]) -> dict[str, str 
     return made
 
 
-class _Effects(dict[str, "str | Change"]):
-    """event id -> what it does, asked for by the event."""
-
-    def __getitem__(self, event: Any) -> str | Change:
-        return super().__getitem__(event.event_id)
-
-
 def _record(store: Store, event: Any, streams: dict[tuple[str, int], bytes]) -> bytes:
     """Return the captured line of an event; empty when it is no longer there."""
     from ctx_pipeline.storage.segments import read_stream, unpack

@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FORMS = (
-    "an event's number or id, a tool call's id, a time (2026-10-03T14:00), start, end, turn:N, before-compaction:N, after-compaction:N, "
-    "or seen-by:EVENT for what the model was sent when it wrote that event"
+    "an event's number or id, a tool call's id, a time (2026-10-03T14:00), start, end, turn:N, before-compaction:N, after-compaction:N "
+    "(clearing and rollback likewise), before-rewind:N, or seen-by:EVENT for what the model was sent when it wrote that event"
 )
-_NUMBERED = re.compile(r"(turn|before-compaction|after-compaction)(?::(\d{1,6}))?")
-_TRIGGERS = {"turn": "before_prompt ", "before-compaction": "before_compaction ", "after-compaction": "after_compaction "}
+_NUMBERED = re.compile(r"(turn|(?:before|after)-(?:compaction|clearing|rollback)|before-rewind)(?::(\d{1,6}))?")
 
 
 class Asked(NamedTuple):
@@ -28,9 +27,9 @@ class Asked(NamedTuple):
     """the thread of the event that was named"""
     after: int | None = None
     before: int | None = None
-    trigger: str | None = None
+    kind: str | None = None
     number: int | None = None
-    """from 1; None is the last"""
+    """which of its kind, from 1; None is the last"""
     time: int | None = None
 
     def inside(self, events: Sequence[Any]) -> Asked:
@@ -56,13 +55,15 @@ def asked(word: str | int, events: Sequence[Any], thread: str | None = None) -> 
     Raises UsageError for what is no moment and for an event that is not there.
     """
     text = str(word).strip()
+    if not text:
+        raise UsageError("a moment has no name", hint=f"name {FORMS}")
     if text.isdecimal() and len(text) < 10:
         return Asked(text, after=int(text))
     if text in {"start", "end", "now"}:
-        return Asked("start") if text == "start" else Asked("end", trigger="now")
+        return Asked("start") if text == "start" else Asked("end", kind="end")
     numbered = _NUMBERED.fullmatch(text)
     if numbered:
-        return Asked(text, trigger=_TRIGGERS[numbered[1]], number=int(numbered[2]) if numbered[2] else None)
+        return Asked(text, kind=numbered[1], number=int(numbered[2]) if numbered[2] else None)
     if text.startswith("seen-by:"):
         return _seen_by(text, _event(text.removeprefix("seen-by:"), events, thread), events)
     time = _time(text)
@@ -75,11 +76,11 @@ def asked(word: str | int, events: Sequence[Any], thread: str | None = None) -> 
 def found(one: Asked, moments: Sequence[Moment]) -> Moment:
     """Return the snapshot of a moment. Raises UsageError when there are fewer."""
     if one.after is not None or one.before is not None:
-        trigger = f"at {one.after}" if one.after is not None else f"before {one.before}"
-        return next(m for m in moments if m.trigger == trigger)
-    fitting = [m for m in moments if m.trigger.startswith(one.trigger or "")]
-    if one.trigger == _TRIGGERS["turn"]:
-        fitting += [m for m in moments if m.trigger == "now"]
+        exact = str(one.after) if one.after is not None else f"seen-by:{one.before}"
+        return next((m for m in moments if m.trigger == exact), None) or next(m for m in moments if m.trigger == "start")
+    fitting = [m for m in moments if m.trigger.partition(":")[0] == one.kind]
+    if one.kind == "turn":
+        fitting += [m for m in moments if m.trigger == "end"]
     number = len(fitting) if one.number is None else one.number
     if not 0 < number <= len(fitting):
         kind = one.word.partition(":")[0]

@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.reader import reading
+from ctx_pipeline.api.window_selection import change_rows, component_row
 from ctx_pipeline.context.recorded import UNSEEN
 from ctx_pipeline.context.tree.history import ContextHistory
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ctx_pipeline.api.windows import SessionWindow
     from ctx_pipeline.context.recorded import Moment
     from ctx_pipeline.context.tree.context import Context
-    from ctx_pipeline.context.tree.node import Node
     from ctx_pipeline.settings import Settings
 
 SCHEMA = 1
 """Version of the JSON shapes of this page."""
 
 
-def moment_row(window: SessionWindow, moment: Moment) -> dict[str, Any]:
+def moment_row(moment: Moment) -> dict[str, Any]:
     """Return a moment: its name, how many components and tokens, and what of it no file holds.
 
     ``over_tokens`` is above 0 where more was counted than the call billed: the host had
@@ -36,7 +36,7 @@ def moment_row(window: SessionWindow, moment: Moment) -> dict[str, Any]:
     sent = moment.sent
     return {
         "episode": moment.episode,
-        "moment": named(window, moment),
+        "moment": moment.trigger,
         "seq": moment.seq,
         "time": iso(moment.at),
         "components": moment.components,
@@ -47,81 +47,9 @@ def moment_row(window: SessionWindow, moment: Moment) -> dict[str, Any]:
     }
 
 
-def named(window: SessionWindow, moment: Moment) -> str:
-    """Return the name of a moment as it can be asked for."""
-    kind, _, seq = moment.trigger.partition(" ")
-    if kind == "now":
-        return "end"
-    if kind == "before" and seq:
-        return f"seen-by:{seq}"
-    if kind == "before_prompt":
-        return f"turn:{_number(window, moment, kind)}"
-    if kind in {"before_compaction", "after_compaction"}:
-        return f"{kind.replace('_', '-')}:{_number(window, moment, kind)}"
-    return seq if kind == "at" else f"{kind.replace('_', ' ')} {seq}"
-
-
-def _number(window: SessionWindow, moment: Moment, kind: str) -> int:
-    return sum(1 for m in window.moments if m.trigger.startswith(f"{kind} ") and m.episode <= moment.episode)
-
-
-def component_row(node: Node) -> dict[str, Any]:
-    """Return one component: where it stands, which event it was, what it weighs, what it says."""
-    said = node.attributes
-    return {
-        "id": node.id,
-        "place": [node.depth, *([] if node.depth == -1 else [0]), node.offset],
-        "seq": said.get("data_seq"),
-        "time": iso(node.created_at_ns // 1000) if "data_seq" in said else None,
-        "role": node.role,
-        "kind": node.kind,
-        "tool": said.get("data_tool"),
-        "tags": node.tags,
-        "tokens": said.get("data_tokens", 0),
-        "text": node.content,
-    }
-
-
 def component_rows(context: Context) -> list[dict[str, Any]]:
     """Return the components of a window in the order in which the model reads them."""
     return [component_row(node) for node in context.find(".block")]
-
-
-def selected(context: Context, selector: str) -> list[dict[str, Any]] | dict[str, Any]:
-    """Return the components that a selector means; the differences of several moments where it spans time.
-
-    A turn or a container stands for what is in it. Raises InvalidSelector and UnknownSnapshot.
-    """
-    found = context.select(selector)
-    if isinstance(found, dict):
-        return found
-    if selector.lstrip().startswith("@"):
-        context = _past(context, selector) or context
-    nodes = context.nodes
-    rows: dict[str, dict[str, Any]] = {}
-    for name in found:
-        if name in nodes:
-            rows.update({node.id: component_row(node) for node in _leaves(nodes[name])})
-        else:
-            rows[name] = {"id": name, "place": None, "seq": None, "kind": None, "tool": None, "tokens": 0, "text": None}
-    return list(rows.values())
-
-
-def _past(context: Context, selector: str) -> Context | None:
-    from ctx_pipeline.context.tree.selectors.parsing import parse
-
-    query = parse(selector)
-    if query.every or not query.moments:
-        return None
-    tree = context.history.tree_of(selector, context)
-    return type(context)._of(tree, context.current_episode, context.history, sealed=True)  # noqa: SLF001 - a view on a past state
-
-
-def _leaves(node: Node) -> Iterable[Node]:
-    if node.structure == "block":
-        yield node
-    for child in node.children:
-        yield from _leaves(child)
 
 
 def weights(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -139,28 +67,17 @@ def weights(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def difference(window: SessionWindow, one: Moment, other: Moment, selector: str | None = None) -> dict[str, Any]:
-    """Return what came, went and changed from the earlier of two moments to the later one, each as component rows."""
+    """Return what came, went and changed from the earlier of two moments to the later one, each as component rows.
+
+    ``reordered`` says that the later moment was named first.
+    """
     older, newer = sorted((one, other), key=lambda m: m.episode)
-    before, after = window.context(older), window.context(newer)
     change = window.history.diff(older.episode, newer.episode, selector)
-    old, new = before.nodes, after.nodes
-
-    def rows(ids: Iterable[str], nodes: Any) -> list[dict[str, Any]]:
-        return [component_row(nodes[i]) for i in ids if i in nodes and nodes[i].structure == "block"]
-
-    changed = []
-    for item in change["changed"]:
-        name = item["id"]
-        if name not in new or new[name].structure != "block" or not {*item["fields"]} - {"offset", "parent"}:
-            continue
-        weight = old[name].attributes.get("data_tokens", 0)
-        changed.append({**component_row(new[name]), "fields": item["fields"], "tokens_before": weight})
     return {
-        "from": moment_row(window, older),
-        "to": moment_row(window, newer),
-        "removed": rows(change["removed"], old),
-        "added": rows(change["added"], new),
-        "changed": changed,
+        "from": moment_row(older),
+        "to": moment_row(newer),
+        "reordered": older is not one,
+        **change_rows(change, window.context(older), window.context(newer)),
     }
 
 
@@ -175,7 +92,7 @@ def overview(window: SessionWindow) -> dict[str, Any]:
         "model": window.model,
         "approximate": window.approximate,
         "threads": [asdict(line) for line in window.threads],
-        "moments": [moment_row(window, moment) for moment in window.moments],
+        "moments": [moment_row(moment) for moment in window.moments],
     }
 
 
@@ -187,14 +104,18 @@ def export(window: SessionWindow, moment: Moment, path: Path | str, *, settings:
     same session gives the same bytes. Raises StoreError for a file in the store or one
     that cannot be written.
     """
+    import tempfile
+
     target = Path(path).absolute()
     with reading(settings) as (_, chosen):
         if target.resolve().is_relative_to(chosen.home.resolve()):
             raise StoreError(f"{target} lies in the store", hint="name a file outside it", path=str(target))
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     whole = target.suffix == ".jsonl"
+    partial = target
     try:
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        handle, name = tempfile.mkstemp(prefix=".ctx-", dir=target.parent)
+        os.close(handle)
+        partial = Path(name)
         if whole:
             kept = ContextHistory(partial)
             for snapshot in window.history:
@@ -205,7 +126,8 @@ def export(window: SessionWindow, moment: Moment, path: Path | str, *, settings:
     except OSError as error:
         raise StoreError(f"{target} cannot be written: {error.strerror or error}", hint="name another file", path=str(target)) from error
     finally:
-        partial.unlink(missing_ok=True)
+        if partial != target:
+            partial.unlink(missing_ok=True)
     return {"file": str(target), "snapshots": len(window.history) if whole else 1, "bytes": target.stat().st_size}
 
 

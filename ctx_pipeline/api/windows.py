@@ -11,7 +11,7 @@ from ctx_pipeline.api.sessions import resolve
 from ctx_pipeline.api.window_effects import effects_of
 from ctx_pipeline.api.window_moments import Asked, asked, found
 from ctx_pipeline.context.recorded import Moment, Recording, Sent, played
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import AmbiguousName, UnknownName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.context.tree.context import Context
     from ctx_pipeline.context.tree.history import ContextHistory
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
     from ctx_pipeline.tokens.tokenizers import Tokenizer
 
 _ENCODING = "o200k_base"
@@ -77,12 +78,7 @@ def open_window(
     """
     with reading(settings) as (store, _):
         key, full = resolve(store, host, session_id)
-        row = store.ledger.session(key, full)
-        tables = ("events", "tool_calls", "model_calls", "threads")
-        views = list(store.lake.read_sessions(row.cell, {full}, tables)) if row is not None else []
-        if not views or not views[0].events:
-            raise UnknownName(f"event of {key} session", full, ())
-        view = views[0]
+        view = view_of(store, key, full, ("events", "tool_calls", "model_calls", "threads"))
         named = None if thread is None else thread_named(view, thread)
         wanted = [asked(word, view.events, named) for word in moments]
         chosen = named or next((one.thread for one in wanted if one.thread), view.events[0].thread_id)
@@ -138,10 +134,19 @@ def _told(recording: Recording, wanted: list[Asked]) -> tuple[ContextHistory, li
     return recording.history, recording.moments, recording.calls, [found(one, recording.moments) for one in wanted]
 
 
+def view_of(store: Store, host: str, session_id: str, tables: tuple[str, ...]) -> Any:
+    """Return the rows of a session. Raises UnknownName for one without any event, such as one that was captured and not read yet."""
+    row = store.ledger.session(host, session_id)
+    views = list(store.lake.read_sessions(row.cell, {session_id}, tables)) if row is not None else []
+    if not views or not views[0].events:
+        raise UnknownName(f"event of {host} session", session_id, ())
+    return views[0]
+
+
 def thread_named(view: Any, thread: str) -> str:
     """Return the id of a thread by its id, the first characters of it or of its last part, or its agent's name.
 
-    Raises UnknownName.
+    Raises UnknownName, and AmbiguousName where several threads have that name.
     """
     threads = list(dict.fromkeys(e.thread_id for e in view.events))
     if thread in threads:
@@ -150,8 +155,10 @@ def thread_named(view: Any, thread: str) -> str:
     fitting = [t for t in fitting if t.rpartition("/")[2] == thread] or fitting
     named = [t.thread_id for t in view.threads if t.agent == thread and t.thread_id in threads]
     close = fitting or named
-    if len(close) != 1:
-        raise UnknownName("thread", thread, close or threads)
+    if len(close) > 1:
+        raise AmbiguousName("thread", thread, (t.rpartition("/")[2] for t in close))
+    if not close:
+        raise UnknownName("thread", thread, threads)
     return str(close[0])
 
 

@@ -7,22 +7,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.model.labels import UNNAMED
 
 if TYPE_CHECKING:
     from ctx_pipeline.api.against import Side
     from ctx_pipeline.api.explain import Made
 
 
-@click.command()
+_CELLS = """\b
+Any cell of any table of ctx usage is named by its row and its table:
+  ctx explain Bash --by tool --model claude-opus-4-6 --since 2026-10-01
+  ctx explain 2026-09-28 --by weekly
+  ctx explain '2026-10-01 08:00' --by blocks
+"""
+
+
+@click.command(epilog=_CELLS)
 @click.argument("what")
 @click.option("--host", help="Only this host.")
 @click.option("--model", help="Only this model.")
 @click.option("--project", help="Only this project.")
+@click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
+@click.option("--until", metavar="DAY", help="Last day, 2026-03-31.")
 @click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
 @click.option("--stored", is_flag=True, help="The tables alone.")
 @click.option("--against", "tool", metavar="TOOL", help="Where another tool's rules give another number: ccusage.")
-@click.option("--limit", default=20, show_default=True, help="Calls to print.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Calls to print.")
 @json_option
 def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: Any) -> None:
     """Show the calls that WHAT is made of: a day (2026-10-01), month, session, model, project or call.
@@ -39,6 +51,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         _record(what, as_json=as_json)
         return
 
+    chosen["model"] = "" if chosen["model"] == UNNAMED else chosen["model"]
     chosen["host"] = discovery.host(str(chosen["host"])).key if chosen["host"] else None
     if tool:
         _against(tool, what, limit=limit, as_json=as_json, **chosen)
@@ -48,16 +61,29 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         emit(found.to_json())
         return
     sums = found.totals
-    say(f"{found.kind} {plain(what)}: {sums['calls']:,} calls", bold=True)
+    uses = sum(made.uses for made in found.calls)
+    part = f", its part of {len(found.calls):,} that asked for it {uses:,} times" if uses else ""
+    say(f"{found.kind} {plain(what)}: {_calls(sums['calls'])}{part}", bold=True)
+    cost = "unpriced" if sums["unpriced_calls"] == sums["calls"] != 0 else f"${sums['calculated_usd']:,.6f} at list price"
+    if 0 < sums["unpriced_calls"] < sums["calls"]:
+        cost += f" ({sums['unpriced_calls']:,} unpriced)"
     say(
         f"input {sums['input_tokens']:,}, output {sums['output_tokens']:,}, cache write "
         f"{sums['cache_write_5m_tokens'] + sums['cache_write_1h_tokens']:,}, cache read {sums['cache_read_tokens']:,}; "
-        f"${sums['calculated_usd']:,.6f} at list price, ${sums['recorded_usd']:,.6f} recorded; {sums['copies_dropped']:,} copies dropped"
+        f"{cost}, ${sums['recorded_usd']:,.6f} recorded; {_copies(sums['copies_dropped'])}"
     )
     for made in found.calls[:limit]:
         _print(made)
     if len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _calls(number: int) -> str:
+    return f"{number:,} call{'' if number == 1 else 's'}"
+
+
+def _copies(number: int) -> str:
+    return f"{number:,} cop{'y' if number == 1 else 'ies'} dropped"
 
 
 def _record(event_id: str, *, as_json: bool) -> None:
@@ -94,7 +120,7 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
     if not found.differences:
         say("both count every call alike")
     for rule in found.rules():
-        say(f"\n{rule['calls']:,} calls, {rule['tokens']:+,} tokens, {_signed(rule['nano'])}: {rule['rule']}", bold=True)
+        say(f"\n{_calls(rule['calls'])}, {rule['tokens']:+,} tokens, {_signed(rule['nano'])}: {rule['rule']}", bold=True)
         for one in rule["examples"][: max(1, limit)]:
             spots = "; ".join(f"{plain(s.file)} line {s.line + 1}" for s in one.spots)
             say(f"  {plain(one.call)}: {one.ours.total():,} here, {one.theirs.total():,} there; {spots}")
@@ -121,8 +147,9 @@ def _print(made: Made) -> None:
     told: dict[str, Any] = made.to_json()
     cost = "unpriced" if told["calculated_usd"] is None else f"${told['calculated_usd']:.6f}"
     recorded = "" if told["recorded_usd"] is None else f", recorded ${told['recorded_usd']:.6f}"
-    model = plain(told["model"] or "(not recorded)") + (" (guessed: the default of its time)" if told["model_guessed"] else "")
-    say(f"\n{told['time'] or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}")
+    model = plain(told["model"] or UNNAMED) + (" (guessed: the default of its time)" if told["model_guessed"] else "")
+    share = f"  ({made.uses} of its {made.of} uses)" if 0 < made.uses < made.of else ""
+    say(f"\n{told['time'] or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}{share}")
     counts = {n.removesuffix("_tokens").replace("_", " "): told[n] for n in told if n.endswith("_tokens") and told[n]}
     say("  " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
     spot = made.spot
@@ -148,20 +175,19 @@ def overview() -> None:
     say("last seven days", bold=True)
     rows: dict[str, dict[str, Any]] = {}
     for row in found.usage.rows:
-        one = rows.setdefault(row["date"], {"date": row["date"], "hosts": {}, "calls": 0, "tokens": 0, "nano": 0})
+        one = rows.setdefault(row["date"], {"date": row["date"], "hosts": {}, "calls": 0, "tokens": 0, "nano": 0, "unpriced": 0})
         one["hosts"][row["host"]] = None
         one["calls"] += row["calls"]
         one["tokens"] += sum(row[n] for n in row if n.endswith("_tokens") and n != "reasoning_tokens")
         one["nano"] += row["cost_nano"]
+        one["unpriced"] += row["unpriced_calls"]
     if rows:
-        body = [
-            {**r, "host": ", ".join(r["hosts"]), "size": tokens(r["tokens"]), "cost": f"${r['nano'] / 1e9:,.2f}"} for r in rows.values()
-        ]
+        body = [{**r, "host": ", ".join(r["hosts"]), "size": tokens(r["tokens"]), "cost": _cost(r)} for r in rows.values()]
         total = {
             "date": "total",
             "calls": sum(r["calls"] for r in body),
             "size": tokens(sum(r["tokens"] for r in body)),
-            "cost": f"${sum(r['nano'] for r in body) / 1e9:,.2f}",
+            "cost": _cost({name: sum(r[name] for r in body) for name in ("calls", "nano", "unpriced")}),
         }
         table(body, {"date": "date", "host": "host", "calls": "calls", "size": "tokens", "cost": "cost"}, total=total)
     else:
@@ -169,6 +195,10 @@ def overview() -> None:
     for finding in found.findings:
         say(f"\n- {one_line(finding.text, 200)}\n  {plain(finding.command)}")
     say("\nmore: ctx usage daily, ctx run, ctx --help")
+
+
+def _cost(row: dict[str, Any]) -> str:
+    return dollars(None if row["unpriced"] == row["calls"] else row["nano"])
 
 
 @click.command()

@@ -9,9 +9,11 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import dollars, emit, json_option, plain, say, table, tokens
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.labels import UNDATED, UNNAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ctx_pipeline.api.usage import Usage
 
@@ -30,10 +32,13 @@ _COLUMNS = {
 _SUMMED = ("calls", "input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
 _NANO = ("reasoning_tokens", "cost_nano", "unpriced_calls", "recorded_calls", "recorded_nano", "calculated_nano")
 
+_FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
+"""What a spreadsheet takes for the begin of a formula."""
+
 _OPTIONS = (
     json_option,
     click.option("--csv", "as_csv", is_flag=True, help="Print rows as CSV."),
-    click.option("--breakdown", is_flag=True, help="A row for each host and model; recorded and computed cost side by side."),
+    click.option("--breakdown", is_flag=True, help="A row for each host and model."),
     click.option("--stored", is_flag=True, help="The tables alone: do not look for what is newer in the homes."),
     click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down)."),
     click.option("--model", help="Only this model."),
@@ -62,12 +67,20 @@ def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:
 
     if chosen.get("host"):
         chosen["host"] = discovery.host(str(chosen["host"])).key
+    if chosen.get("model") == UNNAMED:
+        chosen["model"] = ""
     return chosen
+
+
+def _one_form(*, as_json: bool, as_csv: bool) -> None:
+    if as_json and as_csv:
+        raise UsageError("--json and --csv are two forms of one answer", hint="choose one of them")
 
 
 def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any) -> None:
     from ctx_pipeline.api import usage as api
 
+    _one_form(as_json=as_json, as_csv=as_csv)
     chosen = _chosen(chosen)
     if by in api.GROUPS:
         report, key = api.usage(by, **chosen, settings=for_reading()), api.GROUPS[by][1]
@@ -78,16 +91,16 @@ def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any
     if as_json:
         emit(report.to_json())
     elif as_csv:
-        _csv(report)
+        _csv(report.to_json()["rows"], key)
     else:
         show(report, key, breakdown=breakdown)
 
 
-def _csv(report: Usage) -> None:
+def _csv(rows: list[dict[str, Any]], key: str) -> None:
+    """Print rows under the names of their JSON; the first row has all of them."""
     import csv
 
-    rows = report.to_json()["rows"]
-    names = list(rows[0]) if rows else []
+    names = list(rows[0]) if rows else [key]
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _harmless(value) for name, value in row.items()} for row in rows)
@@ -96,13 +109,15 @@ def _csv(report: Usage) -> None:
 def _harmless(value: object) -> object:
     """Return a value that no spreadsheet takes for a formula: text comes from transcripts."""
     text = plain(value) if isinstance(value, str) else value
-    return f"'{text}" if isinstance(text, str) and text[:1] in {"=", "+", "-", "@"} else text
+    return f"'{text}" if isinstance(text, str) and text.lstrip()[:1] in _FORMULA else text
 
 
 def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
     """Print a report as a table, one row a key, or a row for each host and model of it."""
     if not report.rows:
         say("no model calls in this range")
+        for text in _notes(report) if report.unread else ():
+            say(text)
         return
     columns = {key: key.replace("_id", ""), **{k: v for k, v in _COLUMNS.items() if k != key}}
     if any("uses" in row for row in report.rows):
@@ -110,11 +125,12 @@ def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
     for name in ("cache_write_1h_tokens", "reasoning_tokens"):
         if not report.totals.get(name):
             columns.pop(name, None)
-    if breakdown and report.totals.get("recorded_calls"):
+    if report.totals.get("recorded_calls"):
         columns |= {"recorded": "recorded", "calculated": "list price"}
     if len({(row[key], row.get("repository")) for row in report.rows}) > len({row[key] for row in report.rows}):
         columns |= {"repository": "repository"}
-    rows = report.rows if breakdown or key == "model" else _joined(report.rows, key)
+    shown = [{**row, key: UNDATED} if key == "date" and row[key] is None else row for row in report.rows]
+    rows = shown if breakdown or key == "model" else _joined(shown, key)
     total = {**report.totals, key: "total", **_money(report.totals)}
     table([{**row, **_money(row)} for row in rows], columns, total=total)
     if report.gone:
@@ -122,10 +138,27 @@ def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
             f"of it from sessions whose files are gone: {report.gone['calls']:,} calls,"
             f" {tokens(sum(int(report.gone[n]) for n in _SUMMED[1:]))} tokens, {dollars(_cost(report.gone))}"
         )
-    if report.totals["unpriced_calls"]:
-        models = sorted({plain(r["model"] or "(not recorded)") for r in report.rows if r["unpriced_calls"]})
-        say(f"{report.totals['unpriced_calls']:,} calls have no known price: {', '.join(models)}")
-    say(f"list prices on the day of the call; days in {report.timezone}")
+    for text in _notes(report):
+        say(text)
+
+
+def _notes(report: Usage) -> Iterator[str]:
+    """Yield what the cost is made of, and what has none."""
+    calls, unpriced, recorded = (int(report.totals[name]) for name in ("calls", "unpriced_calls", "recorded_calls"))
+    display = report.cost_mode == "display"
+    if unpriced and display:
+        yield f"{unpriced:,} of {calls:,} calls have no recorded cost"
+    elif unpriced:
+        models = sorted({plain(r["model"] or UNNAMED) for r in report.rows if r["unpriced_calls"]})
+        yield f"{unpriced:,} calls have no known price: {', '.join(models)}"
+    if report.unread:
+        yield f"{report.unread:,} file{'' if report.unread == 1 else 's'} could not be read, their calls are missing; more: ctx doctor"
+    made = "list prices on the day of the call"
+    if display:
+        made = "cost is what the host wrote down"
+    elif recorded and report.cost_mode == "auto":
+        made = f"cost is what the host wrote down for {recorded:,} calls, {made} for the others"
+    yield f"{made}; days in {report.timezone}"
 
 
 def _joined(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
@@ -135,7 +168,7 @@ def _joined(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
         one = found.setdefault(
             (row[key], row.get("repository")), {key: row[key], "hosts": {}, "models": {}, "repository": row.get("repository")}
         )
-        one["hosts"][row["host"]] = one["models"][row["model"] or "(not recorded)"] = None
+        one["hosts"][row["host"]] = one["models"][row["model"] or UNNAMED] = None
         for name in (*_SUMMED, *_NANO, "uses"):
             if name in row:
                 one[name] = one.get(name, 0) + int(row[name] or 0)
@@ -150,7 +183,7 @@ def _money(row: dict[str, Any]) -> dict[str, str]:
     return {
         "cost": dollars(_cost(row)),
         "recorded": dollars(int(row.get("recorded_nano") or 0)) if row.get("recorded_calls") else "",
-        "calculated": dollars(int(row.get("calculated_nano") or 0)),
+        "calculated": dollars(int(row["calculated_nano"])) if row.get("calculated_nano") else "",
     }
 
 
@@ -195,10 +228,14 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
     from ctx_pipeline.model.codec import iso
 
     del breakdown
+    _one_form(as_json=as_json, as_csv=as_csv)
     now = int(time.time() * 1e6)
     found = [b for b in api.blocks(**_chosen(chosen), settings=for_reading(), now=now) if b.active or not active]
     if as_json:
         emit({"blocks": [b.to_json(now) for b in found]})
+        return
+    if as_csv:
+        _csv([_flat(b.to_json(now)) for b in found], "start")
         return
     rows = []
     for block in found:
@@ -210,7 +247,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
                 "state": f"open, {ahead['minutes_left']} min left" if ahead else "open" if block.active else "",
                 "calls": block.sums["calls"],
                 "tokens": block.tokens,
-                "cost": dollars(block.sums["cost_nano"]),
+                "cost": dollars(block.cost),
                 "rate": f"{burn['tokens_per_minute']:,.0f}/min, ${burn['usd_per_hour']:,.2f}/h" if burn else "",
                 "ahead": f"{tokens(ahead['tokens'])}, ${ahead['cost_usd']:,.2f}" if ahead else "",
                 "limits": ", ".join(f"{name} {limit['used_percent']:.0f}%" for name, limit in sorted(block.limits.items())),
@@ -218,16 +255,21 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
         )
     names = {"start": "start (UTC)", "host": "host", "state": "", "calls": "calls", "tokens": "tokens", "cost": "cost"}
     names |= {"rate": "burn rate", "ahead": "at its end", "limits": "limits, official"}
-    if as_csv:
-        import csv
-
-        writer = csv.DictWriter(sys.stdout, list(names), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    elif rows:
+    if rows:
         table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)})
     else:
         say("no model calls in this range")
+
+
+def _flat(told: dict[str, Any]) -> dict[str, Any]:
+    """Return a window's JSON as one row: what stands inside a field is named behind it."""
+    flat = {name: told[name] for name in told if name not in {"models", "burn_rate", "projection", "limits"}}
+    flat["models"] = " ".join(told["models"])
+    for outer, names in (("burn_rate", ("tokens_per_minute", "usd_per_hour")), ("projection", ("minutes_left", "tokens", "cost_usd"))):
+        flat |= {f"{outer}_{name}": (told[outer] or {}).get(name) for name in names}
+    for limit in ("primary", "secondary"):
+        flat |= {f"{limit}_{name}": told["limits"].get(limit, {}).get(name) for name in ("used_percent", "window_minutes", "resets_at")}
+    return flat
 
 
 @usage.command()

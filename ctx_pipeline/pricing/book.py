@@ -27,6 +27,8 @@ RATES = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "w
 
 _UNIT = 10**9
 """Rates are kept in billionths of a nano-dollar, so that list prices of twelve decimals stay whole numbers."""
+_DEAREST = 1_000_000
+"""Dollars a million tokens (a thousand searches) that no price exceeds."""
 _DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AT = {name: MODEL_CALLS.names.index(name) for name in MODEL_CALLS.names}
@@ -92,7 +94,9 @@ class PriceBook:
             for model, clause, prices, variants in provider["models"]:
                 try:
                     for _, rates in prices:
-                        book._made(model, "", rates, Decimal(1), by_hour=False)
+                        made = book._made(model, "", rates, Decimal(1), by_hour=False)
+                        for found in (made.rates, *(tier for _, _, tier in made.tiers)) if made else ():
+                            _believed(found)
                     applies(clause, model)
                     tuple(variants)
                 except (ArithmeticError, TypeError, ValueError, LookupError) as error:
@@ -316,9 +320,16 @@ def _own_prices(table: Any) -> dict[str, dict[str, str]]:
 
 def _positive(value: Any) -> Decimal:
     number = Decimal(str(value))
-    if isinstance(value, bool) or not number.is_finite() or number < 0:
+    if isinstance(value, bool) or not number.is_finite() or not 0 <= number <= _DEAREST:
         raise ValueError(value)
     return number
+
+
+def _believed(rates: tuple[int, ...]) -> None:
+    """Raise ValueError for rates below nothing or beyond any price."""
+    *tokens, search = rates
+    if min(rates) < 0 or max(tokens) > _DEAREST * 1_000 * _UNIT or search > _DEAREST * 1_000_000 * _UNIT:
+        raise ValueError("a rate is negative or beyond any price")
 
 
 @cache

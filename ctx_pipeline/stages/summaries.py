@@ -105,7 +105,7 @@ def _collect(store: Any, settings: Settings) -> dict[str, Any]:
 
     with warehouse.connect(store.warehouse_path, read_only=True) as connection:
         data = page_records.collect(connection, store, settings)
-    usage = [line.usage for line in data.days]
+    usage = [line.usage for line in data.models]  # calls without a time are in no day
     return {
         "usage": {
             "calls": sum(u.calls for u in usage),

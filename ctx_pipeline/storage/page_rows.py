@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.storage.usage_sql import COST_SQL
+from ctx_pipeline.storage.usage_sql import COST_SQL, bounded_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ USAGE = (
 )
 """Columns of usage, in the order of every query of this module."""
 
-_SUMS = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in USAGE)
+_SUMS = ", ".join(f"{bounded_sum(name)} AS {name}" for name in USAGE)
 
 QUERIES: dict[str, str] = {
     "days": f"SELECT day, host, {_SUMS} FROM usage_by_day WHERE day IS NOT NULL GROUP BY ALL ORDER BY day, host",

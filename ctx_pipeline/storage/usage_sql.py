@@ -105,10 +105,10 @@ def usage_sql(
     joined = " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id" if group == "project" or project is not None else ""
     cost = COST_SQL[cost_mode]
     place = ", coalesce(s.repository, '') AS repository" if group == "project" else ""
-    sides = ", ".join(f"CAST(coalesce(sum(c.{column}), 0) AS BIGINT) AS {name}" for column, name in _SIDES)
+    sides = ", ".join(f"coalesce(sum(c.{column}), 0) AS {name}" for column, name in _SIDES)
     sql = (
         f"SELECT {key}c.host AS host, c.model AS model, {SUMS_SQL}, "
-        f"CAST(coalesce(sum({cost}), 0) AS BIGINT) AS cost_nano, count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, "
+        f"coalesce(sum({cost}), 0) AS cost_nano, count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, "
         f"count(c.recorded_cost) AS recorded_calls{f', {sides}' if apart else ''}{place} "
         f"FROM model_calls c{joined} WHERE {' AND '.join(conditions)} "
         f"GROUP BY ALL ORDER BY {f'{name} NULLS FIRST, ' if name else ''}host, model{', repository' if place else ''}"
@@ -145,6 +145,11 @@ def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
         " ORDER BY c.host, c.session_id, c.call_key"
     )
     return sql, [[f"{h}{_MARK}{s}" for h, s in sorted(sessions)]]
+
+
+def bounded_sum(expression: str) -> str:
+    """Return SQL for a sum that fits into a BIGINT: absurd costs of broken records end at its largest value and break no table."""
+    return f"CAST(least(coalesce(sum({expression}), 0), 9223372036854775807) AS BIGINT)"
 
 
 def all_calls_sql() -> str:

@@ -17,7 +17,7 @@ from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.storage import signal_sql
 from ctx_pipeline.storage.days import day_sql
-from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL
+from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL, bounded_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Rises when an aggregate table changes."""
 
 CONFIG: Mapping[str, str] = {
@@ -187,7 +187,7 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
     """Return aggregate table -> its query over the views, in order of building."""
     cost = COST_SQL[cost_mode]
     sums = (
-        f"{SUMS_SQL}, CAST(coalesce(sum({cost}), 0) AS BIGINT) AS cost_nano, "
+        f"{SUMS_SQL}, {bounded_sum(cost)} AS cost_nano, "
         f"count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, count(c.recorded_cost) AS recorded_calls"
     )
     return {
@@ -238,8 +238,9 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             FROM tool_calls GROUP BY ALL ORDER BY ALL""",
         "signal_summary": """
             SELECT signal, any_value(family) AS family, max(version) AS version, kind, unit, count(*) AS sessions,
-                   count(value) AS measured, round(favg(value), 9) AS mean, CAST(median(value) AS DOUBLE) AS median,
-                   CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90, CAST(max(value) AS DOUBLE) AS highest,
+                   count(*) FILTER (WHERE reason IS NULL) AS measured, round(favg(value), 9) AS mean,
+                   CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
+                   CAST(max(value) AS DOUBLE) AS highest,
                    CAST(min(value) AS DOUBLE) AS lowest, count(*) FILTER (WHERE value > 0) AS positive
             FROM readings GROUP BY signal, kind, unit ORDER BY signal, kind, unit""",
         "signal_labels": """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from ctx_pipeline import discovery
+from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.redaction import Redactor
@@ -121,7 +122,11 @@ def check(host: str, data: bytes, rel: str = "s.jsonl") -> None:
     if light is not None:
         assert [[row[n] for n in _COUNTED] for row in light.model_calls] == [[row[n] for n in _COUNTED] for row in parsed.model_calls]
     if declared.limits is not None:
-        list(declared.limits(data))
+        for ts, _, percent, minutes, reset in declared.limits(data):
+            assert iso(ts)
+            assert reset is None or iso(reset)
+            assert 0 <= percent <= 1_000
+            assert 0 <= minutes < 1_000_000
 
 
 def _bounded(read: Callable[[], Any], size: int) -> Any:

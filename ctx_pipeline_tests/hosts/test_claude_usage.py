@@ -20,6 +20,7 @@ def calls_of(transcript: Transcript) -> list[Any]:
 
 
 @pytest.mark.feature("claude.usage-once")
+@pytest.mark.feature("signals.wrong-numbers")
 def test_a_streamed_response_is_one_call_with_its_largest_output(tmp_path) -> None:
     main = ClaudeHome(tmp_path).session()
     main.prompt("go")

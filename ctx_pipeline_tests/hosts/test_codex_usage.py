@@ -31,6 +31,7 @@ def test_cached_tokens_leave_input_and_reasoning_stays_in_output():
 
 
 @pytest.mark.feature("codex.usage")
+@pytest.mark.feature("signals.wrong-numbers")
 def test_a_repeated_event_and_one_of_rate_limits_alone_add_nothing():
     first, last = make.usage(1000, 600, 80), make.usage(1000, 600, 80)
     records = [

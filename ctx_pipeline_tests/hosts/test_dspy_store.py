@@ -27,6 +27,21 @@ def events(parsed):
     return [EVENTS.row(*row) for row in parsed.events]
 
 
+@pytest.mark.feature("dspy.titles")
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Respond with the corresponding output fields, starting with the field `[[ ## answer ## ]]`, and then end.",
+        "Respond with a JSON object in the following order of fields: `answer`.",
+    ],
+)
+def test_what_an_adapter_writes_behind_the_question_is_no_part_of_the_title(tmp_path, form):
+    asked = [{"role": "user", "content": f"[[ ## question ## ]]\nRespond with care?\n\n{form}"}]
+    row = make.LogRow(make.BEGIN, "s1", "lm_call", "c1", None, {"model": "m", "messages": asked, "completions": ["yes"]})
+    path = make.write_log(tmp_path / "ctxrot.db", [row])
+    assert parse(stream(path, "s1")).facts.title == "Respond with care?"
+
+
 @pytest.mark.feature("dspy.log")
 def test_a_program_becomes_prompts_answers_and_tool_calls(tmp_path):
     path = make.write_log(tmp_path / "ctxrot.db", make.react())

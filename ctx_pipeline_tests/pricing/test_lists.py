@@ -159,3 +159,21 @@ def test_the_long_context_price_that_the_list_lacks_is_in_the_overlay():
     )
     assert (low[0], high[0]) == (22_050_000, 36_600_000)
     assert "over=200000" in str(high[1])
+
+
+@pytest.mark.feature("pricing.absurd")
+@pytest.mark.parametrize("dollars", ["-5", "1e30", "NaN", "Infinity", "1000001"])
+def test_a_list_with_a_price_that_is_none_is_not_taken_over(home: Settings, tmp_path: Path, dollars: str):
+    path = written(tmp_path / "odd.json", compiled("odd", **{MODEL: dollars}))
+
+    with pytest.raises(SourceError, match=f"the price of {MODEL} is none"):
+        refresh(file=path, settings=home)
+
+    assert [one["since"] for one in known_lists(home)] == ["always"]
+
+
+@pytest.mark.feature("pricing.absurd")
+@pytest.mark.parametrize("dollars", [-1, 1e30, float("nan"), float("inf"), True])
+def test_a_price_of_the_config_that_is_none_is_said(home: Settings, dollars: float):
+    with pytest.raises(SettingsError, match="are not numbers"):
+        PriceBook.of(replace(home, config={"prices": {MODEL: {"input": dollars}}}))

@@ -61,6 +61,7 @@ def test_a_model_is_found_under_every_spelling(model, host_provider, place):
     assert price.partition("@")[0] == place
 
 
+@pytest.mark.feature("signals.wrong-numbers")
 @pytest.mark.feature("pricing.unknown-is-not-free")
 @pytest.mark.parametrize("model", ["", "<synthetic>", "nobodys-model-9", "gpt", "claude", "[1m]", "x" * 10_000])
 def test_an_unknown_model_has_no_price_instead_of_none_at_all(model):

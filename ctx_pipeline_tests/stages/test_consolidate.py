@@ -46,7 +46,7 @@ def test_sessions_of_two_cells_support_one_memory(store, chosen):
     other = CELL._replace(month="2026-02")
     normalized(store, cured("a"))
     normalized(store, cured("b", day=31), cell=other)
-    mine(store, chosen, cells=[CELL, other])
+    mine(store, chosen, methods=["error_resolutions"], cells=[CELL, other])
     report = consolidate(store, chosen)
     assert report.totals == {"candidates": 2, "memories": 1, "needs_review": 0}
     (memory,) = memories(store)

@@ -1,10 +1,12 @@
 """What is forgotten is in no file of the store any more, and does not come back."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
+from ctx_pipeline import CapturedMemory, SQLiteMemory
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import StoreDamaged, StoreLocked, UsageError
 from ctx_pipeline.model.raw import Cell
@@ -64,6 +66,47 @@ def test_a_forgotten_session_is_in_no_file_of_the_store(store, settings):
     assert files_with(store.home, KEPT_MARK)
     assert report.totals["sessions"] == 1
     assert [row.session_id for row in store.ledger.sessions()] == [KEPT]
+
+
+@pytest.mark.feature("forget.everywhere", "forget.saved")
+def test_copies_in_saved_conversations_go_and_the_rest_of_them_stays(store, settings):
+    memory = CapturedMemory(settings)
+    gone, kept = (memory.sync.load_context(f"claude/{session}") for session in (GONE, KEPT))
+    mine = {"id": "m1", "role": "user", "content": "a note of my own", "timestamp": "2026-03-05T10:00:00Z"}
+    bare = {"role": "user", "content": gone[0]["content"]}
+    summary = {"id": f"summary_{gone[0]['id']}", "role": "system", "content": f"they spoke of {MARK}s"}
+    memory.sync.save_context("all of it", gone)
+    memory.sync.save_context("both", [*gone, mine, bare, summary, *kept])
+    memory.sync.save_context(f"notes on {GONE}", [{"content": f"{MARK} and more"}])
+    memory.sync.save_context("empty", [])
+    memory.close()
+    assert files_with(store.home, MARK)
+    report = forget(store, settings, Selection(host="claude", session_id=GONE))
+    store.close()
+
+    assert files_with(store.home, MARK) == []
+    assert report.totals["saved"] == 2 * len(gone) + 3
+    own = SQLiteMemory(store.home / "contexts.db")
+    assert own.sync.sessions() == ["both", "empty"]
+    assert own.sync.load_context("both") == [mine, *kept]
+    own.close()
+
+
+@pytest.mark.feature("forget.saved")
+def test_a_forgotten_text_leaves_saved_conversations_and_what_was_set_aside_in_them(store, settings):
+    memory = CapturedMemory(settings)
+    memory.sync.save_context("notes", [{"id": "1", "content": "the pass\u00adword is gr\u00fcn-tee"}, {"id": "2", "content": "kept"}])
+    with sqlite3.connect(store.home / "contexts.db") as db:
+        db.execute("INSERT INTO ctx_quarantine VALUES ('notes', 'now', 'damaged', '{\"content\": \"gr\u00fcn-tee')")
+    memory.close()
+    report = forget(store, settings, Selection(text="gr\u00fcn-tee"))
+    store.close()
+
+    assert files_with(store.home, "gr\u00fcn-tee") == []
+    assert (report.totals["sessions"], report.totals["saved"]) == (0, 2)
+    own = SQLiteMemory(store.home / "contexts.db")
+    assert [m["id"] for m in own.sync.load_context("notes")] == ["2"]
+    own.close()
 
 
 @pytest.mark.feature("forget.does-not-return")

@@ -9,7 +9,7 @@ import pytest
 from ctx_pipeline.api.usage import usage
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.ingest import ingest
-from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage import open_store, page_rows, warehouse
 from ctx_pipeline_tests.factories import codex as make_codex
 from ctx_pipeline_tests.factories.claude import SESSION, ClaudeHome, text
 from ctx_pipeline_tests.stages.ingest_toy import rows
@@ -68,6 +68,32 @@ def test_a_number_of_tokens_counts_when_it_can_be_one(tmp_path: Path) -> None:
         home.session(session_id(number)).answer(text("a"), usages=[{"input_tokens": said, "output_tokens": 5}]).save()
     found = {c["session_id"]: (c["input"], c["output"]) for c in ingested(tmp_path, claude=tmp_path / "claude")["model_calls"]}
     assert found == {session_id(n): (counted, 5) for n, (_, counted) in enumerate(NUMBERS)}
+
+
+@pytest.mark.feature("ingest.hostile-values")
+def test_a_cost_beyond_every_integer_breaks_neither_usage_nor_the_warehouse(tmp_path: Path) -> None:
+    session = ClaudeHome(tmp_path / "claude").session()
+    for _ in range(200):
+        session.answer(text("a"), usages=[{"input_tokens": 0, "output_tokens": 10**12}], model="claude-opus-4-20250514")
+    session.save()
+    assert len(ingested(tmp_path, claude=tmp_path / "claude")["model_calls"]) == 200  # holds live usage against the tables as well
+    chosen = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+    with open_store(chosen) as store:
+        warehouse.build(warehouse.views(store.lake), tmp_path / "ctx.duckdb")
+        with warehouse.connect(tmp_path / "ctx.duckdb", read_only=True) as connection:
+            (line,) = page_rows.rows(connection, "models")
+    # 200 times 10^12 tokens at 75 dollars a million are 1.5e19 nano-dollars, more than a column holds
+    assert sum(row["cost_nano"] for row in usage("daily", settings=chosen, stored=True).rows) == 15 * 10**18
+    assert (line["output_tokens"], line["cost_nano"]) == (200 * 10**12, 2**63 - 1)
+
+
+@pytest.mark.feature("ingest.hostile-values")
+@pytest.mark.parametrize(("said", "searches"), [(3, 3), (10**6, 10**6), (10**12, 0), (-1, 0)])
+def test_a_number_of_searches_counts_when_it_can_be_one(tmp_path: Path, said: int, searches: int) -> None:
+    used = {"input_tokens": 0, "output_tokens": 1, "server_tool_use": {"web_search_requests": said}}
+    ClaudeHome(tmp_path / "claude").session().answer(text("a"), usages=[used]).save()
+    (call,) = ingested(tmp_path, claude=tmp_path / "claude")["model_calls"]
+    assert call["web_searches"] == searches
 
 
 @pytest.mark.feature("ingest.hostile-values")

@@ -30,12 +30,12 @@ def cured(name):
 @pytest.mark.feature("stages.mine")
 def test_candidates_are_rows_with_evidence_and_a_second_time_nothing_is_done(store, chosen):
     normalized(store, cured("a"), view("b").prompt("hello"))
-    report = mine(store, chosen, cells=[CELL])
+    report = mine(store, chosen, methods=["error_resolutions"], cells=[CELL])
     assert report.totals == {"sessions": 2, "candidates": 1, "errors": 0}
     (row,) = store.lake.read_rows("candidates", CELL, "mined/error_resolutions")
     assert (row.session_id, row.method, row.kind, row.repository) == ("a", "error_resolutions", "tool_lesson", "/w/app")
     assert row.evidence == ["a.e0", "a.e1", "a.e2", "a.e3"]
-    assert mine(store, chosen, cells=[CELL]).cells[CELL.key].status == "unchanged"
+    assert mine(store, chosen, methods=["error_resolutions"], cells=[CELL]).cells[CELL.key].status == "unchanged"
 
 
 @pytest.mark.feature("stages.mine")

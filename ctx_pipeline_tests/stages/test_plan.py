@@ -54,6 +54,7 @@ def test_after_all_stages_nothing_is_to_do(store, settings):
     assert made.to_json()["assets"][1] == {
         "asset": "normalized/events",
         "partitioned": True,
+        "filled_by": "run",
         "code_version": made.assets["normalized/events"].code_version,
         "missing": 0,
         "stale": 0,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from ctx_pipeline.api.attribution import NONE, usage_by
 from ctx_pipeline.api.blocks import blocks
@@ -121,6 +124,119 @@ def test_a_window_begins_when_the_host_says_so_and_else_at_the_full_hour(tmp_pat
         (at("2026-10-01T15:35:00Z"), 1),
         (at("2026-10-02T09:00:00Z"), 1),
     ]
+
+
+LATER = "claude-haiku-4-5-20251001"
+
+
+@pytest.mark.feature("usage.block-filters")
+def test_filters_choose_what_is_counted_in_a_window_and_never_move_it(tmp_path: Path):
+    settings = home(
+        tmp_path,
+        line(1, "2026-10-01T10:20:00Z", 1000),
+        line(2, "2026-10-01T12:30:00Z", 500, model=LATER),
+        line(3, "2026-10-02T00:10:00Z", 70),
+        line(4, "2026-10-02T04:50:00Z", 6),
+    )
+
+    (one,) = blocks(settings=settings, model=LATER)
+    late = blocks(settings=settings, since="2026-10-02")
+
+    assert (one.start, one.tokens, one.first, one.models) == (at("2026-10-01T10:00:00Z"), 500, at("2026-10-01T12:30:00Z"), [LATER])
+    assert [(b.start, b.tokens) for b in late] == [(at("2026-10-02T00:00:00Z"), 76)]
+    assert blocks(settings=settings, project="elsewhere") == []
+
+
+def codex_home(tmp_path: Path, limit: dict[str, Any], *, packed: bool = False) -> Settings:
+    """A home with one call and what its record says of the primary limit."""
+    folder = tmp_path / "codex" / "sessions" / "2026" / "10" / "01"
+    folder.mkdir(parents=True)
+    name = "019a9bd7-c491-4e60-a816-a96c4fb3c55d"
+    meta = {"timestamp": "2026-10-01T10:00:00Z", "type": "session_meta", "payload": {"id": name, "cwd": "/code/b"}}
+    used = {"input_tokens": 100, "cached_input_tokens": 0, "output_tokens": 0, "reasoning_output_tokens": 0, "total_tokens": 100}
+    told = {"type": "token_count", "info": {"total_token_usage": used, "last_token_usage": used}, "rate_limits": {"primary": limit}}
+    data = "".join(
+        f"{json.dumps(r)}\n" for r in (meta, {"timestamp": "2026-10-01T10:05:00Z", "type": "event_msg", "payload": told})
+    ).encode()
+    rollout = folder / f"rollout-2026-10-01T10-00-00-{name}.jsonl"
+    if packed:
+        (folder / f"{rollout.name}.zst").write_bytes(zstandard.compress(data))
+    else:
+        rollout.write_bytes(data)
+    return Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"codex": (tmp_path / "codex",)})
+
+
+@pytest.mark.feature("usage.blocks-official")
+def test_a_packed_rollout_tells_its_limits_too(tmp_path: Path):
+    settings = codex_home(tmp_path, {"used_percent": 41.5, "window_minutes": 300, "resets_at": 1790870400}, packed=True)
+
+    (block,) = blocks(settings=settings, now=at("2026-10-01T11:00:00Z"))
+
+    assert block.limits["primary"]["used_percent"] == 41.5
+
+
+@pytest.mark.feature("usage.hostile-limits")
+@pytest.mark.parametrize(
+    "reset", [{"resets_at": 10**18}, {"resets_at": -(10**18)}, {"resets_in_seconds": 1e300}, {"resets_in_seconds": -1e300}]
+)
+def test_a_reset_that_no_clock_shows_is_no_reset(tmp_path: Path, reset: dict[str, Any]):
+    settings = codex_home(tmp_path, {"used_percent": 12.0, "window_minutes": 300, **reset})
+
+    (block,) = blocks(settings=settings, now=at("2026-10-01T11:00:00Z"))
+
+    assert block.start == at("2026-10-01T10:00:00Z")
+    assert (block.limits["primary"]["used_percent"], block.limits["primary"]["resets_at"]) == (12.0, None)
+
+
+@pytest.mark.feature("usage.hostile-limits")
+@pytest.mark.parametrize("percent", [1e300, -5.0])
+def test_a_percentage_that_none_is_is_left_out(tmp_path: Path, percent: float):
+    settings = codex_home(tmp_path, {"used_percent": percent, "window_minutes": 300})
+
+    (block,) = blocks(settings=settings, now=at("2026-10-01T11:00:00Z"))
+
+    assert block.limits == {}
+
+
+@pytest.mark.feature("usage.statusline")
+def test_the_status_line_counts_a_fork_of_an_old_session_without_what_it_copied(tmp_path: Path):
+    settings = home(tmp_path, line(1, "2026-09-20T10:00:00Z", 40_000))
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    old = folder / "11111111-1111-4111-8111-111111111111.jsonl"
+    fork = "22222222-2222-4222-8222-222222222222"
+    (folder / f"{fork}.jsonl").write_text(f"{old.read_text()}{line(2, '2026-10-02T00:30:00Z', 80_000)}\n")
+    with old.open("a") as more:
+        more.write(f"{line(3, '2026-09-20T10:00:05Z', 5)}\n")
+    written = at("2026-09-20T10:00:06Z") / 1e6
+    os.utime(old, (written, written))
+    written = at("2026-10-02T00:30:00Z") / 1e6
+    os.utime(folder / f"{fork}.jsonl", (written, written))
+
+    text = statusline(json.dumps({"session_id": fork}), settings=settings, now=at("2026-10-02T01:00:00Z"))
+
+    # of the fork's two calls the first counts for the session that it was copied from
+    assert text.startswith("$2.00 session | $2.00 today")
+
+
+@pytest.mark.feature("usage.statusline")
+def test_the_status_line_counts_by_the_chosen_cost_mode(tmp_path: Path):
+    text = line(1, "2026-10-02T00:30:00Z", 80_000).replace('"type": "assistant", "uuid"', '"costUSD": 7.5, "type": "assistant", "uuid"')
+    settings = home(tmp_path, text)
+    now = at("2026-10-02T01:00:00Z")
+
+    assert statusline(settings=settings, now=now).startswith("$7.50 today")
+    assert statusline(settings=replace(settings, cost_mode="calculate"), now=now).startswith("$2.00 today")
+
+
+@pytest.mark.feature("usage.unpriced")
+def test_a_window_of_an_unknown_model_is_unpriced_and_not_free(tmp_path: Path):
+    settings = home(tmp_path, line(1, "2026-10-02T00:30:00Z", 80_000, model="nobody-9"))
+    now = at("2026-10-02T01:00:00Z")
+
+    (block,) = blocks(settings=settings, now=now)
+
+    assert (block.cost, block.to_json(now)["cost_usd"], block.to_json(now)["unpriced_calls"]) == (None, None, 1)
+    assert statusline(settings=settings, now=now).startswith("unpriced today | claude window unpriced")
 
 
 @pytest.mark.feature("usage.statusline")

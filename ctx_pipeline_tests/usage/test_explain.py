@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ctx_pipeline.api.explain import explain
+from ctx_pipeline.api.glimpse import glimpse
 from ctx_pipeline.api.overview import overview
 from ctx_pipeline.api.places import record_of
 from ctx_pipeline.errors import UnknownName, UsageError
@@ -62,6 +64,21 @@ def test_a_streamed_message_with_a_copy_is_one_call_with_its_lines_bytes_and_the
     assert "parent" in copy["rule"]
 
 
+@pytest.mark.feature("explain.streamed")
+def test_a_record_that_answers_a_call_without_an_id_is_no_line_of_it(tmp_path: Path):
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    folder.mkdir(parents=True)
+    first = json.loads(record("0000-first", "m", 3))
+    del first["message"]["id"]
+    answer = {"type": "user", "uuid": "u2", "parentUuid": "0000-first", "message": {"role": "user", "content": "thanks"}}
+    (folder / f"{PARENT}.jsonl").write_text(f"{json.dumps(first)}\n{json.dumps(answer)}\n")
+    settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+
+    (made,) = explain("0000-first", settings=settings).calls
+
+    assert [spot["line"] for spot in made.to_json()["lines"]] == [0]
+
+
 @pytest.mark.feature("explain.price")
 def test_the_price_is_named_with_its_source_and_makes_the_cost(forked: Settings):
     (made,) = explain("msg_own", settings=forked).calls
@@ -104,7 +121,7 @@ def test_a_session_of_copies_alone_says_whose_they_are(forked: Settings):
     path = forked.demo_roots["claude"][0] / "projects" / "-work-a" / "33333333-3333-4333-8333-333333333333.jsonl"
     path.write_text(record("u3", "msg_streamed", 12, forkedFrom={"sessionId": PARENT}) + "\n")
 
-    with pytest.raises(UsageError, match=f"no call of its own: its 1 calls are copies and count for {PARENT}"):
+    with pytest.raises(UsageError, match=f"no call of its own: its 1 call is a copy and counts for {PARENT}"):
         explain("33333333", settings=forked)
 
 
@@ -130,6 +147,73 @@ def test_an_event_of_a_table_leads_to_the_bytes_of_its_record(tmp_path: Path):
         record_of("0123456789abcdef.0.0.0", settings=settings)
     with pytest.raises(UnknownName):
         record_of(event.event_id.replace(".1.0", ".77.0"), settings=settings)
+
+
+@pytest.mark.feature("cli.overview-future")
+def test_a_clock_of_next_year_is_not_last_week(forked: Settings):
+    path = forked.demo_roots["claude"][0] / "projects" / "-work-a" / "44444444-4444-4444-8444-444444444444.jsonl"
+    path.write_text(record("z1", "msg_future", 9, "2027-10-01T10:00:00Z") + "\n")
+
+    shown = overview(settings=forked, now=micros("2026-10-08T12:00:00Z"))
+
+    assert [r["date"] for r in shown.usage.rows] == ["2026-10-02"]
+
+
+@pytest.fixture
+def chatty(tmp_path: Path) -> Settings:
+    """A session whose window is mostly tool output, with a secret in it."""
+    folder = tmp_path / "claude" / "projects" / "-work-a"
+    folder.mkdir(parents=True)
+    secret = "sk-ant-api03-" + "a1B2" * 24
+    output = f"key {secret} " + "x" * 40_000
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": output}
+    asked = {"id": "m1", "role": "assistant", "model": "claude-opus-4-5-20251101", "usage": {"input_tokens": 0, "output_tokens": 1}}
+    asked["content"] = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cat x"}}]
+    again = {**asked, "id": "m2", "content": [{"type": "text", "text": "ok"}]}
+    again["usage"] = {"input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": 20_000}
+    lines = [
+        {"type": "assistant", "uuid": "u1", "timestamp": "2026-10-01T10:00:00Z", "cwd": "/code/a", "message": asked},
+        {"type": "user", "uuid": "u2", "timestamp": "2026-10-01T10:00:01Z", "message": {"role": "user", "content": [result]}},
+        {"type": "assistant", "uuid": "u3", "timestamp": "2026-10-01T10:00:02Z", "message": again},
+    ]
+    (folder / f"{PARENT}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+
+
+@pytest.mark.feature("cli.overview-findings")
+def test_tool_output_that_was_sent_again_and_secrets_are_findings_before_any_run(chatty: Settings):
+    seen = glimpse(chatty)
+    texts = [f.text for f in overview(settings=chatty, now=micros("2026-10-02T00:00:00Z")).findings]
+
+    # 40,111 characters are about 10,028 of the 20,000 tokens read; these cost a cent, one output token 0.0025 cents
+    assert (seen.cost_nano, seen.tool_output_nano) == (10_025_000, pytest.approx(5_014_000, rel=0.001))
+    assert dict(seen.secrets) == {"anthropic-key": 1}
+    assert texts[0].startswith("1 secret in clear in the newest 1 transcripts: anthropic-key 1")
+    assert texts[1].startswith("about 50% of the cost, $0.01, was tool output sent again")
+    assert not any("a1B2" in text for text in texts)
+
+
+@pytest.mark.feature("cli.overview-findings")
+def test_a_compaction_empties_the_window_of_tool_output(chatty: Settings):
+    path = chatty.demo_roots["claude"][0] / "projects" / "-work-a" / f"{PARENT}.jsonl"
+    lines = path.read_text().splitlines()
+    compact = {"type": "system", "subtype": "compact_boundary", "uuid": "c1", "timestamp": "2026-10-01T10:00:01Z", "content": "compacted"}
+    path.write_text("\n".join([*lines[:2], json.dumps(compact), lines[2], ""]))
+
+    assert glimpse(chatty).tool_output_nano == 0
+
+
+@pytest.mark.feature("cli.overview-findings")
+def test_with_a_store_only_what_it_has_not_captured_is_about_to_go(chatty: Settings):
+    ingested(chatty)
+    late = chatty.demo_roots["claude"][0] / "projects" / "-work-a" / f"{FORK}.jsonl"
+    late.write_text(record("q1", "msg_q", 1) + "\n")
+    for path in (late, late.with_name(f"{PARENT}.jsonl")):
+        os.utime(path, (1_790_000_000, 1_790_000_000))
+
+    findings = overview(settings=chatty, now=(1_790_000_000 + 27 * 86_400) * 1_000_000).findings
+
+    assert findings[0].text.startswith("Claude Code deletes transcripts after 30 days: 1 in ")
 
 
 @pytest.mark.feature("cli.overview")

@@ -12,6 +12,7 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.api import live
+from ctx_pipeline.api.attribution import NONE, usage_by
 from ctx_pipeline.api.usage import GROUPS, usage
 from ctx_pipeline.model.raw import SessionInput
 from ctx_pipeline.model.tables import MODEL_CALLS
@@ -156,6 +157,21 @@ def test_sessions_whose_files_are_gone_stay_counted_and_are_a_line_of_their_own(
     assert report.totals["output_tokens"] - report.gone["output_tokens"] == direct.totals["output_tokens"] == 12
 
 
+@pytest.mark.feature("usage.gone")
+@pytest.mark.parametrize("by", sorted(NONE))
+def test_reports_of_what_was_called_have_the_line_of_gone_sessions_too(one: Settings, by: str):
+    ingested(one)
+    assert usage_by(by, settings=one).gone is None
+    (transcripts(one) / "11111111-1111-4111-8111-111111111111.jsonl").rename(transcripts(one) / "away.txt")
+
+    gone = usage_by(by, settings=one).gone
+
+    assert gone is not None
+    assert (gone["calls"], gone["output_tokens"]) == (2, 12)
+    elsewhere = usage_by(by, settings=one, project="elsewhere")
+    assert (elsewhere.rows, elsewhere.gone) == ([], None)
+
+
 @pytest.mark.feature("usage.newer-than-store")
 def test_lines_of_a_rewritten_file_that_only_raw_holds_are_still_counted(one: Settings):
     ingested(one)
@@ -227,3 +243,22 @@ def test_a_large_home_that_two_processes_read_gives_the_same_rows(homes: Setting
     monkeypatch.setattr(live.threading, "active_count", lambda: 1)
 
     assert usage("session", settings=homes).rows == alone.rows
+
+
+@pytest.mark.feature("usage.unread")
+def test_a_file_that_vanished_before_it_was_read_is_told_as_missing(one: Settings):
+    found = live.sessions(live.sources(one), one)
+    next(transcripts(one).iterdir()).unlink()
+
+    (counted,) = live.read(found)
+
+    assert (counted.calls, counted.unread) == ([], 1)
+
+
+@pytest.mark.feature("usage.unread")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_without_permission_is_told_as_missing(one: Settings):
+    shutil.copy(next(transcripts(one).iterdir()), transcripts(one) / "22222222-2222-4222-8222-222222222222.jsonl")
+    (transcripts(one) / "22222222-2222-4222-8222-222222222222.jsonl").chmod(0)
+
+    assert usage(settings=one).to_json()["unread_files"] == 1

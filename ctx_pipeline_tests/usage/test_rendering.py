@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.api.rendering import render
+from ctx_pipeline.api.rendering import _body, render
 from ctx_pipeline.settings import Settings
 from ctx_pipeline_tests.usage.conftest import ingested
 
@@ -43,6 +43,41 @@ def test_a_session_is_rendered_with_prompts_diffs_and_output(worked: Settings):
     # output that holds a fence stands in a longer one
     assert "\n````\ndone ``` zzz" in text
     assert SECRET not in text
+
+
+@pytest.mark.feature("cli.render")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            {"file_path": "a.py", "edits": [{"old_string": "x", "new_string": "y"}, {"old_string": "", "new_string": "z\nw"}]},
+            "```diff\n--- a.py\n+++ a.py\n-x\n+y\n@@\n+z\n+w\n```",
+        ),
+        ({"file_path": "b.py", "content": "one\ntwo\n"}, "```diff\n+++ b.py\n+one\n+two\n```"),
+        (
+            "*** Begin Patch\n*** Update File: c\n-a\n+b\n*** End Patch",
+            "```diff\n*** Begin Patch\n*** Update File: c\n-a\n+b\n*** End Patch\n```",
+        ),
+        ({"input": "*** Begin Patch\n-a\n"}, "```diff\n*** Begin Patch\n-a\n```"),
+        ({"file_path": "a.py", "edits": [{"old_string": 3}]}, '```\n{"file_path": "a.py", "edits": [{"old_string": 3}]}\n```'),
+        ({"file_path": "a.py", "edits": []}, '```\n{"file_path": "a.py", "edits": []}\n```'),
+    ],
+)
+def test_every_kind_of_edit_is_a_diff(text: object, shown: str):
+    told = text if isinstance(text, str) else json.dumps(text)
+
+    assert "\n".join(_body("tool_call", told, 1000)) == shown
+
+
+@pytest.mark.feature("cli.render")
+@pytest.mark.parametrize(
+    ("text", "closing"),
+    [("so:\n```py\nx", "```"), ("````\n```\nx", "````"), ("~~~\n```\n", "~~~"), ("```\nx\n```", ""), ("a ``` b", ""), ("plain", "")],
+)
+def test_a_fence_that_a_text_leaves_open_is_closed_behind_it(text: str, closing: str):
+    lines = "\n".join(_body("answer", text, 1000)).split("\n")
+
+    assert lines == text.rstrip("\n").split("\n") + ([closing] if closing else [])
 
 
 @pytest.mark.feature("cli.render")

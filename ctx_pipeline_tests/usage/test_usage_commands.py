@@ -64,6 +64,90 @@ def test_csv_has_the_rows_of_the_json_under_the_same_names(ctx: Ctx):
     assert list(told[0]) == list(rows[0])
 
 
+@pytest.mark.feature("usage.csv")
+def test_windows_are_csv_with_a_column_for_each_figure_and_an_empty_report_keeps_its_header(ctx: Ctx):
+    told = json.loads(ctx("usage", "blocks", "--json").stdout)["blocks"]
+    rows = list(csv.DictReader(io.StringIO(ctx("usage", "blocks", "--csv").stdout)))
+
+    assert [(r["start"], int(r["total_tokens"]), float(r["cost_usd"])) for r in rows] == [
+        (b["start"], b["total_tokens"], pytest.approx(b["cost_usd"])) for b in told
+    ]
+    assert {"burn_rate_usd_per_hour", "projection_tokens", "primary_used_percent"} <= rows[0].keys()
+    assert ctx("usage", "daily", "--since", "2030-01-01", "--csv").stdout == "date\n"
+
+
+@pytest.mark.feature("usage.csv")
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\t=1", " =1", "\uff1d1"])
+def test_text_of_a_transcript_is_no_formula_in_a_spreadsheet(ctx: Ctx, name: str):
+    folder = ctx.folder / "claude" / "projects" / "-odd"
+    folder.mkdir(parents=True)
+    body = {"id": "m1", "role": "assistant", "model": name, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    line = {"type": "assistant", "uuid": "u", "timestamp": "2026-01-01T10:00:00Z", "cwd": "/code/odd", "message": body}
+    (folder / "33333333-3333-4333-8333-333333333333.jsonl").write_text(json.dumps(line) + "\n")
+
+    (row,) = csv.DictReader(io.StringIO(ctx("usage", "model", "--project", "odd", "--csv").stdout))
+
+    assert row["model"] == f"'{name}"
+
+
+@pytest.mark.feature("usage.wrong-options")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["usage", "daily", "--json", "--csv"], "two forms of one answer"),
+        (["usage", "blocks", "--json", "--csv"], "two forms of one answer"),
+        (["usage", "daily", "--since", "2026-05-02", "--until", "2026-05-01"], "is before --since"),
+        (["explain", "2026-05-02", "--limit", "-1"], "-1 is not in the range"),
+    ],
+)
+def test_options_that_contradict_each_other_are_wrong_usage(ctx: Ctx, words: list[str], said: str):
+    done = ctx(*words)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+@pytest.mark.feature("usage.wrong-options")
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York", "UTC"])
+def test_the_first_and_the_last_day_of_the_calendar_mean_everything(ctx: Ctx, zone: str):
+    everything = json.loads(ctx("usage", "model", "--json", "--timezone", zone).stdout)
+    bounded = ctx("usage", "model", "--json", "--timezone", zone, "--since", "0001-01-01", "--until", "9999-12-31")
+
+    assert bounded.returncode == 0, bounded.stderr
+    assert json.loads(bounded.stdout)["totals"] == everything["totals"]
+
+
+@pytest.mark.feature("usage.cost-columns")
+@pytest.mark.feature("signals.wrong-numbers")
+def test_the_table_shows_recorded_beside_list_prices_and_says_which_is_the_cost(ctx: Ctx):
+    folder = ctx.folder / "claude" / "projects" / "-old"
+    folder.mkdir(parents=True)
+    used = {"input_tokens": 0, "output_tokens": 1000}
+    lines = [
+        {"message": {"id": "m1", "role": "assistant", "model": "claude-sonnet-4-20250514", "usage": used}, "costUSD": 5.25},
+        {"message": {"id": "m2", "role": "assistant", "model": "claude-sonnet-4-20250514", "usage": used}},
+    ]
+    more = {"type": "assistant", "timestamp": "2025-06-01T10:00:00Z", "cwd": "/code/old"}
+    (folder / "33333333-3333-4333-8333-333333333333.jsonl").write_text(
+        "".join(f"{json.dumps({**more, **line, 'uuid': f'u{n}'})}\n" for n, line in enumerate(lines))
+    )
+
+    def shown(mode: str) -> list[str]:
+        return ctx("usage", "daily", "--project", "old", "--cost-mode", mode).stdout.splitlines()
+
+    auto, calculate, display = shown("auto"), shown("calculate"), shown("display")
+
+    # 1,000 tokens of output at 15 dollars a million, twice
+    assert auto[0].split()[-4:] == ["cost", "recorded", "list", "price"]
+    assert auto[1].split()[-3:] == ["$5.26", "$5.25", "$0.0300"]
+    assert auto[-1].startswith("cost is what the host wrote down for 1 calls, list prices on the day of the call for the others")
+    assert calculate[1].split()[-3:] == ["$0.0300", "$5.25", "$0.0300"]
+    assert calculate[-1].startswith("list prices on the day of the call")
+    assert display[1].split()[-3:] == ["$5.25", "$5.25", "$0.0300"]
+    assert display[-2:] == ["1 of 2 calls have no recorded cost", "cost is what the host wrote down; days in UTC"]
+    assert "recorded" not in ctx("usage", "daily", "--project", "bookshop-api").stdout
+
+
 @pytest.mark.feature("usage.table")
 def test_the_table_has_a_line_a_day_and_with_breakdown_a_line_for_each_model(ctx: Ctx):
     days = {r["date"] for r in json.loads(ctx("usage", "daily", "--json").stdout)["rows"]}
