@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.api.windows import SessionWindow
 
-_NAMES = {"call": "call", "result": "result", "injected": "injected", "prompt": "prompt", "unseen": "unseen"}
 _WIDTH = 100
+MARKS = {"removed": "- ", "added": "+ ", "changed": "~ "}
 
 
 @click.command()
@@ -48,17 +48,24 @@ def history(
     Without options: every moment of the window (turns, compactions), then the window at the end.
 
     MOMENT is an event's number or id, a tool call's id, a time (2026-10-03T14:00), start,
-    end, turn:N, before-compaction:N, after-compaction:N, or seen-by:EVENT for what the model
-    was sent when it wrote that event. What no file holds (system prompt, tool schemas) is one
-    component `unseen`, as large as the call billed more than was counted.
+    end, turn:N, before-compaction:N, after-compaction:N (clearing and rollback likewise),
+    before-rewind:N, or seen-by:EVENT for what the model was sent when it wrote that event.
+    In a SELECTOR @t0 is that moment and @t-1 the one above it in the list. What no file holds
+    (system prompt, tool schemas) is one component `unseen`, as large as the call billed more
+    than was counted.
     """
     from ctx_pipeline.api import window_view as view
+    from ctx_pipeline.api.window_selection import selected
     from ctx_pipeline.api.windows import open_window
 
-    if diff and (at or weigh or file):
+    if file is not None and (selector or weigh):
+        raise UsageError("--export writes the whole window", hint="leave --select and --tokens out, or take --json for a part")
+    if file is not None and at is not None and file.endswith(".jsonl"):
+        raise UsageError(f"{file} gets every moment", hint="leave --at out, or name a file ending in .json for one window")
+    if diff and (at is not None or weigh or file):
         raise UsageError("--diff stands alone, or with --select", hint="ctx history HOST ID --diff before-compaction after-compaction")
     settings = for_reading()
-    window = open_window(host, session_id, thread=thread, moments=diff or (at or "end",), settings=settings)
+    window = open_window(host, session_id, thread=thread, moments=diff or ("end" if at is None else at,), settings=settings)
     moment = window.asked[0]
     if file is not None:
         written = view.export(window, moment, file, settings=settings)
@@ -70,22 +77,27 @@ def history(
     if diff:
         _difference(view.difference(window, window.asked[0], window.asked[1], selector), limit, as_json=as_json)
         return
-    context = window.context(moment)
-    found = view.component_rows(context) if selector is None else view.selected(context, selector)
-    here = view.moment_row(window, moment)
+    picked = selected(window, moment, selector) if selector is not None else None
+    if weigh and picked and (picked.differences or picked.every):
+        raise UsageError("--tokens weighs one window", hint="give --select one moment, or leave --tokens out")
+    found = picked.rows if picked else view.component_rows(window.context(moment))
+    here = view.moment_row(picked.moment if picked else moment)
     if as_json:
         answer = view.overview(window) | {"at": here}
-        if isinstance(found, dict):
-            emit(answer | {"differences": found})
+        if picked and picked.differences:
+            emit(answer | {"differences": picked.differences})
         else:
             emit(answer | {"components": found} | ({"weights": view.weights(found)} if weigh else {}))
         return
-    if isinstance(found, dict):
-        _range(found)
+    if picked and picked.differences:
+        _range(picked.differences, limit)
         return
     if at is None and selector is None and not weigh:
         _moments(window)
-    _head(here, window)
+    if picked and picked.every:
+        say(f"in the windows up to {here['moment']} ({_event(here)}): {_components(len(found))}", bold=True)
+    else:
+        _head(here, window)
     if weigh:
         _weights(view.weights(found))
     elif selector is None:
@@ -106,9 +118,9 @@ def _moments(window: SessionWindow) -> None:
     say()
     rows = []
     for last, moment in zip((None, *window.moments[:-1]), window.moments, strict=True):
-        row = view.moment_row(window, moment)
+        row = view.moment_row(moment)
         note = f"counted {tokens(row['over_tokens'])} above the bill" if row["over_tokens"] else ""
-        if last is not None and moment.trigger.startswith("after_"):
+        if last is not None and moment.trigger.startswith("after-"):
             gone, lost = last.components - moment.components, last.tokens - moment.tokens
             note = f"{f'{_components(gone)}, ' if gone > 0 else ''}{tokens(max(0, lost))} tokens gone"
         rows.append(
@@ -131,7 +143,7 @@ def _head(here: dict[str, Any], window: SessionWindow) -> None:
     unseen = "" if here["unseen_tokens"] is None else f" and {tokens(here['unseen_tokens'])} unseen"
     about = "about " if window.approximate else ""
     say(
-        f"window at {here['moment']} (event {here['seq']}{', ' + here['time'][:19] if here['time'] else ''}): "
+        f"window at {here['moment']} ({_event(here)}{', ' + here['time'][:19] if here['time'] else ''}): "
         f"{_components(here['components'])}, {about}{tokens(here['counted_tokens'])} tokens{unseen}",
         bold=True,
     )
@@ -139,7 +151,12 @@ def _head(here: dict[str, Any], window: SessionWindow) -> None:
 
 def _tree(rows: Sequence[dict[str, Any]], limit: int) -> None:
     """Print one line a component below a line for each turn, the newest ones when there are too many."""
-    shown = rows if not limit or len(rows) <= limit else [*[r for r in rows if r["place"][0] == -1][:limit], *rows[-limit:]]
+    system = [row for row in rows if row["place"][0] == -1]
+    turns = rows[len(system) :]
+    shown = rows
+    if limit and len(rows) > limit:
+        head = system[: limit - 1] if turns else system[-limit:]
+        shown = [*head, *turns[len(turns) - min(len(turns), limit - len(head)) :]]
     hidden = len(rows) - len(shown)
     weights: dict[int, list[int]] = {}
     for row in rows:
@@ -167,6 +184,10 @@ def _line(mark: str, row: dict[str, Any], before: int | None = None) -> None:
     weight = f"{row['tokens']:,}" if before is None else f"{before:,} → {row['tokens']:,}"
     seq = "" if row["seq"] is None else row["seq"]
     say(f"{mark}{seq:>6}  {what:<24} {weight:>8}  {one_line(told(row), _WIDTH)}".rstrip())
+
+
+def _event(here: dict[str, Any]) -> str:
+    return f"event {here['seq']}" if here["seq"] >= 0 else "before the first event"
 
 
 def _components(count: int) -> str:
@@ -200,27 +221,38 @@ def _difference(found: dict[str, Any], limit: int, *, as_json: bool) -> None:
 
     for word in ("from", "to"):
         here = found[word]
-        say(f"{word:<5}{here['moment']} (event {here['seq']}): {_components(here['components'])}, {tokens(here['counted_tokens'])} tokens")
+        say(f"{word:<5}{here['moment']} ({_event(here)}): {_components(here['components'])}, {tokens(here['counted_tokens'])} tokens")
+    if found["reordered"]:
+        say(f"{found['to']['moment']} is the later one: what follows goes from {found['from']['moment']} to it")
+    if not any(found[word] for word in ("removed", "added", "changed")):
+        say("no component differs")
     for word in ("removed", "added", "changed"):
         rows = found[word]
+        if not rows:
+            continue
         say()
-        say(f"{word}: {_components(len(rows))}, {tokens(sum(r['tokens'] for r in rows))} tokens", bold=True)
+        weight = tokens(sum(r["tokens"] for r in rows))
+        if word == "changed":
+            weight = f"{tokens(sum(r['tokens_before'] for r in rows))} → {weight}"
+        say(f"{word}: {_components(len(rows))}, {weight} tokens", bold=True)
         if word != "changed":
             heaviest = [f"{_what(g)} {g['components']:,} ({tokens(g['tokens'])})" for g in weights(rows)[:6]]
             if len(rows) > 1:
                 say(one_line(f"mostly {', '.join(heaviest)}", 160))
-        mark = {"removed": "- ", "added": "+ ", "changed": "~ "}[word]
         for row in rows[: limit or None]:
-            _line(mark, row, row.get("tokens_before"))
+            _line(MARKS[word], row, row.get("tokens_before"))
         if limit and len(rows) > limit:
             say(f"  … {len(rows) - limit:,} more: --limit 0 prints all")
 
 
-def _range(found: dict[str, Any]) -> None:
+def _range(found: dict[str, Any], limit: int) -> None:
+    """Print what each moment of a range has that the one before it had not, and the other way round; the newest first."""
     for step in found["diffs"]:
-        stats = step["stats"]
-        counts = ", ".join(f"{stats[word]} {word}" for word in ("added", "removed", "changed"))
-        say(f"{step['from']['label']} to {step['to']['label']}: {counts}")
-        for mark, names in (("+", step["added_ids"]), ("-", step["removed_ids"]), ("~", [c["id"] for c in step["changed"]])):
-            for name in names:
-                say(f"  {mark} {plain(name)}")
+        rows = step["components"]
+        older, newer = (f"{step[end]['moment']} ({step[end]['label']})" for end in ("to", "from"))
+        say(f"{older} to {newer}: {', '.join(f'{len(rows[word])} {word}' for word in MARKS)}", bold=True)
+        marked = [(mark, row) for word, mark in MARKS.items() for row in rows[word]]
+        for mark, row in marked[: limit or None]:
+            _line(mark, row, row.get("tokens_before"))
+        if limit and len(marked) > limit:
+            say(f"  … {len(marked) - limit:,} more: --limit 0 prints all")

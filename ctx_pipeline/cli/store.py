@@ -80,6 +80,7 @@ def forget(
 ) -> None:
     """Remove sessions from every layer, for good: raw objects and all that was derived.
 
+    Copies of their messages in conversations that were saved in the store go too.
     Shows what would go, then asks. The agents' own files stay as they are; what was
     forgotten is not captured again.
     """
@@ -117,4 +118,6 @@ def forget(
     if as_json:
         emit({"forgotten": len(preview.sessions), "sessions": [list(s) for s in preview.sessions], **report.totals})
     else:
+        if report.totals["saved"]:
+            say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")
         say(f"{len(preview.sessions)} sessions forgotten. The page is rebuilt by: ctx run")

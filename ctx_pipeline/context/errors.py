@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.errors import CtxError
+from ctx_pipeline.errors import CtxError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+class InvalidArgument(UsageError, TypeError):
+    """An argument is of a kind that cannot be used here."""
 
 
 class InvalidMessage(CtxError, TypeError):
@@ -127,11 +131,13 @@ class UnknownSnapshot(CtxError, KeyError):
 
     __str__ = CtxError.__str__
 
-    def __init__(self, asked: object, known: Iterable[int]) -> None:
-        episodes = list(known)
-        number = asked if isinstance(asked, int) else 0
-        near = sorted(sorted(episodes, key=lambda e: abs(e - number))[:3])
-        names = ", ".join(map(str, near))
+    def __init__(self, asked: object, known: Iterable[int], *, written: str = "") -> None:
+        """``written`` is what a selector puts before a number, such as ``@c``."""
+        numbers = set(known)
+        digits = str(asked).removeprefix(written)
+        number = int(digits) if digits.lstrip("-").isdecimal() and len(digits) < 10 else 0
+        near = sorted(sorted(numbers, key=lambda e: (abs(e - number), e))[:3])
+        names = ", ".join(f"{written}{n}" for n in near)
         super().__init__(
             f"there is no snapshot {asked!r}",
             hint=f"the nearest are {names}" if near else "seal the context first: context.seal(trigger=...)",

@@ -9,10 +9,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from ctx_pipeline.context.errors import InvalidMessage
+import msgspec
+
+from ctx_pipeline.context.errors import InvalidArgument, InvalidMessage
 
 Message = dict[str, Any]
 """A message as a provider takes it: ``role``, ``content`` and whatever else; ``id`` and ``timestamp`` are ours."""
+
+
+_HINT = "keep text, finite numbers, lists and mappings with names of text in it; times as text, bytes as base64"
 
 
 def now() -> str:
@@ -45,8 +50,8 @@ class Interaction:
         return cls(
             content=own.pop("content", None),
             metadata=own.pop("metadata", None),
-            id=own.pop("id", None) or str(uuid4()),
-            timestamp=own.pop("timestamp", None) or now(),
+            id=str(uuid4()) if (given := own.pop("id", None)) is None else given,
+            timestamp=now() if (at := own.pop("timestamp", None)) is None else at,
             fields=own,
         )
 
@@ -66,12 +71,10 @@ def messages_of(context: Sequence[object]) -> list[Message]:
     moment = datetime.now(UTC)
     messages = []
     for number, entry in enumerate(context):
-        if isinstance(entry, Interaction):
-            message = entry.to_dict()
-        elif isinstance(entry, Mapping):
-            message = copy.deepcopy(dict(entry))
-        else:
-            message = {"content": {"data": copy.deepcopy(entry)}}
+        try:
+            message = _copied(entry)
+        except RecursionError as error:
+            raise InvalidMessage(f"message {number} is nested too deeply", hint="write the inner part as text") from error
         if message.get("id") is None:
             message["id"] = str(uuid4())
         if message.get("timestamp") is None:
@@ -80,8 +83,58 @@ def messages_of(context: Sequence[object]) -> list[Message]:
     return messages
 
 
+def encoded(context: Sequence[object]) -> list[tuple[str, str]]:
+    """Return (id, JSON) of each entry as a message. Raises InvalidMessage for what JSON would give back as something else."""
+    rows = []
+    for message in messages_of(context):
+        try:
+            body = msgspec.json.encode(message)
+            kept = _comes_back(message, msgspec.json.decode(body))
+            rows.append((str(message["id"]), body.decode()))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidMessage(f"message {message['id']!r} cannot be written as JSON: {error}", hint=_HINT) from error
+        if not kept:
+            raise InvalidMessage(f"message {message['id']!r} would come back from JSON as something else", hint=_HINT)
+    return rows
+
+
+def _comes_back(saved: Any, back: Any) -> bool:
+    """Return whether JSON gives back what was saved; it knows only one kind of sequence, so a tuple may become a list."""
+    if saved == back:
+        return True
+    if isinstance(saved, dict) and isinstance(back, dict):
+        return saved.keys() == back.keys() and all(_comes_back(value, back[name]) for name, value in saved.items())
+    if isinstance(saved, (list, tuple)) and isinstance(back, list):
+        return len(saved) == len(back) and all(map(_comes_back, saved, back))
+    return False
+
+
+def _copied(entry: object) -> Message:
+    if isinstance(entry, Interaction):
+        return entry.to_dict()
+    return copy.deepcopy(dict(entry)) if isinstance(entry, Mapping) else {"content": {"data": copy.deepcopy(entry)}}
+
+
+def check_session(session_id: object) -> None:
+    """Raise InvalidArgument for what is no text that UTF-8 can write; every store takes the same ids."""
+    if not isinstance(session_id, str):
+        raise InvalidArgument(
+            f"a session id is text, not {type(session_id).__name__}",
+            hint=f'write "{session_id}"' if isinstance(session_id, int) else "give it a name",
+        )
+    if any("\ud800" <= letter <= "\udfff" for letter in session_id):
+        raise InvalidArgument(f"the session id {session_id!r} is no text that UTF-8 can write", hint="leave lone surrogates out")
+
+
+def check_count(k: object) -> None:
+    """Raise InvalidArgument for a ``k`` that is neither a whole number nor None."""
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int)):
+        raise InvalidArgument(f"k is {k!r}", hint="a whole number, or None for all")
+
+
 def last(messages: list[Message], k: int | None) -> list[Message]:
     """Return the last ``k`` messages; all of them for None, none for zero or less."""
+    check_count(k)
     if k is None:
         return messages
     return messages[-k:] if k > 0 else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -55,6 +56,7 @@ class Moment(NamedTuple):
 
     episode: int
     trigger: str
+    """its name, as it can be asked for: ``turn:3``, ``after-compaction:1``, ``end``"""
     seq: int
     """``seq`` of the last event that is in it; -1 before the first"""
     at: int | None
@@ -102,10 +104,12 @@ def played(
     marks: Collection[int] = (),
     before: Collection[int] = (),
 ) -> Recording:
-    """Return the window of one thread with a snapshot at every turn, before and after every compaction, and at the end (``now``).
+    """Return the window of one thread with a snapshot at every turn, before and after every compaction, and at the end.
 
     ``events`` are rows of the table ``events`` in order, ``upto`` the last ``seq`` to play;
-    ``marks`` and ``before`` are further ``seq`` to take a snapshot after and before.
+    ``marks`` and ``before`` are further ``seq`` to take a snapshot after and before. The
+    triggers are names: ``turn:N`` (its end), ``before-compaction:N``, ``after-compaction:N``,
+    likewise for clearing, rollback and rewind, a ``seq``, ``seen-by:SEQ``, ``start``, ``end``.
     ``effect`` says what an event does to the window, ``billed`` maps a model call to the
     tokens of its prompt, ``tools`` an event to the name of its tool.
 
@@ -120,10 +124,10 @@ def played(
     wanted_before, wanted_after = set(before), set(marks)
     for event, does in steps:
         if event.seq in wanted_before:
-            player.seal(f"before {event.seq}")
+            player.seal("start" if player.seq < 0 else f"seen-by:{event.seq}")
         player.play(event, does)
         if event.seq in wanted_after:
-            player.seal(f"at {event.seq}")
+            player.seal(str(event.seq))
     return player.finished()
 
 
@@ -139,9 +143,14 @@ class _Player:
         self.turn = self.window = self.components = self.tokens = 0
         self.calls: list[Sent] = []
         self.seals: list[_Seal] = []
+        self._named: Counter[str] = Counter()
+        self._by_window: dict[int, list[int]] = {}
+        """compactions before -> places of the calls in ``calls``"""
         self._measured: set[str] = set()
         self._states: dict[str, _State] = {}
-        self._compacted = ""
+        self._compacted = False
+        self._answered = False
+        """somebody but the person spoke in the active turn"""
 
     def play(self, event: Any, does: str | Change) -> None:
         at = micros(event.ts)
@@ -165,11 +174,16 @@ class _Player:
         tree = self._begun()
         self.seals.append(_Seal(tree, trigger, self.seq, self.at, self.components, self.tokens, self.window, len(self.calls)))
 
+    def seal_next(self, kind: str) -> None:
+        """Keep the window of now as the next of a kind of moment."""
+        self._named[kind] += 1
+        self.seal(f"{kind}:{self._named[kind]}")
+
     def finished(self) -> Recording:
         """Return the history; what was unseen is known only now, from the calls before and after each moment."""
         if self._compacted:
             self._after_compaction()
-        self.seal("now")
+        self.seal("end")
         history = ContextHistory()
         moments = []
         for seal in self.seals:
@@ -185,9 +199,11 @@ class _Player:
         return self.tree
 
     def _sent(self, seal: _Seal) -> Sent | None:
-        before, after = self.calls[: seal.calls], self.calls[seal.calls :]
-        same = [c for c in before if c.window == seal.window][-1:] or [c for c in after if c.window == seal.window][:1]
-        return next(iter(same or before[-1:] or after[:1]), None)
+        before, after = seal.calls - 1, seal.calls
+        mine = self._by_window.get(seal.window, [])
+        at = bisect_left(mine, seal.calls)
+        chosen = mine[at - 1] if at else mine[0] if mine else before if before >= 0 else after
+        return self.calls[chosen] if chosen < len(self.calls) else None
 
     def _measure(self, event: Any) -> None:
         key = event.call_key
@@ -195,22 +211,23 @@ class _Player:
             return
         self._measured.add(key)
         if self.billed.get(key):
+            self._by_window.setdefault(self.window, []).append(len(self.calls))
             self.calls.append(Sent(event.seq, self.window, self.billed[key], self.tokens))
 
     def _turned(self, event: Any, tree: Tree) -> Tree:
         """Return the tree in which a prompt stands: an earlier one when it answers an earlier turn, or one with a new turn."""
         answered = self._states.get(event.parent_id or "")
         if answered is not None and answered.turn < self.turn:
-            self.seal(f"before_rewind {event.seq}")
+            self.seal_next("before-rewind")
             self.window = answered.window
             tree = replace(answered.tree, cycle=tree.cycle, last_ns=tree.last_ns, index=tree.index, cache=[])
             self._count(tree)
             self.tree = tree
-        core = tree.at_offset(tree.head, 0)[0]
-        if any(tree.nodes[key].role != "user" for key, _ in tree.children(core)):
+        if self._answered:
+            self._answered = False
             tree = committed(tree)
             self.tree = tree
-            self.seal(f"before_prompt {event.seq}")
+            self.seal_next("turn")
         self.turn += 1
         return tree
 
@@ -230,34 +247,36 @@ class _Player:
         made = Component(text or "", role="system" if system else role, kind=kind, tags=tags, attributes=attributes, id=event.event_id)
         self.components += 1
         self.tokens += weight
+        self._answered |= not system and role != "user"
         return inserted(tree, (-1, _LAST) if system else (0, 0), made)[0]
 
     def _changed(self, event: Any, change: Change, tree: Tree) -> Tree:
         if change.everything:
-            self.seal(f"before_compaction {event.seq}")
-            self._compacted = f"after_compaction {event.seq}"
+            self.seal_next("before-compaction")
+            self._compacted = True
             self.window += 1
             self.turn += 1
             tree = _emptied(tree, _kept(tree, change))
         if change.turns:
-            self.seal(f"before_rollback {event.seq}")
+            self.seal_next("before-rollback")
             tree = _taken_back(tree, change.turns)
         if change.results:
-            self.seal(f"before_clearing {event.seq}")
+            self.seal_next("before-clearing")
             tree = _cleared(tree, set(change.results))
         self._count(tree)
         if change.text:
             tree = self._added(event, "turn", change.text, tree)
         if change.results or change.turns:
             self.tree, self.seq = tree, event.seq
-            self.seal(f"after_{change.reason} {event.seq}")
+            self.seal_next("after-clearing" if change.results else "after-rollback")
         return tree
 
     def _after_compaction(self) -> None:
-        self.seal(self._compacted)
-        self._compacted = ""
+        self.seal_next("after-compaction")
+        self._compacted = False
 
     def _count(self, tree: Tree) -> None:
+        self._answered = any(record.role != "user" for record in _blocks(tree, tree.head))
         weights = [r.extra.get("data_tokens", 0) for r in tree.nodes.values() if r.structure == "block"]
         self.components, self.tokens = len(weights), sum(weights)
 
@@ -295,7 +314,7 @@ def _turns(tree: Tree) -> list[str]:
 
 def _kept(tree: Tree, change: Change) -> set[str]:
     """Return the ids of what a compaction leaves; of equal texts the newest."""
-    wanted = Counter(change.kept)
+    wanted = Counter(text for text in change.kept if text)
     kept = set()
     for turn in (tree.head, *reversed(_turns(tree))):
         for record in reversed(_blocks(tree, turn)):

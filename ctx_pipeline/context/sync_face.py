@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -18,8 +19,15 @@ _loop: asyncio.AbstractEventLoop | None = None
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns; it runs on a loop of its own thread, so the caller may be inside any other loop."""
-    return asyncio.run_coroutine_threadsafe(work, _background()).result()
+    """Return what a coroutine returns; it runs on a loop of its own thread, so the caller may be inside any loop.
+
+    Also inside this one: a backend's own method that uses ``sync`` gets a loop for that call.
+    """
+    loop = _background()
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public name raises where there is none
+        with ThreadPoolExecutor(1, "ctx-sync-inner") as inner:
+            return inner.submit(asyncio.run, work).result()
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 def _background() -> asyncio.AbstractEventLoop:

@@ -15,6 +15,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.stages import capture, forgotten_rows, plan
 from ctx_pipeline.stages.forgotten_lines import Needles, spellings
+from ctx_pipeline.stages.forgotten_saved import drop_saved
 from ctx_pipeline.stages.forgotten_shared import blank_shared, keep_out
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 
@@ -90,7 +91,8 @@ def forget(store: Store, settings: Settings, selection: Selection) -> StageRepor
     Raw objects, rows of every table, search documents and memories drawn from these
     sessions alone go; the warehouse and the page are removed and made anew by the next
     run. The journal keeps hashes only. Lines about the sessions in files they share with
-    others are blanked in raw. The homes stay as they are. What an earlier call began and
+    others are blanked in raw; copies of their messages in conversations that a person
+    saved in the store go too. The homes stay as they are. What an earlier call began and
     did not end is ended by this one.
     """
     with store.ledger.lease(LEASE, wait=forgotten_rows.WAIT):
@@ -122,6 +124,7 @@ def _forget(store: Store, settings: Settings, selection: Selection) -> StageRepo
         again = _begun(store) is not None
         chosen = select(store, selection).sessions
         work = _begin(store, chosen)
+        saved = drop_saved(store, chosen, work.threads, selection.text)
         sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
         needles = Needles.of(chosen, work.threads, _prompts(store, chosen), selection.text)
         lines, titled = blank_shared(store, needles)
@@ -131,7 +134,7 @@ def _forget(store: Store, settings: Settings, selection: Selection) -> StageRepo
     if chosen or lines or again:
         _derive_again(store, settings, chosen, cells)
     store.files.remove(BEGUN)
-    totals = {"sessions": len(chosen), "streams": len(sources), "bytes": size, "lines": lines}
+    totals = {"sessions": len(chosen), "streams": len(sources), "bytes": size, "lines": lines, "saved": saved}
     report = StageReport("forget", {}, totals, time.perf_counter() - began)
     report.cells = {cell.key: CellReport(DONE if chosen else UNCHANGED) for cell in sorted(cells)}
     return report

@@ -45,20 +45,34 @@ def overlap(texts: Sequence[str]) -> Overlap:
 
     count = len(texts)
     grams, owners = _grams(texts)
+    # most grams stand in one text alone: those whose lowest bits no other has need no sorting
+    low = grams & ((4 << len(grams).bit_length()) - 1)
+    twice = np.bincount(low, minlength=1)[low] > 1
+    sizes = np.bincount(owners[~twice], minlength=count)
+    grams, owners = grams[twice], owners[twice]
     order = np.argsort(grams, kind="stable")
     grams, owners = grams[order], owners[order]
     # a text has a gram once, however often it says it; a gram of one text is like nothing
-    first = np.append(True, (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1]))[: len(grams)]
-    grams, owners = grams[first], owners[first]
-    sizes = np.bincount(owners, minlength=count)
-    heads = np.append(True, grams[1:] != grams[:-1])[: len(grams)]
+    heads = _changes(grams)
+    first = heads | _changes(owners)
+    heads, owners = heads[first], owners[first]
+    sizes += np.bincount(owners, minlength=count)
     columns = np.cumsum(heads) - 1
-    shared = np.bincount(columns, minlength=1)[columns] > 1 if len(columns) else heads
+    shared = np.bincount(columns, minlength=1)[columns] > 1
     if not shared.any():
         return Overlap([0.0] * count, [None] * count)
     columns, owners = columns[shared], owners[shared]
     by_text = np.argsort(owners, kind="stable")
     return _compared(owners[by_text], columns[by_text], sizes, count, int(columns[-1]) + 1)
+
+
+def _changes(values: Any) -> Any:
+    """Tell of each value whether it is the first one or differs from the one before."""
+    import numpy as np
+
+    found = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=found[1:])
+    return found
 
 
 def _grams(texts: Sequence[str]) -> tuple[Any, Any]:
@@ -102,17 +116,18 @@ def _compared(owners: Any, columns: Any, sizes: Any, count: int, kinds: int) -> 
         if total:
             places = np.repeat(starts[chosen] - (np.cumsum(spans[chosen]) - spans[chosen]), spans[chosen]) + np.arange(total)
             keys = np.sort(np.repeat(owners[chosen], spans[chosen]) * count + holders[places])
-            heads = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+            heads = np.flatnonzero(_changes(keys))
             shared = np.diff(np.append(heads, total))
             later, earlier = np.divmod(keys[heads], count)
             alike = shared / (sizes[later] + sizes[earlier] - shared)
             neighbours = earlier == later - 1
             before[later[neighbours]] = alike[neighbours]
-            # sorted by text, then similarity, then place: the last of a text is its nearest
-            sorting = np.lexsort((earlier, alike, later))
-            tops = np.flatnonzero(np.append(later[sorting][1:] != later[sorting][:-1], True))
-            best[later[sorting][tops]] = alike[sorting][tops]
-            place[later[sorting][tops]] = earlier[sorting][tops]
+            # sorted by text, then place: of the most alike the last one is the nearest
+            groups = np.flatnonzero(_changes(later))
+            most = np.maximum.reduceat(alike, groups)
+            best[later[groups]] = most
+            tops = alike == np.repeat(most, np.diff(np.append(groups, len(later))))
+            place[later[groups]] = np.maximum.reduceat(np.where(tops, earlier, -1), groups)
         first = last
     nearest = [Nearest(p, s) if p >= 0 else None for p, s in zip(place.tolist(), best.tolist(), strict=True)]
     return Overlap(before.tolist(), nearest)

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LONG = 24
-_AT_ONCE = 32
-_BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
 _LETTERS = 12
 """Longer than any English word; and a mean length, blanks included, below which no text holds many such."""
+_AT_ONCE = 32
+_BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"
+"""Everything but the blank at which ``str.split`` cuts ASCII text."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class TokenCountResult:
 class Tokenizer(ABC):
     """Counts the tokens of texts; subclass it with ``name`` and ``count_tokens`` for one of your own."""
 
-    approximate: ClassVar[bool] = False
+    approximate: ClassVar[bool]
+    """Whether all counts are estimates; of a class that does not say it, the result of a first count says it."""
     message_overhead: int = 0
     """Tokens that every message costs beside its content (role, separators)."""
     reply_priming: int = 0
@@ -120,6 +122,7 @@ def _single(texts: Sequence[str]) -> bool:
 class ModelTokenizer(Tokenizer):
     """Counts with an encoding, exactly; ``tokenizer`` is anything with ``encode``, such as a tiktoken encoding."""
 
+    approximate: ClassVar[bool] = False
     # chat models of OpenAI bill three tokens around each message, one for its role, and three for the answer's start
     message_overhead = 4
     reply_priming = 3

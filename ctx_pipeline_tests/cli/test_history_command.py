@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ctx_pipeline import Context
 from ctx_pipeline_tests.cli.conftest import Ctx, environment
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.factories.windows import AGENT, SECRET, SESSION, claude_home, codex_home
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.feature("history.cli")
 
@@ -70,8 +79,43 @@ def test_a_selector_prints_its_components_one_a_line(past: Ctx):
     lines = past("history", "claude", SESSION, "--at", "before-compaction", "--select", "+tool_call").stdout.splitlines()
 
     assert [line.split()[1:3] for line in lines[1:]] == [["call", "Read"], ["call", "Task"]]
-    text = past("history", "claude", SESSION, "--select", "@t-1..@t0 .block").stdout
-    assert text.startswith("@t0 to @t-1: 1 added, 0 removed, 0 changed")
+
+
+def test_a_selector_of_the_past_is_headed_by_the_window_that_it_read(past: Ctx):
+    head, *lines = past("history", "claude", SESSION, "--select", "@t-2 +prompt").stdout.splitlines()
+
+    assert head.startswith("window at before-compaction:1 (event ")
+    assert [line.split()[0] for line in lines] == ["0", "5"]
+    assert past.json("history", "claude", SESSION, "--select", "@t-2 +prompt")["at"]["moment"] == "before-compaction:1"
+
+
+def test_a_selector_of_every_moment_prints_each_component_once(past: Ctx):
+    head, *lines = past("history", "claude", SESSION, "--select", "@* +prompt").stdout.splitlines()
+
+    assert head == "in the windows up to end (event 11): 2 components"
+    assert [line.split()[:2] for line in lines] == [["0", "prompt"], ["5", "prompt"]]
+    assert lines[0].endswith("make the parser faster")
+
+
+def test_a_range_prints_its_moments_and_components(past: Ctx):
+    text = past("history", "claude", SESSION, "--select", "@t-2..@t0 +prompt").stdout.splitlines()
+
+    assert text[0] == "after-compaction:1 (@t-1) to end (@t0): 0 removed, 0 added, 0 changed"
+    assert text[1] == "before-compaction:1 (@t-2) to after-compaction:1 (@t-1): 2 removed, 0 added, 0 changed"
+    assert [line.split()[:3] for line in text[2:]] == [["-", "0", "prompt"], ["-", "5", "prompt"]]
+    found = past.json("history", "claude", SESSION, "--select", "@t-2..@t0 +prompt")["differences"]
+    assert [r["text"] for r in found["diffs"][1]["components"]["removed"]] == ["make the parser faster", "then mend it"]
+    assert found["diffs"][1]["from"]["moment"] == "after-compaction:1"
+
+
+def test_a_difference_says_that_it_was_put_into_the_order_of_time_and_prints_nothing_empty(past: Ctx):
+    text = past("history", "claude", SESSION, "--diff", "end", "after-compaction").stdout
+
+    assert "end is the later one: what follows goes from after-compaction:1 to it" in text
+    assert "added: 1 component" in text
+    assert "removed" not in text
+    assert "later one" not in past("history", "claude", SESSION, "--diff", "after-compaction", "end").stdout
+    assert past("history", "claude", SESSION, "--diff", "end", "end").stdout.splitlines()[-1] == "no component differs"
 
 
 def test_a_subagent_is_named_and_a_window_is_exported(past: Ctx):
@@ -99,6 +143,14 @@ def test_no_secret_and_no_escape_reaches_the_terminal(past: Ctx):
         ([SESSION, "--select", ".block{{"], 1, "at character"),
         ([SESSION, "--diff", "start", "end", "--tokens"], 2, "--diff stands alone"),
         ([SESSION, "--thread", "zzz"], 1, "thread"),
+        ([SESSION, "--at", ""], 2, "a moment has no name"),
+        ([SESSION, "--diff", "", "end"], 2, "a moment has no name"),
+        ([SESSION, "--diff", "start", "end", "--at", "end"], 2, "--diff stands alone"),
+        ([SESSION, "--at", "turn:1", "--export", "w.jsonl"], 2, "gets every moment"),
+        ([SESSION, "--select", "@* .block", "--tokens"], 2, "--tokens weighs one window"),
+        ([SESSION, "--select", "@history .block", "--tokens"], 2, "--tokens weighs one window"),
+        ([SESSION, "--select", "+prompt", "--export", "w.json"], 2, "writes the whole window"),
+        ([SESSION, "--tokens", "--export", "w.json"], 2, "writes the whole window"),
     ],
 )
 def test_what_cannot_be_shown_is_an_error_with_a_hint(past: Ctx, words: list[str], code: int, message: str):
@@ -107,3 +159,82 @@ def test_what_cannot_be_shown_is_an_error_with_a_hint(past: Ctx, words: list[str
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert "hint:" in done.stderr
+
+
+def test_a_limit_prints_no_component_twice_and_says_how_many_are_hidden(past: Ctx):
+    whole = past("history", "codex", "019ca9d4", "--at", "before-compaction", "--limit", "0").stdout.splitlines()[1:]
+    every = [line for line in whole if line.startswith("  ")]
+
+    assert len(every) == 5
+    for limit in (1, 2, 3, 4):
+        lines = past("history", "codex", "019ca9d4", "--at", "before-compaction", "--limit", str(limit)).stdout.splitlines()[1:]
+        shown = [line for line in lines if line.startswith("  ") and "…" not in line[:4]]
+        assert (len(shown), len(set(shown))) == (limit, limit)
+        assert set(shown) <= set(every)
+        assert shown[-1] == every[-1]
+        assert [line.split()[1] for line in lines if line.startswith("  …")] == [str(5 - limit)]
+
+
+def test_every_moment_that_is_printed_can_be_asked_for(tmp_path: Path):
+    (tmp_path / "nobody").mkdir(exist_ok=True)
+    home = ClaudeHome(tmp_path / "claude")
+    main = home.session()
+    main.prompt("first").answer(text("one"))
+    back = main.last_uuid
+    main.prompt("second").answer(text("two"))
+    main.last_uuid = back
+    main.prompt("instead").answer(text("three"))
+    main.save()
+    ctx = Ctx(tmp_path, environment(tmp_path))
+    ctx("sync")
+    named = [m["moment"] for m in ctx.json("history", "claude", SESSION)["moments"]]
+
+    assert named == ["turn:1", "before-rewind:1", "turn:2", "end"]
+    for name in (*named, "start", "0"):
+        assert ctx.json("history", "claude", SESSION, "--at", name)["at"]["moment"] == name
+    assert ctx("history", "claude", SESSION, "--at", "start").stdout.startswith("window at start (before the first event): 0 components")
+
+
+def test_first_characters_that_several_sessions_have_list_them(tmp_path: Path):
+    (tmp_path / "nobody").mkdir(exist_ok=True)
+    home = ClaudeHome(tmp_path / "claude")
+    names = [f"0a1b{n}000-0000-4000-8000-000000000000" for n in (1, 2)]
+    for name in names:
+        home.session(name).prompt("hello").answer(text("hi")).save()
+    ctx = Ctx(tmp_path, environment(tmp_path))
+    ctx("sync")
+    done = ctx("history", "claude", "0a1b", ok=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "'0a1b' means 2 claude sessions" in done.stderr
+    assert all(name in done.stderr for name in names)
+
+
+def test_a_result_that_was_cleared_shows_what_it_weighed_before(tmp_path: Path):
+    (tmp_path / "nobody").mkdir(exist_ok=True)
+    main = ClaudeHome(tmp_path / "claude").session()
+    main.prompt("look").answer(tool_use("toolu_1", "Read", file_path="/x")).result("toolu_1", "word " * 400)
+    main.system("microcompact_boundary", microcompactMetadata={"compactedToolIds": ["toolu_1"], "trigger": "auto"})
+    main.answer(text("seen")).save()
+    ctx = Ctx(tmp_path, environment(tmp_path))
+    ctx("sync")
+    said = ctx("history", "claude", SESSION, "--diff", "before-clearing", "after-clearing").stdout
+    [changed] = ctx.json("history", "claude", SESSION, "--diff", "before-clearing", "after-clearing")["changed"]
+
+    assert changed["tokens_before"] > 300
+    assert changed["tokens"] == 0
+    assert f"changed: 1 component, {changed['tokens_before']} → 0 tokens" in said
+
+
+def test_a_reader_that_goes_away_is_no_failure(past: Ctx):
+    command = [sys.executable, "-m", "ctx_pipeline", "history", "codex", "019ca9d4", "--limit", "0"]
+    process = subprocess.Popen(command, env=past.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert (process.returncode, errors) == (0, b"")

@@ -142,3 +142,43 @@ class BackendSuite:
             return memory.sync.load_context("s")
 
         assert asyncio.run(inside()) == [HELLO]
+
+    @pytest.mark.feature("context.stores.same-answers")
+    @pytest.mark.parametrize("session_id", [5, None, b"s", "\ud800"])
+    def test_a_session_id_is_text(self, memory, session_id):
+        for method, arguments in (
+            ("load_context", ()),
+            ("save_context", ([HELLO],)),
+            ("append_context", ([HELLO],)),
+            ("delete_session", ()),
+            ("delete_interaction", ("1",)),
+        ):
+            with pytest.raises(TypeError, match="session id") as caught:
+                getattr(memory.sync, method)(session_id, *arguments)
+            assert caught.value.hint
+
+    @pytest.mark.feature("context.stores.same-answers")
+    @pytest.mark.parametrize("k", ["x", 1.5, True])
+    def test_k_is_a_whole_number(self, memory, k):
+        memory.sync.save_context("s", [HELLO, ANSWER])
+
+        with pytest.raises(TypeError, match=rf"k is {k!r}") as caught:
+            memory.sync.load_context("s", k)
+        assert caught.value.hint
+
+    @pytest.mark.feature("context.stores.same-answers")
+    @pytest.mark.parametrize("content", ["\ud800", b"bytes", float("nan"), {1: 2}, {"a", "b"}, object()])
+    def test_what_json_would_give_back_as_something_else_is_refused(self, memory, content):
+        memory.sync.save_context("s", [HELLO])
+
+        for method in (memory.sync.save_context, memory.sync.append_context):
+            with pytest.raises(TypeError, match="message") as caught:
+                method("s", [{**ANSWER, "content": content}])
+            assert caught.value.hint
+        assert memory.sync.load_context("s") == [HELLO]
+
+    @pytest.mark.feature("context.stores.same-answers")
+    def test_a_tuple_comes_back_as_a_list(self, memory):
+        memory.sync.save_context("s", [{**HELLO, "content": ({"type": "text", "text": "x"}, (1, 2))}])
+
+        assert memory.sync.load_context("s")[0]["content"] == [{"type": "text", "text": "x"}, [1, 2]]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -193,3 +196,86 @@ def test_histories_of_several_agents_never_mix(tmp_path, monkeypatch):
     assert one.history.at_snapshot(1)["d0, 0, 1"].content == "one"
     assert two.history.at_snapshot(1)["d0, 0, 1"].content == "two"
     assert [p.name for p in tmp_path.iterdir()] == ["nobody"]
+
+
+@pytest.mark.feature("context.explorer")
+def test_what_is_printed_cannot_command_a_terminal(capsys):
+    explorer = ContextExplorer()
+    explorer.step("user_message", "a\x1b[2Jb\u202ec\nd\x9be\ud800")
+    for mode in ("tree", "text", "xml", "provider"):
+        explorer.print(mode)
+    printed = capsys.readouterr().out
+
+    assert explorer.text("text") == "user: a\x1b[2Jb\u202ec\nd\x9be\ud800"
+    assert "user: a[2Jbc\nde\n" in printed
+    assert [mark for mark in "\x1b\u202e\x9b\ud800" if mark in printed] == []
+
+
+class Diary(BaseContextScaffold):
+    scaffold_type = "diary"
+
+
+def double(x: int) -> int:
+    """Return twice a number."""
+    return 2 * x
+
+
+@pytest.mark.feature("context.agent.bad-input")
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"context": {}}, "a context is a Context, not dict"),
+        ({"history": "h.jsonl"}, "a history is a ContextHistory, not str"),
+        ({"scaffolds": [Diary]}, "Diary is a class"),
+        ({"scaffolds": ["diary"]}, "str is no scaffold"),
+        ({"tools": {"double": double}}, "tools is dict"),
+        ({"tools": double}, "tools is function"),
+        ({"tools": ["double"]}, "'double' is no tool"),
+        ({"tools": [double, double]}, "two tools are called 'double'"),
+        ({"provider": "gpt"}, "'gpt' names no provider"),
+        ({"provider": ""}, "'' names no provider"),
+        ({"provider": 5}, "5 is no provider"),
+    ],
+)
+def test_what_no_agent_can_be_made_of_is_refused_at_once(parts, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        Agent(**parts)
+    assert caught.value.hint
+
+
+@pytest.mark.feature("context.agent.bad-input")
+def test_an_agent_takes_no_context_that_is_none():
+    agent = Agent(tools=[double], scaffolds=[Diary()])
+
+    with pytest.raises(TypeError, match="not NoneType"):
+        agent.context = None
+
+
+@pytest.mark.feature("context.agent.offline")
+def test_a_model_is_asked_without_fetching_a_price_list_first():
+    code = (
+        "import os, sys\n"
+        "os.environ.pop('LITELLM_LOCAL_MODEL_COST_MAP', None)\n"
+        "from ctx_pipeline import Agent\n"
+        "agent = Agent(provider='openai:gpt-4')\n"
+        "assert 'dspy' not in sys.modules\n"
+        "try:\n    agent.call('x')\nexcept Exception:\n    pass\n"
+        "assert 'dspy' in sys.modules\n"
+        "print(os.environ['LITELLM_LOCAL_MODEL_COST_MAP'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={
+            "PATH": os.environ["PATH"],
+            "OPENAI_API_BASE": "http://127.0.0.1:9",
+            "OPENAI_API_KEY": "x",
+            "HOME": os.environ.get("HOME", "/"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout.strip()) == (0, "True")
+    assert "cost map" not in done.stderr

@@ -11,6 +11,7 @@ import pytest
 from ctx_pipeline import CapturedMemory, ContextBuilder, InMemoryMemory, SessionStore, SQLiteMemory
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import StoreError, UnknownName, UsageError
+from ctx_pipeline.stages.capture import capture
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.context.backend_suite import HELLO, BackendSuite
@@ -161,3 +162,14 @@ def test_a_session_store_works_over_captured_sessions(sessions):
     assert store.sync.load_context(f"claude/{SESSION}", 1)[0]["content"] == "I go on mending."
     store.sync.save_context("copy", store.sync.load_context(f"claude/{SESSION}"))
     assert len(store.sync.load_context("copy")) == 9
+
+
+@pytest.mark.feature("context.captured")
+def test_a_session_whose_events_were_not_read_yet_is_an_error_and_not_empty(environ, tmp_path):
+    claude_home(tmp_path / "claude")
+    settings = settings_module.load({**environ, "CLAUDE_CONFIG_DIR": str(tmp_path / "claude")})
+    with open_store(settings) as store:
+        capture(store, settings)
+
+    with pytest.raises(UnknownName, match="event of claude session"):
+        CapturedMemory(settings).sync.load_context(f"claude/{SESSION}")

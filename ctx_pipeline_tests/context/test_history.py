@@ -8,11 +8,12 @@ import pickle
 import threading
 import tracemalloc
 
+import msgspec
 import pytest
 
 from ctx_pipeline import Context, ContextHistory, TextContent
 from ctx_pipeline.context.errors import PactError, ReadOnlyHistory, UnknownSnapshot
-from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, UsageError
+from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError, UsageError
 
 
 def with_note():
@@ -234,7 +235,7 @@ def test_a_line_holds_what_changed(tmp_path):
     context.seal("much")
     context.pact_insert("d0, 1", "one more")
     context.seal("little")
-    first, second = (tmp_path / "history.jsonl").read_bytes().splitlines()
+    _, first, second = (tmp_path / "history.jsonl").read_bytes().splitlines()
 
     assert len(first) > 50_000
     assert len(second) < 1_500
@@ -270,15 +271,55 @@ def test_a_damaged_line_is_reported_and_nothing_is_written(tmp_path):
     path = tmp_path / "history.jsonl"
     grown(path)
     lines = path.read_bytes().splitlines(keepends=True)
-    for broken in (b"{nonsense}\n", b"[]\n"):
-        path.write_bytes(lines[0] + broken + lines[2])
+    unknown = (b'{"note":"by hand"}\n', b'{"schema":1,"spec_version":"PACT/1.0.0"}\n', b"{}\n")
+    stray = (b'{"episode":2,"trigger":"x"}\n', lines[2].replace(b'"pre"', b'"up"').replace(b'"core"', b'"up"').replace(b'"post"', b'"up"'))
+    for broken in (b"{nonsense}\n", b"[]\n", b"\xff\n", b"\n", *unknown, *stray):
+        path.write_bytes(lines[0] + lines[1] + broken + lines[3])
         before = path.read_bytes()
-        with pytest.raises(StoreDamaged, match="line 2"):
+        with pytest.raises(StoreDamaged, match="line 3"):
             ContextHistory(path)
         assert path.read_bytes() == before
-    path.write_bytes(lines[0].replace(b'{"v":1', b'{"v":9', 1) if b'"v":1' in lines[0] else b'{"v":9}\n')
-    with pytest.raises(SchemaTooNew):
-        ContextHistory(path)
+
+
+@pytest.mark.feature("context.history.version")
+def test_a_history_file_says_its_version_and_a_newer_one_is_not_guessed_at(tmp_path):
+    path = tmp_path / "history.jsonl"
+    grown(path)
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+
+    assert json.loads(header) == {"schema": 1, "spec_version": "PACT/1.0.0"}
+    assert list(ContextHistory(path).snapshots) == [1, 2, 3]
+    for newer in (b'{"schema":2,"spec_version":"PACT/1.0.0","more":[]}\n', b'{"schema":1,"spec_version":"PACT/2.0.0"}\n'):
+        path.write_bytes(newer + b"".join(lines))
+        with pytest.raises(SchemaTooNew, match=r"history\.jsonl"):
+            ContextHistory(path)
+    for nonsense in (b'{"schema":"zz","spec_version":"PACT/1.0.0"}\n', b'{"schema":0,"spec_version":"PACT/1.0.0"}\n'):
+        path.write_bytes(nonsense + b"".join(lines))
+        with pytest.raises(StoreDamaged, match="line 1"):
+            ContextHistory(path)
+
+
+@pytest.mark.feature("context.history.version")
+def test_a_history_file_from_before_the_header_is_read_and_goes_on(tmp_path):
+    path = tmp_path / "history.jsonl"
+    grown(path)
+    path.write_bytes(path.read_bytes().partition(b"\n")[2])
+    old = ContextHistory(path)
+    context = Context(history=old)
+    context.seal("after")
+
+    assert [s.trigger for s in ContextHistory(path)][-1] == "after"
+    assert list(ContextHistory(path).snapshots) == [1, 2, 3, 4]
+    assert b"schema" not in path.read_bytes()
+
+
+@pytest.mark.feature("context.history.file-damage")
+def test_a_history_that_cannot_be_opened_says_which_file(tmp_path):
+    for path in (tmp_path, tmp_path / "missing" / "history.jsonl"):
+        with pytest.raises(StoreError, match="cannot be opened") as caught:
+            ContextHistory(path)
+        assert str(path) in caught.value.message
+        assert caught.value.hint
 
 
 def _seal_from_a_process(path, number):
@@ -382,3 +423,57 @@ def test_the_documented_error_codes_are_raised(wrong, code, status):
     assert (caught.value.code, caught.value.status) == (code, status)
     assert caught.value.body()["error"]["code"] == code
     assert caught.value.body()["error"]["message"] == caught.value.message
+
+
+@pytest.mark.feature("context.history.concurrent")
+def test_forgetting_a_snapshot_loses_none_that_somebody_else_has_written_since(tmp_path):
+    path = tmp_path / "history.jsonl"
+    mine = Context(history=ContextHistory(path))
+    first = mine.seal("mine")
+    other = Context(history=ContextHistory(path))
+    other.add_user("said elsewhere")
+    second = other.seal("theirs")
+    del mine.history.snapshots[first]
+
+    assert [s.trigger for s in ContextHistory(path)] == ["theirs"]
+    assert [b["content"] for b in mine.history.at_snapshot(second).provider_thread()] == ["said elsewhere"]
+    assert list(tmp_path.glob("*.torn-*")) == []
+    with pytest.raises(UnknownSnapshot):
+        del other.history.snapshots[first]
+
+
+@pytest.mark.feature("history.serialize")
+def test_a_writer_that_looks_into_a_dicts_memory_never_writes_a_snapshot_without_its_context():
+    context = with_note()
+    context.seal("why")
+
+    with pytest.raises(TypeError, match="_Unwritten"):
+        msgspec.json.encode(context.history.snapshots[1])
+    text = msgspec.json.encode(context.history.snapshots[1].copy())
+    assert Context.from_snapshot(json.loads(text)["context"])["#k"].content == "Important data"
+
+
+@pytest.mark.feature("tree.time")
+def test_nodes_are_found_in_the_snapshot_that_a_selector_names():
+    context = Context()
+    context.add_user("then")
+    context.seal("a")
+    context.add_user("now")
+
+    assert [n.content for n in context.find("@t-1 .block")] == ["then"]
+    assert [n.content for n in context.find("@t0 .block")] == [n.content for n in context.find(".block")] == ["then", "now"]
+    assert context["@t-1 .block"].content == "then"
+    with pytest.raises(UsageError, match="several snapshots"):
+        context.find("@t0..@t-1 .block")
+
+
+@pytest.mark.feature("context.history.seal")
+def test_a_history_and_a_context_say_what_they_hold():
+    context = with_note()
+
+    assert repr(context.history) == "<ContextHistory of 0 snapshots>"
+    context.seal("a")
+    context.seal("b")
+    assert repr(context.history) == "<ContextHistory of 2 snapshots, episodes 1 to 2>"
+    assert repr(context.history.at_snapshot(1)).startswith("<Context at episode 1, turns 1, nodes ")
+    assert repr(context.history.at_snapshot(1)).endswith(", read-only>")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sqlite3
+import threading
 
 import pytest
 
-from ctx_pipeline import InMemoryMemory, MemoryBackend, SQLiteMemory
-from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError
+from ctx_pipeline import InMemoryMemory, Interaction, MemoryBackend, SQLiteMemory
+from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError, UsageError
 from ctx_pipeline_tests.context.backend_suite import ANSWER, HELLO, RICH, BackendSuite
 
 
@@ -223,3 +224,91 @@ def test_what_json_cannot_hold_is_refused_whole(tmp_path):
         store.sync.append_context("s", [ANSWER, {"id": "9", "content": object()}])
     assert store.sync.load_context("s") == [HELLO]
     store.close()
+
+
+@pytest.mark.feature("context.stores.round-trip")
+@pytest.mark.parametrize("value", [b"ab", float("nan"), {1: "a"}, {1, 2}, [[float("inf")]], {"a": {2: 3}}], ids=repr)
+def test_what_would_come_back_as_something_else_is_refused(tmp_path, value):
+    memory = SQLiteMemory(tmp_path / "chat.db")
+    memory.sync.save_context("s", [HELLO])
+
+    for method in ("save_context", "append_context"):
+        with pytest.raises(TypeError, match="message '9'") as caught:
+            getattr(memory.sync, method)("s", [{"id": "9", "content": value}])
+        assert caught.value.hint
+    assert memory.sync.load_context("s") == [HELLO]
+    memory.sync.save_context("s", [{**HELLO, "content": [2**70, 1.0, (1, True), None, "\u2028"]}])
+    assert memory.sync.load_context("s")[0]["content"] == [2**70, 1.0, [1, True], None, "\u2028"]
+    memory.close()
+
+
+@pytest.mark.feature("context.stores.round-trip")
+@pytest.mark.parametrize("store", [InMemoryMemory, lambda: SQLiteMemory(":memory:")], ids=["memory", "sqlite"])
+def test_what_is_nested_too_deeply_is_refused(store):
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+
+    with pytest.raises(TypeError, match="nested too deeply"):
+        store().sync.save_context("s", [{"content": deep}])
+
+
+@pytest.mark.feature("context.stores.corruption")
+def test_a_row_that_is_no_text_is_set_aside_and_the_others_are_read(tmp_path):
+    memory = SQLiteMemory(tmp_path / "chat.db")
+    memory.sync.save_context("s", [{**HELLO, "id": str(number)} for number in range(3)])
+    with sqlite3.connect(tmp_path / "chat.db") as db:
+        db.execute("UPDATE ctx_messages SET body = CAST(x'7b22ff22' AS TEXT) WHERE seq = 1")
+
+    assert [m["id"] for m in memory.sync.load_context("s")] == ["0", "2"]
+    memory.sync.save_context("s", [HELLO])
+    assert memory.sync.quarantined("s") == [("not a JSON object", '{"\\xff"')]
+    memory.close()
+
+
+@pytest.mark.feature("context.stores.corruption")
+@pytest.mark.parametrize("session", [None, {}, "\ud800"], ids=repr)
+def test_a_name_that_no_session_can_have_is_not_taken_for_a_damaged_file(tmp_path, session):
+    memory = SQLiteMemory(tmp_path / "chat.db")
+
+    with pytest.raises(UsageError, match="session id"):
+        memory.sync.save_context(session, [HELLO])
+    memory.sync.save_context("s", [HELLO])
+    assert memory.sync.load_context("s") == [HELLO]
+    memory.close()
+
+
+@pytest.mark.feature("context.sync")
+def test_a_backend_may_use_another_one_without_await_inside_its_own_methods():
+    inner = InMemoryMemory()
+    inner.sync.save_context("s", [HELLO])
+
+    class Wrapped(InMemoryMemory):
+        async def load_context(self, session_id, k=None):
+            return inner.sync.load_context(session_id, k)
+
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(Wrapped().sync.load_context("s")), daemon=True)
+    waiting.start()
+    waiting.join(20)
+
+    assert found == [[HELLO]]
+
+
+@pytest.mark.feature("context.stores.contextstore")
+def test_sessions_of_contextstore_are_listed_before_they_are_taken_over(tmp_path):
+    with sqlite3.connect(tmp_path / "old.db") as db:
+        db.execute("CREATE TABLE tb_context (id INTEGER PRIMARY KEY, session_id TEXT, context_json TEXT)")
+        db.executemany("INSERT INTO tb_context (session_id, context_json) VALUES (?, '[]')", [("b",), ("b",), ("a",)])
+    memory = SQLiteMemory(tmp_path / "old.db")
+    memory.sync.save_context("c", [HELLO])
+
+    assert memory.sync.sessions() == ["a", "b", "c"]
+    memory.close()
+
+
+@pytest.mark.feature("context.stores.round-trip")
+def test_an_interaction_keeps_an_id_and_a_time_that_are_zero():
+    made = Interaction.from_dict({"id": 0, "timestamp": 0, "content": "x"})
+
+    assert (made.id, made.timestamp) == (0, 0)

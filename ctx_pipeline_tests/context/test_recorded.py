@@ -53,10 +53,10 @@ def test_a_window_is_there_at_every_turn_and_around_a_compaction():
     history = recording.history
 
     assert shown(recording) == [
-        ("before_prompt 5", ["mend it", "ls", "a.py", "done"]),
-        ("before_compaction 6", ["mend it", "ls", "a.py", "done", "and now"]),
-        ("after_compaction 6", ["so far: mended"]),
-        ("now", ["so far: mended", "all good"]),
+        ("turn:1", ["mend it", "ls", "a.py", "done"]),
+        ("before-compaction:1", ["mend it", "ls", "a.py", "done", "and now"]),
+        ("after-compaction:1", ["so far: mended"]),
+        ("end", ["so far: mended", "all good"]),
     ]
     before = history.at_snapshot(2)
     assert before["d1, 0, 1"].kind == "call"
@@ -68,7 +68,7 @@ def test_a_window_is_there_at_every_turn_and_around_a_compaction():
 def test_a_window_can_be_had_at_any_event():
     assert said(played(EVENTS, upto=3).history.at_snapshot(1)) == ["mend it", "ls", "a.py"]
     marked = played(EVENTS, marks=(2,), before=(2,))
-    assert shown(marked)[:2] == [("before 2", ["mend it"]), ("at 2", ["mend it", "ls"])]
+    assert shown(marked)[:2] == [("seen-by:2", ["mend it"]), ("2", ["mend it", "ls"])]
     assert [(m.seq, m.components) for m in marked.moments] == [(1, 1), (2, 2), (4, 4), (5, 5), (6, 1), (7, 2)]
 
 
@@ -137,7 +137,7 @@ def test_a_compaction_without_a_list_can_keep_the_prompts():
     keeping = Change("compaction", everything=True, keeps_prompts=True, text="summary")
     recording = played(EVENTS, effect=lambda e: keeping if e.kind == "compaction" else TURN if e.text else OUT)
 
-    assert shown(recording)[2] == ("after_compaction 6", ["mend it", "and now", "summary"])
+    assert shown(recording)[2] == ("after-compaction:1", ["mend it", "and now", "summary"])
 
 
 @pytest.mark.feature("history.of-a-session")
@@ -146,7 +146,7 @@ def test_a_summary_behind_the_boundary_belongs_to_the_window_after_it():
     boundary = Change("compaction", everything=True)
     recording = played(events, effect=lambda e: boundary if e.kind == "compaction" else TURN if e.text else OUT)
 
-    assert shown(recording)[2:] == [("after_compaction 6", ["the story so far"]), ("now", ["the story so far", "on"])]
+    assert shown(recording)[2:] == [("after-compaction:1", ["the story so far"]), ("end", ["the story so far", "on"])]
 
 
 @pytest.mark.feature("history.of-a-session")
@@ -156,7 +156,7 @@ def test_results_that_the_host_blanked_are_empty_and_their_calls_stay():
     recording = played(events, effect=lambda e: clearing if e.kind == "compaction" else TURN if e.text else OUT, tokenizer=WORDS)
     before, after = recording.moments[:2]
 
-    assert (before.trigger, after.trigger) == ("before_clearing 5", "after_clearing 5")
+    assert (before.trigger, after.trigger) == ("before-clearing:1", "after-clearing:1")
     assert said(recording.history.at_snapshot(after.episode)) == ["mend it", "ls", "", "done"]
     assert (before.tokens, after.tokens) == (5, 4)
     assert recording.history.at_snapshot(after.episode).select("+cleared") == ["e3"]
@@ -177,7 +177,7 @@ def test_turns_that_were_rolled_back_are_gone(turns, left):
     back = Change("rollback", turns=turns)
     recording = played(events, effect=lambda e: back if e.seq == 4 else TURN)
 
-    assert shown(recording)[-1] == ("now", left)
+    assert shown(recording)[-1] == ("end", left)
 
 
 @pytest.mark.feature("history.of-a-session")
@@ -194,11 +194,11 @@ def test_a_prompt_that_answers_an_earlier_turn_takes_back_those_in_between():
     recording = played(events)
 
     assert shown(recording)[-5:] == [
-        ("before_rewind 4", ["one", "a", "wrong", "b"]),
-        ("before_prompt 4", ["one", "a"]),
-        ("before_rewind 6", ["one", "a", "right", "c"]),
-        ("before_prompt 6", ["one", "a", "wrong", "b"]),
-        ("now", ["one", "a", "wrong", "b", "wrong after all"]),
+        ("before-rewind:1", ["one", "a", "wrong", "b"]),
+        ("turn:2", ["one", "a"]),
+        ("before-rewind:2", ["one", "a", "right", "c"]),
+        ("turn:3", ["one", "a", "wrong", "b"]),
+        ("end", ["one", "a", "wrong", "b", "wrong after all"]),
     ]
 
 
@@ -213,5 +213,57 @@ def test_playing_the_same_events_again_gives_the_same_bytes():
 def test_a_thread_without_events_has_an_empty_window():
     recording = played([])
 
-    assert [(m.trigger, m.seq, m.components, m.sent) for m in recording.moments] == [("now", -1, 0, None)]
+    assert [(m.trigger, m.seq, m.components, m.sent) for m in recording.moments] == [("end", -1, 0, None)]
     assert said(recording.history.at_snapshot(1)) == []
+
+
+@pytest.mark.feature("context.recorded")
+def test_prompts_without_an_answer_stand_in_one_turn_until_somebody_answers():
+    events = [event(0, "prompt", "a"), event(1, "prompt", "b"), event(2, "answer", "c"), event(3, "prompt", "d"), event(4, "prompt", "e")]
+
+    assert shown(played(events)) == [("turn:1", ["a", "b", "c"]), ("end", ["a", "b", "c", "d", "e"])]
+    # taken back to the turn that was answered: the next prompt begins a turn of its own
+    back = [*events[:3], event(3, "prompt", "d"), event(4, "answer", "e"), event(5, "prompt", "f", parent="e2")]
+    assert shown(played(back))[-2:] == [("turn:2", ["a", "b", "c"]), ("end", ["a", "b", "c", "f"])]
+
+
+@pytest.mark.feature("history.unseen")
+def test_a_moment_is_measured_by_the_last_call_of_its_window_else_by_its_first():
+    events = [
+        event(0, "prompt", "a"),
+        event(1, "answer", "b", call_key="k1"),
+        event(2, "prompt", "c"),
+        event(3, "answer", "d", call_key="k2"),
+        event(4, "compaction", "so far"),
+        event(5, "answer", "e", call_key="k3"),
+        event(6, "compaction", "and so on"),
+    ]
+    recording = played(events, billed={"k1": 10, "k2": 20, "k3": 30}, before=(1,))
+
+    assert [(m.trigger, m.sent.billed) for m in recording.moments] == [
+        ("seen-by:1", 10),
+        ("turn:1", 10),
+        ("before-compaction:1", 20),
+        ("after-compaction:1", 30),
+        ("before-compaction:2", 30),
+        # no call of this window: the last one there was
+        ("after-compaction:2", 30),
+        ("end", 30),
+    ]
+    assert [m.sent for m in played(events).moments] == [None] * 6
+
+
+@pytest.mark.feature("context.recorded")
+def test_a_compaction_that_lists_a_picture_keeps_no_empty_result():
+    events = [
+        event(0, "prompt", "a"),
+        event(1, "tool_call", "ls", "c", call_key="k"),
+        event(2, "tool_result", "", "c"),
+        event(3, "answer", "b"),
+    ]
+    recording = played(
+        [*events, event(4, "compaction", None)],
+        effect=lambda e: Change("compaction", everything=True, kept=("", "a")) if e.seq == 4 else TURN,
+    )
+
+    assert [n.id for n in recording.history.at_snapshot(recording.moments[-1].episode).find(".block")] == ["e0"]

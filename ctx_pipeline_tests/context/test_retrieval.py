@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -369,3 +371,109 @@ def test_every_class_with_async_methods_has_them_without_await_also_inside_a_loo
         return found, store.sync.load_context("s")[0]["content"]
 
     assert asyncio.run(inside()) == (["1", "1"], "x")
+
+
+@pytest.mark.feature("context.retrieval.search")
+def test_only_the_direction_of_a_vector_counts_however_large_or_small_it_is(vectors):
+    vectors.sync.add("s", "huge", [1e39, 1e39])
+    vectors.sync.add("s", "tiny", [1e-50, 0])
+
+    assert [(i.message_id, round(i.score, 4)) for i in vectors.sync.search("s", [1, 0])] == [("tiny", 1.0), ("huge", 0.7071)]
+
+
+@pytest.mark.feature("context.retrieval.persistence")
+def test_an_addition_of_ones_own_does_not_read_the_session_again(tmp_path, monkeypatch):
+    mine, other = SQLiteEmbeddingStore(tmp_path / "v.db"), SQLiteEmbeddingStore(tmp_path / "v.db")
+    mine.sync.add("s", "a", [1, 0])
+    assert [i.message_id for i in mine.sync.search("s", [1, 0])] == ["a"]
+    reads = []
+    take = InMemoryEmbeddingStore.take
+    monkeypatch.setattr(InMemoryEmbeddingStore, "take", lambda *args: (reads.append(args), take(*args)))
+    mine.sync.add("s", "b", [1, 0], {"n": 1})
+    mine.sync.add("s", "a", [0, 1])
+
+    assert [(i.message_id, i.metadata) for i in mine.sync.search("s", [1, 0])] == [("b", {"n": 1}), ("a", {})]
+    assert reads == []
+    other.sync.add("s", "c", [1, 0])
+    assert [i.message_id for i in mine.sync.search("s", [1, 0])] == ["b", "c", "a"]
+    assert len(reads) == 1
+    mine.close()
+    other.close()
+
+
+@pytest.mark.feature("context.retrieval.persistence")
+def test_a_session_that_somebody_made_anew_is_read_again(tmp_path):
+    mine, other = SQLiteEmbeddingStore(tmp_path / "v.db"), SQLiteEmbeddingStore(tmp_path / "v.db")
+    mine.sync.add("s", "old", [1, 0])
+    assert [i.message_id for i in mine.sync.search("s", [1, 0])] == ["old"]
+    other.sync.delete("s")
+    other.sync.add("s", "new", [1, 0, 0])
+
+    assert [i.message_id for i in mine.sync.search("s", [1, 0, 0])] == ["new"]
+    mine.close()
+    other.close()
+
+
+@pytest.mark.feature("context.session-store.auto-embed")
+def test_a_message_that_lost_its_text_is_found_no_more():
+    store = SessionStore(InMemoryMemory(), InMemoryEmbeddingStore(), SessionStoreConfig(auto_embed=True, embed_fn=letters))
+    store.sync.save_context("s", [{"id": "1", "content": "secret"}, {"id": "2", "content": "other"}])
+    store.sync.save_context("s", [{"id": "1", "content": ""}, {"id": "2", "content": "other"}])
+
+    assert [i.message_id for i in store.sync.retrieve_relevant("s", "secret")] == ["2"]
+
+
+@pytest.mark.feature("context.session-store.background")
+def test_embeddings_that_ended_in_the_background_are_not_kept_and_their_errors_are():
+    def moody(texts):
+        if texts == ["bad"]:
+            raise ValueError("no")
+        return letters(texts)
+
+    store = SessionStore(InMemoryMemory(), InMemoryEmbeddingStore(), SessionStoreConfig(embed_fn=moody))
+
+    async def spawn():
+        tasks = [store.spawn_background_embedding("s", str(n), "bad" if n == 3 else "good") for n in range(20)]
+        gone = list(map(weakref.ref, tasks))
+        await asyncio.wait(tasks)
+        await asyncio.sleep(0)
+        del tasks
+        gc.collect()
+        return sum(ref() is not None for ref in gone), await store.wait_for_embeddings(), await store.wait_for_embeddings()
+
+    kept, errors, again = asyncio.run(asyncio.wait_for(spawn(), 20))
+    # a task whose error is kept lives on in the error's traceback
+    assert kept <= 1
+    assert [type(error) for error in errors] == [EmbeddingFailed]
+    assert again == []
+
+
+@pytest.mark.feature("context.retrieval.search")
+@pytest.mark.parametrize("dimensions", [26, 100, 384])
+def test_equal_vectors_tie_wherever_they_stand(dimensions):
+    store = InMemoryEmbeddingStore()
+    rng = np.random.default_rng(dimensions)
+    same, query = rng.normal(size=dimensions), rng.normal(size=dimensions)
+    for number in range(103):
+        store.sync.add("s", str(number), same)
+    found = store.sync.search("s", query, 103)
+
+    assert [i.message_id for i in found] == [str(number) for number in range(103)]
+    assert len({i.score for i in found}) == 1
+
+
+@pytest.mark.feature("context.stores.same-answers")
+@pytest.mark.parametrize("k", ["a", 1.5, True])
+def test_how_many_are_wanted_is_a_whole_number(tmp_path, k):
+    asked = []
+
+    def embed_fn(texts):
+        asked.append(texts)
+        return [[1.0]] * len(texts)
+
+    for store in (InMemoryEmbeddingStore(), SQLiteEmbeddingStore(tmp_path / "vectors.db")):
+        with pytest.raises(TypeError, match=f"k is {k!r}"):
+            store.sync.search("s", [1.0], k)
+        with pytest.raises(TypeError, match=f"k is {k!r}"):
+            SessionStore(InMemoryMemory(), store, SessionStoreConfig(embed_fn=embed_fn)).sync.retrieve_relevant("s", "q", k=k)
+    assert asked == []

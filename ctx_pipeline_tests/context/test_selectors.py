@@ -193,6 +193,13 @@ def talk():
         ("(d1, seg, all)", ["pre2", None, "sum2"]),
         ("#rules", ["rules"]),
         ("#'hero banner'", ["post3"]),
+        ("#'hero:FIRST'", []),
+        ("#rules:first", ["rules"]),
+        ("#rules:post", []),
+        ("+user:first", ["u1", "sum1", "u2", "sum2", "u3"]),
+        (".block:of-my-own", []),
+        (".block[never_given=1]", []),
+        (".block[ttl='9']", ["pre1", "pre2"]),
         ("{key='hero banner'}", ["post3"]),
         ("{key in ['rules', 'x']}", ["rules"]),
         ("{topic='t2'}", ["pre2"]),
@@ -269,9 +276,21 @@ def test_latest_keeps_the_newest_of_a_key():
         (".block @nonsense", 6),
         (".block @limit=many", 6),
         (".block @mode=best", 6),
-        ("@t0..@c3 .block", 0),
-        ("@t0..@* .block", 0),
+        ("@t0..@c3 .block", 5),
+        ("@t0..@* .block", 5),
         ("@t+1 .block", 0),
+        ("@t1 .block", 0),
+        ("@t0..@t5 .block", 5),
+        ("@t-1,@t2 .block", 5),
+        ("d0..d-3 .block", 0),
+        ("^seq .seg:depth(3-1)", 9),
+        ("d-2 .block", 0),
+        (".block:FIRST", 6),
+        ("#rules:Nth", 6),
+        ("+user:Post", 5),
+        (".block[ttl=abc]", 11),
+        (".block[ttl in [1, soon]]", 14),
+        ("{priority>'high'}", 10),
         ("[age<2]", 1),
         (".block:nth(0)", 6),
         ("{id~='('}", 1),
@@ -311,10 +330,24 @@ def test_a_selector_reads_the_past(sealed):
     assert sealed["@t-2 #k"].content == "three days"
     assert sealed.select("@* ^ah .block") == ["other", "note"]
     assert sealed.select("@c0 ^ah .block") == ["other"]
-    with pytest.raises(UnknownSnapshot):
+    with pytest.raises(UnknownSnapshot, match="nearest are @t-1, @t-2, @t-3"):
         sealed.select("@t-4 .block")
-    with pytest.raises(UnknownSnapshot):
+    with pytest.raises(UnknownSnapshot, match="nearest are @c0"):
         sealed.select("@c7 .block")
+
+
+@pytest.mark.feature("tree.time")
+@pytest.mark.feature("context.selectors.time")
+@pytest.mark.parametrize("selector", ["@c0..@c9 .block", "@c5..@c9 .block", "@t-7..@t-9 .block", "@t-1,@t-9 .block"])
+def test_a_range_that_begins_beyond_the_snapshots_is_not_an_empty_one(sealed, selector):
+    with pytest.raises(UnknownSnapshot, match="nearest are"):
+        sealed.select(selector)
+
+
+@pytest.mark.feature("context.selectors.time")
+def test_a_range_ends_at_the_oldest_snapshot(sealed):
+    assert [s["label"] for s in sealed.select("@t-2..@t-9 .block")["snapshots"]] == ["@t-2", "@t-3"]
+    assert [s["label"] for s in sealed.select("@c0..@c0 .block")["snapshots"]] == ["@c0"]
 
 
 @pytest.mark.feature("history.range-diffs")
@@ -375,3 +408,10 @@ def test_a_json_patch_names_what_changed_inside():
         {"op": "add", "path": "/plan/notes/-", "value": "use HND"},
     ]
     assert change["fields"] == ["content_hash"]
+
+
+@pytest.mark.feature("context.selectors.invalid")
+@pytest.mark.parametrize("selector", [{}, [], {"a": 1}, None, b".block"], ids=repr)
+def test_what_is_no_text_is_an_invalid_selector(selector):
+    with pytest.raises(InvalidSelector, match="a selector is text"):
+        Context().select(selector)

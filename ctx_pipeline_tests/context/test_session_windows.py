@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import stat
+from types import SimpleNamespace
 
 import pytest
 
 from ctx_pipeline import Context, ContextHistory, window_history
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.window_view import component_rows, difference, export, moment_row, selected, weights
-from ctx_pipeline.api.windows import open_window
+from ctx_pipeline.api.window_selection import selected
+from ctx_pipeline.api.window_view import component_rows, difference, export, moment_row, weights
+from ctx_pipeline.api.windows import open_window, thread_named
 from ctx_pipeline.context.errors import InvalidSelector, ReadOnlyHistory, UnknownSnapshot
-from ctx_pipeline.errors import StoreError, UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.conftest import CORPUS, corpus
@@ -49,7 +51,7 @@ def kinds(rows):
 
 def test_a_window_is_rebuilt_at_every_turn_and_around_the_compaction(settings):
     window = open_window("claude", SESSION[:8], settings=settings)
-    rows = [moment_row(window, m) for m in window.moments]
+    rows = [moment_row(m) for m in window.moments]
 
     assert [r["moment"] for r in rows] == ["turn:1", "before-compaction:1", "after-compaction:1", "end"]
     assert [r["components"] for r in rows] == [5, 8, 1, 2]
@@ -89,7 +91,8 @@ def test_a_difference_says_what_the_compaction_removed(settings):
     assert [(c["id"], "data_tokens" in c["fields"]) for c in found["changed"]] == [("unseen", True)]
     assert sum(r["tokens"] for r in found["removed"]) == window.asked[0].tokens
     # whichever is named first, the earlier moment is the old one
-    assert difference(window, *window.asked[::-1]) == found
+    assert found["reordered"] is False
+    assert difference(window, *window.asked[::-1]) == {**found, "reordered": True}
     assert kinds(difference(window, *window.asked, "+prompt")["removed"]) == [("prompt", None), ("prompt", None)]
 
 
@@ -140,7 +143,7 @@ def test_an_event_of_a_subagent_chooses_its_thread(settings):
     ("word", "message"),
     [
         ("nonsense", "there is no event or moment 'nonsense'"),
-        ("", "there is no event or moment ''"),
+        ("", "a moment has no name"),
         ("999", "the thread has no event 999"),
         ("before-compaction:2", "there is no before-compaction:2"),
         ("turn:0", "there is no turn:0"),
@@ -157,18 +160,68 @@ def test_a_moment_that_is_not_there_is_an_error_that_says_how_to_name_one(settin
 
 def test_selectors_find_components_by_tag_weight_tool_and_time(settings):
     window = open_window("claude", SESSION, moments=("before-compaction",), settings=settings)
-    context = window.context(window.asked[0])
 
-    assert kinds(selected(context, "+tool_result")) == [("result", "Read"), ("result", "Task")]
-    assert kinds(selected(context, ".block[data_tokens>100]")) == [("unseen", None), ("result", "Read")]
-    assert kinds(selected(context, "{data_tool='Task'}")) == [("call", "Task"), ("result", "Task")]
-    assert kinds(selected(context, "(d1)")) == kinds(component_rows(context))[1:6]
-    assert kinds(selected(context, "@t-1 +prompt")) == [("prompt", None)]
-    assert selected(context, "@t-1..@t0 +prompt")["diffs"][0]["stats"] == {"added": 1, "removed": 0, "changed": 0}
+    def found(selector):
+        return kinds(selected(window, window.asked[0], selector).rows)
+
+    assert found("+tool_result") == [("result", "Read"), ("result", "Task")]
+    assert found(".block[data_tokens>100]") == [("unseen", None), ("result", "Read")]
+    assert found("{data_tool='Task'}") == [("call", "Task"), ("result", "Task")]
+    assert found("(d1)") == kinds(component_rows(window.context(window.asked[0])))[1:6]
+    assert found("^sys") == [("unseen", None)]
     with pytest.raises(InvalidSelector):
-        selected(context, ".block{{")
+        found(".block{{")
     with pytest.raises(UnknownSnapshot):
-        selected(context, "@t-9 .block")
+        found("@t-9 .block")
+
+
+def test_a_selector_of_the_past_names_the_window_that_it_read(settings):
+    window = open_window("claude", SESSION, moments=("end", "before-compaction"), settings=settings)
+    end, before = window.asked
+
+    def read(moment, selector):
+        found = selected(window, moment, selector)
+        return found.moment.trigger, found.every, [row["text"] for row in found.rows]
+
+    prompts = ["make the parser faster", "then mend it"]
+    assert read(end, "@t-2 +prompt") == read(before, "@t0 +prompt") == ("before-compaction:1", False, prompts)
+    assert read(end, "@t-1 +prompt") == ("after-compaction:1", False, [])
+    assert read(end, "@t-3 +prompt") == ("turn:1", False, prompts[:1])
+    assert read(end, "@c1 +prompt")[0] == "after-compaction:1"  # the last of that cycle
+    # each component once, also those that a compaction took out, in the order of events
+    assert read(end, "@* +prompt") == ("end", True, prompts)
+    assert [row[:2] for row in kinds(selected(window, end, "@* .block").rows)].count(("unseen", None)) == 1
+
+
+def test_a_range_names_its_moments_and_has_components_as_rows(settings):
+    window = open_window("claude", SESSION, settings=settings)
+    found = selected(window, window.asked[0], "@history +prompt").differences
+
+    assert [(s["label"], s["moment"]) for s in found["snapshots"]] == [
+        ("@t0", "end"),
+        ("@t-1", "after-compaction:1"),
+        ("@t-2", "before-compaction:1"),
+        ("@t-3", "turn:1"),
+    ]
+    assert [{word: [r["text"] for r in rows] for word, rows in d["components"].items()} for d in found["diffs"]] == [
+        {"removed": [], "added": [], "changed": []},
+        {"removed": ["make the parser faster", "then mend it"], "added": [], "changed": []},
+        {"removed": [], "added": ["then mend it"], "changed": []},
+    ]
+
+
+def test_a_name_that_several_threads_have_lists_them():
+    names = [f"s/agent-{n}" for n in "abc"]
+    threads = [SimpleNamespace(thread_id="s", agent=None), *(SimpleNamespace(thread_id=n, agent="general-purpose") for n in names)]
+    view = SimpleNamespace(events=[SimpleNamespace(thread_id=t.thread_id) for t in threads], threads=threads)
+
+    assert thread_named(view, "agent-b") == "s/agent-b"
+    for word in ("general-purpose", "agent-"):
+        with pytest.raises(AmbiguousName, match=f"'{word}' means 3 threads") as caught:
+            thread_named(view, word)
+        assert caught.value.hint == "name one of agent-a, agent-b, agent-c"
+    with pytest.raises(UnknownName, match="there is no thread called 'general'"):
+        thread_named(view, "general")
 
 
 def test_the_weights_add_up_to_the_window(settings):
@@ -187,7 +240,7 @@ def test_codex_keeps_the_messages_that_its_record_lists_also_when_a_secret_was_t
     before, after = window.moments[0], window.moments[1]
     kept = said(window.context(after))
 
-    assert [m.trigger.split()[0] for m in window.moments] == ["before_compaction", "after_compaction", "now"]
+    assert [m.trigger for m in window.moments] == ["before-compaction:1", "after-compaction:1", "end"]
     assert kept[0] == "You are careful."
     assert len(kept) == 2
     assert kept[1].startswith("use the token [REDACTED:")
@@ -201,17 +254,13 @@ def test_the_window_is_a_history_that_is_read_and_never_written(settings):
     history = ContextHistory.from_session("claude", SESSION[:8], settings=settings)
     at_the_end = history.at_snapshot(max(history.snapshots))
 
-    assert [s["trigger"].split()[0] for s in history.snapshots.values()] == [
-        "before_prompt",
-        "before_compaction",
-        "after_compaction",
-        "now",
-    ]
+    assert [s["trigger"] for s in history.snapshots.values()] == ["turn:1", "before-compaction:1", "after-compaction:1", "end"]
+    assert history.by_trigger("after-compaction:1") == [3]
     assert at_the_end.select("@t-1 .block") == history.at_snapshot(3).select(".block")
     with pytest.raises(ReadOnlyHistory):
         at_the_end.add_user("more")
     ended = ContextHistory.from_session("claude", SESSION, at="turn:1", settings=settings)
-    assert [s["trigger"].split()[0] for s in ended.snapshots.values()] == ["before_prompt"]
+    assert [s["trigger"] for s in ended.snapshots.values()] == ["turn:1"]
     assert (
         window_history("claude", SESSION, thread=AGENT, settings=settings).at_snapshot(1).find("+answer")[0].content == "There are 7 files."
     )

@@ -337,3 +337,31 @@ def test_insertion_points_of_a_turn_are_around_its_core():
         context.pact_insert(point, point)
 
     assert contents(context, "d0") == [(-1, "(d0, seg, )"), (1, "(d0, seg, +0)"), (2, "post"), (3, "(d0, seg, end)")]
+
+
+@pytest.mark.feature("context.tree.bad-input")
+@pytest.mark.parametrize(
+    "broken",
+    [
+        *(None, [], 5, "x", "{", b"\xff", {"root": 5}, {"root": {}, "cycle": "z"}, {"root": {"lifecycle": 5}}, {"root": {"tag": 5}}),
+        *(
+            {"root": {}, "recurring": [5]},
+            {"root": {"created_at_ns": 10**30}},
+            {"root": {"children": [{"nodeType": "^ah", "children": [5]}]}},
+        ),
+        "[" * 100_000,
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_is_no_snapshot_is_refused_by_name(broken):
+    with pytest.raises(errors.InvalidPlacement):
+        Context.from_snapshot(broken)
+
+
+@pytest.mark.feature("context.tree.json")
+def test_a_context_comes_back_from_its_json_text():
+    context = Context()
+    context.add_user("hello")
+
+    for text in (context.to_json(), context.to_json().encode()):
+        assert Context.from_snapshot(text).to_json() == context.to_json()

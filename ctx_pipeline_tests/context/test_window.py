@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import cProfile
+
 import pytest
 
-from ctx_pipeline import ContextBuilder, FallbackWordCountTokenizer, SummarizeOldestStrategy, TruncateOldestStrategy, get_strategy
+from ctx_pipeline import (
+    ContextBuilder,
+    FallbackWordCountTokenizer,
+    InvalidMessage,
+    SummarizeOldestStrategy,
+    TokenCountResult,
+    Tokenizer,
+    TruncateOldestStrategy,
+    deterministic_sort_key,
+    get_strategy,
+)
 from ctx_pipeline.context.window.ordering import in_order
-from ctx_pipeline.errors import BudgetTooSmall
+from ctx_pipeline.errors import BudgetTooSmall, UsageError
 
 ONE = FallbackWordCountTokenizer(tokens_per_word=1.0)
 
@@ -120,6 +132,18 @@ def test_thousands_of_messages_are_summarised_without_recursion():
 
     assert result.tokens_after == 11
     assert len(result.summarized_ids) == 5995
+
+
+@pytest.mark.feature("context.builder.summarize-oldest")
+def test_the_work_of_summarising_grows_with_the_messages_and_not_with_their_square():
+    def steps(count):
+        talk = [{"id": str(n), "content": "w w"} for n in range(count)]
+        strategy = SummarizeOldestStrategy(summarizer=lambda _m: "s")
+        profile = cProfile.Profile()
+        profile.runcall(strategy.apply, talk, 11, ONE)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert steps(4000) < 4.4 * steps(1000)
 
 
 @pytest.mark.feature("context.builder.order")
@@ -326,3 +350,134 @@ def test_a_strategy_works_by_itself():
         4,
         ["1", "2", "3"],
     )
+
+
+@pytest.mark.feature("context.from-model")
+def test_a_builder_of_a_model_knows_its_window_and_fills_it_by_default():
+    builder = ContextBuilder.from_model("openai/gpt-4")
+    talk = [{"id": "1", "content": "a b c " * 4000}, {"id": "2", "content": "d"}]
+
+    assert builder.context_window == 8192
+    assert builder.build(talk).metadata["dropped_ids"] == ["1"]
+    assert builder.build(talk, 20_000).metadata["truncation_applied"] is False
+    assert ContextBuilder.from_model("claude-sonnet-4-5-20250929").context_window == 200_000
+    for without in (ContextBuilder(), ContextBuilder.from_model("nobody's model")):
+        assert without.context_window is None
+        with pytest.raises(UsageError, match="no budget"):
+            without.build(talk)
+
+
+@pytest.mark.feature("context.builder.result")
+def test_a_tokenizer_of_ones_own_that_estimates_is_called_approximate():
+    class Guess(Tokenizer):
+        name = "guess"
+
+        def count_tokens(self, text):
+            return TokenCountResult(len(text) // 4, approximate=True)
+
+    class Exact(Tokenizer):
+        name = "exact"
+
+        def count_tokens(self, text):
+            return TokenCountResult(len(text))
+
+    assert ContextBuilder(Guess()).build(TALK, 1000).approximate is True
+    assert ContextBuilder(Exact()).build(TALK, 1000).approximate is False
+
+
+@pytest.mark.feature("context.builder.multimodal")
+def test_a_picture_in_the_result_of_a_tool_is_a_picture_and_no_text():
+    builder = ContextBuilder.from_model("gpt-4o")
+    picture = {"type": "image", "source": {"type": "base64", "data": "QUJD" * 1000}}
+
+    def cost(inner):
+        return builder.build([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": inner}]}], 10**6)
+
+    assert cost("three words here").total_tokens == cost([{"type": "text", "text": "three words here"}]).total_tokens == 3 + 7
+    assert (cost([picture]).total_tokens, cost([picture]).approximate) == (765 + 7, True)
+    # the next window without a picture is exact again
+    assert builder.build(TALK, 1000).approximate is False
+
+
+@pytest.mark.feature("context.builder.result")
+def test_words_counted_together_are_those_counted_alone():
+    strange = ["a b", " a b", "a b ", "a  b", "", "a\tb", "a\x1fb", "a\x85b", "a\u3000b", "caf\xe9 \u6f22\u5b57", "x" * 90, "y\n"] * 5
+    plain = ["one two three"] * 40
+
+    for texts in (strange, plain, plain + strange, [*plain, "z" * 400], strange[:1]):
+        assert ONE.count_many(texts) == [ONE.count_tokens(text).count for text in texts]
+
+
+@pytest.mark.feature("context.builder.summarize-oldest")
+def test_a_summary_stands_behind_all_that_is_pinned_at_the_front():
+    talk = [said(number, 3, "system" if number < 2 else "user") for number in range(8)]
+    options = {"summarizer": lambda _messages: "so far", "pin_system": True}
+
+    assert ids(ContextBuilder(ONE).build(talk, 14, "summarize_oldest", options)) == ["0", "1", "summary_2", "7"]
+
+
+@pytest.mark.feature("context.builder.bad-input")
+def test_content_of_any_form_is_counted_or_refused():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+
+    assert ContextBuilder(ONE).build([{"id": "1", "content": [["a b"], ["c d"]], "tool_calls": 5}], 100).total_tokens == 4
+    with pytest.raises(TypeError, match="nested too deeply"):
+        ContextBuilder(ONE).build([{"id": "1", "content": deep}], 100)
+
+
+@pytest.mark.feature("context.builder.result")
+def test_a_window_that_is_built_meanwhile_does_not_change_what_is_approximate():
+    class Letters(Tokenizer):
+        name = "letters"
+        approximate = False
+
+        def count_tokens(self, text):
+            if text == "look":
+                assert builder.build([{"content": "other"}], 1000).approximate is False
+            return TokenCountResult(len(text))
+
+    builder = ContextBuilder(Letters())
+    picture = {"content": [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "look"}]}
+
+    assert builder.build([picture], 1000).approximate is True
+
+
+@pytest.mark.feature("context.builder.bad-input")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_tokens": "x"}, "max_tokens is 'x'"),
+        ({"max_tokens": float("nan")}, "max_tokens is nan"),
+        ({"max_tokens": True}, "max_tokens is True"),
+        ({"strategy_opts": {"pins": 1}}, "truncate_oldest has no option 'pins'"),
+        ({"strategy_opts": {"chunk_size": 2}, "strategy": "recent_only"}, "recent_only has no option 'chunk_size'"),
+        ({"strategy_opts": [1]}, "strategy_opts is list"),
+        ({"strategy_opts": {"chunk_size": "a"}, "strategy": "summarize_oldest"}, "chunk_size is 'a'"),
+    ],
+)
+def test_a_budget_and_options_that_cannot_be_used_are_one_error_each(options, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        ContextBuilder(ONE).build(TALK, **{"max_tokens": 5, **options})
+    assert caught.value.hint
+
+
+@pytest.mark.feature("context.builder.bad-input")
+@pytest.mark.parametrize("messages", [None, "hello", {"role": "user"}])
+def test_messages_are_a_list(messages):
+    with pytest.raises(InvalidMessage, match="not a list"):
+        ContextBuilder(ONE).build(messages, 5)
+
+
+@pytest.mark.feature("context.builder.order")
+def test_messages_that_have_a_time_sort_by_the_documented_key():
+    talk = [
+        {"id": "10", "timestamp": "2024-01-01T00:30:00Z"},
+        {"id": "9", "timestamp": "2024-01-01T00:30:00Z"},
+        {"id": "1", "timestamp": "2024-01-01T01:00:00+02:00"},
+        {"id": 3, "timestamp": 1_600_000_000},
+    ]
+
+    assert [m["id"] for m in sorted(talk, key=deterministic_sort_key)] == [3, "1", "9", "10"]
+    assert sorted(talk, key=deterministic_sort_key) == in_order(talk)

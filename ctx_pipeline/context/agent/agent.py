@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ctx_pipeline.context.agent.hooks import Hooks, ToolContext
 from ctx_pipeline.context.agent.providers import Provider, ToolCall, answerer
+from ctx_pipeline.context.agent.scaffold import BaseContextScaffold
+from ctx_pipeline.context.errors import InvalidArgument
 from ctx_pipeline.context.tree.component import Component
 from ctx_pipeline.context.tree.context import Context
 from ctx_pipeline.context.tree.history import ContextHistory
 from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ctx_pipeline.context.agent.scaffold import BaseContextScaffold
+    from collections.abc import Callable
 
 MAX_ROUNDS = 25
 """How often a provider may ask for tools within one call."""
@@ -40,10 +42,12 @@ class Agent:
         scaffolds: Iterable[BaseContextScaffold] = (),
         system: str | None = None,
     ) -> None:
+        if history is not None and not isinstance(history, ContextHistory):
+            raise InvalidArgument(f"a history is a ContextHistory, not {type(history).__name__}", hint="ContextHistory(path) opens a file")
         self.provider = provider
         self.hooks = Hooks()
         self.history = history if history is not None else ContextHistory()
-        self.tools = list(tools)
+        self.tools = _tools(tools)
         self.scaffolds: list[BaseContextScaffold] = []
         self._answer = answerer(provider)
         self._undone: list[int] = []
@@ -60,6 +64,8 @@ class Agent:
 
     @context.setter
     def context(self, context: Context) -> None:
+        if not isinstance(context, Context):
+            raise InvalidArgument(f"a context is a Context, not {type(context).__name__}", hint="Context.from_snapshot(...) makes one")
         if context.read_only:
             raise UsageError(
                 "a context out of the history is read-only", hint="agent.context = Context.from_snapshot(historical.model_dump())"
@@ -68,7 +74,11 @@ class Agent:
         self._context = context
 
     def add_scaffold(self, scaffold: BaseContextScaffold) -> None:
-        """Let a scaffold write into the context before every call."""
+        """Let a scaffold write into the context before every call. Raises InvalidArgument for a class or something else."""
+        if isinstance(scaffold, type):
+            raise InvalidArgument(f"{scaffold.__name__} is a class", hint=f"pass a scaffold: {scaffold.__name__}()")
+        if not isinstance(scaffold, BaseContextScaffold):
+            raise InvalidArgument(f"{type(scaffold).__name__} is no scaffold", hint="subclass BaseContextScaffold")
         scaffold.attach(self)
         self.scaffolds.append(scaffold)
 
@@ -186,6 +196,24 @@ class Agent:
         )
         for hook in self.hooks.tool.after:
             hook(told)
+
+
+def _tools(tools: Iterable[Callable[..., Any]]) -> list[Callable[..., Any]]:
+    if isinstance(tools, Mapping) or not isinstance(tools, Iterable):
+        raise InvalidArgument(f"tools is {type(tools).__name__}", hint="a list of functions; a model calls them by their own names")
+    listed = list(tools)
+    names = Counter(map(_tool_name, listed))
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise InvalidArgument(f"two tools are called {twice[0]!r}", hint="a model calls them by their names")
+    return listed
+
+
+def _tool_name(tool: object) -> str:
+    name = getattr(tool, "__name__", None)
+    if not callable(tool) or not isinstance(name, str):
+        raise InvalidArgument(f"{tool!r} is no tool", hint="a tool is a function with a name, a docstring and typed parameters")
+    return name
 
 
 def _missing(name: str) -> NoReturn:

@@ -6,6 +6,8 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.settings import keep_litellm_offline
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,6 +27,7 @@ class DspyModel:
 
     def answer(self, messages: Messages, tools: list[Callable[..., Any]]) -> dict[str, Any]:
         """Return ``{content, tool_calls}`` for chat messages."""
+        keep_litellm_offline()
         import dspy
 
         if self._lm is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 MODES = ("tree", "text", "provider", "xml")
 _SHOWN = 80
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+"""Escapes, controls, bidi marks, and halves of characters that no terminal can be sent."""
 
 
 class ContextExplorer:
@@ -34,8 +37,8 @@ class ContextExplorer:
         return self._agent.context if self._agent is not None else self._context
 
     def print(self, mode: str = "tree") -> None:
-        """Write the context to standard output; see :meth:`text`."""
-        sys.stdout.write(self.text(mode) + "\n")
+        """Write the context to standard output, without what a terminal would obey; see :meth:`text`."""
+        sys.stdout.write(_OBEYED.sub("", self.text(mode)) + "\n")
 
     def text(self, mode: str = "tree") -> str:
         """Return the context as text, in one of :data:`MODES`. Raises UnknownName."""

@@ -44,6 +44,10 @@ def answerer(provider: str | Provider | None) -> Callable[[Messages, list[Callab
     if provider is None:
         return lambda _messages, _tools: Reply()
     if isinstance(provider, str):
+        if not any(mark in provider.strip(":/") for mark in ":/"):
+            raise UsageError(
+                f"{provider!r} names no provider", hint=f'write "openai:{provider or "gpt-4"}", or another provider before the colon'
+            )
         model = DspyModel(provider)
         return lambda messages, tools: reply_of(model.answer(messages, tools))
     if not callable(provider):

@@ -12,11 +12,11 @@ _FIELDS = ("role", "name", "tool_calls", "tool_call_id", "function_call", "refus
 """Fields that contextstore moves from the message into its content."""
 
 
-def read_row(text: str) -> list[dict[str, Any]] | None:
+def read_row(text: str | bytes) -> list[dict[str, Any]] | None:
     """Return the messages of a row as they were before contextstore moved their fields, or None when it is no JSON list."""
     try:
         entries = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if not isinstance(entries, list):
         return None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
+from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +49,17 @@ class Database:
                 raise
             connection.commit()
             return result
+
+    async def compact(self) -> None:
+        """Rewrite the file so that it holds no trace of removed rows."""
+
+        def rewrite() -> None:
+            with self._lock, self._translated():
+                connection = self._opened()
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        await asyncio.to_thread(rewrite)
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
@@ -112,6 +123,8 @@ class Database:
             if "locked" in str(error) or "busy" in str(error):
                 raise StoreLocked(f"{self._path} is held by another process", hint="try again") from error
             raise StoreError(f"{self._path}: {error}", hint="check that the path can be read and written") from error
+        except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, UnicodeEncodeError) as error:
+            raise UsageError(f"{self._path} cannot hold this: {error}", hint="ids are text that UTF-8 can write") from error
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"{self._path} is damaged: {error}", hint="nothing was written; move the file away and restore a copy"

@@ -6,9 +6,11 @@ import copy
 import threading
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ctx_pipeline.context.backends.memory_backend import MemoryBackend
 from ctx_pipeline.context.errors import NoSuchInteraction, NoSuchSession
-from ctx_pipeline.context.interactions import last, messages_of
+from ctx_pipeline.context.interactions import check_session, encoded, last
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,18 +27,20 @@ class InMemoryMemory(MemoryBackend):
 
     async def load_context(self, session_id: str, k: int | None = None) -> list[dict[str, Any]]:
         """Return copies of the messages, oldest first."""
+        check_session(session_id)
         with self._lock:
             return copy.deepcopy(last(self._sessions.get(session_id, []), k))
 
     async def save_context(self, session_id: str, context: Sequence[Any]) -> None:
         """Make a session, or replace all of its messages."""
-        messages = messages_of(context)
+        check_session(session_id)
+        messages = _kept(context)
         with self._lock:
             self._sessions[session_id] = messages
 
     async def append_context(self, session_id: str, context: Sequence[Any]) -> None:
         """Add messages at the end of a session."""
-        messages = messages_of(context)
+        messages = _kept(context)
         with self._lock:
             self._existing(session_id, " Use save_context to create a new session.").extend(messages)
 
@@ -57,6 +61,12 @@ class InMemoryMemory(MemoryBackend):
         raise NoSuchInteraction(session_id, interaction_id)
 
     def _existing(self, session_id: str, advice: str = "") -> list[Message]:
+        check_session(session_id)
         if session_id not in self._sessions:
             raise NoSuchSession(session_id, advice)
         return self._sessions[session_id]
+
+
+def _kept(context: Sequence[Any]) -> list[Message]:
+    """Return the messages as they would come back from JSON, so that every store gives back the same."""
+    return [msgspec.json.decode(body, type=dict) for _, body in encoded(context)]

@@ -10,17 +10,20 @@ import msgspec
 from ctx_pipeline.context.backends.contextstore_table import TABLE, read_row
 from ctx_pipeline.context.backends.database import Database
 from ctx_pipeline.context.backends.memory_backend import MemoryBackend
-from ctx_pipeline.context.errors import InvalidMessage, NoSuchInteraction, NoSuchSession
-from ctx_pipeline.context.interactions import messages_of, now
+from ctx_pipeline.context.errors import NoSuchInteraction, NoSuchSession
+from ctx_pipeline.context.interactions import check_count, check_session, encoded, now
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from ctx_pipeline.context.interactions import Message
 
 _log = logging.getLogger(__name__)
+
+OWN_STORE = "contexts.db"
+"""Where conversations that a person saved lie in ``$CTX_HOME``."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS ctx_sessions (
@@ -52,6 +55,8 @@ class SQLiteMemory(MemoryBackend):
 
     async def load_context(self, session_id: str, k: int | None = None) -> list[dict[str, Any]]:
         """Return the messages, oldest first; the last ``k`` cost no more than ``k``."""
+        check_session(session_id)
+        check_count(k)
         if k is not None and k <= 0:
             return []
         rows, known = await self._db.call(lambda db: _rows(db, session_id, k))
@@ -64,7 +69,8 @@ class SQLiteMemory(MemoryBackend):
 
     async def save_context(self, session_id: str, context: Sequence[Any]) -> None:
         """Make a session, or replace all of its messages, in one transaction."""
-        rows = _encoded(context)
+        check_session(session_id)
+        rows = encoded(context)
 
         def save(db: sqlite3.Connection) -> None:
             _adopt(db, session_id)
@@ -77,7 +83,8 @@ class SQLiteMemory(MemoryBackend):
 
     async def append_context(self, session_id: str, context: Sequence[Any]) -> None:
         """Add messages at the end; the cost does not depend on how many there are."""
-        rows = _encoded(context)
+        check_session(session_id)
+        rows = encoded(context)
 
         def append(db: sqlite3.Connection) -> None:
             _demand(db, session_id, " Use save_context to create a new session.")
@@ -89,6 +96,7 @@ class SQLiteMemory(MemoryBackend):
 
     async def delete_session(self, session_id: str) -> None:
         """Remove a session."""
+        check_session(session_id)
 
         def delete(db: sqlite3.Connection) -> None:
             _demand(db, session_id)
@@ -101,6 +109,7 @@ class SQLiteMemory(MemoryBackend):
 
     async def delete_interaction(self, session_id: str, interaction_id: str) -> None:
         """Remove a message and every message after it."""
+        check_session(session_id)
 
         def delete(db: sqlite3.Connection) -> None:
             _demand(db, session_id)
@@ -114,47 +123,67 @@ class SQLiteMemory(MemoryBackend):
         await self._db.call(delete, write=True)
 
     async def sessions(self) -> list[str]:
-        """Return the ids of the sessions, in order of their names."""
-        rows = await self._db.call(lambda db: db.execute("SELECT session_id FROM ctx_sessions ORDER BY session_id").fetchall())
-        return [row[0] for row in rows]
+        """Return the ids of the sessions, in order of their names; those of contextstore that were not taken over yet are among them."""
+
+        def names(db: sqlite3.Connection) -> list[str]:
+            found = {row[0] for row in db.execute("SELECT session_id FROM ctx_sessions")}
+            if _has_contextstore(db):
+                found |= {row[0] for row in db.execute(f"SELECT DISTINCT session_id FROM {TABLE}")}  # noqa: S608 - a constant name
+            return sorted(found)
+
+        return await self._db.call(names)
 
     async def quarantined(self, session_id: str) -> list[tuple[str, str]]:
-        """Return (reason, text) of what could not be read of a session."""
-        return await self._db.call(
-            lambda db: db.execute("SELECT reason, body FROM ctx_quarantine WHERE session_id = ? ORDER BY rowid", (session_id,)).fetchall()
-        )
+        """Return (reason, text) of what could not be read of a session, with hexadecimal escapes for bytes that are no UTF-8."""
+        sql = "SELECT reason, CAST(body AS BLOB) FROM ctx_quarantine WHERE session_id = ? ORDER BY rowid"
+        rows = await self._db.call(lambda db: db.execute(sql, (session_id,)).fetchall())
+        return [(reason, body.decode(errors="backslashreplace")) for reason, body in rows]
+
+    async def discard(self, unwanted: Callable[[str, str | None, bytes], bool]) -> int:
+        """Remove messages from all sessions, and the sessions that this leaves empty; return how many messages went.
+
+        ``unwanted`` is asked with the session, the message's id and its JSON, for what was
+        set aside with None for the id. No trace of what was removed stays in the file.
+        """
+
+        def discard(db: sqlite3.Connection) -> int:
+            kept = db.execute("SELECT session_id, seq, interaction_id, CAST(body AS BLOB) FROM ctx_messages")
+            gone = [(session, seq) for session, seq, key, body in kept if unwanted(session, key, body)]
+            aside = db.execute("SELECT rowid, session_id, CAST(body AS BLOB) FROM ctx_quarantine")
+            rowids = [(rowid,) for rowid, session, body in aside if unwanted(session, None, body)]
+            db.executemany("DELETE FROM ctx_messages WHERE session_id = ? AND seq = ?", gone)
+            db.executemany("DELETE FROM ctx_quarantine WHERE rowid = ?", rowids)
+            db.executemany(
+                "DELETE FROM ctx_sessions WHERE session_id = ? AND session_id NOT IN (SELECT session_id FROM ctx_messages)",
+                [(session,) for session in {session for session, _ in gone}],
+            )
+            return len(gone) + len(rowids)
+
+        count = await self._db.call(discard, write=True)
+        if count:
+            await self._db.compact()
+        return count
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""
         self._db.close()
 
 
-def _encoded(context: Sequence[Any]) -> list[tuple[str, str]]:
-    rows = []
-    for message in messages_of(context):
-        try:
-            rows.append((str(message["id"]), msgspec.json.encode(message).decode()))
-        except (TypeError, UnicodeEncodeError, ValueError) as error:
-            raise InvalidMessage(
-                f"message {message['id']!r} cannot be written as JSON: {error}", hint="keep text, numbers, lists and mappings in it"
-            ) from error
-    return rows
-
-
-def _rows(db: sqlite3.Connection, session_id: str, k: int | None) -> tuple[list[tuple[int, str]], bool]:
+def _rows(db: sqlite3.Connection, session_id: str, k: int | None) -> tuple[list[tuple[int, bytes]], bool]:
     limit = -1 if k is None else k
-    sql = "SELECT seq, body FROM ctx_messages WHERE session_id = ? ORDER BY seq DESC LIMIT ?"
+    # as bytes: text that is no UTF-8 would make SQLite's module refuse the whole session
+    sql = "SELECT seq, CAST(body AS BLOB) FROM ctx_messages WHERE session_id = ? ORDER BY seq DESC LIMIT ?"
     rows = db.execute(sql, (session_id, limit)).fetchall()[::-1]
     return rows, bool(rows) or _known(db, session_id)
 
 
-def _decoded(rows: Iterable[tuple[int, str]]) -> tuple[list[Message], list[str]]:
+def _decoded(rows: Iterable[tuple[int, bytes]]) -> tuple[list[Message], list[bytes]]:
     messages: list[Message] = []
-    damaged: list[str] = []
+    damaged: list[bytes] = []
     for _, body in rows:
         try:
             messages.append(msgspec.json.decode(body, type=dict))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             damaged.append(body)
     return messages, damaged
 
@@ -165,9 +194,13 @@ def _rescue(db: sqlite3.Connection, session_id: str) -> None:
     _quarantine(db, session_id, damaged)
 
 
-def _quarantine(db: sqlite3.Connection, session_id: str, bodies: list[str], reason: str = "not a JSON object") -> None:
+def _quarantine(db: sqlite3.Connection, session_id: str, bodies: list[bytes], reason: str = "not a JSON object") -> None:
     for body in bodies:
-        found = db.execute("INSERT OR IGNORE INTO ctx_quarantine VALUES (?, ?, ?, ?)", (session_id, now(), reason, body))
+        try:
+            kept: str | bytes = body.decode()
+        except UnicodeDecodeError:
+            kept = body
+        found = db.execute("INSERT OR IGNORE INTO ctx_quarantine VALUES (?, ?, ?, ?)", (session_id, now(), reason, kept))
         if found.rowcount:
             _log.warning("session %r: a stored message cannot be read (%s) and was set aside", session_id, reason)
 
@@ -204,7 +237,8 @@ def _adopt(db: sqlite3.Connection, session_id: str) -> bool:
     if _known(db, session_id) or not _has_contextstore(db):
         return False
     # the newest row wins: contextstore can hold several rows of one session after concurrent first saves
-    row = db.execute(f"SELECT context_json FROM {TABLE} WHERE session_id = ? ORDER BY id DESC LIMIT 1", (session_id,)).fetchone()  # noqa: S608
+    sql = f"SELECT CAST(context_json AS BLOB) FROM {TABLE} WHERE session_id = ? ORDER BY id DESC LIMIT 1"  # noqa: S608 - a constant name
+    row = db.execute(sql, (session_id,)).fetchone()
     if row is None:
         return False
     messages = read_row(row[0])
@@ -212,5 +246,5 @@ def _adopt(db: sqlite3.Connection, session_id: str) -> bool:
     if messages is None:
         _quarantine(db, session_id, [row[0]], "contextstore's JSON is damaged")
     else:
-        _insert(db, session_id, 0, _encoded(messages))
+        _insert(db, session_id, 0, encoded(messages))
     return True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import struct
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,7 +13,7 @@ import msgspec
 from ctx_pipeline.context.backends.database import Database
 from ctx_pipeline.context.errors import InvalidVector
 from ctx_pipeline.context.retrieval.embedding import vector_of
-from ctx_pipeline.context.retrieval.store import InMemoryEmbeddingStore
+from ctx_pipeline.context.retrieval.store import InMemoryEmbeddingStore, unit
 from ctx_pipeline.context.sync_face import HasSync
 
 if TYPE_CHECKING:
@@ -40,15 +42,17 @@ class SQLiteEmbeddingStore(HasSync):
         self._db = Database(db_path, _SCHEMA, 1, create=create_db)
         self._read = InMemoryEmbeddingStore()
         self._seen: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     async def add(self, session_id: str, message_id: str, vector: Any, metadata: dict[str, Any] | None = None) -> None:
         """Keep the vector of a message, in place of an older one. Raises InvalidVector like the store in memory."""
         values = vector_of(vector)
-        blob = struct.pack(f"<{len(values)}f", *values)
+        # of unit length, which the cosine does not see: as they came they may lie outside the range of four bytes
+        blob = unit(values).astype("<f4").tobytes()
         text = msgspec.json.encode(metadata or {}).decode()
 
-        def write(db: sqlite3.Connection) -> None:
-            found = db.execute("SELECT dimensions FROM ctx_embedding_sessions WHERE session_id = ?", (session_id,)).fetchone()
+        def write(db: sqlite3.Connection) -> tuple[int, int]:
+            found = db.execute("SELECT dimensions, change FROM ctx_embedding_sessions WHERE session_id = ?", (session_id,)).fetchone()
             if found and found[0] != len(values):
                 raise InvalidVector(f"Expected embedding dimension {found[0]}, {message_id!r} has {len(values)}")
             db.execute(
@@ -56,12 +60,19 @@ class SQLiteEmbeddingStore(HasSync):
                 "ON CONFLICT (session_id, message_id) DO UPDATE SET vector = excluded.vector, metadata = excluded.metadata",
                 (session_id, message_id, blob, text),
             )
+            # a session that was deleted and made again never counts from where it did before
+            change = found[1] + 1 if found else time.time_ns()
             db.execute(
-                "INSERT INTO ctx_embedding_sessions VALUES (?, ?, 1) ON CONFLICT (session_id) DO UPDATE SET change = change + 1",
-                (session_id, len(values)),
+                "INSERT INTO ctx_embedding_sessions VALUES (?, ?, ?) ON CONFLICT (session_id) DO UPDATE SET change = excluded.change",
+                (session_id, len(values), change),
             )
+            return found[1] if found else 0, change
 
-        await self._db.call(write, write=True)
+        before, change = await self._db.call(write, write=True)
+        with self._lock:
+            if self._seen.get(session_id) == before:  # nobody else wrote since the session was read
+                self._read.put(session_id, message_id, values, msgspec.json.decode(text))
+                self._seen[session_id] = change
 
     async def search(self, session_id: str, query_vector: Any, k: int = 5, **options: Any) -> list[RetrievedItem]:
         """Return up to ``k`` messages, most similar first; options as for the store in memory."""
@@ -111,18 +122,16 @@ class SQLiteEmbeddingStore(HasSync):
             row = db.execute("SELECT change FROM ctx_embedding_sessions WHERE session_id = ?", (session_id,)).fetchone()
             return row[0] if row else 0
 
-        change = await self._db.call(changes)
-        if self._seen.get(session_id) == change:
+        if self._seen.get(session_id) == await self._db.call(changes):
             return
-        rows = await self._db.call(
-            lambda db: db.execute(
-                "SELECT message_id, vector, metadata FROM ctx_embeddings WHERE session_id = ? ORDER BY seq", (session_id,)
-            ).fetchall()
-        )
-        await self._read.delete(session_id)
+        sql = "SELECT message_id, vector, metadata FROM ctx_embeddings WHERE session_id = ? ORDER BY seq"
+        change, rows = await self._db.call(lambda db: (changes(db), db.execute(sql, (session_id,)).fetchall()))
+        fresh = InMemoryEmbeddingStore()
         for message_id, blob, text in rows:
             try:
-                await self._read.add(session_id, message_id, list(struct.unpack(f"<{len(blob) // 4}f", blob)), msgspec.json.decode(text))
+                fresh.put(session_id, message_id, vector_of(struct.unpack(f"<{len(blob) // 4}f", blob)), msgspec.json.decode(text))
             except (struct.error, msgspec.DecodeError, InvalidVector):
                 _log.warning("session %r: the vector of %r cannot be read and is left out", session_id, message_id)
-        self._seen[session_id] = change
+        with self._lock:
+            self._read.take(session_id, fresh)
+            self._seen[session_id] = change

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ class SessionStore(HasSync):
         self.retrieval = retrieval
         self.config = config or SessionStoreConfig()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._failures: deque[BaseException] = deque(maxlen=100)
         if self.config.auto_embed and self.config.embed_fn is None:
             raise NotConfigured("auto_embed requires embed_fn", hint="SessionStoreConfig(auto_embed=True, embed_fn=...)")
         if self.config.auto_embed and retrieval is None:
@@ -99,26 +101,34 @@ class SessionStore(HasSync):
         self._both()
         task = asyncio.get_running_loop().create_task(self.add_message_embedding(session_id, message_id, text, metadata))
         self._tasks.add(task)
+        task.add_done_callback(self._ended)
         return task
 
     async def wait_for_embeddings(self) -> list[BaseException]:
-        """Wait for the embeddings in the background and return the errors of those that failed, which are also logged."""
-        tasks, self._tasks = self._tasks, set()
+        """Wait for the embeddings in the background and return the errors of those that failed, which are also logged.
+
+        Of failures that nobody waited for the last hundred are kept.
+        """
+        tasks = [*self._tasks]
         here = asyncio.get_running_loop()
         waiting = [
             task if task.get_loop() is here else asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_finished(task), task.get_loop()))
             for task in tasks
         ]
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-        errors = [result for result in results if isinstance(result, BaseException)]
-        for error in errors:
-            _log.error("an embedding in the background failed: %s", error)
-        return errors
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return [self._failures.popleft() for _ in range(len(self._failures))]
 
     async def retrieve_relevant(self, session_id: str, query: str, k: int = 5, **options: Any) -> list[RetrievedItem]:
         """Return the ``k`` messages that are nearest to a question, best first."""
         retrieval, embed_fn = self._both()
         return await retrieve_relevant(session_id, query, embed_fn, retrieval, k, **options)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            _log.error("an embedding in the background failed: %s", error)
+            self._failures.append(error)
 
     def _both(self) -> tuple[RetrievalBackend, EmbedFn]:
         if self.retrieval is None:
@@ -130,6 +140,7 @@ class SessionStore(HasSync):
     async def _embed(self, session_id: str, messages: list[dict[str, Any]]) -> None:
         retrieval, embed_fn = self._both()
         latest = {str(message["id"]): (text_of(message), message.get("role")) for message in messages}
+        await self._forget(session_id, {key for key, (text, _) in latest.items() if not text})
         fresh = [(key, *rest) for key, rest in latest.items() if rest[0] and not await self._is_embedded(session_id, key, rest[0])]
         for first in range(0, len(fresh), _BATCH):
             batch = fresh[first : first + _BATCH]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ctx_pipeline.context.errors import InvalidVector
+from ctx_pipeline.context.interactions import check_count
 from ctx_pipeline.context.retrieval.embedding import EmbedFn, embed, vector_of
 from ctx_pipeline.context.sync_face import HasSync
 
@@ -57,12 +58,24 @@ class InMemoryEmbeddingStore(HasSync):
         Raises InvalidVector for NaN, for other dimensions than the session's first vector
         has, and for anything that is no vector.
         """
-        values = vector_of(vector)
+        self.put(session_id, message_id, vector_of(vector), copy.deepcopy(metadata or {}))
+
+    def put(self, session_id: str, message_id: str, values: list[float], metadata: dict[str, Any]) -> None:
+        """Keep a vector that was checked, and the metadata itself, without a copy."""
         with self._lock:
             shelf = self._sessions.get(session_id)
             if shelf is None:
                 shelf = self._sessions[session_id] = _Shelf(len(values))
-            shelf.put(message_id, values, copy.deepcopy(metadata or {}))
+            shelf.put(message_id, values, metadata)
+
+    def take(self, session_id: str, other: InMemoryEmbeddingStore) -> None:
+        """Have of a session what another store has, at once; the other one is not used any more."""
+        with self._lock:
+            shelf = other._sessions.get(session_id)
+            if shelf is None:
+                self._sessions.pop(session_id, None)
+            else:
+                self._sessions[session_id] = shelf
 
     async def search(
         self,
@@ -79,6 +92,7 @@ class InMemoryEmbeddingStore(HasSync):
         a function of it. A query without direction (all zeros), an unknown session and
         ``k`` below one find nothing. Raises InvalidVector for other dimensions.
         """
+        check_count(k)
         query = vector_of(query_vector)
         with self._lock:
             shelf = self._sessions.get(session_id)
@@ -140,7 +154,7 @@ class _Shelf:
             self.metadata.append(metadata)
         else:
             self.metadata[row] = metadata
-        self.matrix[row] = _unit(values)
+        self.matrix[row] = unit(values)
 
     def drop(self, gone: set[str]) -> None:
         kept = [row for row, key in enumerate(self.ids) if key not in gone]
@@ -156,10 +170,12 @@ class _Shelf:
 
         if len(query) != self.dim:
             raise InvalidVector(f"Expected embedding dimension {self.dim}, the query has {len(query)}")
-        direction = _unit(query)
+        direction = unit(query)
         if not direction.any():
             return []
-        scores = self.matrix[: len(self.ids)] @ direction
+        # a product of the linear algebra library sums rows in different orders, so that equal vectors would not tie,
+        # and waits for its threads on a busy machine
+        scores = np.einsum("ij,j->i", self.matrix[: len(self.ids)], direction)
         rows = np.arange(len(scores))
         if wanted is not None:
             rows = np.fromiter((row for row in rows if wanted(self.metadata[row])), dtype=np.int64)
@@ -173,7 +189,8 @@ class _Shelf:
         return [RetrievedItem(self.ids[row], float(scores[row]), copy.deepcopy(self.metadata[row])) for row in best]
 
 
-def _unit(values: list[float]) -> np.ndarray:
+def unit(values: list[float]) -> np.ndarray:
+    """Return a vector of unit length in float32, of whatever size the values are; zeros stay zeros."""
     import numpy as np
 
     vector = np.asarray(values, dtype=np.float64)
@@ -200,5 +217,6 @@ async def retrieve_relevant(
     Options such as ``threshold`` and ``where`` go to the store's search. Raises
     EmbeddingFailed when the question cannot be embedded.
     """
+    check_count(k)
     vector = (await embed(embed_fn, [query]))[0]
     return await store.search(session_id, vector, k, **options)

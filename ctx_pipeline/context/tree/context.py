@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.context.errors import AmbiguousKey, NothingThere, ReadOnlyHistory
+from ctx_pipeline.context.errors import AmbiguousKey, InvalidPlacement, NothingThere, ReadOnlyHistory
 from ctx_pipeline.context.tree.changes import UpdateResult, changed, deleted, inserted
 from ctx_pipeline.context.tree.component import Component, TextContent
 from ctx_pipeline.context.tree.dump import dumped, loaded
@@ -18,6 +18,7 @@ from ctx_pipeline.context.tree.place import node_at, place_of
 from ctx_pipeline.context.tree.selectors.matching import matched
 from ctx_pipeline.context.tree.selectors.parsing import parse
 from ctx_pipeline.context.tree.thread import provider_thread
+from ctx_pipeline.errors import CtxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,13 +81,12 @@ class Context:
         steps = place_of(place)
         if steps is not None:
             return self._node(node_at(self._tree, steps))
-        found = self.select(place)
-        if len(found) != 1:
-            if not found:
-                raise NothingThere(f"nothing matches {place!r}", selector=place)
+        found = self.find(place)
+        if not found:
+            raise NothingThere(f"nothing matches {place!r}", selector=place)
+        if len(found) > 1:
             raise AmbiguousKey(f"{len(found)} nodes match {place!r}", hint="narrow it, or use find() for all of them", selector=place)
-        tree = self.history.tree_of(place, self) if isinstance(place, str) and place.lstrip().startswith("@") else self._tree
-        return Node(tree, tree.record(found[0]))
+        return found[0]
 
     def __contains__(self, place: object) -> bool:
         try:
@@ -94,6 +94,10 @@ class Context:
         except LookupError:
             return False
         return True
+
+    def __repr__(self) -> str:
+        sealed = ", read-only" if self.read_only else ""
+        return f"<Context at episode {self._episode}, turns {len(self)}, nodes {len(self._tree.nodes)}{sealed}>"
 
     def __len__(self) -> int:
         """Return how many turns there are, the active head included."""
@@ -126,9 +130,14 @@ class Context:
         return [view.records[place].id for place in matched(view, query)]
 
     def find(self, selector: str) -> list[Node]:
-        """Return the nodes that a selector means now, in canonical order."""
-        view = self._tree.view
-        return [Node(self._tree, view.records[place]) for place in matched(view, parse(selector))]
+        """Return the nodes that a selector means, in canonical order: of now, or of the one snapshot that it names.
+
+        Raises UsageError for a selector of several snapshots, which :meth:`select` takes.
+        """
+        query = parse(selector)
+        tree = self.history.tree_of(selector, self) if query.timed else self._tree
+        view = tree.view
+        return [Node(tree, view.records[place]) for place in matched(view, query)]
 
     def provider_thread(self) -> list[dict[str, Any]]:
         """Return the messages a provider gets, without committing anything."""
@@ -210,13 +219,20 @@ class Context:
         return json.dumps(self.model_dump(), ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def from_snapshot(cls, snapshot: Mapping[str, Any]) -> Context:
+    def from_snapshot(cls, snapshot: Mapping[str, Any] | str | bytes) -> Context:
         """Return a new context from ``snapshots[n]["context"]``, from :meth:`model_dump`, or from their JSON.
 
         Raises SchemaTooNew for a newer version, and DuplicateContainer, ConflictingUpdate or
         InvalidPlacement for a tree that cannot be.
         """
-        tree, episode = loaded(snapshot)
+        try:
+            tree, episode = loaded(json.loads(snapshot) if isinstance(snapshot, (str, bytes)) else snapshot)
+        except CtxError:
+            raise
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError, RecursionError) as error:
+            raise InvalidPlacement(
+                f"this is no snapshot: {error}", hint="pass snapshots[n]['context'], model_dump() or their JSON"
+            ) from error
         return cls._of(tree, episode)
 
     @classmethod

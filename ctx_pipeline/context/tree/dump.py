@@ -89,6 +89,17 @@ def _node(record: Record, offset: int) -> dict[str, Any]:
     return node
 
 
+def check_version(what: str, spec_version: object, schema: object) -> None:
+    """Raise SchemaTooNew for what a newer version wrote, InvalidPlacement for what is no version at all."""
+    if not isinstance(spec_version, str) or not spec_version.startswith("PACT/"):
+        raise InvalidPlacement(f"the spec_version of {what} is {spec_version!r}", hint=f"this package reads {SPEC_VERSION}")
+    if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
+        raise InvalidPlacement(f"the schema of {what} is {schema!r}", hint=f"it is a number; this package reads {SCHEMA}")
+    major = spec_version.removeprefix("PACT/").partition(".")[0]
+    if (major.isdecimal() and int(major) > 1) or schema > SCHEMA:
+        raise SchemaTooNew(f"{what} was written as {spec_version}, schema {schema}", hint="upgrade ctx-pipeline")
+
+
 def loaded(data: Mapping[str, Any]) -> tuple[Tree, int]:
     """Return the tree and the episode of a JSON object that :func:`dumped` or another PACT program wrote.
 
@@ -99,12 +110,7 @@ def loaded(data: Mapping[str, Any]) -> tuple[Tree, int]:
     """
     if "root" not in data and isinstance(data.get("context"), dict):
         data = data["context"]
-    version = data.get("spec_version", SPEC_VERSION)
-    if not isinstance(version, str) or not version.startswith("PACT/"):
-        raise InvalidPlacement(f"spec_version is {version!r}", hint=f"this package reads {SPEC_VERSION}")
-    major = version.removeprefix("PACT/").partition(".")[0]
-    if (major.isdecimal() and int(major) > 1) or int(data.get("schema", SCHEMA)) > SCHEMA:
-        raise SchemaTooNew(f"the snapshot was written as {version}, schema {data.get('schema', SCHEMA)}", hint="upgrade ctx-pipeline")
+    check_version("the snapshot", data.get("spec_version", SPEC_VERSION), data.get("schema", SCHEMA))
     root = data.get("root")
     if not isinstance(root, dict):
         raise InvalidPlacement("there is no root in the snapshot", hint="pass snapshots[n]['context'] or model_dump()")
@@ -265,5 +271,5 @@ def _record(item: Mapping[str, Any], above: Record | None, filling: tuple[str, i
         extra={k: copy.deepcopy(v) for k, v in item.items() if k not in _FIXED},
         given=None if all(h in item for h in HEADERS) else tuple(h for h in HEADERS if h in item),
     )
-    iso = item.get("created_at_iso")
-    return msgspec.structs.replace(record, iso=iso) if isinstance(iso, str) and iso != record.created_at_iso else record
+    iso, known = item.get("created_at_iso"), record.created_at_iso  # a time that no calendar has is refused here
+    return msgspec.structs.replace(record, iso=iso) if isinstance(iso, str) and iso != known else record

@@ -110,6 +110,11 @@ class ContextHistory:
     def __len__(self) -> int:
         return len(self._snapshots)
 
+    def __repr__(self) -> str:
+        episodes = list(self._snapshots)
+        span = f", episodes {min(episodes)} to {max(episodes)}" if episodes else ""
+        return f"<ContextHistory of {len(episodes)} snapshot{'' if len(episodes) == 1 else 's'}{span}>"
+
     def __iter__(self) -> Iterator[Snapshot]:
         return iter([snapshot for _, snapshot in sorted(self._snapshots.items())])
 
@@ -119,8 +124,11 @@ class ContextHistory:
         """Return the ids that a query means at its time, or the differences over its range."""
         if query.every:
             found: dict[str, None] = {}
-            for snapshot in reversed(list(self._before(context))):
-                found.update(dict.fromkeys(_ordered(snapshot.tree, query)))
+            trees = [snapshot.tree for snapshot in self._before(context)]
+            if context.read_only:  # it is a snapshot itself
+                trees.append(context._tree)  # noqa: SLF001
+            for tree in reversed(trees):
+                found.update(dict.fromkeys(_ordered(tree, query)))
             return list(found)
         if query.ranged:
             return self._range(query, context, options)
@@ -169,6 +177,9 @@ class ContextHistory:
         before = list(self._before(context))[::-1]
         if first.kind == "c":
             low, high = sorted((first.value or 0, last.value or 0))
+            cycles = {s.tree.cycle for s in before}
+            if not cycles or high > max(cycles):
+                raise UnknownSnapshot(f"@c{high}", cycles, written="@c")
             chosen = [s for s in before if low <= s.tree.cycle <= high]
             seen: dict[int, Snapshot] = {}
             for snapshot in chosen:  # the newest snapshot of a cycle stands for it
@@ -176,6 +187,8 @@ class ContextHistory:
             return [(_ref("c", cycle, f"@c{cycle}", s.tree), s.tree) for cycle, s in seen.items()]
         ends = [len(before) if m.value is None else m.value for m in moments]
         low, high = min(ends), max(ends)
+        if low > len(before):
+            raise self._beyond(low, before)
         steps = [low, high] if pair else range(low, high + 1)
         tree = context._tree  # noqa: SLF001
         states = []
@@ -186,7 +199,7 @@ class ContextHistory:
                 found = before[step - 1].tree
                 states.append((_ref("t", -step, f"@t-{step}", found), found))
             elif pair:
-                raise UnknownSnapshot(f"@t-{step}", self._snapshots)
+                raise self._beyond(step, before)
         return states
 
     def _at(self, moment: Moment, context: Context) -> Tree:
@@ -194,14 +207,18 @@ class ContextHistory:
         if moment.kind == "c":
             found = next((s for s in before if s.tree.cycle == moment.value), None)
             if found is None:
-                raise UnknownSnapshot(moment.label, self._snapshots)
+                raise UnknownSnapshot(moment.label, (s.tree.cycle for s in before), written="@c")
             return found.tree
         if moment.value == 0:
             return context._tree  # noqa: SLF001
         number = len(before) if moment.value is None else moment.value
         if not 0 < number <= len(before):
-            raise UnknownSnapshot(moment.label, self._snapshots)
+            raise self._beyond(number, before)
         return before[number - 1].tree
+
+    @staticmethod
+    def _beyond(number: int, before: list[Snapshot]) -> UnknownSnapshot:
+        return UnknownSnapshot(f"@t-{number or '*'}", range(1, len(before) + 1), written="@t-")
 
     def _before(self, context: Context) -> Iterator[Snapshot]:
         """Yield what is the past of a context, oldest first: for one out of the history only what came before it."""
@@ -229,9 +246,12 @@ class ContextHistory:
 
     def _forget(self, episode: int) -> None:
         with self._lock:
-            self._of(episode)
-            if self._file is not None:
+            if self._file is None:
+                self._of(episode)
+            else:
                 with self._file.locked():
+                    self._take_in()
+                    self._of(episode)
                     self._file.forget(episode)
             del self._snapshots[episode]
 
@@ -246,15 +266,26 @@ class ContextHistory:
                 self._snapshots.pop(change, None)
 
 
+class _Unwritten:
+    """Stands for a context that nobody has read yet; no writer takes it for data."""
+
+
+_UNWRITTEN = _Unwritten()
+
+
 class SnapshotData(dict[str, Any]):
-    """One snapshot as ``{episode, trigger, created_at, context}``; the context is written out when it is read."""
+    """One snapshot as ``{episode, trigger, created_at, context}``; the context is written out when it is read.
+
+    ``json`` and everything that reads a mapping gets the context. Writers in C that look
+    into a dict's memory (msgspec, orjson) refuse it until then: give them :meth:`copy`.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        super().__init__(episode=snapshot.episode, trigger=snapshot.trigger, created_at=snapshot.created_at, context=None)
+        super().__init__(episode=snapshot.episode, trigger=snapshot.trigger, created_at=snapshot.created_at, context=_UNWRITTEN)
         self._snapshot = snapshot
 
     def __getitem__(self, name: str) -> Any:
-        if name == "context" and super().__getitem__(name) is None:
+        if name == "context" and super().__getitem__(name) is _UNWRITTEN:
             self[name] = dumped(self._snapshot.tree, self._snapshot.episode)
         return super().__getitem__(name)
 
@@ -276,7 +307,7 @@ class SnapshotData(dict[str, Any]):
         return super().values()
 
     def copy(self) -> dict[str, Any]:
-        """Return an ordinary dict."""
+        """Return an ordinary dict, the context written out."""
         return dict(self.items())
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""A history on disk: one JSON object a line, each with what changed since the line before."""
+"""A history on disk: a header with its version, then one JSON object a line, each with what changed since the line before."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ import os
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from immutables import Map
 
+from ctx_pipeline.context.errors import InvalidPlacement
+from ctx_pipeline.context.tree.dump import SPEC_VERSION, check_version
 from ctx_pipeline.context.tree.forest import Kids, Recurring, Tree
 from ctx_pipeline.context.tree.history import Snapshot
 from ctx_pipeline.context.tree.record import Record  # noqa: TC001 - msgspec reads the annotation
 from ctx_pipeline.context.tree.row import Row
-from ctx_pipeline.errors import SchemaTooNew, StoreDamaged
+from ctx_pipeline.errors import StoreDamaged, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION = 1
+SCHEMA = 1
+"""Version of the lines; files from before the header are of version 1 too."""
 
-Edit = tuple[str, int, int, list[Any]]
+Edit = tuple[Literal["pre", "core", "post"], int, int, list[Any]]
 """(side, first slot, slots that go, slots that come)"""
 
 
-class Line(msgspec.Struct, omit_defaults=True):
+class Header(msgspec.Struct):
+    """The first line of the file; it is no snapshot."""
+
+    schema: int
+    spec_version: str
+
+
+class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A line of the file: a snapshot, or the episode that was forgotten."""
 
-    v: int = VERSION
     episode: int = 0
     trigger: str = ""
     created_at: float = 0.0
@@ -47,6 +56,8 @@ class Line(msgspec.Struct, omit_defaults=True):
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Line).decode
+_decode_header = msgspec.json.Decoder(Header).decode
+_HEADER = _encode(Header(SCHEMA, SPEC_VERSION)) + b"\n"
 
 
 class HistoryFile:
@@ -57,8 +68,14 @@ class HistoryFile:
         self._read = 0
         self._number = 0
         self._tree: Tree | None = None
-        if not self._path.exists():
+        try:
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(
+                f"{self._path} cannot be opened as a history: {error.strerror or error}",
+                hint="name a file of JSON lines, or one that is not there yet in a folder that is",
+                path=str(self._path),
+            ) from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -79,21 +96,39 @@ class HistoryFile:
         whole, newline, _ = data.rpartition(b"\n")
         for raw in whole.split(b"\n") if newline else ():
             self._number += 1
-            try:
-                line = _decode(raw)
-            except msgspec.DecodeError as error:
-                raise self._damaged(f"line {self._number} cannot be read: {error}") from error
-            if line.v > VERSION:
-                raise SchemaTooNew(f"{self._path} was written by a newer version of this package", hint="upgrade ctx-pipeline")
+            line = None if self._number == 1 and self._headed(raw) else self._line(raw)
             self._read += len(raw) + 1
+            if line is None:
+                continue
             if line.forget:
                 yield line.forget
                 continue
             try:
                 self._tree = _applied(self._tree, line)
-            except (KeyError, IndexError) as error:
+            except (LookupError, ValueError) as error:
                 raise self._damaged(f"line {self._number} does not fit the lines before it") from error
             yield Snapshot(line.episode, line.trigger, line.created_at, self._tree)
+
+    def _headed(self, raw: bytes) -> bool:
+        """Return whether the first line is a header. Raises SchemaTooNew for one of a newer version."""
+        try:
+            header = _decode_header(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        try:
+            check_version(str(self._path), header.spec_version, header.schema)
+        except InvalidPlacement as error:
+            raise self._damaged(f"line 1: {error.message}") from error
+        return True
+
+    def _line(self, raw: bytes) -> Line:
+        try:
+            line = _decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._damaged(f"line {self._number} cannot be read: {error}") from error
+        if (line.episode > 0) is (line.forget > 0):
+            raise self._damaged(f"line {self._number} is neither a snapshot nor a forgotten episode")
+        return line
 
     def append(self, snapshot: Snapshot) -> None:
         """Write a snapshot at the end and onto the disk; what a crash left of a last line is set aside first."""
@@ -115,12 +150,13 @@ class HistoryFile:
                 torn.chmod(0o600)
                 file.truncate(self._read)
                 file.seek(self._read)
-            raw = _encode(line) + b"\n"
+            header = b"" if self._read else _HEADER
+            raw = header + _encode(line) + b"\n"
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
         self._read += len(raw)
-        self._number += 1
+        self._number += raw.count(b"\n")
 
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(
@@ -194,9 +230,14 @@ def _applied(before: Tree | None, line: Line) -> Tree:
             for _ in range(gone_slots):
                 row = row.removed(first)
             for number, slot in enumerate(come):
-                row = row.inserted(first + number, tuple(slot) if isinstance(slot, list) else slot)
+                names = tuple(slot) if isinstance(slot, list) else slot
+                if any(name not in tree.nodes for name in (names if isinstance(names, tuple) else (names,)) if name is not None):
+                    raise KeyError(parent)
+                row = row.inserted(first + number, names)
             now = now._replace(**{side: row})
         kids = kids.set(parent, now)
+    if any(name not in tree.nodes for name in line.ids):
+        raise KeyError(root)
     cycle, last_ns, index = line.clock
     return replace(tree, kids=kids, cycle=cycle, last_ns=last_ns, index=index, recurring=Map(line.recurring), cache=[])
 

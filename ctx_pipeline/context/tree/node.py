@@ -54,11 +54,17 @@ class Node:
     @property
     def offset(self) -> int:
         """Where the node stands: below 0 before the core, 0 the core, above 0 after it."""
+        if self._tree.cache:
+            view = self._tree.view
+            return view.offsets[view.place[self._record.id]]
         return self._tree.offset_of(self._record.id)
 
     @property
     def depth(self) -> int | None:
         """-1 system header, 0 active head, 1 the newest sealed turn; None for the root and the sequence."""
+        if self._tree.cache:
+            view = self._tree.view
+            return view.depths[view.place[self._record.id]]
         return self._tree.depth_of(self._record.id)
 
     @property

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+
+from ctx_pipeline.context.errors import InvalidMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,20 +27,35 @@ class Counter(Protocol):
         ...
 
 
+class _Cache:
+    """Tokens by text, emptied when the texts are too many characters."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+        self.characters = 0
+
+
 class Costs:
     """Counts messages with one tokenizer, each different text once."""
 
     def __init__(self, tokenizer: Counter) -> None:
         self._tokenizer = tokenizer
-        self._known: dict[str, int] = {}
-        self._characters = 0
+        self._cache = _Cache()
         self._many = getattr(tokenizer, "count_many", None)
         self._cheap = getattr(tokenizer, "name", "") == "fallback_word_count"
         self.overhead: int = getattr(tokenizer, "message_overhead", 0)
         self.priming: int = getattr(tokenizer, "reply_priming", 0)
-        self.approximate: bool = bool(getattr(tokenizer, "approximate", False))
-        if not hasattr(tokenizer, "approximate"):
-            self.approximate = bool(tokenizer.count_tokens("test").approximate)
+        said = getattr(tokenizer, "approximate", None)
+        self.estimated = bool(tokenizer.count_tokens("test").approximate if said is None else said)
+        """Whether the tokenizer only estimates."""
+        self.approximate = self.estimated
+        """The same, and True as soon as something without a text was counted."""
+
+    def of_one_window(self) -> Costs:
+        """Return the same for one window, which says of itself whether it is approximate; what is known of texts is shared."""
+        made = copy.copy(self)
+        made.approximate = self.estimated
+        return made
 
     def of(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the tokens of each message: its content, name, tool calls and the tokenizer's overhead."""
@@ -61,16 +79,15 @@ class Costs:
     def _count(self, texts: list[str]) -> list[int]:
         if self._cheap and self._many:
             return list(self._many(texts))
-        known = self._known
+        cache = self._cache
+        if cache.characters > _CACHE_CHARACTERS:
+            cache.known, cache.characters = {}, 0
+        known = cache.known  # another thread may put a new one in its place meanwhile
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         if missing:
-            if self._characters > _CACHE_CHARACTERS:
-                known.clear()
-                self._characters = 0
-                missing = list(dict.fromkeys(texts))
             counted = self._many(missing) if self._many else [self._tokenizer.count_tokens(text).count for text in missing]
             known.update(zip(missing, counted, strict=True))
-            self._characters += sum(map(len, missing))
+            cache.characters += sum(map(len, missing))
         return [known[text] for text in texts]
 
 
@@ -79,7 +96,9 @@ def _texts(message: Mapping[str, Any], texts: list[str], costs: Costs) -> int:
     fixed = _content(message.get("content"), texts, costs)
     if message.get("name"):
         texts.append(str(message["name"]))
-    texts += [_json(call.get("function", call) if isinstance(call, dict) else call) for call in message.get("tool_calls") or ()]
+    calls = message.get("tool_calls")
+    if isinstance(calls, (list, tuple)):
+        texts += [_json(call.get("function", call) if isinstance(call, dict) else call) for call in calls]
     return fixed
 
 
@@ -110,12 +129,14 @@ def _part(part: Any, texts: list[str], costs: Costs) -> int:
             image = part.get("image_url")
             low = isinstance(image, dict) and image.get("detail") == "low"
             return LOW_DETAIL_TOKENS if low or part.get("detail") == "low" else IMAGE_TOKENS
+        case {"type": "tool_result", "content": str() | list() as inner}:
+            return _content(inner, texts, costs)
         case {"type": "input_audio" | "audio" | "file" | "document" | "video"}:
             costs.approximate = True
             texts.append(_json({k: v for k, v in part.items() if isinstance(v, str) and len(v) < 2000}))
             return IMAGE_TOKENS
         case _:
-            return _content(part if not isinstance(part, dict) else {**part}, texts, costs)
+            return _content(part, texts, costs) if not isinstance(part, (list, tuple)) else _content(_json(part), texts, costs)
 
 
 def _json(value: object) -> str:
@@ -123,3 +144,5 @@ def _json(value: object) -> str:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError):
         return str(value)
+    except RecursionError as error:
+        raise InvalidMessage("a message is nested too deeply", hint="write the inner part as text") from error

@@ -59,6 +59,16 @@ def _by_id(run: list[int], messages: Sequence[Mapping[str, Any]], stamps: Sequen
     return timed + [place for place in run if place not in held]
 
 
+def deterministic_sort_key(message: Mapping[str, Any]) -> tuple[float, tuple[Any, ...]]:
+    """Return what a message sorts by: its instant (before all others without one), then its id with numbers by value.
+
+    :func:`in_order`, which the builder uses, gives the same order to messages that all
+    have a time; it keeps those without one behind the message before them.
+    """
+    instant = _instant(message.get("timestamp"))
+    return (_BEFORE_ALL if instant is None else instant, id_key(message.get("id")))
+
+
 def id_key(value: object) -> tuple[Any, ...]:
     """Return what an id sorts by; ids of any kind compare with each other."""
     parts = _DIGITS.split("" if value is None else str(value))

@@ -5,25 +5,27 @@ from __future__ import annotations
 import inspect
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.context.errors import InvalidMessage
+from ctx_pipeline.context.errors import InvalidArgument, InvalidMessage
 from ctx_pipeline.context.sync_face import run
 from ctx_pipeline.context.window.costs import Costs
 from ctx_pipeline.context.window.ordering import in_order
 from ctx_pipeline.context.window.placement import at_the_edges
-from ctx_pipeline.context.window.units import Unit, units_of
+from ctx_pipeline.context.window.units import Unit, may_belong_together, units_of
 from ctx_pipeline.errors import BudgetTooSmall, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.context.window.costs import Counter
 
     Message = Mapping[str, Any]
-    Summarizer = Callable[[list[dict[str, Any]]], Any]
+
+SummarizerCallback = Callable[[list[dict[str, Any]]], Any]
+"""Messages in, text out; sync or async."""
 
 _log = logging.getLogger(__name__)
 
@@ -131,10 +133,7 @@ class TruncationStrategy(ABC):
         """Whether every message may be kept or dropped by itself, with none before the others."""
         if self._pin or self._priority or self.placement != "time":
             return False
-        if not self.keep_tool_pairs:
-            return True
-        named = {"tool_calls", "tool_call_id"}.isdisjoint(chain.from_iterable(messages))
-        return named and list not in {type(m.get("content")) for m in messages}
+        return not self.keep_tool_pairs or not may_belong_together(messages)
 
     def units(self, messages: Sequence[Message], counts: Sequence[int]) -> list[Unit]:
         """Return the messages as units of what is kept together."""
@@ -165,7 +164,8 @@ class Window:
         messages: list[Any] = [self.messages[place] for group in groups for place in group]
         counts = [self.counts[place] for group in groups for place in group]
         if summary:
-            head = sum(1 for unit in units if unit.pinned and unit.places[0] == 0)
+            pinned = sorted(place for unit in units if unit.pinned for place in unit.places)
+            head = sum(1 for at, place in enumerate(pinned) if at == place)
             messages.insert(head, summary[0])
             counts.append(summary[1])
         return messages, self.costs.total(counts)
@@ -240,10 +240,10 @@ class SummarizeOldestStrategy(TruncationStrategy):
 
     name = "summarize_oldest"
 
-    def __init__(self, summarizer: Summarizer | None = None, chunk_size: int = 5, **options: Any) -> None:
+    def __init__(self, summarizer: SummarizerCallback | None = None, chunk_size: int = 5, **options: Any) -> None:
         super().__init__(**options)
-        if chunk_size < 1:
-            raise UsageError(f"chunk_size is {chunk_size}", hint="summarise at least one message at a time")
+        if isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1:
+            raise UsageError(f"chunk_size is {chunk_size!r}", hint="summarise at least one message at a time")
         self.summarizer = summarizer
         self.chunk_size = chunk_size
 
@@ -260,12 +260,15 @@ class SummarizeOldestStrategy(TruncationStrategy):
         summary: dict[str, Any] | None = None
         cost = 0
         taken: list[Unit] = []
+        summarized = 0
         while total + cost > window.budget and len(taken) < len(waiting):
             room = max(1, self.chunk_size - (summary is not None))
             chunk = waiting[len(taken) : len(taken) + room]
             taken += chunk
-            total -= sum(unit.tokens for unit in chunk)
-            old = [dict(window.messages[p]) for p in sorted(p for unit in chunk for p in unit.places)]
+            places = sorted([p for unit in chunk for p in unit.places])
+            total -= sum([unit.tokens for unit in chunk])
+            summarized += len(places)
+            old = [dict(window.messages[p]) for p in places]
             try:
                 text = self._summary([summary, *old] if summary else old)
             except Exception:  # noqa: BLE001 - a summarizer is somebody else's code
@@ -277,16 +280,16 @@ class SummarizeOldestStrategy(TruncationStrategy):
                 "role": "system",
                 "content": text,
                 "timestamp": first.get("timestamp"),
-                "metadata": {"is_summary": True, "summarized_count": sum(len(unit.places) for unit in taken)},
+                "metadata": {"is_summary": True, "summarized_count": summarized},
             }
-            cost = window.costs.of([summary])[0]
+            cost = window.costs.of([summary])[0] if total <= window.budget else 0  # counted once it decides
         if total + cost > window.budget or summary is None:
             return self._fallback(window, "summary_too_large")
-        gone = set(taken)
+        gone = set(map(id, taken))
         return TruncationResult(
             [],
             summarized_ids=window.ids(taken),
-            metadata={"kept": [unit for unit in window.units if unit not in gone], "summary": (summary, cost)},
+            metadata={"kept": [unit for unit in window.units if id(unit) not in gone], "summary": (summary, cost)},
         )
 
     def _summary(self, messages: list[dict[str, Any]]) -> str:
@@ -314,10 +317,21 @@ STRATEGIES: dict[str, type[TruncationStrategy]] = {
 
 
 def get_strategy(name: str, **options: Any) -> TruncationStrategy:
-    """Return a strategy with options. Raises ValueError for an unknown name."""
+    """Return a strategy with options. Raises ValueError for an unknown name, InvalidArgument for an option that it has not."""
     if name not in STRATEGIES:
         raise UnknownStrategy(name)
-    return STRATEGIES[name](**options)
+    strategy = STRATEGIES[name]
+    known = _options(strategy)
+    for option in options:
+        if option not in known:
+            raise InvalidArgument(f"{name} has no option {option!r}", hint=f"its options are {', '.join(sorted(known))}")
+    return strategy(**options)
+
+
+def _options(strategy: type[TruncationStrategy]) -> set[str]:
+    made = (inspect.signature(vars(kind)["__init__"]) for kind in strategy.__mro__[:-1] if "__init__" in vars(kind))
+    names = {p.name for signature in made for p in signature.parameters.values() if p.kind in {p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD}}
+    return names - {"self"}
 
 
 class UnknownStrategy(UsageError, ValueError):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     Message = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """Messages that are kept or dropped as one, by their places, and what they cost together."""
 
     places: tuple[int, ...]
@@ -35,6 +34,8 @@ def units_of(
     and by ``tool_use`` and ``tool_result`` parts (Anthropic). A unit is pinned when one of
     its messages is, and has the highest priority among them.
     """
+    if not pin and not priority and not (keep_tool_pairs and may_belong_together(messages)):
+        return list(map(Unit, zip(range(len(costs)), strict=True), costs))
     group = list(range(len(messages)))
     if keep_tool_pairs:
         opened: dict[str, int] = {}
@@ -56,6 +57,13 @@ def units_of(
         )
         for places in members.values()
     ]
+
+
+def may_belong_together(messages: Sequence[Message]) -> bool:
+    """Return whether any message has something that could make it a tool call or a result."""
+    return not {"tool_calls", "tool_call_id"}.isdisjoint(chain.from_iterable(messages)) or list in {
+        type(message.get("content")) for message in messages
+    }
 
 
 def _calls(message: Message) -> list[str]:

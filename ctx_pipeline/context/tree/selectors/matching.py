@@ -20,6 +20,8 @@ _DIRECT = {
     name: attrgetter(name)
     for name in ("id", "ttl", "cad", "priority", "cycle", "created_at_ns", "creation_index", "key", "role", "kind", "parent_id")
 } | {"nodeType": attrgetter("node_type"), "type": attrgetter("node_type"), "cadence": attrgetter("cad")}
+_WRITTEN = frozenset({"offset", "depth", "born_turn", "age", "created_at_iso", "content_hash"})
+"""Headers that are made when they are asked for; every other name is one of the node's own fields."""
 _ORDERING: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -198,6 +200,10 @@ def _conditioned(view: View, places: list[int], condition: Condition) -> list[in
         if direct is not None:
             text = str(value)
             return [p for p in places if same(_like(direct(records[p]), value, text), value)]
+        if name not in _WRITTEN and isinstance(value, str) and value not in {"true", "false"}:
+            if name == "content":
+                return [p for p in places if same(records[p].body, value)]
+            return [p for p in places if same(records[p].extra.get(name), value)]
         return [p for p in places if _equal(get(p), value) is (op == "=")]
     if op == "in":
         options = value if isinstance(value, tuple) else ()
@@ -220,7 +226,9 @@ def _getter(view: View, name: str) -> Callable[[int], Any]:
     direct = _DIRECT.get(name)
     if direct is not None:
         return lambda p: direct(records[p])
-    return lambda p: header(records[p], view.offsets[p], name)
+    if name in _WRITTEN or name == "content":
+        return lambda p: header(records[p], view.offsets[p], name)
+    return lambda p: records[p].extra.get(name)
 
 
 def _like(found: Any, value: Any, text: str) -> Any:

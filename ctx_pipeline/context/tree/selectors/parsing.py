@@ -11,12 +11,17 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from ctx_pipeline.context.errors import InvalidSelector
-from ctx_pipeline.context.tree.selectors.positions import hops_of
+from ctx_pipeline.context.tree.selectors.positions import DEPTH_HINT, hops_of
 from ctx_pipeline.context.tree.selectors.query import Chain, Condition, Hop, Moment, Query, Step
 
 _BARE = re.compile(r"d-?\d+(\s*,\s*-?\d+)+")
 _ENDLESS = re.compile(r"\d{1000,}")
 _TIMED_ONLY = frozenset({"age", "born_turn"})
+_NUMBERS = frozenset(
+    {"age", "born_turn", "cad", "cadence", "created_at_ns", "creation_index", "cycle", "depth", "offset", "priority", "ttl"}
+)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_PREDICATES = re.compile(r":(pre|core|post|first|last|nth|depth)\b", re.IGNORECASE)
 _ORDERS = frozenset({"path", "newest", "oldest"})
 _MODES = frozenset({"all", "latest", "pairwise"})
 
@@ -27,11 +32,17 @@ def _grammar(name: str) -> Lark:
     return Lark(text, parser="lalr", propagate_positions=True)
 
 
-@lru_cache(maxsize=1024)
 def parse(text: str) -> Query:
     """Return the query of a selector. Raises InvalidSelector."""
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidSelector(str(text), 0, "an empty selector", "for everything write ^root *")
+    if not isinstance(text, str):
+        raise InvalidSelector(str(text), 0, f"a selector is text, not {type(text).__name__}", "write it as in '^ah .block'")
+    return _parse(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Query:
+    if not text.strip():
+        raise InvalidSelector(text, 0, "an empty selector", "for everything write ^root *")
     endless = _ENDLESS.search(text)
     if endless:
         raise InvalidSelector(text, endless.start(), "a number of a thousand digits", "depths, offsets and counts are small numbers")
@@ -116,19 +127,19 @@ def _times(text: str, written: str, lead: int) -> tuple[tuple[Moment, ...], bool
         return (), True, False, False
     if written == "@history":
         return (Moment("t", 0), Moment("t", None)), False, True, False
-    ends = re.split(r"\.\.|:|\s*,\s*", written)
     kind = written[1]
     moments = []
-    for end in ends:
+    for part in re.finditer(r"@?[tc]?[+-]?(?:\d+|\*)", written):
+        end, at = part[0], lead + part.start()
         found = re.fullmatch(r"@?([tc])?([+-]?)(\d+|\*)", end)
         if found is None or (found[3] == "*" and found[1] is None):
-            raise InvalidSelector(text, lead, f"{end!r} is no time", "times are @t0, @t-1, @c4; the oldest is @t-*")
+            raise InvalidSelector(text, at, f"{end!r} is no time", "times are @t0, @t-1, @c4; the oldest is @t-*")
         if found[1] and found[1] != kind:
-            raise InvalidSelector(text, lead, "a range mixes snapshots (@t) and cycles (@c)", "use one kind at both ends")
-        if found[2] == "+":
-            raise InvalidSelector(text, lead, "nothing is known of the future", "snapshots are @t-1, @t-2, ...")
+            raise InvalidSelector(text, at, "a range mixes snapshots (@t) and cycles (@c)", "use one kind at both ends")
+        if found[2] == "+" or (found[1] == "t" and not found[2] and found[3].strip("0*")):
+            raise InvalidSelector(text, at, f"{end!r}: nothing is known of the future", "now is @t0, snapshots are @t-1, @t-2, ...")
         if kind == "c" and (found[2] or found[3] == "*"):
-            raise InvalidSelector(text, lead, f"{end!r} is no cycle", "cycles are @c0, @c1, ...")
+            raise InvalidSelector(text, at, f"{end!r} is no cycle", "cycles are @c0, @c1, ...")
         moments.append(Moment(kind, None if found[3] == "*" else int(found[3])))
     return tuple(moments), False, len(moments) == 2, "," in written
 
@@ -154,19 +165,22 @@ def _step(text: str, tree: Any, lead: int) -> Step:
             case "root":
                 fields["root"] = written[1:]
             case "depth":
-                fields["depths"] = (_depths(written),)
+                fields["depths"] = (_depths(text, written, at),)
             case "position":
                 fields["positions"] = hops_of(text, written, at, _inner)
             case "any":
                 fields["any"] = True
             case "type":
+                _no_predicate(text, written, at)
                 fields["types"] += (written[1:],)
                 if len(part.children) > 1:
                     args = part.children[1]
                     fields["conditions"] += conditions(text, str(args)[1:-1], lead + args.start_pos + 1)
             case "key":
+                _no_predicate(text, written, at)
                 fields["key"] = _unquoted(written[1:])
             case "tag":
+                _no_predicate(text, written, at)
                 fields["tags"] += (written[1:],)
             case "props" | "brackets":
                 fields["conditions"] += conditions(text, written[1:-1], at + 1)
@@ -187,10 +201,20 @@ def _inner(text: str, part: str, at: int) -> Step:
     return _step(text, only.children[0], at)
 
 
-def _depths(written: str) -> tuple[int, int | None]:
+def _no_predicate(text: str, written: str, at: int) -> None:
+    """Refuse a predicate in capitals, which would be part of a name of one's own."""
+    found = _PREDICATES.search(written) if written[1:2] not in {"'", '"'} else None
+    if found:
+        raise InvalidSelector(text, at + found.start(), f"there is no predicate {found[0]!r}", f"write {found[0].lower()!r}")
+
+
+def _depths(text: str, written: str, at: int) -> tuple[int, int | None]:
     found = re.findall(r"-?\d+|\*", written)
     low = int(found[0])
-    return (low, low) if len(found) == 1 else (low, None if found[1] == "*" else int(found[1]))
+    high = low if len(found) == 1 else None if found[1] == "*" else int(found[1])
+    if low < -1 or (high is not None and high < low):
+        raise InvalidSelector(text, at, f"{written!r} is no depth", DEPTH_HINT)
+    return low, high
 
 
 def _among(text: str, written: str, at: int, fields: dict[str, Any]) -> None:
@@ -200,7 +224,10 @@ def _among(text: str, written: str, at: int, fields: dict[str, Any]) -> None:
             found = re.fullmatch(r"\s*(-?\d+)\s*(?:(?:-|\.\.)\s*(\d+)\s*)?", part)
             if found is None:
                 raise InvalidSelector(text, at, f"{part!r} is no depth", ":depth(1), :depth(1,2) or :depth(1-3)")
-            fields["depths"] += ((int(found[1]), int(found[2] or found[1])),)
+            low, high = int(found[1]), int(found[2] or found[1])
+            if low < -1 or high < low:
+                raise InvalidSelector(text, at, f"{part.strip()!r} is no depth", DEPTH_HINT)
+            fields["depths"] += ((low, high),)
     elif name == "nth" and int(inside) < 1:
         raise InvalidSelector(text, at, "counting starts at 1", ":nth(1) is the first")
     else:
@@ -221,8 +248,13 @@ def _condition(text: str, item: Any, at: int) -> Condition:
     if item.data == "named":
         return Condition(name)
     if item.data == "contained":
-        return Condition(name, "in", _value(item.children[1]))
+        value = _value(item.children[1])
+        if name in _NUMBERS:
+            value = _numeric(text, name, item.children[1], value, at)
+        return Condition(name, "in", value)
     op, value = str(item.children[1]), _value(item.children[2])
+    if name in _NUMBERS and op not in {"~", "~="}:
+        value = _numeric(text, name, item.children[2], value, at)
     if isinstance(value, tuple):
         if op != "=":
             raise InvalidSelector(text, at, f"a list goes with = or in, not {op}", "name in ['a', 'b']")
@@ -234,6 +266,17 @@ def _condition(text: str, item: Any, at: int) -> Condition:
         except re.error as error:
             raise InvalidSelector(text, at, f"{value!r} is no regular expression: {error}", "name~='pattern'") from None
     return Condition(name, op, value)
+
+
+def _numeric(text: str, name: str, item: Any, value: Any, at: int) -> Any:
+    """Return the number that a quoted one means; refuse a word where only a number or null can match."""
+    if isinstance(value, tuple):
+        return tuple(_numeric(text, name, item, one, at) for one in value)
+    if not isinstance(value, str):
+        return value
+    if not _NUMBER.fullmatch(value):
+        raise InvalidSelector(text, at + item.meta.start_pos, f"{name} is a number, not {value!r}", f"write [{name}=1] or [{name}=null]")
+    return float(value) if "." in value else int(value)
 
 
 def _value(item: Any) -> Any:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _DEPTH = re.compile(r"d(-?\d+)(?:\.\.d?(-?\d+|\*))?|depth\((-?\d+)\)")
 _OFFSET = re.compile(r"(-?\d+)(?:\.\.(-?\d+))?")
 _WORDS = frozenset({"first", "last", "all", "min", "max", "*"})
+DEPTH_HINT = "depths are -1 (system), 0 (active head), 1 and up; the smaller comes first"
 _HINT = "a position is (d1), (d1..d3), (d0, 1), (d0, seg, cont, *:block), ((d1,0),(d2,0))"
 
 
@@ -38,9 +39,7 @@ def hops_of(text: str, written: str, at: int, inner: Callable[[str, str, int], S
     low = int(found[1] or found[3])
     high = low if found[2] is None else None if found[2] == "*" else int(found[2])
     if low < -1 or (high is not None and high < low):
-        raise InvalidSelector(
-            text, where, f"{first!r} is no depth", "depths are -1 (system), 0 (active head), 1 and up; the smaller comes first"
-        )
+        raise InvalidSelector(text, where, f"{first!r} is no depth", DEPTH_HINT)
     return ((Hop("depth", low, high), *(_hop(text, part, where, inner) for part, where in parts[1:])),)
 
 
