@@ -145,7 +145,10 @@ def status(asset: str | None, as_json: bool) -> None:
     table(rows, {"asset": "asset", "fresh": "fresh", "stale": "stale", "missing": "missing", "why": "why"})
     if todo.pending:
         say(f"{todo.pending:,} sources in the homes are newer than the store")
-    say("everything is fresh" if todo.nothing_to_do else "bring it up to date: ctx run")
+    say("everything that a run makes is fresh" if todo.nothing_to_do else "bring it up to date: ctx run")
+    for row in rows:
+        if row["filled_by"] == "night" and row["missing"] + row["stale"]:
+            say(f"{row['asset']} is filled by the nightly schedule, or now: ctx backfill --asset {row['asset']}")
 
 
 @click.command()

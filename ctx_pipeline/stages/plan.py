@@ -141,7 +141,7 @@ class Plan:
         return [key for key, plan in self.assets.items() if not plan.asset.partitioned and plan.dirty()]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain values: counts of every asset, and its dirty cells with their reasons."""
+        """Return the plan as plain values: counts of every asset, what fills it, and its dirty cells with their reasons."""
         return {
             "nothing_to_do": self.nothing_to_do,
             "pending_sources": self.pending,
@@ -151,6 +151,7 @@ class Plan:
                 {
                     "asset": key,
                     "partitioned": plan.asset.partitioned,
+                    "filled_by": "night" if plan.asset.stage in OFF_PATH else "run",
                     "code_version": plan.code_version,
                     **plan.counts(),
                     "cells": [

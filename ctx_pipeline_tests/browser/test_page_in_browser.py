@@ -78,7 +78,7 @@ def _search(page: Page, words: str, expected: str) -> None:
 @pytest.mark.feature("dashboard.opens-from-disk")
 def test_the_page_opens_from_disk_with_findings_first(page):
     assert page.locator("main section").evaluate_all("parts => parts.map((part) => part.id)") == [
-        "findings", "numbers", "activity", "models", "projects", "signals", "memories", "sessions",
+        "findings", "numbers", "activity", "models", "projects", "signals", "signal_trends", "memories", "sessions",
     ]  # fmt: skip
     assert page.locator("#findings li").count() >= 3
     assert page.locator("#findings li:not(:has(code))").count() == 0
