@@ -12,6 +12,7 @@ CtxError
 ├─ DeclarationError     a host, signal, method or panel file is wrong; names file and fix
 ├─ SettingsError        a setting or an environment variable cannot be used
 ├─ UnknownName          a name was asked for that does not exist; lists the nearest
+│  └─ AmbiguousName     a short name means several things; lists them
 ├─ UsageError           the words of a command do not fit together
 └─ BudgetTooSmall       asked, minimum
 """
@@ -99,7 +100,7 @@ class UnknownName(CtxError):
     """A name was asked for that does not exist; the nearest existing ones are listed."""
 
     def __init__(self, noun: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+        names = sorted(set(known))
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
             begins = {n[: len(name)]: n for n in names}
@@ -112,4 +113,20 @@ class UnknownName(CtxError):
             noun=noun,
             name=name,
             near=near,
+        )
+
+
+class AmbiguousName(UnknownName):
+    """A name, or the first characters of one, means several things; they are listed."""
+
+    def __init__(self, noun: str, name: str, fitting: Iterable[str]) -> None:
+        names = sorted(set(fitting))
+        more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+        CtxError.__init__(
+            self,
+            f"{name!r} means {len(names)} {noun}s",
+            hint=f"name one of {', '.join(names[:10])}{more}",
+            noun=noun,
+            name=name,
+            near=names,
         )

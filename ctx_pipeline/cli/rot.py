@@ -220,7 +220,8 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
     """List the sessions of the callback stores with calls, tokens and cost, the newest first."""
     from ctx_pipeline.api.rot import overview
 
-    rows = overview(db, limit)
+    found = overview(db, limit + 1)
+    rows = found[:limit]
     if as_json:
         emit({"sessions": rows})
         return
@@ -252,6 +253,8 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
     total = {name: sum(r[name] or 0 for r in shown) for name in ("call_count", "prompt_tokens", "completion_tokens", "seconds")}
     price = dollars(round(sum(r["cost"] or 0 for r in shown) * 1e9))
     table(shown, columns, total={"at": "total", "price": price, **total})
+    if len(found) > limit:
+        say(f"only the newest {limit}: --limit shows more", err=True)
 
 
 @rot.command()
@@ -317,7 +320,12 @@ def dashboard(db: str | None, session_id: str | None, thread: str | None) -> Non
 
 @rot.command()
 @click.option("--db", "-d", help="The callback store; without it the default one.")
-@click.option("--older-than", type=click.IntRange(0), metavar="DAYS", help="Delete only sessions that began more than so many days ago.")
+@click.option(
+    "--older-than",
+    type=click.IntRange(0),
+    metavar="DAYS",
+    help="Delete only sessions that began more than so many days ago and have ended.",
+)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def reset(db: str | None, older_than: int | None, yes: bool) -> None:
     """Delete the sessions of a callback store and give the room back; what ctx has captured stays."""
@@ -333,7 +341,8 @@ def reset(db: str | None, older_than: int | None, yes: bool) -> None:
     with CtxRotStore(path) as store:
         ids = store.get_session_ids()
         if older_than is not None:
-            ids = store.get_session_ids(until=(datetime.now(UTC) - timedelta(days=older_than)).isoformat())
+            begun = store.get_session_ids(until=(datetime.now(UTC) - timedelta(days=older_than)).isoformat())
+            ids = [i for i in begun if not store.is_running(i)]
         if not ids:
             say("nothing to delete")
             return

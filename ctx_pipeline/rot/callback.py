@@ -7,7 +7,8 @@ subclass of DSPy's; nothing else of this package imports it.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+import weakref
+from typing import TYPE_CHECKING, Any, Self
 
 import dspy
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
@@ -43,6 +44,15 @@ class CtxRotCallback(BaseCallback):  # type: ignore[misc] # DSPy ships no types
         self._recorder = Recorder(self._writer.put, store_content=store_content, version=f"{dspy.__name__} {dspy.__version__}")
         self._writer.at_close = self._recorder.end_outside
         self._writer.at_fork = self._recorder.forget
+        weakref.finalize(self, self._writer.leave).atexit = False
+
+    def __copy__(self) -> Self:
+        """Return itself: DSPy copies models and modules with their callbacks, and one program has one store."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return itself."""
+        return self
 
     @property
     def session_id(self) -> str | None:

@@ -39,6 +39,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 """documented table of calls -> its columns, in the order in which rows are put together here"""
 
 
+_OWN_COLUMNS: dict[str, set[str]] = {
+    "log": {"seq", "at", "session_id", "kind", "payload"},
+    "sessions": {"id", "started_at"},
+    "lm_calls": {"id", "session_id", "seq"},
+    "tool_calls": {"id", "session_id", "tool_name"},
+}
+"""table -> the columns without which it is another program's"""
+
 _TEXTS = frozenset({"messages_json", "input_json"})
 
 
@@ -140,6 +148,8 @@ def connect_readonly(path: Path, *, wait: float = WAIT_SECONDS) -> sqlite3.Conne
 
 
 def _extend(connection: sqlite3.Connection, path: Path) -> None:
+    if _foreign(connection):
+        raise StoreError(f"{path.name} is the database of another program", hint="name another file for the store", path=str(path))
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version > VERSION:
         message = f"{path.name} has schema {version}, this version knows {VERSION}"
@@ -161,6 +171,15 @@ def _extend(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def _foreign(connection: sqlite3.Connection) -> bool:
+    """Tell whether a database has tables, and they are not those of a store; nothing is changed."""
+    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")}
+    ours = names & _OWN_COLUMNS.keys()
+    if names and not ours:
+        return True
+    return any(_OWN_COLUMNS[table] - {row[1] for row in connection.execute(f"PRAGMA table_info({table})")} for table in ours)
 
 
 def _statements(script: str) -> list[str]:
@@ -277,8 +296,8 @@ def mark_abandoned(connection: sqlite3.Connection) -> list[str]:
     """End every session whose process on this machine is gone and return their ids. Raises sqlite3.Error."""
     ended: list[Entry] = []
     for session, text, last in connection.execute(
-        "SELECT s.session_id, s.payload, (SELECT max(l.at) FROM log l WHERE l.session_id = s.session_id) FROM log s "
-        "JOIN sessions t ON t.id = s.session_id AND t.terminal_state IS NULL WHERE s.kind = 'session_start'"
+        "SELECT s.session_id, s.payload, (SELECT max(l.at) FROM log l WHERE l.session_id = s.session_id) FROM sessions t "
+        "CROSS JOIN log s ON s.session_id = t.id AND s.kind = 'session_start' WHERE t.terminal_state IS NULL"
     ).fetchall():
         if gone(text):
             ended.append((last, session, "session_end", None, None, '{"state":"abandoned"}'))
@@ -289,11 +308,21 @@ def mark_abandoned(connection: sqlite3.Connection) -> list[str]:
 
 def gone(payload: str) -> bool:
     """Tell whether the process that began a session, by its ``session_start`` payload, has ended on this machine."""
-    try:
-        owner = Owner.of(_payload.decode(payload).owner or "")
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return False
+    owner = _owner(payload)
     return owner is not None and owner.dead
+
+
+def alive(payload: str) -> bool:
+    """Tell whether that process runs on this machine."""
+    owner = _owner(payload)
+    return owner is not None and owner.local and not owner.dead
+
+
+def _owner(payload: str) -> Owner | None:
+    try:
+        return Owner.of(_payload.decode(payload).owner or "")
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def named(error: Exception, path: Path) -> StoreError:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FORK_SECONDS = 1.0
 """How long a fork waits for the writers to come to rest."""
 
+_POOLS = ("multiprocessing.util", "billiard.util")
+
 _ended_by: list[int] = []
 
 
@@ -48,11 +50,14 @@ def follow(follower: Follower) -> None:
 
 
 def at_process_end() -> None:
-    """See to it that a process of multiprocessing flushes at its end; it runs no atexit functions."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None and _ended_by != [os.getpid()]:
-        _ended_by[:] = [os.getpid()]
-        util.Finalize(None, close_all, exitpriority=100)
+    """See to it that a process of multiprocessing, or of Celery's pool, flushes at its end; they run no atexit functions."""
+    if _ended_by == [os.getpid()]:
+        return
+    for name in _POOLS:
+        util = sys.modules.get(name)
+        if util is not None:
+            _ended_by[:] = [os.getpid()]
+            util.Finalize(None, close_all, exitpriority=100)
 
 
 def close_all() -> None:

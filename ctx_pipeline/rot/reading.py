@@ -52,6 +52,14 @@ class Reading:
             return None
         return {**rows[0], "terminal_state": self._state(rows[0])}
 
+    def is_running(self, session_id: str) -> bool:
+        """Tell whether a session has no end yet and the process that began it runs on this machine."""
+        begun = self._begun(session_id) if self._has_log else None
+        if begun is None or not database.alive(begun):
+            return False
+        session = self.get_session(session_id)
+        return session is not None and session["terminal_state"] is None
+
     def get_session_summary(self, session_id: str) -> dict[str, Any]:
         """Return the totals of a session's calls; zeros for an unknown one."""
         calls = self._select("lm_calls", (*_GROWTH, "duration_ms"), "session_id = ?", (session_id,))
@@ -183,8 +191,12 @@ class Reading:
         if session["terminal_state"] is not None or not self._has_log:
             known: str | None = session["terminal_state"]
             return known
-        rows = self._rows("SELECT payload FROM log WHERE session_id = ? AND kind = 'session_start' LIMIT 1", (session["id"],))
-        return "abandoned" if rows and database.gone(rows[0][0]) else None
+        begun = self._begun(session["id"])
+        return "abandoned" if begun is not None and database.gone(begun) else None
+
+    def _begun(self, session_id: str) -> str | None:
+        rows = self._rows("SELECT payload FROM log WHERE session_id = ? AND kind = 'session_start' LIMIT 1", (session_id,))
+        return rows[0][0] if rows else None
 
     def _feed(self, table: str, names: tuple[str, ...], session_id: str | None, limit: int) -> list[dict[str, Any]]:
         where, values = ("1", ()) if session_id is None else ("session_id = ?", (session_id,))

@@ -81,7 +81,7 @@ class Recorder:
 
     def forget(self) -> None:
         """Know no call any more but those that a forked child may still end."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._active: dict[str, Active] = getattr(self, "_active", {})
         self._left: dict[str, Active] = getattr(self, "_left", {})
         self._outside: Run | None = None

@@ -47,17 +47,22 @@ class Spill:
 
     def __init__(self, path: Path, home: Path) -> None:
         self._places = folders(path, home)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open: _File | None = None
         self._whole: list[_File] = []
-        self._let_go = 0
+        self._left: list[_File] = []
         self.name: Path | None = None
         """the file that was written last"""
 
     @property
     def rows(self) -> int:
-        """How many rows wait in files of this process."""
-        return self._let_go + sum(f.rows for f in (*self._whole, self._open) if f is not None)
+        """How many rows wait in files that this process holds."""
+        return sum(f.rows for f in (*self._whole, self._open) if f is not None)
+
+    @property
+    def left(self) -> int:
+        """How many rows wait in files that this process has left to whoever opens the store next."""
+        return sum(f.rows for f in list(self._left) if f.name.exists())
 
     def add(self, entries: Sequence[Entry], batch: str | None = None) -> None:
         """Write entries behind the others; those of a named batch into a file of its own, which is taken in once.
@@ -105,7 +110,7 @@ class Spill:
         """Leave the files to whoever opens the store next; what is written later goes into new ones."""
         with self._lock:
             files = [*self._whole, *([self._open] if self._open is not None else [])]
-            self._let_go += sum(f.rows for f in files)
+            self._left = [f for f in (*self._left, *files) if f.name.exists()]
             self._whole, self._open = [], None
             for file in files:
                 os.close(file.descriptor)

@@ -22,7 +22,8 @@ def lines(result: Mapping[str, Any], session_id: str) -> Iterator[str]:
         yield f"  {reason['text']}"
     growth = result["growth"]
     if growth["factor"] is not None:
-        times = f", compressed {growth['compressions']} times" if growth["compressions"] else ""
+        compressed = growth["compressions"]
+        times = f", compressed {'once' if compressed == 1 else f'{compressed} times'}" if compressed else ""
         yield f"Growth: {growth['class']}, largest prompt {growth['largest']:,} tokens, {growth['factor']:g} times the first{times}"
     yield f"Cache: {result['cache']['hit_share']:.0%} of the prompt tokens"
     yield ""
@@ -44,5 +45,6 @@ def _repetition(result: Mapping[str, Any], summary: Mapping[str, Any]) -> Iterat
         before, alike, ever = row["ngram_jaccard"], row["sequence_similarity"], row["cumulative_max"]
         yield f"  #{row['seq']}  ngram={before:.3f}  seq={alike:.3f}  cumul={ever:.3f}{mark}"
     for loop in result["loops"]:
-        yield f"  loop: {loop['calls']} completions repeat those {loop['distance']} calls before, from #{loop['onset']} on"
+        repeat = "1 completion repeats the one" if loop["calls"] == 1 else f"{loop['calls']} completions repeat those"
+        yield f"  loop: {repeat} {loop['distance']} calls before, from #{loop['onset']} on"
     yield ""

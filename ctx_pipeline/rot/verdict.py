@@ -49,7 +49,8 @@ def _reasons(result: Mapping[str, Any]) -> list[Reason]:
         text = f"from call {summary['onset_iteration']} on completions repeat the one before (up to {most:.2f} of their 3-grams)"
         found.append(Reason("repetition", 3 if most > 0.7 else 2, text))
     for loop in result["loops"][:1]:
-        text = f"{loop['calls']} completions say again what was said {loop['distance']} calls before, from call {loop['onset']} on"
+        again = "1 completion says" if loop["calls"] == 1 else f"{loop['calls']} completions say"
+        text = f"{again} again what was said {loop['distance']} calls before, from call {loop['onset']} on"
         found.append(Reason("loop", 2, text))
     if result["efficiency_onset"] is not None:
         first, last = summary["initial_efficiency"], summary["final_efficiency"]

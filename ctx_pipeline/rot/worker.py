@@ -19,11 +19,18 @@ LOCK_SECONDS = 0.1
 """How long SQLite waits for a store that another program has locked."""
 
 RETRY_SECONDS = 0.5
+
+LOOK_SECONDS = 30.0
+"""How often a program that writes looks for what others have left, its forked children among them."""
+
 PATIENCE_SECONDS = 5.0
 """How long one visit of the store may last before another thread keeps the rows aside."""
 
 SLOW_BYTES = 4_000_000
 """Bytes that even a slow disk writes in a second: a long row is given its time."""
+
+ROW_BYTES = 2_000
+"""Bytes that take as long to write as a row does beside its text."""
 
 FIRST_PATIENCE_SECONDS = 1.0
 """The same for the first visit in a forked child: a lock of SQLite that was held while the program forked is never released there."""
@@ -66,6 +73,8 @@ class Worker:
         self.retired = False
         """another worker has taken over"""
         self.batch: Batch | None = None
+        self.in_hand = 0
+        """rows that it was given and had not brought to the store when it retired"""
         self._owner = owner
         self._connection: sqlite3.Connection | None = None
         self._since: float | None = None
@@ -73,7 +82,7 @@ class Worker:
         self._patience = FIRST_PATIENCE_SECONDS if owner.forked else PATIENCE_SECONDS
         self._weight = 0
         self._next_try = 0.0
-        self._looked = False
+        self._next_look = 0.0
         self.thread = threading.Thread(target=self._run, name="ctx-callback-writer", daemon=True)
 
     @property
@@ -102,11 +111,11 @@ class Worker:
     def write(self, entries: list[Entry]) -> None:
         """Put entries and what was spilled into the store, or aside when it takes none."""
         owner = self._owner
-        if not entries and not owner.spill.rows:
+        if not entries and not owner.spill.rows and not owner.spill.left:
             return
         batch = Batch(spill.token(), entries)
         self.batch = batch if entries else None
-        self._weight = sum(len(e[5]) for e in entries)
+        self._weight = sum(len(e[5]) + ROW_BYTES for e in entries)
         now = time.monotonic()
         if now < self._next_try:
             owner.failed(self, batch, "")
@@ -117,11 +126,12 @@ class Worker:
             if owner.spill.rows:
                 owner.arrived(owner.spill.take_in(connection))
             if entries:
-                database.append(connection, entries, batch=batch.name, after=self._last)
+                new = database.append(connection, entries, batch=batch.name, after=self._last)
                 self._last = batch.name
                 self.batch = None
-                owner.arrived(len(entries))
+                owner.arrived(len(entries) if new else 0)
             self._patience = PATIENCE_SECONDS
+            self._look(connection, now)
         except Exception as error:  # noqa: BLE001 - the thread must live as long as the program
             self._next_try = now + RETRY_SECONDS
             owner.failed(self, batch, _why(error, owner.path))
@@ -146,11 +156,22 @@ class Worker:
         if self._connection is None:
             self._connection = database.connect(owner.path, wait=LOCK_SECONDS)
             places.announce(owner.path, owner.home)
-            spill.take_in_others(self._connection, owner.path, owner.home)
-            if not self._looked:
-                self._looked = True
-                database.mark_abandoned(self._connection)
+            self._next_look = 0.0
         return self._connection
+
+    def _look(self, connection: sqlite3.Connection, now: float) -> None:
+        """Take in what others left, and end the sessions of processes that are gone; the program's own rows go first."""
+        if now < self._next_look:
+            return
+        owner = self._owner
+        left = owner.spill.left
+        try:
+            spill.take_in_others(connection, owner.path, owner.home)
+            database.mark_abandoned(connection)
+            self._next_look = now + LOOK_SECONDS
+        except (sqlite3.Error, OSError):
+            self._next_look = now + RETRY_SECONDS
+        owner.arrived(left - owner.spill.left)
 
 
 def _why(error: Exception, path: Path) -> str:

@@ -67,6 +67,7 @@ class Writer:
         self.at_fork: Callable[[], None] = _nothing
         """called in a forked child"""
         self.forked = False
+        self._leaving = False
         self._redact = redact
         self._aside = False
         self._warned = False
@@ -75,10 +76,11 @@ class Writer:
         forks.follow(self)
 
     def _begin(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        # a signal handler, or a finalizer that the collector runs, may come while its own thread holds the lock
+        self._changed = threading.Condition(threading.RLock())
         self._rows: list[LogRow] = []
         self._bytes = 0
-        self._taken = 0
+        self._taken = self._adrift = 0
         self._kept: list[Entry] = []
         self._orphans: list[Batch] = []
         self._asleep = self._closing = False
@@ -155,32 +157,54 @@ class Writer:
         if not whole and self.counts.waiting:
             self._warn(f"{self.counts.waiting} rows could be written nowhere")
 
+    def leave(self) -> None:
+        """End the thread and close the store as soon as everything is written: nobody has the writer any more."""
+        self.at_close()
+        with self._changed:
+            self._leaving = True
+            self._changed.notify_all()
+
     def work(self, worker: Worker) -> None:
         """Give a worker its tasks until it is not needed."""
-        while self._next(worker):
+        try:
+            while self._next(worker):
+                self._do(worker)
+        finally:
+            worker.close()
+            worker.idle.set()
+            if self._leaving:
+                self.spill.let_go()
             with self._changed:
-                ticket = self._wanted
-                if self._done < ticket:
-                    worker.hurry()
-            self._put_orphans_aside()
-            entries = self._take()
-            if self._aside or self._stuck is not None:
-                self._put_aside(entries, None, "" if self._aside else _SILENT)
-                self._hand_over()
-            else:
-                worker.write(entries)
-            with self._changed:
-                if not worker.retired:
+                self._lost += worker.in_hand
+                self._adrift -= worker.in_hand
+                worker.in_hand = 0
+                if self._worker is worker:
+                    self._lost += self._taken
                     self._taken = 0
-                    self._done = max(self._done, ticket)
+                    self._worker = None
                     self._changed.notify_all()
-        worker.close()
+                    if self._rows:
+                        self._start()
+
+    def _do(self, worker: Worker) -> None:
         with self._changed:
-            if self._worker is worker:
-                self._worker = None
+            ticket = self._wanted
+            if self._done < ticket:
+                worker.hurry()
+        self._put_orphans_aside()
+        entries = self._take()
+        if self._aside or self._stuck is not None:
+            self._put_aside(entries, None, "" if self._aside else _SILENT)
+            self._hand_over()
+        else:
+            worker.write(entries)
+        with self._changed:
+            self._adrift -= worker.in_hand
+            worker.in_hand = 0
+            if not worker.retired:
+                self._taken = 0
+                self._done = max(self._done, ticket)
                 self._changed.notify_all()
-                if self._rows:
-                    self._start()
 
     def arrived(self, rows: int) -> None:
         """Rows are in the store."""
@@ -258,7 +282,10 @@ class Writer:
         if worker.batch is not None:
             self._orphans.append(worker.batch)
             worker.batch = None
-            self._taken = 0
+        else:
+            worker.in_hand = self._taken
+            self._adrift += self._taken
+        self._taken = 0
 
     def _next(self, worker: Worker) -> bool:
         """Wait for the next task of a worker; False when there will be none."""
@@ -277,7 +304,7 @@ class Writer:
                     if self._closing:
                         return True
                     self._changed.wait(max(0.0, due - time.monotonic()))
-                elif self._closing:
+                elif self._closing or (self._leaving and not self._kept):
                     return False
                 else:
                     pending = bool(self.spill.rows or self._kept) and not self._aside
@@ -311,8 +338,8 @@ class Writer:
                 self._replace(self._worker)
 
     def _counts(self) -> Counts:
-        waiting = len(self._rows) + len(self._kept) + self._taken + sum(len(b.entries) for b in self._orphans)
-        return Counts(self._written, self.spill.rows, waiting, self._lost)
+        waiting = len(self._rows) + len(self._kept) + self._taken + self._adrift + sum(len(b.entries) for b in self._orphans)
+        return Counts(self._written, self.spill.rows + self.spill.left, waiting, self._lost)
 
     def _take(self) -> list[Entry]:
         with self._changed:
@@ -334,7 +361,7 @@ class Writer:
             return
         try:
             self.spill.add(entries, None if batch is None else batch.name)
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self._keep(entries)
             why = f"{why}, and no spill file can be written ({error})" if why else str(error)
         if why:

@@ -13,6 +13,10 @@ Answer = Callable[[list[dict[str, Any]]], Any]
 """messages -> the text of the answer, or a dict that replaces fields of the message, or an int: the HTTP status of a failure"""
 
 
+class _Listening(ThreadingHTTPServer):
+    request_queue_size = 128
+
+
 class Server:
     """Answers on a free port of loopback and remembers every request, with the usage it reported."""
 
@@ -56,6 +60,7 @@ class Server:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
+                self.send_header("Connection", "close")
                 self.end_headers()
                 self.wfile.write(data)
 
@@ -71,13 +76,14 @@ class Server:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream")
                 self.send_header("Content-Length", str(len(data)))
+                self.send_header("Connection", "close")
                 self.end_headers()
                 self.wfile.write(data)
 
             def log_message(self, *_: Any) -> None:
                 """Say nothing."""
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = _Listening(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()

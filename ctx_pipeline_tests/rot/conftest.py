@@ -11,6 +11,9 @@ import pytest
 
 from ctx_pipeline_tests import processes
 
+# LiteLLM asks the network for prices when it is loaded, and waits for it
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 100
 """How long a program of a test may take, less than a test may."""

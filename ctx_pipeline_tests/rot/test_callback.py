@@ -138,7 +138,7 @@ def test_a_session_says_how_its_outermost_module_ended(tmp_path):
     assert session["started_at"] < session["ended_at"]
 
 
-class _Slow(BaseCallback):
+class Slow(BaseCallback):
     def on_lm_end(self, call_id, outputs, exception=None):
         time.sleep(0.002)
 
@@ -147,7 +147,7 @@ class _Slow(BaseCallback):
 def test_16_threads_on_one_model_never_mix_up_their_calls(tmp_path):
     callback = CtxRotCallback(tmp_path / "a.db", store_content=True)
     with Server(echo) as server:
-        lm = model(server, callbacks=[_Slow(), callback])
+        lm = model(server, callbacks=[Slow(), callback])
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda n: lm(f"question {n}"), range(200)))
     callback.close()

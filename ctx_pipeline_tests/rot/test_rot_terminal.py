@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from textual.widgets import Collapsible, ContentSwitcher, DataTable, Static, Tree
+from textual.widgets import Collapsible, ContentSwitcher, DataTable, Footer, Static, Tree
 
 from ctx_pipeline import CtxRotStore
 from ctx_pipeline.rot import watching
@@ -86,6 +86,30 @@ def test_the_feed_lists_sessions_follows_the_store_and_opens_one(store, monkeypa
     drive(store, None, steps)
 
 
+@pytest.mark.feature("rot.view-bar")
+def test_the_line_with_the_figures_stands_above_the_keys_in_both_screens(store):
+    async def steps(app, pilot):
+        for screen in (app.screen, app.screen_stack[-2]):
+            bar, keys = screen.query_one("#bar").region, screen.query_one(Footer).region
+            assert (bar.height, bar.y + 1, keys.y + keys.height) == (1, keys.y, 30)
+            app.pop_screen()
+            await pilot.pause()
+
+    drive(store, "s1", steps)
+
+
+@pytest.mark.feature("rot.window")
+def test_a_prompt_larger_than_the_usual_window_was_sent_into_a_larger_one(store):
+    call(store, "s1", 5, 600_000)
+    snapshot = take(store, "s1")
+    assert snapshot.window == 1_000_000
+    assert round(sum(drawing.shares_of_window(snapshot).values())) == 100
+    rows = drawing.chart(snapshot, 100, 20).plain.splitlines()
+    assert (rows[0][:10], rows[19][:10]) == ("1,050,000 ", "   52,500 ")
+    call(store, "s1", 6, 3_000_000)
+    assert take(store, "s1").window == 3_000_000
+
+
 @pytest.mark.feature("rot.view-session")
 def test_a_session_shows_chart_statistics_and_texts_by_its_keys(store, monkeypatch):
     monkeypatch.setattr(view, "REFRESH_SECONDS", 0.05)
@@ -100,7 +124,7 @@ def test_a_session_shows_chart_statistics_and_texts_by_its_keys(store, monkeypat
         assert app.screen.query_one(ContentSwitcher).current == "stats"
         assert "#2 [1,000 + 98,200 + 800 = 100,000] -> 100" in shown(app, "#stats-timeline")
         assert "#3 [compressed -> 20,000]" in shown(app, "#stats-timeline")
-        assert "read  1 calls, ~800 tok" in shown(app, "#stats-tools")
+        assert "read  1 call, ~800 tok" in shown(app, "#stats-tools")
         assert "verdict: " in shown(app, "#stats-rot")
         await pilot.press("c")
         await pilot.pause()

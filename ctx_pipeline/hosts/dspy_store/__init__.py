@@ -54,7 +54,7 @@ def _first_ts(line: bytes) -> int | None:
 HOST = Host(
     key="dspy",
     title="DSPy",
-    version=1,
+    version=2,
     roots_env="CTX_CALLBACK_STORE",
     roots_default=(),
     classify=classify,

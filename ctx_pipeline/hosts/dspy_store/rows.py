@@ -20,6 +20,9 @@ NANO = 1_000_000_000
 STATES = frozenset({"completed", "errored", "abandoned", "interrupted"})
 
 _MARKER = re.compile(r"\[\[ ## \w+ ## \]\]")
+_FORM = re.compile(r"\n\s*Respond with (?:the corresponding output fields|a JSON object)\b.*", re.DOTALL)
+"""what DSPy's adapters write behind a program's question"""
+
 _TITLE = 200
 
 
@@ -70,7 +73,7 @@ class _Rows:
 
     @property
     def title(self) -> str | None:
-        text = " ".join(_MARKER.sub(" ", self.first_prompt or "").split())
+        text = " ".join(_MARKER.sub(" ", _FORM.sub("", self.first_prompt or "")).split())
         return text[:_TITLE] or self.mode
 
     def add(self, fact: Fact) -> None:

@@ -13,6 +13,7 @@ from ctx_pipeline.rot.deep import credentials, sandbox
 from ctx_pipeline.rot.deep.instructions import headings, instructions, missing
 from ctx_pipeline.rot.deep.material import Material
 from ctx_pipeline.rot.deep.sandbox import DeepAnalysisRefused, has_deno
+from ctx_pipeline.settings import keep_litellm_offline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +66,7 @@ def run_deep_analysis(  # noqa: PLR0917 - the documented signature
             hint='pip install "dspy[deno]", or give an interpreter_factory',
         )
     material = Material(store, session_id)
+    keep_litellm_offline()
     import dspy
 
     if interpreter_factory is None:

@@ -27,6 +27,7 @@ _SHOWN = 200
 """calls whose texts are listed"""
 
 _COLUMNS = ("Time", "Session", "Model", "Calls", "In", "Out", "Cache%", "Cost", "Duration", "State")
+_NUMBERS = frozenset({"Calls", "In", "Out", "Cache%", "Cost", "Duration"})
 
 
 class Rot(App[None]):
@@ -35,7 +36,8 @@ class Rot(App[None]):
     TITLE = "ctx rot"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q", "quit", "Quit")]
     CSS = """
-    #bar { dock: bottom; height: 1; background: $panel; padding: 0 1; }
+    DataTable, ContentSwitcher { height: 1fr; }
+    #bar { height: 1; background: $panel; padding: 0 1; }
     #chart, #stats { padding: 1; }
     """
 
@@ -64,7 +66,7 @@ class Feed(Screen[None]):
 
     def on_mount(self) -> None:
         """Read now and then again and again."""
-        self.query_one(DataTable).add_columns(*_COLUMNS)
+        self.query_one(DataTable).add_columns(*(Text(name, justify="right" if name in _NUMBERS else "left") for name in _COLUMNS))
         self.read()
         self.set_interval(REFRESH_SECONDS, self.read)
 
@@ -122,7 +124,7 @@ def _feed_cells(row: dict[str, Any]) -> list[Text]:
         f"{(row['duration_ms'] or 0) / 1000:.1f} s",
         row["terminal_state"] or "running",
     )
-    return [Text(safe(cell)) for cell in cells]
+    return [Text(safe(cell), justify="right" if name in _NUMBERS else "left") for name, cell in zip(_COLUMNS, cells, strict=True)]
 
 
 class Session(Screen[None]):

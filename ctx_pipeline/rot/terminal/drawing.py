@@ -31,28 +31,29 @@ def chart(snapshot: Snapshot, width: int, height: int) -> Text:
     text = Text()
     if not rows:
         return text.append("no model calls yet", style="dim")
-    columns = max(1, width - 9)
+    high = max(_total(r) for r in rows) or 1
+    limit = snapshot.window if high > snapshot.window / 2 else None
+    high = max(high, int(snapshot.window * 1.05)) if limit else high
+    left = max(8, len(f"{high:,}"))
+    columns = max(1, width - left - 1)
     each = max(1, min(4, columns // len(rows)))
     if len(rows) > columns:
         step = -(-len(rows) // columns)
         rows = [rows[min(n + step, len(rows)) - 1] for n in range(0, len(rows), step)]
-    top = max(_total(r) for r in rows) or 1
-    limit = snapshot.window if top > snapshot.window / 2 else None
-    top = max(top, int(snapshot.window * 1.05)) if limit else top
-    limit_row = round(limit / top * height) - 1 if limit else None
+    limit_row = round(limit / high * height) - 1 if limit else None
     for level in reversed(range(height)):
-        text.append(f"{int((level + 1) / height * top):>8,} ", style="dim")
+        text.append(f"{int((level + 1) / height * high):>{left},} ", style="dim")
         for row in rows:
-            style = _layer_at(row, (level + 0.5) / height * top)
+            style = _layer_at(row, (level + 0.5) / height * high)
             if level == limit_row and style is None:
                 text.append("─" * each, style=_LIMIT)
             else:
                 text.append(("█" * each if style else " " * each), style=style or "")
         text.append("\n")
-    text.append(" " * 9)
+    text.append(" " * (left + 1))
     for row in rows:
         text.append(("▾" if row["compression"] else "·").ljust(each), style=COMPRESSION)
-    text.append("\n         ")
+    text.append("\n" + " " * (left + 1))
     for name, style in LAYERS.items():
         text.append("█ ", style=style).append(f"{name}  ")
     text.append("▾ ", style=COMPRESSION).append("compressed  ")
@@ -128,7 +129,9 @@ def tools(snapshot: Snapshot) -> Text:
     text = Text()
     for row in tool_costs(snapshot):
         text.append(safe(row["tool_name"]), style=LAYERS["tools"])
-        text.append(f"  {row['calls']} calls, ~{row['raw']:,} tok -> ~{row['context']:,} tok in context\n")
+        text.append(
+            f"  {row['calls']} {'call' if row['calls'] == 1 else 'calls'}, ~{row['raw']:,} tok -> ~{row['context']:,} tok in context\n"
+        )
     return text or text.append("no tools\n", style="dim")
 
 
@@ -157,6 +160,7 @@ def bar(snapshot: Snapshot) -> Text:
     """Return the line at the bottom: window used, calls, tokens, cache, cost, time, repetition."""
     s, found = snapshot.summary, snapshot.analysis["summary"]
     parts = [
+        snapshot.session.get("terminal_state") or "running",
         f"{s['max_prompt_tokens'] / snapshot.window:.1%} of {snapshot.window:,}",
         f"{s['total_calls']} calls",
         f"in {s['total_prompt']:,} out {s['total_completion']:,}",
@@ -168,7 +172,6 @@ def bar(snapshot: Snapshot) -> Text:
         else "REP: low"
         if snapshot.analysis["has_content"]
         else "REP: no content",
-        snapshot.session.get("terminal_state") or "running",
     ]
     text = Text(" │ ".join(parts))
     return text if snapshot.window_known else text.append(" │ unknown model", style=_LIMIT)

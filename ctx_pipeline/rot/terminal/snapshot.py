@@ -14,6 +14,9 @@ from ctx_pipeline.rot.window import UNKNOWN, context_window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_LARGE = 1_000_000
+"""tokens of a window when a prompt did not fit into the usual one of its model: providers sell a larger one"""
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -65,9 +68,13 @@ def take(store: Any, session_id: str) -> Snapshot:
         tree=store.get_rlm_tree_data(session_id),
         calls=call_tree(store.get_log(session_id)) if hasattr(store, "get_log") else [],
         analysis=analyze_session(store, session_id),
-        window=window or UNKNOWN,
+        window=_at_least(window or UNKNOWN, max((row["prompt_tokens"] or 0 for row in growth), default=0)),
         window_known=window is not None,
     )
+
+
+def _at_least(window: int, largest: int) -> int:
+    return window if largest <= window else max(_LARGE, largest)
 
 
 def tool_costs(snapshot: Snapshot) -> list[dict[str, Any]]:
