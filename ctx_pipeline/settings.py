@@ -111,10 +111,10 @@ def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = 
     )
 
 
-def bare() -> Settings:
-    """Return the settings that the environment alone gives; never raises."""
+def bare(home: Path | str | None = None) -> Settings:
+    """Return the settings that the environment alone gives, or with this store; never raises."""
     env = dict(os.environ)
-    return Settings(home=_store(env, None), environ=env)
+    return Settings(home=_store(env, home), environ=env)
 
 
 def _store(env: Mapping[str, str], home: Path | str | None) -> Path:
@@ -171,3 +171,8 @@ def _expand(text: str, env: Mapping[str, str]) -> str:
 @lru_cache(maxsize=8)
 def _user_home(named: str) -> str:
     return named or str(Path.home())
+
+
+def keep_litellm_offline() -> None:
+    """Keep LiteLLM, which DSPy loads, from fetching its price list when it is imported; a choice of the person's own stands."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

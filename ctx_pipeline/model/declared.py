@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
+    from ctx_pipeline.model.recipes import HookFile, ServerFile
     from ctx_pipeline.model.rivals import RivalEntry
     from ctx_pipeline.model.window import Change
 
@@ -112,6 +113,12 @@ class Host:
     """window(kind, subtype, text, record) says where an event stands in the context window
     (:data:`ctx_pipeline.model.window.TURN`, ``SYSTEM`` or ``OUT``), or what its record took
     out of it; ``record()`` gives the captured bytes of the line. None: by its kind alone."""
+    session_env: tuple[str, ...] = ()
+    """Variables that the host sets for programs it starts: the id of the session, or thread, that is going on."""
+    server: ServerFile | None = None
+    """Where the host reads which MCP servers to start."""
+    hooks: HookFile | None = None
+    """Where the host reads which commands to run at which moments of a session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from ctx_pipeline.hosts.claude_code.places import SESSION_KINDS, USAGE_KINDS, cl
 from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.deferred import Deferred
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE, HookFile, ServerFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,4 +45,12 @@ HOST = Host(
     rivals={"ccusage": _ccusage},
     formats=FORMATS,
     archive_name="claude-code",
+    # set for shell commands since 2.1.132 and for stdio servers since 2.1.154
+    session_env=("CLAUDE_CODE_SESSION_ID",),
+    server=ServerFile(".claude.json", "json", "mcpServers", project_file=".mcp.json", beside_home=True, typed=True),
+    hooks=HookFile(
+        "settings.json",
+        {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE, "SessionEnd": CAPTURE},
+        note="Sessions that are open take hooks over when they are started anew.",
+    ),
 )

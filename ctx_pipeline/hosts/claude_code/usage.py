@@ -22,6 +22,9 @@ SYNTHETIC = "<synthetic>"
 LARGEST = 10**12
 """Tokens of one call above this are a broken number and count as none."""
 
+_MOST_SEARCHES = 1_000_000
+"""Web searches of one call above this are a broken number; their fee would not fit into a table."""
+
 _LARGEST_COST = 1_000_000.0
 _NANO = 1_000_000_000
 
@@ -164,7 +167,8 @@ def _supersedes(usage: Usage, before: Usage) -> bool:
 
 def _searches(usage: Usage) -> int:
     servers = usage.server_tool_use
-    return 0 if servers is None else tokens(servers.web_search_requests)
+    found = 0 if servers is None else tokens(servers.web_search_requests)
+    return found if found <= _MOST_SEARCHES else 0
 
 
 def _sizes(usage: Usage) -> tuple[int, int, int, int, int]:

@@ -9,6 +9,7 @@ from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, ente
 from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.declared import Database, Host
 from ctx_pipeline.model.deferred import Deferred
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE, HookFile, ServerFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,4 +60,16 @@ HOST = Host(
     window=window,
     rivals={"ccusage": _ccusage},
     formats=FORMATS,
+    # set for shell commands; servers are not told
+    session_env=("CODEX_THREAD_ID",),
+    server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
+    hooks=HookFile(
+        "hooks.json",
+        {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
+        program="codex",
+        # 0.114 began with two events, 0.116 added the prompt's
+        since=(0, 116),
+        instructions="AGENTS.md",
+        note="Codex runs a new hook only once it is trusted: review them with /hooks. Early versions need [features] codex_hooks = true.",
+    ),
 )

@@ -1,0 +1,160 @@
+"""``ctx hook``: what agents run. It answers at once or not at all, and never fails.
+
+Written for a process that starts at every prompt: nothing heavy is imported, no option
+is refused (an exit status of 2 would block the person's prompt), every failure is a line
+in ``hooks.log``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ctx_pipeline.settings import Settings
+
+LOG = "hooks.log"
+DEADLINE = 1.0
+"""Seconds after which the hook ends without an answer."""
+
+_LARGEST_LOG = 256 * 1024
+_LARGEST_PAYLOAD = 8 << 20
+
+
+@click.command(hidden=True, add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def hook(words: tuple[str, ...]) -> None:
+    """Answer a hook of an agent; what it is asked comes on standard input."""
+    from ctx_pipeline import settings as settings_module
+
+    does, host, named = _read(words)
+    settings = settings_module.bare(named.get("home"))
+    deadline = threading.Timer(DEADLINE, _give_up, (settings.home, f"{does} {host}"))
+    deadline.daemon = True
+    deadline.start()
+    try:
+        payload = sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1)
+        if does == CAPTURE:
+            _capture(settings)
+        elif does == WEAVE:
+            answer = _weave(payload, host, named, settings)
+            if answer:
+                os.write(1, answer)
+        else:
+            log(settings.home, f"{does!r} is nothing that a hook does")
+    except BaseException as error:  # noqa: BLE001 - an agent goes on whatever happens here
+        log(settings.home, f"{does} {host}: {type(error).__name__}: {error}")
+    deadline.cancel()
+    sys.stderr.flush()
+    # no thread, handler or buffer may change the status now
+    os._exit(0)
+
+
+def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
+    """Return what to do, for which host, and the options; what is unknown is left alone."""
+    plain: list[str] = []
+    named: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--accepted-only":
+            named[word[2:]] = "yes"
+        elif word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            named[name] = value if equals else (rest.pop(0) if rest else "")
+        else:
+            plain.append(word)
+    does, host, *_ = [*plain, "", ""]
+    return does, host, named
+
+
+def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) -> bytes:
+    """Return what goes to the agent: nothing, or JSON with the note as additional context."""
+    if not (settings.home / "memory.db").exists():
+        return b""
+    import json
+
+    from ctx_pipeline.api.injection import Choice, inject
+
+    payload: Any = json.loads(data) if len(data) <= _LARGEST_PAYLOAD else None
+    if not isinstance(payload, dict):
+        raise TypeError("the payload is no JSON object")
+    plain = Choice()
+    choice = Choice(
+        threshold=_share(named.get("threshold"), plain.threshold),
+        holdout=_share(named.get("holdout"), plain.holdout),
+        accepted_only="accepted-only" in named,
+    )
+    note = inject(payload, host=host[:40], choice=choice, settings=settings)
+    if not note:
+        return b""
+    told = {"hookSpecificOutput": {"hookEventName": payload["hook_event_name"], "additionalContext": note}}
+    return json.dumps(told).encode()
+
+
+def _share(text: str | None, default: float) -> float:
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        return default
+    return value if 0 <= value <= 1 else default
+
+
+def _capture(settings: Settings) -> None:
+    """Start a sync that outlives this process and the agent's own."""
+    import subprocess
+
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # -P: a module of the agent's working folder must not stand in for one of ours
+    command = [sys.executable, "-P", "-m", "ctx_pipeline", "sync"]
+    with open(_opened(settings.home), "ab") as errors:
+        subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+            cwd=settings.home,
+            env={**os.environ, "CTX_HOME": str(settings.home)},
+        )
+
+
+def log(home: Path, text: str) -> None:
+    """Add a line to the log of hooks, where there is a store; never raises."""
+    try:
+        if not home.is_dir():
+            return
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        descriptor = _opened(home)
+        try:
+            os.write(descriptor, f"{at} {' '.join(text.split())[:500]}\n".encode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return
+
+
+def _opened(home: Path) -> int:
+    """Return the log, opened to add to it; a long one is kept once as ``hooks.log.1``."""
+    path = home / LOG
+    try:
+        if path.stat().st_size > _LARGEST_LOG:
+            path.replace(home / f"{LOG}.1")
+    except FileNotFoundError:
+        pass
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+
+def _give_up(home: Path, what: str) -> None:
+    log(home, f"{what}: no answer within {DEADLINE:g} s")
+    os._exit(0)

@@ -1,0 +1,60 @@
+"""Cursors of pages, and errors as values that a model can act on."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from mcp.types import CallToolResult, TextContent
+
+from ctx_pipeline.errors import CtxError, UsageError
+from ctx_pipeline.model.codec import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AT_ONCE = 6
+"""Tool calls that are worked on at a time; the others wait, so that many parallel calls do not add up in memory."""
+
+_CURSOR = re.compile(r"(\d{1,9})-([0-9a-f]{10})")
+_turns = threading.BoundedSemaphore(AT_ONCE)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def cursor_at(place: int, *asked: object) -> str:
+    """Return the cursor of a place in the answer to a question."""
+    return f"{place}-{digest(*asked, size=10)}"
+
+
+def place_of(cursor: str | None, *asked: object) -> int:
+    """Return the place that a cursor names, 0 for none; raises UsageError for one of another question."""
+    if not cursor:
+        return 0
+    match = _CURSOR.fullmatch(cursor)
+    if match is None or match[2] != digest(*asked, size=10):
+        raise UsageError("this cursor belongs to no answer to these arguments", hint="repeat all other arguments, or leave the cursor out")
+    return int(match[1])
+
+
+def answering(tool: Callable[P, R]) -> Callable[P, R]:
+    """Let a tool return what went wrong as a value: code, message and what to do about it."""
+
+    @functools.wraps(tool)
+    def answer(*arguments: P.args, **named: P.kwargs) -> Any:
+        with _turns:
+            try:
+                return tool(*arguments, **named)
+            except CtxError as error:
+                return as_value(error)
+
+    return answer
+
+
+def as_value(error: CtxError) -> CallToolResult:
+    """Return an error as the result of a call."""
+    said = {"code": type(error).__name__, "message": error.message[:500], "hint": error.hint[:500]}
+    text = f"{said['code']}: {said['message']}" + (f"\n{said['hint']}" if said["hint"] else "")
+    return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)], structured_content={"error": said})

@@ -1,0 +1,243 @@
+"""Settings files as text: entries of ours are put in and taken out, everything else is kept; what cannot be read is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAME = "ctx"
+"""Name of the server in a host's table of servers."""
+
+_OURS = re.compile(r"(?:^|[\s/'\"])(?:ctx(?:\.exe)?['\"]?|-m\s+ctx_pipeline)\s+hook\s")
+_INDENT = re.compile(r"^([ \t]+)\"", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[\[?[ \t]*([^\]\n]+?)[ \t]*\]\]?[ \t]*(?:#.*)?$", re.MULTILINE)
+_BEGIN, _END = "<!-- ctx_pipeline: begin -->", "<!-- ctx_pipeline: end -->"
+_BLOCK = re.compile(rf"\n*{re.escape(_BEGIN)}.*?{re.escape(_END)}\n?", re.DOTALL)
+
+
+def parsed_json(text: str, name: str) -> dict[str, Any]:
+    """Return the object that a settings file holds; raises SettingsError for comments, broken JSON and keys that stand twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key stands in it twice")
+        return found
+
+    try:
+        value = json.loads(text, object_pairs_hook=once) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise _refusal(name, f"it is no plain JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise _refusal(name, "it holds no JSON object")
+    return value
+
+
+def dumped_json(value: Mapping[str, Any], like: str) -> str:
+    """Return an object as JSON with the indent and the last newline of a text."""
+    found = _INDENT.search(like)
+    indent: str | int | None = found[1] if found else (None if like.strip() not in ("", "{}") and "\n" not in like.strip() else 2)
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=indent)
+    return text + ("\n" if like.endswith("\n") or not like.strip() else "")
+
+
+def with_json_server(text: str, name: str, table: str, entry: Mapping[str, Any]) -> str:
+    """Return the text with the server in it; the same text where it is there already."""
+    value = parsed_json(text, name)
+    servers = value.setdefault(table, {})
+    if not isinstance(servers, dict):
+        raise _refusal(name, f"its {table} is no table")
+    held = servers.get(NAME)
+    if held == entry:
+        return text
+    if held is not None and not is_our_server(held):
+        raise _refusal(name, f"it has another server named {NAME}")
+    servers[NAME] = dict(entry)
+    return dumped_json(value, text)
+
+
+def without_json_server(text: str, name: str, table: str) -> str:
+    """Return the text without the server; the same text where it is not there."""
+    value = parsed_json(text, name)
+    servers = value.get(table)
+    if not isinstance(servers, dict) or not is_our_server(servers.get(NAME)):
+        return text
+    del servers[NAME]
+    if not servers:
+        del value[table]
+    return dumped_json(value, text)
+
+
+def with_toml_server(text: str, name: str, table: str, entry: Mapping[str, Any]) -> str:
+    """Return the text with the server as its last table; comments and order stay."""
+    before = parsed_toml(text, name)
+    servers = before.get(table, {})
+    held = servers.get(NAME) if isinstance(servers, dict) else None
+    if held == entry:
+        return text
+    if held is not None and not is_our_server(held):
+        raise _refusal(name, f"it has another server named {NAME}")
+    rest = without_toml_server(text, name, table)
+    lines = [f"[{table}.{NAME}]", *(f"{key} = {_toml(value)}" for key, value in entry.items())]
+    gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
+    made = rest + gap + "\n".join(lines) + "\n"
+    wanted = parsed_toml(rest, name)
+    wanted.setdefault(table, {})[NAME] = dict(entry)
+    if parsed_toml(made, name) != wanted:
+        raise _refusal(name, f"its {table} is written in a way that a table cannot be added to")
+    return made
+
+
+def without_toml_server(text: str, name: str, table: str) -> str:
+    """Return the text without the server's tables."""
+    value = parsed_toml(text, name)
+    servers = value.get(table)
+    if not isinstance(servers, dict) or not is_our_server(servers.get(NAME)):
+        return text
+    del servers[NAME]
+    if not servers:
+        del value[table]
+    headers = list(_HEADER.finditer(text))
+    rest = text
+    for number in reversed(range(len(headers))):
+        path = [part.strip().strip("\"'") for part in headers[number][1].split(".")]
+        if path[:2] == [table, NAME]:
+            end = headers[number + 1].start() if number + 1 < len(headers) else len(text)
+            rest = rest[: headers[number].start()].rstrip("\n") + ("\n" if headers[number].start() else "") + _gap(rest[end:]) + rest[end:]
+    left = parsed_toml(rest, name)
+    if left not in (value, {**value, table: {}}):
+        raise _refusal(name, f"the server {NAME} is written in a way that it cannot be taken out of")
+    return rest
+
+
+def _gap(following: str) -> str:
+    return "\n" if following.strip() else ""
+
+
+def parsed_toml(text: str, name: str) -> dict[str, Any]:
+    """Return what a TOML file holds; raises SettingsError when it cannot be parsed."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _refusal(name, f"it is no TOML ({error})") from error
+
+
+def is_our_server(entry: Any) -> bool:
+    """Tell whether an entry of a host's servers starts this package."""
+    if not isinstance(entry, dict):
+        return False
+    arguments = entry.get("args")
+    said = " ".join(str(word) for word in (entry.get("command"), *(arguments if isinstance(arguments, list) else ())))
+    return bool(re.search(r"(?:(?:^|/)ctx(?:\.exe)?|-m ctx_pipeline) mcp$", said))
+
+
+def with_hooks(text: str, name: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the text with one group of hooks for each event (event -> group); groups of other people stay as they are."""
+    value = parsed_json(text, name)
+    hooks = _events(value, name)
+    for event, group in wanted.items():
+        groups = hooks.setdefault(event, [])
+        ours = [g for g in groups if _holds_ours(g)]
+        if ours != [group]:
+            hooks[event] = [*_cleaned(groups), dict(group)]
+    for event in set(hooks) - set(wanted):
+        if any(_holds_ours(g) for g in hooks[event]):
+            hooks[event] = _cleaned(hooks[event])
+    return text if value == parsed_json(text, name) else dumped_json(value, text)
+
+
+def without_hooks(text: str, name: str) -> str:
+    """Return the text without our hooks, and without groups and events that held nothing else."""
+    value = parsed_json(text, name)
+    if "hooks" not in value:
+        return text
+    hooks = _events(value, name)
+    for event in [e for e, groups in hooks.items() if any(_holds_ours(g) for g in groups)]:
+        hooks[event] = _cleaned(hooks[event])
+        if not hooks[event]:
+            del hooks[event]
+    if value == parsed_json(text, name):
+        return text
+    if not hooks:
+        del value["hooks"]
+    return dumped_json(value, text)
+
+
+def hooks_in(text: str, name: str) -> list[str]:
+    """Return the events for which one of our hooks is entered."""
+    value = parsed_json(text, name)
+    return [event for event, groups in _events(value, name).items() if any(_holds_ours(g) for g in groups)] if "hooks" in value else []
+
+
+def _events(value: dict[str, Any], name: str) -> dict[str, list[Any]]:
+    hooks = value.setdefault("hooks", {})
+    if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
+        raise _refusal(name, "its hooks are not written as events with lists")
+    return hooks
+
+
+def _handlers(group: Any) -> list[Any]:
+    found = group.get("hooks") if isinstance(group, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _is_ours(handler: Any) -> bool:
+    return isinstance(handler, dict) and bool(_OURS.search(str(handler.get("command", ""))))
+
+
+def _holds_ours(group: Any) -> bool:
+    return any(_is_ours(h) for h in _handlers(group))
+
+
+def _cleaned(groups: Sequence[Any]) -> list[Any]:
+    """Return groups without our handlers; a group of ours alone goes as a whole."""
+    kept = []
+    for group in groups:
+        if not _holds_ours(group):
+            kept.append(group)
+            continue
+        rest = [h for h in _handlers(group) if not _is_ours(h)]
+        if rest:
+            kept.append({**group, "hooks": rest})
+    return kept
+
+
+def with_block(text: str, words: str) -> str:
+    """Return a text with the marked block at its end."""
+    block = f"{_BEGIN}\n{words.strip()}\n{_END}\n"
+    if block in text:
+        return text
+    rest = without_block(text)
+    return rest + ("" if not rest else "\n" if rest.endswith("\n") else "\n\n") + block
+
+
+def without_block(text: str) -> str:
+    """Return a text without the marked block."""
+    return _BLOCK.sub(lambda m: "\n" if m.start() else "", text, count=1)
+
+
+def has_block(text: str) -> bool:
+    """Tell whether the marked block is in a text."""
+    return _BLOCK.search(text) is not None
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(v)}" for key, v in value.items()) + " }"
+    # a JSON string is a TOML basic string but for DEL, which JSON leaves as it is
+    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def _refusal(name: str, why: str) -> SettingsError:
+    return SettingsError(f"{name} was left as it is: {why}", hint="mend the file, or enter it by hand: docs/agents.md", path=name)

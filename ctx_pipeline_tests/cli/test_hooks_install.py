@@ -1,0 +1,273 @@
+"""``ctx hooks install``, ``uninstall`` and ``status``: other people's hooks are kept, and files come back byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ctx_pipeline.api.injection import INJECTED
+from ctx_pipeline.cli import cli
+from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline_tests import processes
+
+THEIRS = """{
+  "cleanupPeriodDays": 99999,
+  "hooks": {
+    "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}],
+    "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard --ctx hooks", "timeout": 5}]}]
+  },
+  "permissions": {"allow": ["Bash(ls:*)"]}
+}"""
+CLAUDE_EVENTS = ["PreCompact", "SessionEnd", "SessionStart", "Stop", "UserPromptSubmit"]
+CODEX_EVENTS = ["PreCompact", "SessionStart", "Stop", "UserPromptSubmit"]
+
+
+@pytest.fixture
+def person(monkeypatch) -> Path:
+    """The person's own folder, with a home of each agent at its default place, and neither agent on the PATH."""
+    home = Path(os.environ["HOME"])
+    (home / ".claude").mkdir()
+    (home / ".codex").mkdir()
+    monkeypatch.delenv("CTX_HOME")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return home
+
+
+def ctx(*words: str, answer: str = "", fails: bool = False) -> str:
+    done = CliRunner().invoke(cli, words, input=answer)
+    assert (done.exit_code != 0) is fails, (done.output, done.exception)
+    return f"{done.output}{done.exception or ''}"
+
+
+def ours(path: Path) -> dict[str, list[str]]:
+    """Return event -> the words of our commands in a file of hooks."""
+    found: dict[str, list[str]] = {}
+    for event, groups in json.loads(path.read_text())["hooks"].items():
+        for group in groups:
+            for handler in group["hooks"]:
+                words = shlex.split(handler["command"])
+                if "hook" in words:
+                    found.setdefault(event, []).append(" ".join(words[words.index("hook") :]))
+                    assert handler["type"] == "command"
+                    assert handler["timeout"] == 10
+                    assert Path(words[0]).is_absolute()
+    return found
+
+
+@pytest.mark.feature("hooks.install", "hooks.other-peoples", "hooks.uninstall")
+def test_claude_gets_five_hooks_beside_those_of_others_and_back_byte_for_byte(person):
+    path = person / ".claude" / "settings.json"
+    path.write_text(THEIRS)
+
+    ctx("hooks", "install", "claude", "--yes")
+
+    assert ours(path) == {
+        "SessionStart": ["hook weave claude"],
+        "UserPromptSubmit": ["hook weave claude"],
+        "Stop": ["hook capture claude"],
+        "PreCompact": ["hook capture claude"],
+        "SessionEnd": ["hook capture claude"],
+    }
+    value, before = json.loads(path.read_text()), json.loads(THEIRS)
+    assert value["hooks"]["Stop"][0] == before["hooks"]["Stop"][0]
+    assert value["hooks"]["PreToolUse"] == before["hooks"]["PreToolUse"]
+    assert {k: v for k, v in value.items() if k != "hooks"} == {k: v for k, v in before.items() if k != "hooks"}
+    after = path.read_bytes()
+    assert "already" in ctx("hooks", "install", "claude", "--yes")
+    assert path.read_bytes() == after
+
+    ctx("hooks", "uninstall", "claude")
+    assert path.read_text() == THEIRS
+    assert "not entered" in ctx("hooks", "uninstall", "claude")
+
+
+@pytest.mark.feature("hooks.install", "hooks.uninstall")
+def test_options_replace_each_other_and_the_first_backup_is_what_comes_back(person):
+    path = person / ".claude" / "settings.json"
+    path.write_text(THEIRS)
+    ctx("hooks", "install", "claude", "--yes")
+
+    ctx("hooks", "install", "claude", "--yes", "--holdout", "0.2", "--threshold", "0.6", "--accepted-only")
+
+    assert ours(path)["UserPromptSubmit"] == ["hook weave claude --threshold=0.6 --holdout=0.2 --accepted-only"]
+    assert ours(path)["Stop"] == ["hook capture claude"]
+    ctx("hooks", "uninstall", "claude")
+    assert path.read_text() == THEIRS
+
+
+@pytest.mark.feature("hooks.install", "hooks.other-peoples", "hooks.uninstall")
+def test_what_others_changed_since_stays_when_the_hooks_are_taken_out(person):
+    path = person / ".claude" / "settings.json"
+    path.write_text(THEIRS)
+    ctx("hooks", "install", "claude", "--yes")
+    value = json.loads(path.read_text())
+    value["model"] = "opus"
+    value["hooks"]["SessionStart"][0]["hooks"].append({"type": "command", "command": "theirs"})
+    path.write_text(json.dumps(value, indent=2))
+
+    ctx("hooks", "uninstall", "claude")
+
+    left = json.loads(path.read_text())
+    expected = json.loads(THEIRS)
+    expected["hooks"]["SessionStart"] = [{"hooks": [{"type": "command", "command": "theirs"}]}]
+    assert left == {**expected, "model": "opus"}
+
+
+@pytest.mark.feature("hooks.install")
+def test_hooks_of_an_older_place_are_replaced_not_doubled(person):
+    path = person / ".claude" / "settings.json"
+    old = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "/old/bin/ctx hook capture claude", "timeout": 3}]}]}}
+    path.write_text(json.dumps(old))
+
+    ctx("hooks", "install", "claude", "--yes")
+    assert len(ours(path)["Stop"]) == 1
+    assert "/old/bin" not in path.read_text()
+
+    ctx("hooks", "uninstall", "claude")
+    assert json.loads(path.read_text()) == {}
+
+
+@pytest.mark.feature("hooks.rules-file")
+def test_codex_gets_its_hooks_file_and_is_told_to_trust_it(person):
+    path = person / ".codex" / "hooks.json"
+
+    said = ctx("hooks", "install", "codex", "--yes")
+
+    assert sorted(ours(path)) == CODEX_EVENTS
+    assert "/hooks" in said
+    ctx("hooks", "uninstall", "codex")
+    assert not path.exists()
+
+
+@pytest.mark.feature("hooks.rules-file")
+def test_a_codex_without_hooks_gets_a_block_in_its_instructions(person, monkeypatch, tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "codex"
+    program.write_text("#!/bin/sh\necho codex-cli 0.98.0\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    path = person / ".codex" / "AGENTS.md"
+    path.write_text("# My rules\n\nBe brief.")
+
+    said = ctx("hooks", "install", "codex", "--yes")
+
+    assert "0.98.0 runs no hooks" in said
+    assert not (person / ".codex" / "hooks.json").exists()
+    assert path.read_text().startswith("# My rules\n\nBe brief.\n\n<!-- ctx_pipeline: begin -->\n")
+    assert "memory weave --cwd ." in path.read_text()
+    assert json.loads(ctx("hooks", "status", "codex", "--json"))["hosts"][0]["way"] == "instructions"
+    once = path.read_text()
+    ctx("hooks", "install", "codex", "--yes")
+    assert path.read_text() == once
+    path.write_text(once + "\nMore of mine.\n")
+    ctx("hooks", "uninstall", "codex")
+    assert path.read_text() == "# My rules\n\nBe brief.\n\nMore of mine.\n"
+
+    program.write_text("#!/bin/sh\necho codex-cli 0.154.0\n")
+    ctx("hooks", "install", "codex", "--yes")
+    assert sorted(ours(person / ".codex" / "hooks.json")) == CODEX_EVENTS
+
+
+@pytest.mark.feature("hooks.other-peoples")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  // mine\n  "hooks": {}\n}',
+        '{"hooks": {',
+        '{"hooks": []}',
+        '{"hooks": {"Stop": {}}}',
+        '{"hooks": {}, "hooks": {}}',
+        "null",
+        "\ufeff{}",
+    ],
+)
+def test_a_settings_file_that_cannot_be_parsed_is_refused_unchanged(person, text):
+    path = person / ".claude" / "settings.json"
+    path.write_text(text)
+
+    assert "was left as it is" in ctx("hooks", "install", "claude", "--yes", fails=True)
+
+    assert path.read_text() == text
+    assert [p.name for p in path.parent.iterdir()] == ["settings.json"]
+    assert json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"][0]["problem"]
+
+
+@pytest.mark.feature("hooks.other-peoples")
+def test_bytes_that_are_no_text_are_refused_unchanged(person):
+    path = person / ".claude" / "settings.json"
+    path.write_bytes(b"\xff\xfe{}")
+    assert "UTF-8" in ctx("hooks", "install", "claude", "--yes", fails=True)
+    assert path.read_bytes() == b"\xff\xfe{}"
+
+
+@pytest.mark.feature("hooks.install")
+def test_it_asks_and_no_changes_nothing(person):
+    ctx("hooks", "install", "claude", answer="n\n", fails=True)
+    assert not (person / ".claude" / "settings.json").exists()
+
+
+@pytest.mark.feature("hooks.injected")
+def test_status_shows_what_is_entered_and_what_was_injected_when_and_where(person):
+    ctx("hooks", "install", "claude", "--yes")
+    path = person / ".claude" / "settings.json"
+    value = json.loads(path.read_text())
+    del value["hooks"]["Stop"]
+    path.write_text(json.dumps(value))
+    store = person / ".ctx_pipeline"
+    journal = Journal(store / "journal.db")
+    for session, withheld in (("s-1", False), ("s-2", True)):
+        payload = {
+            "host": "claude",
+            "session_id": session,
+            "event": "UserPromptSubmit",
+            "memories": [{"memory_id": "m-seed", "score": 0.7}],
+        }
+        journal.append(INJECTED, {**payload, "tokens": 60, "withheld": withheld, "holdout": 0.2, "threshold": 0.4}, actor="hook")
+    journal.close()
+
+    told = json.loads(ctx("hooks", "status", "--json"))
+
+    states = {s["host"]: s for s in told["hosts"]}
+    assert (states["claude"]["way"], sorted(states["claude"]["events"])) == ("hooks", [e for e in CLAUDE_EVENTS if e != "Stop"])
+    assert states["claude"]["missing"] == ["Stop"]
+    assert states["codex"]["way"] is None
+    assert [(i["session_id"], i["withheld"]) for i in told["injections"]] == [("s-2", True), ("s-1", False)]
+    text = ctx("hooks", "status")
+    assert "not entered: Stop; enter them: ctx hooks install claude" in text
+    assert "s-1" in text
+    assert "withheld" in text
+    assert json.loads(ctx("hooks", "status", "codex", "--json"))["injections"] == []
+
+
+@pytest.mark.feature("hooks.install")
+def test_the_command_that_is_entered_runs_in_a_shell_with_the_chosen_store(person, monkeypatch, tmp_path):
+    store = tmp_path / "my store"
+    monkeypatch.setenv("CTX_HOME", str(store))
+    ctx("hooks", "install", "claude", "--yes")
+    command = json.loads((person / ".claude" / "settings.json").read_text())["hooks"]["SessionEnd"][0]["hooks"][0]["command"]
+    env = {"HOME": str(person), "PATH": "/usr/bin:/bin"}
+
+    process = processes.start(["/bin/sh", "-c", command], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    out, _ = process.communicate(b"{}", timeout=60)
+
+    assert (process.returncode, out) == (0, b"")
+    until = time.monotonic() + 60
+    while not (store / "ledger.db").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert (store / "ledger.db").exists()
+    assert sys.executable in command or "ctx" in command
+
+
+@pytest.mark.feature("hosts.declared-hooks")
+def test_a_host_that_declares_no_hooks_or_servers_has_none(person):
+    assert "runs no hooks" in ctx("hooks", "install", "dspy", "--yes", fails=True)
+    assert "starts no servers" in ctx("mcp", "install", "dspy", "--yes", fails=True)

@@ -1,0 +1,76 @@
+"""What an agent says of a memory is a fact in the journal and counts at once; what was measured and used can be asked."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+
+import pytest
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.stages.consolidate import consolidate
+from ctx_pipeline.stages.index import index_memory
+from ctx_pipeline.stages.measure import measure
+from ctx_pipeline.stages.mine import mine
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline_tests.mcp_server.conftest import Home, environment, over_stdio, run
+from ctx_pipeline_tests.mcp_server.test_tools import SESSION, asked
+
+
+@pytest.fixture
+def mined(home, tmp_path):
+    """A store of its own with memories that were mined from the sample sessions, and two families of readings."""
+    folder = tmp_path / "mined"
+    shutil.copytree(home.folder, folder)
+    made = Home(folder, environment(folder))
+    settings = settings_module.load(made.environ)
+    with open_store(settings) as store:
+        measure(store, settings, families=["outcomes", "cost"])
+        mine(store, settings)
+        consolidate(store, settings)
+        index_memory(store, settings)
+    return made
+
+
+@pytest.mark.feature("mcp.tools")
+def test_accepting_and_rewarding_a_memory_is_written_and_seen_by_the_next_call(mined):
+    with open_store(settings_module.load(mined.environ), read_only=True) as store:
+        chosen = next(m for m in store.memories.memories() if m.status == "candidate")
+
+    async def conversation():
+        async with over_stdio(mined, CLAUDE_CODE_SESSION_ID="s-now") as client:
+            assert (await asked(client, "accept_memory", memory_id=chosen.memory_id))["status"] == "accepted"
+            rewarded = await asked(client, "update_memory_utility", memory_id=chosen.memory_id, reward=1.0, reason="saved a search")
+            assert rewarded["utility"] == pytest.approx(chosen.utility + 0.2 * (1 - chosen.utility))
+            shown = await asked(client, "show_memory", memory_id=chosen.memory_id)
+            assert (shown["status"], shown["utility"]) == ("accepted", rewarded["utility"])
+
+    run(conversation)
+    with closing(Journal(mined.store / "journal.db", read_only=True)) as journal:
+        facts = [(f.kind, f.payload) for f in journal.facts() if f.kind.startswith("memory.")]
+    assert [kind for kind, _ in facts] == ["memory.accepted", "memory.rewarded"]
+    assert facts[1][1]["session_id"] == "s-now"
+    assert facts[1][1]["reason"] == "saved a search"
+
+
+@pytest.mark.feature("mcp.tools")
+def test_usage_and_signals_are_told_within_limits(mined):
+    async def conversation():
+        async with over_stdio(mined) as client:
+            days = await asked(client, "get_usage", by="daily", until="2026-09-22")
+            assert [(r["date"], r["calls"]) for r in days["rows"]] == [("2026-09-14", 9), ("2026-09-22", 11)]
+            last = await asked(client, "get_usage", by="daily", until="2026-09-22", limit=1)
+            assert ([r["date"] for r in last["rows"]], last["rows_in_all"], last["totals"]["calls"]) == (["2026-09-22"], 2, 20)
+            assert last["totals"]["cost_usd"] == pytest.approx(0.1273518 + 0.27996675)
+
+            one = await asked(client, "get_signals", host="claude", session_id=SESSION[:8])
+            assert one["session_id"] == SESSION
+            assert {r["family"] for r in one["readings"]} == {"outcomes", "cost"}
+            assert all(len(r["evidence"]) <= 3 for r in one["readings"])
+            assert any(r["evidence"] for r in one["readings"])
+            together = await asked(client, "get_signals")
+            assert together["session_id"] is None
+            assert {r["count"] + r["missing"] for r in together["readings"]} == {6}
+
+    run(conversation)

@@ -1,0 +1,312 @@
+"""A real client talks to the server, over standard input and output and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+
+import anyio
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from ctx_pipeline_tests.mcp_server.conftest import over_http, over_stdio, run, served
+
+SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
+TOOLS = {
+    "search_history",
+    "list_sessions",
+    "read_session",
+    "retrieve_memories",
+    "show_memory",
+    "accept_memory",
+    "update_memory_utility",
+    "get_usage",
+    "get_signals",
+}
+HOSTILE = [
+    '"',
+    "'; drop table history; --",
+    "a AND (",
+    "NEAR(x",
+    "said:x OR *",
+    "\0",
+    "😀",
+    "../../etc/passwd",
+    "{}",
+    "%s%n",
+    "\ud7ff",
+    " ",
+]
+
+
+async def asked(client, tool, **arguments):
+    """Return the structured answer of a tool that must not fail."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def refused(client, tool, **arguments):
+    """Return code and message of a tool that must fail as a value."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return result.structured_content["error"]["code"], result.content[0].text
+
+
+@pytest.mark.feature("mcp.tools")
+def test_the_tools_describe_themselves_and_every_argument_has_a_bound(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            tools = {t.name: t for t in (await client.list_tools()).tools}
+        assert set(tools) == TOOLS
+        for tool in tools.values():
+            assert len(tool.description) > 60
+            assert "\n        " not in tool.description
+            assert tool.output_schema["type"] == "object"
+            for name, schema in tool.input_schema["properties"].items():
+                shapes = schema.get("anyOf", [schema])
+                assert any({"maxLength", "maximum", "enum", "items"} & set(s) or s["type"] == "boolean" for s in shapes), (tool.name, name)
+        assert [t for t in tools if not tools[t].annotations.read_only_hint] == ["accept_memory", "update_memory_utility"]
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.limits", "mcp.stable-ids")
+def test_search_pages_by_cursor_and_every_hit_can_be_read_on_from(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            whole = await asked(client, "search_history", query="pytest discounts", limit=6)
+            first = await asked(client, "search_history", query="pytest discounts", limit=2)
+            second = await asked(client, "search_history", query="pytest discounts", limit=4, cursor=first["next_cursor"])
+            ids = [h["event_id"] for h in whole["hits"]]
+            assert len(set(ids)) == 6
+            assert [h["event_id"] for h in first["hits"] + second["hits"]] == ids
+            hit = whole["hits"][0]
+            assert hit["resume"] == f"claude --resume {hit['session_id']}"
+            everything = await asked(client, "read_session", host=hit["host"], session_id=hit["session_id"], limit=100)
+            events = [e["event_id"] for e in everything["events"]]
+            behind = await asked(client, "read_session", host=hit["host"], session_id=hit["session_id"], cursor=hit["event_id"])
+            assert [e["event_id"] for e in behind["events"]] == events[events.index(hit["event_id"]) + 1 :]
+            code, text = await refused(client, "search_history", query="something else", cursor=first["next_cursor"])
+            assert (code, "cursor" in text) == ("UsageError", True)
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.sessions")
+def test_a_session_is_read_a_page_at_a_time(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            seen, cursor = [], None
+            while True:
+                page = await asked(client, "read_session", host="claude", session_id=SESSION[:8], limit=3, cursor=cursor)
+                assert len(page["events"]) <= 3
+                seen += page["events"]
+                cursor = page["next_cursor"]
+                if cursor is None:
+                    break
+            assert page["session_id"] == SESSION
+            assert len(seen) == len({e["event_id"] for e in seen}) == page["total"]
+            assert seen[0]["kind"] == "prompt"
+            said = await asked(client, "read_session", host="claude", session_id=SESSION, kinds=["prompt"])
+            assert [e["event_id"] for e in said["events"]] == [e["event_id"] for e in seen if e["kind"] == "prompt"]
+            assert {e["tool"] for e in seen if e["kind"] == "tool_call"} >= {"Bash"}
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.own-session")
+def test_the_callers_own_session_is_left_out_of_search_and_memories(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            before = await asked(client, "search_history", query="pytest discounts", limit=25)
+            named = await asked(client, "search_history", query="pytest discounts", limit=25, own_session=SESSION)
+            known = await asked(client, "retrieve_memories", query="pytest fails")
+            without = await asked(client, "retrieve_memories", query="pytest fails", own_session="live")
+        async with over_stdio(home, CLAUDE_CODE_SESSION_ID=SESSION) as client:
+            told = await asked(client, "search_history", query="pytest discounts", limit=25)
+        assert SESSION in {h["session_id"] for h in before["hits"]}
+        assert SESSION not in {h["session_id"] for h in named["hits"]}
+        assert named["left_out"] > 0
+        assert named == told
+        assert [m["memory_id"] for m in known["memories"]] == ["m-uv", "m-live"]
+        assert [m["memory_id"] for m in without["memories"]] == ["m-uv"]
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.limits")
+def test_what_goes_wrong_is_an_answer_with_what_to_do(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            assert (await refused(client, "read_session", host="claude", session_id="nope"))[0] == "UnknownName"
+            code, text = await refused(client, "read_session", host="emacs", session_id=SESSION)
+            assert (code, "claude" in text) == ("UnknownName", True)
+            assert (await refused(client, "show_memory", memory_id="none-such"))[0] == "UnknownName"
+            assert (await refused(client, "get_usage", since="yesterday"))[0] == "UsageError"
+            assert (await refused(client, "get_signals", session_id=SESSION))[0] == "UsageError"
+            assert (await refused(client, "read_session", host="claude", session_id=SESSION, cursor="x"))[0] == "UsageError"
+            wrong = await client.call_tool("search_history", {"query": 5, "limit": 10_000})
+            assert wrong.is_error
+            assert "limit" in wrong.content[0].text
+            assert (await asked(client, "list_sessions"))["total"] == 6
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.limits")
+def test_without_a_store_a_tool_says_what_to_run(home, tmp_path):
+    async def conversation():
+        async with over_stdio(home, CTX_HOME=str(tmp_path / "none")) as client:
+            code, text = await refused(client, "search_history", query="anything")
+        assert (code, "ctx run" in text) == ("StoreError", True)
+        assert not (tmp_path / "none").exists()
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.hostile", "mcp.limits")
+def test_100_kb_arguments_and_hostile_queries_get_short_answers(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            for query in ("pytest " * 15_000, "x" * 100_000, '"' * 100_000, *HOSTILE):
+                for tool in ("search_history", "retrieve_memories"):
+                    result = await client.call_tool(tool, {"query": query})
+                    assert not result.is_error
+                    assert len(result.model_dump_json()) < 60_000
+            big = await client.call_tool("show_memory", {"memory_id": "x" * 100_000})
+            assert big.is_error
+            assert len(big.model_dump_json()) < 2_000
+            assert (await client.call_tool("search_history", {"query": "x" * 300_000})).is_error
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.resources")
+def test_sessions_are_resources(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            listed = json.loads((await client.read_resource("ctx://sessions")).contents[0].text)
+            assert listed["total"] == 6
+            assert [t.uri_template for t in (await client.list_resource_templates()).resource_templates] == [
+                "ctx://sessions/{host}/{session_id}"
+            ]
+            uri = next(s["uri"] for s in listed["sessions"] if s["session_id"] == SESSION)
+            text = (await client.read_resource(uri)).contents[0].text
+            assert text.startswith("# Fix rounding in discount codes\n")
+            with pytest.raises(MCPError, match="nope"):
+                await client.read_resource("ctx://sessions/claude/nope")
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.hostile")
+def test_fifty_parallel_calls_over_stdio_are_all_answered_rightly(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            alone = await asked(client, "search_history", query="pytest discounts")
+            answers = []
+
+            async def one(number):
+                tool = ("search_history", "list_sessions", "get_usage", "read_session", "retrieve_memories")[number % 5]
+                arguments = {
+                    "search_history": {"query": "pytest discounts"},
+                    "list_sessions": {},
+                    "get_usage": {},
+                    "read_session": {"host": "claude", "session_id": SESSION},
+                    "retrieve_memories": {"query": "pytest fails"},
+                }[tool]
+                answers.append((tool, await asked(client, tool, **arguments)))
+
+            async with anyio.create_task_group() as group:
+                for number in range(50):
+                    group.start_soon(one, number)
+            assert len(answers) == 50
+            assert [a for tool, a in answers if tool == "search_history"] == [alone] * 10
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.server", "mcp.transports")
+def test_the_same_tools_over_http_with_the_token(home):
+    with served(home) as server:
+
+        async def conversation():
+            async with over_http(server) as client:
+                assert {t.name for t in (await client.list_tools()).tools} == TOOLS
+                assert (await asked(client, "list_sessions"))["total"] == 6
+                assert (await refused(client, "show_memory", memory_id="none"))[0] == "UnknownName"
+                answers = []
+
+                async def one():
+                    answers.append(await asked(client, "search_history", query="pytest discounts"))
+
+                async with anyio.create_task_group() as group:
+                    for _ in range(50):
+                        group.start_soon(one)
+                assert answers == [answers[0]] * 50
+
+        run(conversation)
+    assert (home.store / "mcp-token").stat().st_mode & 0o777 == 0o600
+
+
+def status_of(server, **headers):
+    """Return the HTTP status of a request that lists the tools."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}).encode()
+    plain = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    request = urllib.request.Request(server.url, body, {**plain, **{k.replace("_", "-"): v for k, v in headers.items()}})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.feature("mcp.hostile", "mcp.server")
+def test_another_site_and_whoever_has_no_token_is_refused(home):
+    with served(home) as server:
+        bearer = f"Bearer {server.token}"
+        port = server.url.split(":")[2].partition("/")[0]
+        assert status_of(server, Authorization=bearer) == 200
+        assert status_of(server, Authorization=bearer, Origin=f"http://127.0.0.1:{port}") == 200
+        assert status_of(server) == 401
+        assert status_of(server, Authorization="Bearer wrong") == 401
+        assert status_of(server, Authorization=f"Bearer {server.token}x") == 401
+        assert status_of(server, Authorization=bearer, Origin="http://evil.example") == 403
+        assert status_of(server, Authorization=bearer, Origin="null") == 403
+        assert status_of(server, Authorization=bearer, Host="evil.example") == 421
+        assert status_of(server, Authorization=bearer, Host=f"evil.example:{port}") == 421
+        assert server.url.startswith("http://127.0.0.1:")
+
+
+@pytest.mark.feature("mcp.light-start")
+def test_the_server_loads_no_orchestrator(home):
+    from ctx_pipeline_tests.test_layers import loaded_by
+
+    code = (
+        "from ctx_pipeline import settings\nfrom ctx_pipeline.mcp_server import server\nserver.build(settings.load(), lambda *a, **k: {})"
+    )
+    assert loaded_by(code, home.environ).isdisjoint({"dagster", "dspy", "duckdb", "pyarrow", "numpy", "litellm", "jinja2"})
+
+
+@pytest.mark.feature("mcp.ends")
+def test_the_server_ends_when_its_client_does(home):
+    import subprocess
+    import sys
+
+    from ctx_pipeline_tests import processes
+
+    process = processes.start(
+        [sys.executable, "-m", "ctx_pipeline", "mcp"],
+        env=home.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    process.stdin.close()
+    began = time.monotonic()
+    assert process.wait(60) == 0
+    assert time.monotonic() - began < 60
