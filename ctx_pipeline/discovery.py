@@ -1,10 +1,10 @@
 """Finds what extension files declare: a folder scan plus entry points, no registry.
 
 A file whose name begins with an underscore is not an extension, nor is ``base.py``, from
-which the documented examples import. Entry-point groups are ``ctx_pipeline.hosts``,
-``.signals``, ``.methods`` and ``.panels``; each entry names a module that declares values
-in the same way. Signals are also looked for in a folder of the person's own, see
-:func:`look_in`.
+which the documented examples import, nor the folder ``mining/filters``. Entry-point
+groups are ``ctx_pipeline.hosts``, ``.signals``, ``.methods`` and ``.panels``; each entry
+names a module that declares values in the same way. Signals and methods are also looked for in a folder of the person's
+own, see :func:`look_in`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _FOLDERS: dict[type, tuple[str, str]] = {
     Panel: ("ctx_pipeline.dashboard.panels", "ctx_pipeline.panels"),
 }
 
-_OWN: dict[type, str] = {Signal: "signals"}
+_OWN: dict[type, str] = {Signal: "signals", Method: "methods"}
 """Kind -> its folder below the person's own."""
 
-_NO_EXTENSIONS = frozenset({"base"})
-"""Files that the documented examples of extensions import from."""
+_NO_EXTENSIONS = frozenset({"base", "filters"})
+"""What stands beside extensions and is none: what the documented examples import from, and the filters of mined candidates."""
 
 _own_folder: Path | None = None
 
@@ -107,7 +107,7 @@ def reload() -> None:
 
 
 def look_in(folder: Path | None) -> None:
-    """Look for signals in ``folder/signals`` too from now on: files of the person's own, outside the package."""
+    """Look for signals in ``folder/signals`` and methods in ``folder/methods`` from now on: files of the person's own."""
     global _own_folder  # noqa: PLW0603 - one folder a process, told by whoever has read the settings
     _own_folder = folder
 

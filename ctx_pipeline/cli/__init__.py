@@ -32,9 +32,11 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "search": ("ctx_pipeline.cli.search:search", "Search prompts, answers, commands and tool output."),
     "sql": ("ctx_pipeline.cli.search:sql", "Run a SELECT over the tables."),
     "signal": ("ctx_pipeline.cli.signal:signal", "List, run and show signals."),
-    "mine": ("ctx_pipeline.cli.memory:mine", "Draw memory candidates from sessions."),
+    "mine": ("ctx_pipeline.cli.mining:mine", "Draw memory candidates from sessions."),
     "methods": ("ctx_pipeline.cli.memory:methods", "List the mining methods."),
     "memory": ("ctx_pipeline.cli.memory:memory", "Retrieve and weave memories."),
+    "mcp": ("ctx_pipeline.cli.mcp:mcp", "Serve the history and the memories to an agent."),
+    "hooks": ("ctx_pipeline.cli.hooks:hooks", "Memories in an agent's sessions, capture as they are written."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),
     "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build and open the page."),
     "doctor": ("ctx_pipeline.cli.store:doctor", "Check the store and list what could not be read."),
@@ -42,13 +44,33 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "forget": ("ctx_pipeline.cli.store:forget", "Remove sessions from every layer, for good."),
 }
 
+_HIDDEN: dict[str, tuple[str, str]] = {"hook": ("ctx_pipeline.cli.hook:hook", "What agents run.")}
+
+
+class _ReaderGone(Exception):
+    """Nobody reads the output any more."""
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they run; help needs none of them."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, tuple[str, str]] | None = None,
+        hidden: Mapping[str, tuple[str, str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = dict(lazy or {})
+        self._hidden = dict(hidden or {})
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click itself would call it a failure when the reader of the output goes (``| head``)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of a day's work, not of the alphabet."""
@@ -56,9 +78,10 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
-        if cmd_name not in self._lazy:
+        place = self._lazy.get(cmd_name) or self._hidden.get(cmd_name)
+        if place is None:
             return super().get_command(ctx, cmd_name)
-        module, _, name = self._lazy[cmd_name][0].partition(":")
+        module, _, name = place[0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
@@ -86,6 +109,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     lazy=_COMMANDS,
+    hidden=_HIDDEN,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with: ctx run. Without sessions of your own it shows sample ones.",
@@ -120,7 +144,7 @@ def main(args: list[str] | None = None) -> None:
         if error.hint:
             say(f"hint: {error.hint}", err=True)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+    except (_ReaderGone, BrokenPipeError):
         # the reader has gone (ctx list | head); keep Python from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

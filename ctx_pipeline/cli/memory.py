@@ -1,4 +1,4 @@
-"""``ctx mine``, ``methods`` and ``memory``."""
+"""``ctx methods`` and ``memory``."""
 
 from __future__ import annotations
 
@@ -8,45 +8,8 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.memory_store import doctor, export, export_skill, import_authored, init, reindex
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
-
-
-@click.command()
-@click.argument("host", default="*")
-@click.argument("session_id", default="*")
-@click.option("--method", "names", multiple=True, help="Only this method; all local ones without it.")
-@json_option
-def mine(host: str, session_id: str, names: tuple[str, ...], as_json: bool) -> None:
-    """Draw memory candidates from sessions and show them; '*' stands for all.
-
-    Only cells whose input or code changed are mined anew.
-    """
-    from ctx_pipeline import discovery
-    from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.api.sessions import resolve
-    from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.stages.mine import mine as stage
-    from ctx_pipeline.storage import open_store
-    from ctx_pipeline.storage.details import session_candidates
-
-    settings, _ = choose(settings_module.load(), demo=False)
-    methods = None if not names or "all" in names else list(names)
-    with open_store(settings) as store:
-        key = None if host == "*" else discovery.host(host).key
-        full = None
-        if session_id != "*":
-            key, full = resolve(store, host, session_id)
-        cells = [c for c in store.ledger.cells() if key is None or c.host == key]
-        report = stage(store, settings, methods=methods, cells=cells)
-        found = session_candidates(store.lake, key, full, methods)
-    if as_json:
-        emit({"candidates": found, **report.totals})
-        return
-    for c in found:
-        say(f"{c['kind']}  {c['method']}  {c['host']} {c['session_id']}", bold=True)
-        say(f"  {one_line(c['text'], 300)}")
-        say(f"  evidence: {', '.join(c['evidence'][:4])}")
-    say(f"{len(found)} candidates")
 
 
 @click.command()
@@ -54,7 +17,9 @@ def mine(host: str, session_id: str, names: tuple[str, ...], as_json: bool) -> N
 def methods(as_json: bool) -> None:
     """List the mining methods."""
     from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
 
+    discovery.look_in(settings_module.load().home / "config")
     rows = [
         {
             "method": m.name,
@@ -217,3 +182,7 @@ def retire(memory_id: str, as_json: bool) -> None:
 def update_utility(memory_id: str, reward: float, session_id: str | None, reason: str | None, as_json: bool) -> None:
     """Reward a memory: utility += 0.2 * (reward - utility)."""
     _told(_judge("memory.rewarded", memory_id, reward=reward, session_id=session_id, reason=reason), as_json)
+
+
+for _command in (init, reindex, doctor, import_authored, export, export_skill):
+    memory.add_command(_command)

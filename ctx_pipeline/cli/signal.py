@@ -15,19 +15,38 @@ def signal() -> None:
     """Measurements over a session: what they are, their readings, the evidence."""
 
 
+_FACTS = ("family", "group", "kind", "unit", "better", "method", "version")
+
+
 @signal.command("list")
+@click.argument("names", nargs=-1)
 @click.option("--group", help="Only this group: activity, outcome, cost, risk, context, behaviour.")
 @json_option
-def list_signals(group: str | None, as_json: bool) -> None:
-    """List the signals: what each measures, its unit and how to read it."""
+def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> None:
+    """List the signals: what each measures, its unit and how to read it.
+
+    The table cuts long texts; with NAMES only these signals are shown, in full.
+    """
     from ctx_pipeline.api.signals import catalogue
+    from ctx_pipeline.errors import UnknownName
 
     rows = catalogue(group)
+    if names:
+        known = {r["signal"]: r for r in rows}
+        for name in names:
+            if name not in known:
+                raise UnknownName("signal", name, known)
+        rows = [known[name] for name in dict.fromkeys(names)]
     if as_json:
         emit({"signals": rows})
         return
-    names = ("signal", "family", "group", "kind", "unit", "better", "method", "version")
-    table(rows, {**{name: name for name in names}, "what": "what it is", "how_to_read": "how to read it"})
+    if names:
+        for r in rows:
+            say(f"{r['signal']}: {r['what']}", bold=True)
+            say(f"  {r['how_to_read']}")
+            say("  " + ", ".join(f"{key} {r[key] or 'none'}" for key in _FACTS))
+        return
+    table(rows, {"signal": "signal", **{name: name for name in _FACTS}, "what": "what it is", "how_to_read": "how to read it"})
 
 
 @signal.command()
@@ -114,14 +133,14 @@ def _chosen(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[
 def _find(store: Any, hosts: list[str], asked: str, resolve: Any) -> tuple[str, str]:
     from ctx_pipeline.errors import UnknownName
 
-    for host in hosts[:-1]:
+    for host in hosts:
         try:
             found: tuple[str, str] = resolve(store, host, asked)
         except UnknownName:
             continue
         return found
-    last: tuple[str, str] = resolve(store, hosts[-1], asked)
-    return last
+    noun = f"{hosts[0]} session" if len(hosts) == 1 else "session"
+    raise UnknownName(noun, asked, [s.session_id for host in hosts for s in store.ledger.sessions(host=host)])
 
 
 @signal.command()

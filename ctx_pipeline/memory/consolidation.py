@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.memory.links import links_of
+from ctx_pipeline.memory.links import links_of, resolve
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import identity
 from ctx_pipeline.model.codec import digest
@@ -65,6 +65,7 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
     _supersede(memories)
     for fact in facts:
         _apply(memories, alias, fact, credentials)
+    resolve(memories)
     return [memories[key] for key in sorted(memories)]
 
 
@@ -127,7 +128,7 @@ def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
     for c in counted:
         key = f"{c.host}/{c.session_id}"
         by_session[key] = max(by_session.get(key, 0.0), c.confidence)
-    if best.kind == "user_preference":
+    if "sessions" in best.body or best.kind == "user_preference":  # the method has counted the sessions itself
         doubt = 1.0 - best.confidence
     else:
         for rank, value in enumerate(sorted(by_session.values(), reverse=True)):
@@ -219,7 +220,10 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
             before = memories.get(memory.memory_id)
             if before is not None:
                 memory = memory._replace(utility=before.utility, uses=before.uses)
-            memories[memory.memory_id] = _checked(memory, credentials)
+                if before.status in ("rejected", "retired") and "status" not in fact.payload:
+                    memory = memory._replace(status=before.status)
+            checked = _checked(memory, credentials)
+            memories[memory.memory_id] = checked if memory.status not in ("rejected", "retired") else checked._replace(status=memory.status)
         return
     named = str(fact.payload.get("memory_id", ""))
     found = memories.get(alias.get(named, named))
@@ -262,9 +266,17 @@ def authored(payload: Mapping[str, Any]) -> Memory | None:
         confidence=_number(payload.get("confidence"), 0.8, 0.0, 1.0),
         priority=int(_number(payload.get("priority"), 3, 1, 5)),
         support=0,
+        structured=_beside(payload),
         links=links_of(text, str(when) if when else None),
         last_ts=payload["ts"] if isinstance(payload.get("ts"), int) else None,
     )
+
+
+def _beside(payload: Mapping[str, Any]) -> str | None:
+    """Return what a note says beside its text: the names that links may use, its tags and where it lies."""
+    lists = {k: [str(v) for v in payload[k]] for k in ("names", "tags") if isinstance(payload.get(k), list) and payload[k]}
+    body = lists | {k: str(payload[k]) for k in ("note", "folder") if payload.get(k)}
+    return json.dumps(body, ensure_ascii=False, sort_keys=True) if body else None
 
 
 def _one_of(value: Any, known: Sequence[str], otherwise: str) -> str:

@@ -23,15 +23,16 @@ STOP_WORDS = frozenset(_STOP.split())
 def words_of(query: str) -> list[str]:
     """Return the words and identifiers of a query that say something, each once; at most 48.
 
-    Stop words are left out, so a query of stop words alone gives nothing.
+    Stop words are left out, so a query of stop words alone gives nothing. Of a long text
+    the first and the last words count: an output says at its end what went wrong.
     """
     found: dict[str, None] = {}
-    for match in _WORD.finditer(query[:_LONGEST].replace("\0", " ")):
+    text = query if len(query) <= 2 * _LONGEST else f"{query[:_LONGEST]} {query[-_LONGEST:]}"
+    for match in _WORD.finditer(text.replace("\0", " ")):
         word = match.group()
         low = word.lower()
         if low in STOP_WORDS or (len(low) == 1 and low.isascii()):
             continue
         found.setdefault(low if word.islower() or word.istitle() else word, None)
-        if len(found) >= _MOST:
-            break
-    return list(found)
+    words = list(found)
+    return words if len(words) <= _MOST else words[: _MOST // 2] + words[-_MOST // 2 :]

@@ -23,7 +23,7 @@ def place_of(cwd: str | os.PathLike[str]) -> Place:
     """Return the place of a folder, from the files of its git repository alone (no git is run).
 
     A worktree has the roots of its own folder and of the main checkout. A folder outside
-    a repository is its own root. Never raises for files that cannot be read.
+    a repository has no root. Never raises for files that cannot be read.
     """
     here = Path(os.path.abspath(os.path.expanduser(cwd)))  # noqa: PTH100, PTH111 - links are kept as the agent recorded them
     for folder in (here, *list(here.parents)[:_DEPTH]):
@@ -36,7 +36,7 @@ def place_of(cwd: str | os.PathLike[str]) -> Place:
                 return Place(str(here), (str(folder),), ())
             main = str(common.parent) if common.name == ".git" else str(common)
             return Place(str(here), (str(folder), main), _remotes(common))
-    return Place(str(here), (str(here),), ())
+    return Place(str(here))
 
 
 def _common_dir(marker: Path) -> Path | None:

@@ -35,12 +35,11 @@ _GENERIC = re.compile(
     r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
     r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
 )
-_RED = re.compile(
-    r"^(?:FAIL|FAILED|--- FAIL:|not ok|panic: |Traceback \(most recent|error(?:\[\w+\])?: |E   )"
-    r"|\b[1-9]\d* (?:failed|errors?|failing|problems)\b"
-    r"|command not found|npm ERR!|No such file or directory",
-    re.MULTILINE,
-)
+_RED_LINES = ("\nFAIL", "\n--- FAIL:", "\nnot ok", "\npanic: ", "\nTraceback (most recent", "\nerror: ", "\nE   ")
+_RED_WORDS = ("command not found", "npm ERR!", "No such file or directory")
+_RED_CODE = re.compile(r"\nerror\[\w+\]: ")
+_RED_COUNT = re.compile(r"[1-9](?<!\w\d)\d* (?:failed|errors?|failing|problems)\b")
+_COUNTED = (" failed", " error", " failing", " problems")
 
 
 _PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
@@ -48,12 +47,19 @@ _PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
 
 def clean(text: str) -> str:
     """Return one line without terminal escapes, control characters and runs of blanks."""
-    return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text)).split())
+    return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text) if "\x1b" in text else text).split())
 
 
 def looks_red(output: str) -> bool:
     """Tell whether an output speaks of a failure although its command ended well, as in ``pytest | tail``."""
-    return bool(_RED.search(_ANSI.sub("", output[:_HEAD] if len(output) <= _HEAD else output[-_TAIL:])))
+    text = output[-_TAIL:] if len(output) > _HEAD else output
+    text = "\n" + (_ANSI.sub("", text) if "\x1b" in text else text)
+    # plain searches first: a pattern that may begin at every character takes twenty times as long
+    if any(line in text for line in _RED_LINES) or any(word in text for word in _RED_WORDS):
+        return True
+    if "\nerror[" in text and _RED_CODE.search(text):
+        return True
+    return any(word in text for word in _COUNTED) and bool(_RED_COUNT.search(text))
 
 
 def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False) -> str:
@@ -86,7 +92,10 @@ def shorten_paths(text: str, cwd: str | None) -> str:
     """Return a text with paths below ``cwd`` made relative and home folders written as ``~``."""
     if cwd and len(cwd) > 3:
         text = text.replace(f"{cwd.rstrip('/')}/", "").replace(cwd, ".")
-    return re.sub(r"/(?:Users|home)/[^/\s:'\"]+", "~", text)
+    return _HOMES.sub("~", text) if "/Users/" in text or "/home/" in text else text
+
+
+_HOMES = re.compile(r"/(?:Users|home)/[^/\s:'\"]+")
 
 
 _VARIABLE = (

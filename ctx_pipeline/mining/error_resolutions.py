@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature
-from ctx_pipeline.model.commands import Step, command_text, found_nothing, steps
+from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, Run, listed, run_of, shown
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
@@ -22,35 +22,6 @@ _MOST = 8
 _ALIKE = 60
 """Likeness from which two calls of a program that is no check try the same thing."""
 
-_CHECKS = frozenset({"test", "lint", "types", "build", "install", "run"})
-_LOOKING = frozenset(
-    {
-        "cat",
-        "sed",
-        "head",
-        "tail",
-        "ls",
-        "rg",
-        "grep",
-        "find",
-        "fd",
-        "tree",
-        "wc",
-        "stat",
-        "file",
-        "awk",
-        "nl",
-        "diff",
-        "less",
-        "which",
-        "ps",
-    }
-    | {"cp", "mv", "rm", "mkdir", "touch", "chmod", "ln", "kill", "pkill", "printf", "cut", "sort", "xargs", "test", "[", "[["}
-)
-"""Programs that look around or move files: their misses are no lessons."""
-
-_LOOKING_GIT = frozenset({"git status", "git log", "git show", "git diff", "git blame", "git grep", "git ls-files", "git rev-parse"})
-_OUTSIDE = re.compile(r"^(?:/tmp/|/private/|/var/|/dev/)|/\.(?:claude|codex)/|/node_modules/|/\.venv/")
 _ENVIRONMENT = re.compile(
     r"(?i)command not found|No module named|ModuleNotFoundError|Cannot find module|not a git repository|No such file or directory"
     r"|unknown (?:option|command|flag|argument)|unrecognized|invalid (?:option|choice|argument)|flag provided but not defined|not installed"
@@ -59,25 +30,12 @@ _ENVIRONMENT = re.compile(
 
 
 @dataclass
-class _Run:
-    """One shell call with what it ran and how it ended."""
-
-    place: int
-    call: Any
-    command: str
-    step: Step
-    """the step that counts: the first check of the line, else its last step"""
-    failed: bool
-    output: str = ""
-
-
-@dataclass
 class _Between:
     """What happened from a failure to the command that passed."""
 
     files: list[str] = field(default_factory=list)
     edits: list[Any] = field(default_factory=list)
-    setup: list[_Run] = field(default_factory=list)
+    setup: list[Run] = field(default_factory=list)
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -96,7 +54,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
 
 
 def _pairs(view: SessionView, calls: list[Any]) -> Iterator[tuple[str, str, MemoryCandidate]]:
-    runs = [run for place, call in enumerate(calls) if (run := _run(view, place, call))]
+    runs = [run for place, call in enumerate(calls) if (run := run_of(view, place, call))]
     last_edit = -1
     for index, run in enumerate(runs):
         if not run.failed:
@@ -118,28 +76,11 @@ def _pairs(view: SessionView, calls: list[Any]) -> Iterator[tuple[str, str, Memo
                 yield run.step.subject, " ".join(did) if did else signature(error), candidate
 
 
-def _error(view: SessionView, run: _Run) -> str:
+def _error(view: SessionView, run: Run) -> str:
     return salient_line(run.output, view.session.cwd, of_tests=run.step.purpose == "test")
 
 
-def _run(view: SessionView, place: int, call: Any) -> _Run | None:
-    if call.action != "shell" or call.result_event is None or not call.argv:
-        return None
-    command = command_text(call.argv)
-    found = steps(command)
-    if not found or len(command) > 600:
-        return None
-    checks = [s for s in found if s.purpose in _CHECKS]
-    step = checks[0] if checks else found[0]
-    if step.subject.partition(" ")[0] in _LOOKING or step.subject in _LOOKING_GIT:
-        return None
-    failed = call.is_error and bool(call.exit) and not found_nothing(call.argv, call.exit)
-    if call.is_error and not failed:
-        return None
-    return _Run(place, call, command, step, failed, view.result_text(call))
-
-
-def _resolution(view: SessionView, calls: list[Any], runs: list[_Run], index: int, error: str) -> tuple[_Run | None, _Between]:
+def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int, error: str) -> tuple[Run | None, _Between]:
     """Return the first later run that shows the same thing working, and what was done before it."""
     run = runs[index]
     between = _Between()
@@ -151,7 +92,7 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[_Run], index: in
         for call in calls[edits_from : later.place]:
             if call.action in ("edit", "write") and not call.is_error:
                 between.edits.append(call)
-                between.files += [p for p in call.paths if not _OUTSIDE.search(p)]
+                between.files += [p for p in call.paths if not OUTSIDE.search(p)]
         edits_from = later.place
         if not _same_goal(run, later, environment=environment):
             if not later.failed and later.step.purpose == "install":
@@ -167,39 +108,39 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[_Run], index: in
     return None, between
 
 
-def _same_goal(run: _Run, later: _Run, *, environment: bool) -> bool:
+def _same_goal(run: Run, later: Run, *, environment: bool) -> bool:
     """Tell whether two runs try the same thing.
 
     The same program and target do; after a fault of the environment also the same
     program called in another way.
     """
     if run.step.subject == later.step.subject:
-        return run.step.purpose in _CHECKS or _likeness(run, later) >= _ALIKE
+        return run.step.purpose in CHECKS or _likeness(run, later) >= _ALIKE
     if not environment or run.step.purpose != later.step.purpose or run.step.purpose not in ("test", "lint", "types", "build", "run"):
         return False
     first, second = run.step.subject.split(), later.step.subject.split()
     return first[0] == second[0] or first[-1] == second[-1]
 
 
-def _likeness(run: _Run, later: _Run) -> float:
+def _likeness(run: Run, later: Run) -> float:
     """Return how alike two command lines are, 0 to 100."""
     from rapidfuzz import fuzz
 
     return fuzz.token_set_ratio(run.step.text, later.step.text)
 
 
-def _candidate(view: SessionView, run: _Run, passed: _Run, between: _Between, error: str) -> MemoryCandidate | None:
+def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, error: str) -> MemoryCandidate | None:
     cwd = view.session.cwd
-    failed_text, passed_text = _shown(run.command, cwd), _shown(passed.command, cwd)
+    failed_text, passed_text = shown(run.command, cwd), shown(passed.command, cwd)
     files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
-    setup = list(dict.fromkeys(_shown(r.command, cwd) for r in between.setup))
+    setup = list(dict.fromkeys(shown(r.command, cwd) for r in between.setup))
     environment = bool(_ENVIRONMENT.search(error))
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
     evidence = [run.call.call_event, run.call.result_event]
-    check = run.step.purpose in _CHECKS
+    check = run.step.purpose in CHECKS
     if setup and environment:
         body |= {"resolution": "setup", "did": setup[:3]}
-        text = f"`{failed_text}` fails with “{error}” until {_listed(setup[:3])} has run."
+        text = f"`{failed_text}` fails with “{error}” until {listed(setup[:3])} has run."
         kind, confidence = "tool_lesson", 0.7
         evidence += [e for r in between.setup[:2] for e in (r.call.call_event, r.call.result_event)]
     elif _changed(run, passed) and (environment or not between.files):
@@ -211,7 +152,7 @@ def _candidate(view: SessionView, run: _Run, passed: _Run, between: _Between, er
     elif files and check:
         said = _explanation(view, run, between)
         body |= {"resolution": "edit", "files": files[:6]} | ({"said": said} if said else {})
-        text = f"`{failed_text}` failed with “{error}”; it passed after changes in {_listed(files[:4], len(files))}."
+        text = f"`{failed_text}` failed with “{error}”; it passed after changes in {listed(files[:4], len(files))}."
         if said:
             text += f" The agent's reason: “{said}”"
         kind, confidence = "failure_trigger", 0.6 if said else 0.45
@@ -233,19 +174,19 @@ def _candidate(view: SessionView, run: _Run, passed: _Run, between: _Between, er
     )
 
 
-def _changed(run: _Run, passed: _Run) -> bool:
+def _changed(run: Run, passed: Run) -> bool:
     """Tell whether the command itself became another one, beyond pipes, redirections and filters behind it."""
     return [w for w in run.step.text.split() if w != "2>&1"] != [w for w in passed.step.text.split() if w != "2>&1"] or _before(
         run
     ) != _before(passed)
 
 
-def _before(run: _Run) -> str:
+def _before(run: Run) -> str:
     """Return what stands before the step that counts: a change of folder or of the environment is part of the cure."""
     return " ".join(run.command.partition(run.step.text)[0].split())
 
 
-def _explanation(view: SessionView, run: _Run, between: _Between) -> str:
+def _explanation(view: SessionView, run: Run, between: _Between) -> str:
     """Return the sentence in which the agent says what is wrong, between the failure and its first edit."""
     if not between.edits:
         return ""
@@ -272,19 +213,6 @@ _PLAN = re.compile(
 def clean_lines(text: str) -> str:
     """Return a text whose lines are free of control characters; code blocks are left out."""
     return "\n".join(clean(line) for line in re.sub(r"```.*?(?:```|\Z)", "", text[:4000], flags=re.DOTALL).splitlines())
-
-
-def _shown(command: str, cwd: str | None) -> str:
-    text = clean(shorten_paths(command, cwd)).replace("`", "'")
-    text = re.sub(r"^cd (?:\.|~?/?[\w./@+-]*)\s*(?:&&|;)\s*", "", text) if cwd and command.startswith(f"cd {cwd} ") else text
-    text = re.sub(r"\s*(?:2>&1)?\s*\|\s*(?:head|tail)\b[^|;&]*$", "", text)
-    text = re.sub(r"\s+2>&1$", "", text)
-    return text if len(text) <= 160 else f"{text[:159].rstrip()}…"
-
-
-def _listed(items: list[str], total: int = 0) -> str:
-    more = f" and {total - len(items)} more" if total > len(items) else ""
-    return ", ".join(f"`{i}`" for i in items) + more
 
 
 ERROR_RESOLUTIONS = Method(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.mining._failures import clean
 from ctx_pipeline.model.declared import Method
-from ctx_pipeline.model.memories import NOTE_TAG, MemoryCandidate
+from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, MemoryCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,10 @@ _ABOUT_NOW = re.compile(
     r"(?i)\b(?:yet|for now|right now|this time|today|at the moment|worry|forget|know|understand"
     r"|think|see|want|need|believe|remember|care|mind|have)\b"
 )
-_CODE = re.compile(rf"```.*?(?:```|\Z)|<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|^[^\S\n]*>[^\n]*$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(
+    rf"```.*?(?:```|\Z)|<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<{BLOCK_TAG} .*?(?:</{BLOCK_TAG}>|\Z)|^[^\S\n]*>[^\n]*$",
+    re.DOTALL | re.MULTILINE,
+)
 _STOP_TEXT = """
     a all also always an and any are as at avoid be but by do does don dont did for from here i if in instead is it just make must
     need never no not of ok okay on only or please prefer rather should so stop sure than that the there this to use used using was we

@@ -143,13 +143,15 @@ def indented(tool: str, words: str) -> Read:
 
 
 _GO_TEST = re.compile(r"^--- (PASS|FAIL|SKIP): ", re.MULTILINE)
-_GO_PACKAGE = re.compile(r"^(ok|FAIL)\s{1,8}[\w./~-]+\s", re.MULTILINE)
+_GO_PACKAGE = re.compile(
+    r"^(ok|FAIL)[ \t]{1,8}[\w./~-]{1,200}[ \t]{1,8}(?:\(cached\)|\d{1,9}(?:\.\d{1,9})?s\b|\[[^\]\n]{1,60}\]|coverage: )", re.MULTILINE
+)
 
 
 def go(text: str) -> Iterator[CheckResult]:
     """Read ``go test``: tests where ``-v`` names them, else packages."""
     tests = _GO_TEST.findall(text)
-    packages = _GO_PACKAGE.findall(f"{text}\n")
+    packages = _GO_PACKAGE.findall(text)
     if not tests and not packages:
         return
     passed, failed = tests.count("PASS"), tests.count("FAIL")

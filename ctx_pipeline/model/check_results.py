@@ -33,7 +33,11 @@ def check_results(output: str) -> tuple[CheckResult, ...]:
         text = text.replace("\r", "\n")
     if text.startswith("[") or "\n[" in text:
         text = _TASK.sub("", text)
-    hit = {place for gate, literals in _LITERALS if gate in text for literal, place in literals if literal in text}
+    missing = 0
+    for bit, gate in _GATES:
+        if gate not in text:
+            missing |= bit
+    hit = {place for gates, literal, place in _LITERALS if not gates & missing and literal in text}
     return tuple(result for place in sorted(hit) for result in _READERS[place](text))
 
 
@@ -127,14 +131,31 @@ def _mapping() -> dict[tuple[str, ...], Read]:
     }
 
 
-def _gate(literal: str) -> str:
-    return next(gate for gate in _GATES if gate in literal)
-
-
 _READERS = tuple(_mapping().values())
-_GATES = ("est", "ass", "ail", "rror", "uild", "BUILD", "FAIL", "Found", ": ", "")
-"""Most outputs lack most of these, and a word that holds one need not be looked for then."""
+_GATES = tuple(
+    (1 << number, gate)
+    for number, gate in enumerate(
+        (
+            "ests",
+            "est ",
+            "pass",
+            "fail",
+            "erro",
+            "sserti",
+            "issues",
+            "warn",
+            "ould ",
+            "ound ",
+            " examp",
+            "....",
+            "SC",
+            *"FSTELDRAWB,:|!/-\u2139",
+        )
+    )
+)
+"""Most outputs lack most of these (one character is found at once), and a word that holds one need not be looked for then."""
 _LITERALS = tuple(
-    (gate, tuple((literal, place) for place, literals in enumerate(_mapping()) for literal in literals if gate == _gate(literal)))
-    for gate in _GATES
+    (sum(bit for bit, gate in _GATES if gate in literal), literal, place)
+    for place, literals in enumerate(_mapping())
+    for literal in literals
 )

@@ -9,14 +9,15 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ctx_pipeline.model.codec import digest
-
 KINDS = ("procedure", "skill", "failure_trigger", "user_preference", "repo_convention", "tool_lesson", "risk_rule", "case")
 SCOPES = ("user", "repo", "task", "global")
 RISKS = ("low", "medium", "high")
 STATUSES = ("candidate", "accepted", "needs_review", "rejected", "retired")
 NOTE_TAG = "ctx-memories"
 """Name of the element around a woven note; what stands inside one is never mined again."""
+
+BLOCK_TAG = "ctx"
+"""Name of the element around mined candidates to paste; what stands inside one is never mined again."""
 
 WOVEN = ("candidate", "accepted")
 """Statuses that may reach a prompt; ``accepted_only`` narrows them."""
@@ -125,6 +126,8 @@ def store_candidate(candidate: MemoryCandidate, *, session: Any, method: str, ve
     Unknown kinds, scopes and risks become case, repo and medium; confidence and priority
     are clamped, so that a plug-in cannot break the table contract.
     """
+    from ctx_pipeline.model.codec import digest
+
     body = dict(candidate.structured or {})
     if candidate.subject:
         body["subject"] = candidate.subject

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Reading, Signal
 
 MAX_EVIDENCE = 8
+_as_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
+LONGEST = 2_000
+"""Characters of a label or a text that are kept."""
 
 
 class StoredReading(NamedTuple):
@@ -112,10 +115,10 @@ def store_reading(signal: Signal, reading: Reading, *, host: str, session_id: st
         if not math.isfinite(value):
             value, reason = None, "not a finite number"
     elif signal.kind in ("categorical", "text"):
-        label = str(reading.value)
+        label = _plain(str(reading.value))[:LONGEST]
     else:
         reason = f"the method returned {type(reading.value).__name__} for a {signal.kind} signal"
-    metadata = json.dumps(dict(reading.metadata), ensure_ascii=False, sort_keys=True, default=str) if reading.metadata else None
+    metadata = _plain(_as_json(dict(reading.metadata))) if reading.metadata else None
     return StoredReading(
         host,
         session_id,
@@ -127,11 +130,16 @@ def store_reading(signal: Signal, reading: Reading, *, host: str, session_id: st
         label,
         signal.unit,
         min(1.0, max(0.0, reading.confidence)),
-        [str(e) for e in reading.evidence[:MAX_EVIDENCE]],
-        reason if value is None and label is None else None,
+        [_plain(str(e)) for e in reading.evidence[:MAX_EVIDENCE]],
+        _plain(str(reason)) if value is None and label is None else None,
         metadata,
         made_of,
     )
+
+
+def _plain(text: str) -> str:
+    """Return a text that every table can hold: half of a surrogate pair becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def aggregate(readings: Iterable[Any]) -> dict[str, Aggregate]:

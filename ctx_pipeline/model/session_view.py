@@ -60,9 +60,28 @@ class SessionView:
         return {e.event_id: e for e in self.events}
 
     @cached_property
+    def by_kind(self) -> dict[str, list[Any]]:
+        """Events by kind, each kind in order."""
+        found: dict[str, list[Any]] = {}
+        for e in self.events:
+            kind = e.kind
+            if kind in found:
+                found[kind].append(e)
+            else:
+                found[kind] = [e]
+        return found
+
+    def of_kinds(self, *kinds: str) -> list[Any]:
+        """Events of some kinds, in order."""
+        present = [kind for kind in kinds if kind in self.by_kind]
+        if len(present) < 2:
+            return list(self.by_kind[present[0]]) if present else []
+        return [e for e in self.events if e.kind in kinds]
+
+    @cached_property
     def prompts(self) -> list[Any]:
         """What the person typed, in order; injected text is not in it."""
-        return [e for e in self.events if e.kind == "prompt"]
+        return self.of_kinds("prompt")
 
     def call_text(self, call: Any) -> str:
         """Text of a tool call's arguments."""

@@ -6,7 +6,8 @@ import posixpath
 import re
 from functools import lru_cache
 
-from ctx_pipeline.model.commands import Step, pieces, steps
+from ctx_pipeline.model.commands import Step, steps
+from ctx_pipeline.model.shell_lines import pieces
 
 READERS = frozenset({"cat", "nl", "bat", "head", "tail", "less", "more", "sed", "tac"})
 _VALUED = {

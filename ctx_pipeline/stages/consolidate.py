@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ctx_pipeline import discovery
 from ctx_pipeline.memory import consolidation
 from ctx_pipeline.model.codec import rows_hash
-from ctx_pipeline.model.memories import StoredCandidate
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.stages import code_versions, fingerprints
+from ctx_pipeline.stages.mine import candidates as mined
 from ctx_pipeline.stages.plan import WHOLE, graph
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 ASSET = "memory/consolidated"
 
 
@@ -45,15 +45,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
         if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
         else:
-            candidates: list[StoredCandidate] = []
-            for asset in upstream:
-                method = methods[asset.partition("/")[2]]
-                mine = [
-                    StoredCandidate._make(r)
-                    for cell in store.lake.manifests(asset)
-                    for r in store.lake.read_rows("candidates", cell, asset)
-                ]
-                candidates += method.combine(mine) if method.combine else mine
+            candidates = [c for asset in upstream for c in mined(store, methods[asset.partition("/")[2]])]
             facts = [consolidation.Fact(f.kind, f.payload) for f in store.journal.facts() if f.kind.startswith("memory.")]
             memories = consolidation.consolidate(candidates, facts, lambda text: {name for name, _, _ in redactor.find(text)})
             content = rows_hash(memories)

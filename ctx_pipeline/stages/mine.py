@@ -54,6 +54,13 @@ def plan(store: Store, methods: Iterable[str] | None = None) -> tuple[Due, Begin
     return due, lambda cell, assets: _Mining(store, due, cell, {a: chosen[a] for a in assets}, assets)
 
 
+def candidates(store: Store, method: Method, *, combined: bool = True) -> list[StoredCandidate]:
+    """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off."""
+    asset = f"mined/{method.name}"
+    drawn = [StoredCandidate._make(r) for cell in store.lake.manifests(asset) for r in store.lake.read_rows("candidates", cell, asset)]
+    return list(method.combine(drawn)) if method.combine and combined else drawn
+
+
 class _Mining:
     """The candidates of some methods in one cell."""
 
@@ -79,10 +86,9 @@ class _Mining:
 
     def commit(self) -> Counter[str]:
         """Write the candidates, by id."""
-        for asset, found in self._found.items():
-            rows = [found[key] for key in sorted(found)]
-            self._counts["candidates"] += len(rows)
-            commit(self._store, self._due, asset, self._cell, rows={"candidates": rows}, made_of=self._made_of[asset])
+        made = {asset: {"candidates": [found[key] for key in sorted(found)]} for asset, found in self._found.items()}
+        self._counts["candidates"] += sum(map(len, self._found.values()))
+        commit(self._store, self._due, self._cell, made, made_of=self._made_of)
         return self._counts
 
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.storage.files import Files
 
@@ -92,6 +91,8 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
 
     With ``read_only`` no file is created and a missing store is a StoreError.
     """
+    from ctx_pipeline import discovery
+
     home = Path(settings.home)
     discovery.look_in(home / "config")
     if read_only:

@@ -14,7 +14,7 @@ from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.storage.wal import use_wal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 SCHEMA = 1
@@ -51,9 +51,11 @@ class Fact(NamedTuple):
 class Journal:
     """The facts of one store; many small writers, in any process."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30) -> None:
         self.path = path
         self.read_only = read_only
+        self._patience = patience
+        """Seconds that another writer is waited for."""
         self._open = threading.local()
         self._inherited: list[sqlite3.Connection] = []
 
@@ -62,6 +64,13 @@ class Journal:
         with self._writing() as connection:
             return _append(connection, kind, payload, actor)
 
+    def append_all(self, kind: str, payloads: Sequence[Mapping[str, Any]], actor: str = "ctx") -> None:
+        """Add facts of one kind, all or none of them."""
+        if payloads:
+            with self._writing() as connection:
+                for payload in payloads:
+                    _append(connection, kind, payload, actor)
+
     def facts(self, kind: str | None = None, after: int = 0) -> list[Fact]:
         """Return the facts with an id above ``after``, oldest first; of one kind if given."""
         where, values = ("id > ?", [after]) if kind is None else ("id > ? AND kind = ?", [after, kind])
@@ -69,8 +78,16 @@ class Journal:
         return [Fact._make((*row[:5], json.loads(row[5]))) for row in rows]
 
     def head(self) -> int:
-        """Return the id of the last fact; 0 when there is none."""
-        return int(self._read("SELECT coalesce(max(id), 0) FROM facts", [])[0][0]) if self.path.exists() else 0
+        """Return the id of the last fact that something is made of, 0 when there is none: what hooks log makes nothing stale."""
+        sql = "SELECT coalesce(max(id), 0) FROM (SELECT id FROM facts WHERE kind NOT GLOB 'hook.*' ORDER BY id DESC LIMIT 1)"
+        return int(self._read(sql, [])[0][0]) if self.path.exists() else 0
+
+    def newest(self, kind: str, limit: int) -> list[Fact]:
+        """Return the last facts of a kind, newest first; none where there is no journal."""
+        if not self.path.exists():
+            return []
+        rows = self._read("SELECT id, at, actor, kind, schema, payload FROM facts WHERE kind = ? ORDER BY id DESC LIMIT ?", [kind, limit])
+        return [Fact._make((*row[:5], json.loads(row[5]))) for row in rows]
 
     def observe(self, key: str, ask: Callable[[], Mapping[str, Any]], *, refresh: bool = False) -> Mapping[str, Any]:
         """Return what was seen of something outside: asked once, recorded, replayed ever after.
@@ -149,11 +166,11 @@ class Journal:
         if found:
             self._inherited.append(found[1])
         if self.read_only:
-            made = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=30, isolation_level=None)
+            made = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=self._patience, isolation_level=None)
         else:
             fresh = not self.path.exists()
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            made = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            made = sqlite3.connect(self.path, timeout=self._patience, isolation_level=None)
             if fresh or not made.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts_last'").fetchone():
                 use_wal(made)
                 for statement in _TABLES:

@@ -35,6 +35,13 @@ _COMMON = 0.05
 """A word in more than this share of the items is looked for only where rarer words hit too few."""
 
 _ENOUGH = 32
+_MOST_OF_PLACES = 2_000
+_TELLING = 6
+"""A query weighs at most as much as so many unknown words: of a pasted page a lesson need not hold a third."""
+
+_UNSAID = frozenset({"signature", "folder"})
+"""Parts of a body that no search looks into."""
+
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_./:-][A-Za-z0-9]+)+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
 
@@ -92,9 +99,10 @@ class MemoryIndex:
             return []
         everywhere = len(places) == db.execute("SELECT count(*) FROM places").fetchone()[0]
         status = ("accepted",) if accepted_only else WOVEN
-        total = sum(weight for _, _, weight, _ in terms)
+        items = db.execute("SELECT count(*) FROM memory").fetchone()[0]
+        total = min(sum(weight for _, _, weight, _ in terms), _TELLING * _weight(items, 0))
         hits: dict[int, float] = {}
-        common = max(50.0, _COMMON * db.execute("SELECT count(*) FROM memory").fetchone()[0])
+        common = max(50.0, _COMMON * items)
         rare = [t for t in terms if t[3] <= common]
         for chosen in ([rare] if rare else []) + ([terms] if len(rare) < len(terms) else []):
             match = " OR ".join(phrase for _, phrase, _, _ in chosen)
@@ -107,7 +115,25 @@ class MemoryIndex:
                 break
         rows = _rows(db, sorted(hits, key=lambda r: (-hits[r], r))[:limit])
         held = self._stems([_searched(memory) for _, memory in rows])
-        return [Recall(memory, hits[rowid], _covered(stems, terms) / total) for (rowid, memory), stems in zip(rows, held, strict=True)]
+        return [
+            Recall(memory, hits[rowid], min(1.0, _covered(stems, terms) / total)) for (rowid, memory), stems in zip(rows, held, strict=True)
+        ]
+
+    def of_places(self, *, allowed: Callable[[str, str | None, str | None], bool], accepted_only: bool = False) -> list[Memory]:
+        """Return memories of the places that ``allowed`` lets through, some thousands at most, in no order; none that is held back."""
+        db = self._open()
+        if db is None:
+            return []
+        places = [p for p, *where in db.execute("SELECT place, scope, repository, cwd FROM places") if allowed(*where)]
+        if not places:
+            return []
+        status = ("accepted",) if accepted_only else WOVEN
+        rows = db.execute(
+            "SELECT row FROM memory WHERE rowid IN (SELECT rowid FROM memory_fts WHERE memory_fts MATCH ? LIMIT ?)"
+            f" AND shown AND status IN ({', '.join('?' * len(status))})",
+            [f"place : ({' OR '.join(f'p{p}' for p in places)})", _MOST_OF_PLACES, *status],
+        )
+        return [_memory(text) for (text,) in rows]
 
     def get(self, memory_ids: Sequence[str]) -> list[Memory]:
         """Return the memories of these ids that exist, whatever their status."""
@@ -192,7 +218,7 @@ class MemoryIndex:
             counts = [found[0] if (found := db.execute("SELECT items FROM words WHERE word = ?", [s]).fetchone()) else 0 for s in stems]
             fewest = min(counts)
             phrase = '{text situation body names} : "' + word.replace('"', '""') + '"'
-            terms[stems] = (stems, phrase, math.log(1 + (total - fewest + 0.5) / (fewest + 0.5)), fewest)
+            terms[stems] = (stems, phrase, _weight(total, fewest), fewest)
         return list(terms.values())
 
 
@@ -239,7 +265,7 @@ def _texts(structured: str | None) -> Iterator[str]:
         if isinstance(value, str):
             yield value
         elif isinstance(value, dict):
-            stack += [v for k, v in value.items() if k != "signature"]
+            stack += [v for k, v in value.items() if k not in _UNSAID]
         elif isinstance(value, list):
             stack += value
 
@@ -271,6 +297,11 @@ def _searched(memory: Memory) -> str:
     body = " ".join(_texts(memory.structured))
     whole = f"{memory.text} {memory.when_to_use or ''} {body}"
     return f"{whole} {identifiers(whole)}"
+
+
+def _weight(items: int, holding: int) -> float:
+    """Return the inverse document frequency of a word that so many of the items hold (the form of BM25)."""
+    return math.log(1 + (items - holding + 0.5) / (holding + 0.5))
 
 
 def _covered(held: set[str], terms: Sequence[tuple[frozenset[str], str, float, float]]) -> float:

@@ -9,7 +9,7 @@ import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -76,9 +76,14 @@ def _windows() -> list[Row]:
     return [
         Row("window: 100k messages, words, all fit", best(lambda: ContextBuilder().build(talk, 10**9), 3), "s", 0.3, 0.6),
         Row("window: 100k messages, words, truncated", best(lambda: ContextBuilder().build(talk, 100_000), 3), "s", 0.3, 1.7),
+        Row("window: 100k messages, words, summarised five at a time", best(lambda: _summarised(talk), 2), "s", 1.0, 44),
         Row("window: 20k messages, tiktoken, against encoding once", fresh / once, "x", 1.15),
         Row("window: 20k messages, tiktoken, built again, against encoding", again / once, "x", 0.3),
     ]
+
+
+def _summarised(talk: list[dict[str, Any]]) -> Any:
+    return ContextBuilder().build(talk, 100_000, "summarize_oldest", {"summarizer": lambda _: "so far"})
 
 
 def _stores() -> list[Row]:

@@ -108,7 +108,7 @@ EXAMPLES: dict[str, tuple[tuple[Callable[[], Told], Any], ...]] = {
     "cache_rebuild_count": ((reader, 0), (forgetful, 1)),
     "cache_rebuild_tokens": ((reader, 0), (forgetful, 10_000)),
     # reader: 21,000 tokens read at 9 less than input, 13,000 written at 2.5 more
-    "cache_saved_cost": ((reader, 21_000 * 9 - 13_000 * 2.5), (nothing, None)),
+    "cache_saved_cost": ((reader, (21_000 * 9 - 13_000 * 2.5) / 10**9), (nothing, None)),
     "compaction_commands_run_again": ((forgetful, 1), (reader, None)),
     "compaction_count": ((forgetful, 1), (reader, 0)),
     "compaction_dropped_tokens": ((forgetful, 90_000), (reader, None)),
@@ -134,7 +134,7 @@ EXAMPLES: dict[str, tuple[tuple[Callable[[], Told], Any], ...]] = {
     "largest_result_carry_share": ((reader, 6_000 / 38_200), (nothing, None)),
     "looping_completion_count": ((stuck, 6), (repeating, 0)),
     # carried to two calls; the second reading comes from the cache for 13,000 of 14,200 tokens
-    "tool_result_carry_cost": ((reader, round(3_000 * (13_000 + 10 * 1_200) / 14_200)), (nothing, None)),
+    "tool_result_carry_cost": ((reader, round(3_000 * (13_000 + 10 * 1_200) / 14_200) / 10**9), (nothing, None)),
     "tool_result_carry_tokens": ((reader, 6_000), (nothing, None)),
     "tool_output_share": ((reader, 3_000 / 4_200), (nothing, None)),
 }

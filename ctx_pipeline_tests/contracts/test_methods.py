@@ -24,6 +24,25 @@ def ruled():
     return view().prompt("please use uv instead of pip")
 
 
+def refused():
+    """A session in which the person refuses a command and says what to use."""
+    said = "The tool use was rejected. The user provided the following reason for the rejection:  use pnpm"
+    return view().prompt("install what is missing").shell("npm install", exit=None, failed=True, text=said)
+
+
+def solved():
+    """A session of two turns that changed files, the second with a check that passed."""
+    return (
+        view()
+        .prompt("add a flag to the export command that skips hidden files")
+        .edit("/w/app/export.py")
+        .shell("pytest", exit=1, text="E   KeyError: 'hidden'")
+        .prompt("make the flag work with empty folders too please")
+        .edit("/w/app/export.py", "/w/app/tests/test_export.py")
+        .shell("uv run pytest -q", text="4 passed")
+    )
+
+
 def idle():
     """A session without anything to learn."""
     return view().prompt("what does this project do").answer("It copies logs.")
@@ -31,6 +50,32 @@ def idle():
 
 EXAMPLES = {
     "error_resolutions": ((cured, ["`pytest` failed with “KeyError: 'a'”; it passed after changes in `a.py`."]), (idle, [])),
+    "memp_procedural": (
+        (
+            solved,
+            [
+                (
+                    "“add a flag to the export command that skips hidden files”, then “make the flag work with empty folders too please”: "
+                    "`export.py`, `tests/test_export.py`; `uv run pytest -q` passed; on the way `pytest`: KeyError: 'hidden'"
+                )
+            ],
+        ),
+        (cured, []),
+    ),
+    "project_conventions": ((solved, ["tests: `uv run pytest`"]), (idle, [])),
+    "reme": (
+        (refused, ["`npm install` was refused: “use pnpm”"]),
+        (cured, ["the first `pytest` failed", "`pytest` failed with “KeyError: 'a'”"]),
+    ),
+    "skill_pro": (
+        (
+            solved,
+            [
+                "“make the flag work with empty folders too please”: edit `export.py`, edit `tests/test_export.py`, run `uv run pytest -q`",
+            ],
+        ),
+        (cured, []),
+    ),
     "repeated_corrections": ((ruled, ["please use uv instead of pip"]), (idle, [])),
 }
 """method -> two sessions made by hand with the texts that a person would draw from them"""
@@ -61,7 +106,7 @@ def test_a_method_is_documented_and_reads_what_exists(method):
 @pytest.mark.feature("mining.contract")
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_candidates_are_deterministic_valid_and_rest_on_events_of_the_session(method):
-    for make in (cured, ruled, idle):
+    for make in (cured, ruled, refused, solved, idle):
         built = make().build()
         first, _ = draw(method, built)
         assert first == draw(method, make().build())[0]

@@ -83,6 +83,13 @@ def test_a_signal_needs_only_the_tables_and_kinds_that_it_declares(found):
         assert take(found, SessionView(built.session, seen=built.seen, analyses=built.analyses, **narrow)) == take(found, built)
 
 
+@pytest.mark.feature("signals.columns")
+@pytest.mark.parametrize("found", SIGNALS.values(), ids=SIGNALS)
+def test_a_signal_of_ours_names_the_columns_that_a_backfill_of_its_family_reads(found):
+    wide = {"events", "tool_calls", "model_calls", "threads"} & set(found.reads) - set(found.columns)
+    assert found.sql or not wide, f"{found.name} reads all columns of {wide}"
+
+
 def _narrowed(found, table, row):
     """Return a row without the columns that the signal does not declare."""
     wanted = {"session_id", *found.columns[table]} if table in found.columns else set(row._fields)

@@ -198,3 +198,27 @@ def test_the_estimate_is_never_below_the_tokens_of_an_encoding():
 def test_a_smaller_item_may_fit_where_a_larger_did_not():
     assert fit([50, 60, 20, 30], 100) == [0, 2, 3]
     assert fit([], 10) == []
+
+
+@pytest.mark.feature("memory.retrieve-any-query")
+def test_a_pasted_page_finds_the_lesson_whose_error_stands_at_its_end():
+    page = " ".join(f"line{n} passed" for n in range(3000))
+    words = words_of(f"{page} TypeError spam takes no eggs")
+    assert len(words) == 48
+    assert words[:2] == ["line0", "passed"]
+    assert words[-4:] == ["TypeError", "spam", "takes", "eggs"]
+
+
+@pytest.mark.feature("memory.retrieve-any-query", "memory.retrieve-abstains")
+def test_of_a_long_text_a_lesson_need_not_hold_a_third_but_two_words_are_too_few(tmp_path):
+    index = MemoryIndex(tmp_path / "memory.db")
+    others = [Memory(f"m{n}", "case", f"walrus{n}", scope="user") for n in range(2, 60)]
+    index.rebuild([Memory("m1", "case", "TypeError: spam takes no eggs", scope="user"), *others])
+    page = " ".join(f"noise{n}" for n in range(40))
+
+    def covered(query):
+        return [round(r.covered, 2) >= 0.34 for r in index.recall(words_of(query), allowed=lambda *_: True)]
+
+    assert covered(f"{page} TypeError spam takes no eggs") == [True]
+    assert covered(f"{page} spam") == [False]
+    index.close()

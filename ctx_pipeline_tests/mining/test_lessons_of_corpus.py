@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ctx_pipeline import discovery
+from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.mining._failures import clean
 from ctx_pipeline.mining.error_resolutions import extract
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
+from ctx_pipeline.stages.mine import draw
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.homes import parse_home
 
@@ -39,3 +43,24 @@ def test_every_lesson_quotes_its_own_evidence(key, least):
             assert runs[0].is_error
             assert not runs[-1].is_error
     assert found >= least
+
+
+@corpus
+@pytest.mark.feature("mining.conventions", "mining.skills", "mining.procedures")
+def test_what_sessions_prove_together_quotes_commands_and_files_that_are_in_its_evidence():
+    seen = [(view, key) for key in ("claude", "codex") for view in views(key)]
+    texts = {e.event_id: e.text or "" for view, _ in seen for e in view.events}
+    paths = {c.call_event: " ".join(c.paths) for view, _ in seen for c in view.tool_calls}
+    for name, least in (("project_conventions", 10), ("skill_pro", 4), ("memp_procedural", 6)):
+        method = discovery.methods()[name]
+        drawn = [c for view, _ in seen for c in draw(method, view)[0]]
+        memories = consolidate(method.combine(drawn) if method.combine else drawn)
+        assert len(memories) >= least
+        assert len({m.text for m in memories}) == len(memories)
+        for memory in memories:
+            body = json.loads(memory.structured)
+            quoted = " ".join(f"{texts[e]} {paths.get(e, '')}" for e in memory.evidence)
+            said = [w for c in body.get("commands", body.get("files", []))[:1] for w in c.split()] or body.get("steps", [])[:1]
+            assert said
+            if name != "project_conventions" or "commands" in body:
+                assert all(word in quoted for word in said)

@@ -149,7 +149,8 @@ def test_a_signal_that_raises_is_a_null_with_a_reason_and_the_others_go_on(store
     normalized(store, *sessions())
     report = measure(store, chosen, cells=[CELL])
     assert report.totals["errors"] == 2
-    assert readings(store, "new_family")["a", "answer_count"].reason == "the signal raised KeyError"
+    line = broken.__code__.co_firstlineno + 5
+    assert readings(store, "new_family")["a", "answer_count"].reason == f"the signal raised KeyError, line {line}"
     assert readings(store, "outcomes")["a", "failed_command_count"].value == 1
 
 

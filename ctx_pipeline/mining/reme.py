@@ -1,0 +1,256 @@
+"""What worked and what failed in a project, compared over its sessions, and what the person refused, after ReMe."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths, signature
+from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, form, listed, runs, shown
+from ctx_pipeline.model.declared import Method
+from ctx_pipeline.model.memories import MemoryCandidate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.model.session_view import SessionView
+
+_OUTCOME, _FAILURE, _REFUSED = "outcome", "failure", "refused"
+_LEAST = 2
+_APART = 0.4
+"""Least difference of two shares of passes that is worth telling."""
+
+_MOST_PER_SESSION = 12
+_ABSENT = re.compile(r"(?i)command not found|no such command|No module named|Cannot find module|not installed|unrecognized subcommand")
+_REFUSAL = re.compile(
+    r"(?:the user said:|reason for the rejection:)\s*(?P<said>\S.*?)(?:\n\s*Note: |\Z)"
+    r"|(?:^|\n)(?:exec command )?rejected by user: (?P<why>\S.*)",
+    re.DOTALL,
+)
+_RULE = re.compile(
+    r"(?i)^(?:please |no,? |we |let's |just |you (?:should|must) )*"
+    r"(?:use|don'?t|do not|never|always|only|prefer|keep|must|run|avoid|stop)\b"
+    r"|\b(?:instead of|rather than|should (?:not|never|always|only|use))\b"
+)
+_LONGEST_COMMAND = 80
+_SAID = (2, 40)
+"""Words of a refusal that can be a rule."""
+
+
+def extract(view: SessionView) -> Iterator[MemoryCandidate]:
+    """Yield how each check began and ended, each kind of failure, and what the person refused with a reason.
+
+    Outcomes and failures of one session prove nothing; see ``combine``.
+    """
+    yield from _refusals(view)
+    cwd = view.session.cwd
+    threads: dict[str, list[Run]] = defaultdict(list)
+    for run in view.once(runs):
+        if run.step.purpose in CHECKS:
+            threads[run.call.thread_id].append(run)
+    yielded = 0
+    told: set[tuple[str, str]] = set()
+    for thread, members in threads.items():
+        edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
+        for place, run in enumerate(members):
+            made = form(run, cwd)
+            error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
+            first = (_OUTCOME, run.step.subject)
+            if first not in told and not made.narrowed and run.step.purpose in ("test", "lint", "types", "build"):
+                told.add(first)
+                since = max((e for e in edits if e < run.place), default=-1)
+                before = [form(r, cwd).text for r in members[:place] if r.place > since and not r.failed]
+                yield _outcome(run, made.text, run.passed, list(dict.fromkeys(before)))
+            failure = (_FAILURE, f"{run.step.subject} {signature(error)}")
+            if error and failure not in told:
+                told.add(failure)
+                yield _failure(
+                    run, shown(run.command, cwd), error, any(r.step.subject == run.step.subject and r.passed for r in members[place + 1 :])
+                )
+            yielded = len(told)
+            if yielded >= _MOST_PER_SESSION:
+                return
+
+
+def _calls(view: SessionView, thread: str) -> list[Any]:
+    return [c for c in view.tool_calls if c.thread_id == thread]
+
+
+def _outcome(run: Run, text: str, fine: bool, before: list[str]) -> MemoryCandidate:
+    after = f" after {listed(before)}" if before else ""
+    return MemoryCandidate(
+        kind="case",
+        text=f"the first `{text}`{after} {'passed' if fine else 'failed'}",
+        evidence_refs=(run.call.call_event, run.call.result_event),
+        confidence=0.2,
+        priority=1,
+        risk="low",
+        structured={"what": _OUTCOME, "command": text, "passed": fine, "before": before},
+        subject=run.step.subject,
+        ts=run.call.ended,
+    )
+
+
+def _failure(run: Run, command: str, error: str, cured: bool) -> MemoryCandidate:
+    return MemoryCandidate(
+        kind="case",
+        text=f"`{command}` failed with “{error}”",
+        evidence_refs=(run.call.call_event, run.call.result_event),
+        confidence=0.2,
+        priority=1,
+        structured={
+            "what": _FAILURE,
+            "command": command,
+            "error": error,
+            "signature": signature(error),
+            "cured": cured,
+            "purpose": run.step.purpose,
+        },
+        subject=run.step.subject,
+        ts=run.call.ended,
+    )
+
+
+def _refusals(view: SessionView) -> Iterator[MemoryCandidate]:
+    cwd = view.session.cwd
+    for call in view.tool_calls:
+        if not call.is_error or call.action not in ("shell", "edit", "write") or call.result_event is None:
+            continue
+        match = _REFUSAL.search(view.result_text(call)[:4000])
+        said = clean((match["said"] or match["why"] or "")[:600]) if match else ""
+        if not _SAID[0] <= len(said.split()) <= _SAID[1] or said.endswith("?") or not _RULE.search(said):
+            continue
+        command = shown(" ".join(call.argv), cwd)
+        if call.action == "shell":
+            if len(command) > _LONGEST_COMMAND:
+                continue
+            what, subject = f"`{command}`", command
+        else:
+            files = [shorten_paths(p, cwd) for p in call.paths if not OUTSIDE.search(p)]
+            if not files:
+                continue
+            what, subject = f"a change of {listed(files[:2])}", files[0]
+        yield MemoryCandidate(
+            kind="risk_rule",
+            text=f"{what} was refused: “{said}”",
+            when_to_use=f"{what} comes up",
+            evidence_refs=(call.call_event, call.result_event),
+            confidence=0.6 if call.action == "shell" else 0.45,
+            priority=4,
+            risk="low",
+            structured={"what": _REFUSED, "refused": what, "said": said},
+            subject=subject,
+            ts=call.ended,
+        )
+
+
+def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
+    """Return what the person refused, and what holds over at least two sessions of a repository.
+
+    A failure that several sessions met; a program that failed as absent in one session
+    and passed under another call in others; a step after which a check passed where it
+    failed without. A session that repeats another's calls (a fork) counts once.
+    """
+    outcomes: dict[tuple[str, str], dict[Any, StoredCandidate]] = defaultdict(dict)
+    failures: dict[tuple[str, str, str], dict[Any, StoredCandidate]] = defaultdict(dict)
+    for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
+        body = c.body
+        place = c.repository or c.cwd or ""
+        if body.get("what") == _OUTCOME:
+            outcomes[place, str(body["command"])].setdefault(c.ts or c.candidate_id, c)
+        elif body.get("what") == _FAILURE:
+            failures[place, c.subject, str(body["signature"])].setdefault(c.ts or c.candidate_id, c)
+        else:
+            yield c
+    for (place, subject, _), members in sorted(failures.items()):
+        rows = list(members.values())
+        if len({(c.host, c.session_id) for c in rows}) >= _LEAST:
+            yield from _again(rows, subject)
+        elif _ABSENT.search(str(rows[0].body["error"])) and not rows[0].body["cured"]:
+            yield from _elsewhere(rows, subject, [c for (p, _), o in outcomes.items() if p == place for c in o.values()])
+    for (_, command), members in sorted(outcomes.items()):
+        yield from _compared(command, list(members.values()))
+
+
+def _again(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
+    """Yield a failure that several sessions met."""
+    newest = rows[-1].body
+    sessions = len({(c.host, c.session_id) for c in rows})
+    cured = sum(bool(c.body["cured"]) for c in rows)
+    text = f"`{newest['command']}` failed with “{newest['error']}” in {sessions} sessions; {cured or 'none'} of them got it to pass"
+    body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
+    for c in rows:
+        yield _told(c, "failure_trigger", text, f"`{subject}` fails", body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _elsewhere(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
+    """Yield a call that failed as absent, with the call of the same program that passes in other sessions."""
+    failed = rows[-1]
+    works = Counter(
+        str(c.body["command"]) for c in outcomes if c.subject == subject and c.body["passed"] and c.session_id != failed.session_id
+    )
+    works.pop(str(failed.body["command"]), None)
+    if works:
+        command, times = works.most_common(1)[0]
+        others = f"{times} other session{'s' if times > 1 else ''}"
+        text = f"`{failed.body['command']}` fails with “{failed.body['error']}”; `{command}` passed in {others}"
+        body = {"subject": subject, "signature": failed.body["signature"], "resolution": "command", "did": [command], "sessions": times + 1}
+        evidence = [e for c in outcomes if c.body["command"] == command for e in c.evidence][:4]
+        for c in rows:
+            yield _told(c, "tool_lesson", text, f"`{subject}` is run", body, confidence=0.5 + 0.1 * min(3, times))._replace(
+                evidence=[*c.evidence, *evidence]
+            )
+
+
+def _compared(command: str, rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
+    """Yield the step before a check that tells the sessions in which it passed at once from those in which it failed."""
+    best: tuple[float, str, int, int, int, int] | None = None
+    for step in sorted({s for c in rows for s in c.body["before"]}):
+        with_it = [c for c in rows if step in c.body["before"]]
+        without = [c for c in rows if step not in c.body["before"]]
+        if len(with_it) < _LEAST or len(without) < _LEAST:
+            continue
+        good, other = sum(c.body["passed"] for c in with_it), sum(c.body["passed"] for c in without)
+        apart = good / len(with_it) - other / len(without)
+        if apart >= _APART and (best is None or apart > best[0]):
+            best = (apart, step, good, len(with_it), other, len(without))
+    if best is None:
+        return
+    apart, step, good, many, other, rest = best
+    text = f"`{command}` passed at once in {good} of {many} sessions after `{step}`, in {other} of {rest} without it"
+    body = {"subject": command, "steps": [step, command], "sessions": many + rest}
+    for c in rows:
+        if step in c.body["before"] and c.body["passed"]:
+            yield _told(c, "procedure", text, f"`{command}` is to pass", body, confidence=min(0.85, 0.3 + apart / 2 + 0.02 * many))
+
+
+def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, Any], *, confidence: float) -> StoredCandidate:
+    return c._replace(
+        kind=kind,
+        text=text,
+        when_to_use=when,
+        structured=json.dumps(body, ensure_ascii=False, sort_keys=True),
+        confidence=round(confidence, 4),
+        priority=4,
+        risk="low",
+    )
+
+
+REME = Method(
+    name="reme",
+    version=1,
+    describe=(
+        "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
+        "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
+        "failed without them, tool lessons calls that failed as absent while another call passed elsewhere, and risk rules "
+        "what the person refused, with the words of the refusal. Apart from refusals one session alone proves nothing."
+    ),
+    extract=extract,
+    combine=combine,
+    reads=("events", "tool_calls"),
+    kinds=("tool_result",),
+)

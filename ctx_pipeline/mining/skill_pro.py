@@ -1,0 +1,137 @@
+"""Reusable skills: a part of a project that several sessions changed and checked alike, after Skill-Pro."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.mining._failures import shorten_paths
+from ctx_pipeline.mining._runs import OUTSIDE, shown
+from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
+from ctx_pipeline.model.declared import Method
+from ctx_pipeline.model.memories import MemoryCandidate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ctx_pipeline.mining._turns import Turn
+    from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.model.session_view import SessionView
+
+_LEAST, _MOST, _STEPS, _CALLS, _FILES, _QUOTES = 2, 8, 12, 60, 8, 2
+
+_BESIDE = (".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".yml", ".lock")
+"""Endings of files that change along with what a task is about."""
+
+
+def extract(view: SessionView) -> Iterator[MemoryCandidate]:
+    """Yield each turn that changed files, whose last check passed after it, and that the person did not correct.
+
+    One such turn is no skill yet; see ``combine``.
+    """
+    found = [c for turn in view.once(turns) if (c := _solved(view, turn)) is not None]
+    yield from found[:_MOST]
+
+
+def _solved(view: SessionView, turn: Turn) -> MemoryCandidate | None:
+    check = last_check(turn)
+    if check is None or turn.corrected or len(turn.calls) > _CALLS:
+        return None
+    cwd = view.session.cwd
+    files = list(dict.fromkeys(shorten_paths(p, cwd) for c in turn.edits for p in c.paths if not OUTSIDE.search(p)))
+    if not files or len(files) > _FILES:
+        return None
+    steps, calls = done(view, turn)
+    command = shown(check.command, cwd)
+    task = goal(turn.ask) if tells(turn.ask) else ""
+    evidence = [turn.prompt.event_id, *(c.call_event for c in calls[:4]), check.call.call_event, check.call.result_event]
+    told = f"“{task}”: " if task else ""
+    return MemoryCandidate(
+        kind="skill",
+        text=f"{told}{', '.join(steps[:_STEPS])}",
+        when_to_use=task or None,
+        evidence_refs=tuple(dict.fromkeys(evidence)),
+        confidence=0.3,
+        priority=2,
+        risk="low",
+        structured={
+            "activation": task,
+            "steps": steps[:_STEPS],
+            "termination": f"`{command}` passes",
+            "verification": command,
+            "files": files,
+        },
+        subject=" ".join(sorted(files)),
+        ts=check.call.ended,
+    )
+
+
+def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
+    """Return a skill for each file that at least two sessions of a repository changed and checked, biggest first.
+
+    A turn supports one skill. A session that repeats another's calls (a fork) counts once.
+    """
+    places: dict[str, dict[Any, StoredCandidate]] = defaultdict(dict)
+    for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
+        places[c.repository or c.cwd or ""].setdefault(c.ts or c.candidate_id, c)
+    for _, members in sorted(places.items()):
+        left = list(members.values())
+        while True:
+            sessions: dict[str, set[tuple[str, str]]] = defaultdict(set)
+            for c in left:
+                for file in c.body["files"]:
+                    sessions[file].add((c.host, c.session_id))
+            shared = [(len(who), file) for file, who in sessions.items() if len(who) >= _LEAST]
+            if not shared:
+                break
+            _, file = min(shared, key=lambda s: (-s[0], s[1].endswith(_BESIDE), s[1]))
+            about = [c for c in left if file in c.body["files"]]
+            left = [c for c in left if file not in c.body["files"]]
+            yield from _skill(file, about)
+
+
+def _skill(file: str, members: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
+    count = len({(c.host, c.session_id) for c in members})
+    together = Counter(f for c in members for f in c.body["files"] if f != file)
+    beside = [(f, n) for f, n in together.most_common(3) if n >= _LEAST]
+    checks = Counter(c.body["verification"] for c in members)
+    (check, times), *_ = checks.most_common()
+    asked = list(dict.fromkeys(c.body["activation"] for c in members if c.body["activation"]))
+    if not asked:
+        return
+    text = f"`{file}` was changed in {count} sessions"
+    if beside:
+        text += ", together with " + ", ".join(f"`{f}` ({n})" for f, n in beside)
+    text += f"; `{check}` passed after {times} of {len(members)} changes: " + ", ".join(f"“{a}”" for a in asked[-_QUOTES:])
+    body = {
+        "subject": file,
+        "title": f"change {file.rpartition('/')[2]}",
+        "activation": asked,
+        "steps": [f"change `{file}`", *(f"see whether `{f}` changes with it" for f, _ in beside), f"run `{check}`"],
+        "termination": f"`{check}` passes",
+        "verification": [f"`{c}`" for c, _ in checks.most_common(3)],
+        "files": [file, *(f for f, _ in beside)],
+        "sessions": count,
+    }
+    said = json.dumps(body, ensure_ascii=False, sort_keys=True)
+    for c in members:
+        yield c._replace(
+            text=text, when_to_use=f"`{file}` is to be changed", structured=said, confidence=min(0.85, 0.45 + 0.1 * count), priority=3
+        )
+
+
+SKILL_PRO = Method(
+    name="skill_pro",
+    version=1,
+    describe=(
+        "Parts of a project that several sessions changed and checked: what was asked, the files that go together, the check.\n\n"
+        "A turn counts when it changed at most eight files of the project with at most sixty calls, a test, lint, type check or "
+        "build passed after the last change, and the next prompt does not object. Turns of at least two sessions that changed the "
+        "same file are one skill, with activation, steps, termination and verification; one turn alone never becomes a memory."
+    ),
+    extract=extract,
+    combine=combine,
+    reads=("events", "tool_calls"),
+    kinds=("prompt", "tool_result"),
+)

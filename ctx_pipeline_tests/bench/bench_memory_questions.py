@@ -1,0 +1,200 @@
+"""How often retrieval finds the memory that answers a question: questions with known answers, built from the sessions of a home.
+
+What failed is asked with the part of the output that says so, as an agent would paste it, work with
+prompts of the same session that the memory does not quote, habits of a project in
+plain words. Nothing answers questions about other things (``nothing``), nor failures of
+the same projects of which no memory was made (``unlearnt``). ``lexical`` is what
+``ctx memory retrieve`` does; ``hybrid`` fuses its order with that of the packaged
+embedding model (reciprocal ranks), where the extra ``embeddings`` is installed.
+
+The weight of long queries and the words of project habits were chosen while looking at
+the questions of one home of published sessions, ``unlearnt`` left out: its other figures
+are no forecast. Judge by a home of your own.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline import discovery
+from ctx_pipeline.memory.consolidation import consolidate
+from ctx_pipeline.memory.query import words_of
+from ctx_pipeline.memory.ranking import rank
+from ctx_pipeline.memory.scope import Place, visible
+from ctx_pipeline.mining._failures import salient_line, signature
+from ctx_pipeline.mining._runs import runs
+from ctx_pipeline.mining._turns import asked, tells
+from ctx_pipeline.model.session_view import SessionView
+from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
+from ctx_pipeline.stages.mine import draw
+from ctx_pipeline.storage.memory_index import MemoryIndex
+from ctx_pipeline_tests.bench.rows import Row
+from ctx_pipeline_tests.factories.homes import parse_home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ctx_pipeline.model.memories import Memory
+
+HABITS = {
+    "how tests run": "how do I run the tests in this project?",
+    "how lint and format run": "which command lints and formats the code here",
+    "how type check run": "how are types checked",
+    "how build run": "how do I build it",
+    "order of checks": "what should be checked before I commit, and in which order?",
+}
+NOTHING = (
+    "what is the capital of Portugal",
+    "how do I knead sourdough",
+    "configure the espresso machine",
+    "who won the chess olympiad",
+    "translate this poem into Finnish",
+    "the zebra with a hat",
+    "book a table for two on Friday",
+    "how tall is the lighthouse",
+    "with the and how do I",
+    "what did we have for lunch",
+)
+
+
+class Question(NamedTuple):
+    """A question, where it is asked, and the ids that answer it; empty when nothing does."""
+
+    kind: str
+    text: str
+    cwd: str
+    answers: frozenset[str]
+
+
+def question_rows(home: Path) -> list[Row]:
+    """Return shares of questions that are answered first, among the first five, the mean reciprocal rank, and of silence kept."""
+    views = _views(home)
+    memories = consolidate(_mined(views))
+    asked_of = questions(memories, views)
+    rows = [Row("memories / questions", len(memories), ""), Row("questions with an answer", sum(bool(q.answers) for q in asked_of), "")]
+    with tempfile.TemporaryDirectory() as folder:
+        index = MemoryIndex(Path(folder) / "memory.db")
+        index.rebuild(memories)
+        rows += figures("lexical", asked_of, lambda q: _lexical(index, q))
+        close = _embedded(memories)
+        if close is not None:
+            rows += figures("hybrid", asked_of, lambda q: _fused(_lexical(index, q, limit=20), close(q)))
+        index.close()
+    return rows
+
+
+def figures(name: str, asked_of: Sequence[Question], ask: Callable[[Question], list[str]]) -> list[Row]:
+    """Return the figures of one way to answer, by kind of question and of all."""
+    ranks: dict[str, list[int]] = defaultdict(list)
+    silent: dict[str, list[bool]] = defaultdict(list)
+    for q in asked_of:
+        found = ask(q)
+        if q.answers:
+            place = next((n for n, memory_id in enumerate(found, 1) if memory_id in q.answers), 0)
+            ranks[q.kind].append(place)
+            ranks["all"].append(place)
+        else:
+            silent[q.kind].append(not found)
+    rows = []
+    for kind, places in sorted(ranks.items()):
+        total = len(places)
+        rows += [
+            Row(f"{name}, {kind} ({total}): first", sum(p == 1 for p in places) / total, ""),
+            Row(f"{name}, {kind} ({total}): in five", sum(0 < p <= 5 for p in places) / total, ""),
+            Row(f"{name}, {kind} ({total}): mean reciprocal rank", sum(1 / p for p in places if p) / total, ""),
+        ]
+    return rows + [Row(f"{name}, {kind} ({len(kept)}): silent", sum(kept) / len(kept), "") for kind, kept in sorted(silent.items())]
+
+
+def questions(memories: Sequence[Memory], views: Sequence[SessionView]) -> list[Question]:
+    """Return the questions whose answers are known from where the memories come from."""
+    sessions = {f"{v.host}/{v.session_id}": v for v in views}
+    made: list[Question] = []
+    for m in memories:
+        body = json.loads(m.structured) if m.structured else {}
+        view = sessions.get(m.sessions[0]) if m.sessions else None
+        if view is None or not m.cwd:
+            continue
+        if body.get("error") and len(m.evidence) > 1 and m.evidence[1] in view.by_event:
+            output = view.by_event[m.evidence[1]].text or ""
+            at = output.find(str(body["error"])[:30])
+            pasted = output[max(0, at - 300) : at + 300] if at >= 0 else output[-600:]
+            same = {o.memory_id for o in memories if o.repository == m.repository and _of(o, "signature") == body.get("signature")}
+            made.append(Question("failure", pasted, m.cwd, frozenset(same)))
+        elif m.kind == "procedure" and body.get("goal"):
+            rest = [a for p in view.prompts if tells(a := asked(p.text or "")) and a[:60] not in m.text]
+            mine = {o.memory_id for o in memories if set(o.sessions) & set(m.sessions) and o.kind in ("procedure", "skill")}
+            made += [Question("work", a, m.cwd, frozenset(mine)) for a in rest[:2]]
+        elif body.get("subject") in HABITS:
+            made.append(Question("habit", HABITS[body["subject"]], m.cwd, frozenset({m.memory_id})))
+    learnt = {_of(m, "signature") for m in memories}
+    for view in views:
+        for run in view.once(runs):
+            error = salient_line(run.output, view.session.cwd) if run.failed else ""
+            if error and view.session.cwd and signature(error) not in learnt:
+                at = run.output.find(error[:30])
+                made.append(Question("unlearnt", run.output[max(0, at - 300) : at + 300], view.session.cwd, frozenset()))
+    anywhere = next((m.cwd for m in memories if m.cwd), "/")
+    return made + [Question("nothing", text, anywhere, frozenset()) for text in NOTHING]
+
+
+def _of(memory: Memory, key: str) -> object:
+    return json.loads(memory.structured).get(key) if memory.structured else None
+
+
+def _views(home: Path) -> list[SessionView]:
+    found = []
+    for key, host in discovery.hosts().items():
+        folder = next((home / name for name in (f".{key}", key) if (home / name).is_dir()), None)
+        for session_id, parsed in parse_home(host, folder).items() if folder else ():
+            blank = dict.fromkeys(SESSIONS.names)
+            row = SESSIONS.row(**blank | {"session_id": session_id, "host": key, "cwd": parsed.facts.cwd, "repository": parsed.facts.cwd})
+            found.append(
+                SessionView(row, [EVENTS.row._make(r) for r in parsed.events], [TOOL_CALLS.row._make(r) for r in parsed.tool_calls])
+            )
+    return found
+
+
+def _mined(views: Sequence[SessionView]) -> list:
+    rows = []
+    for method in discovery.methods().values():
+        if method.deterministic:
+            drawn = [c for v in views for c in draw(method, v)[0]]
+            rows += method.combine(drawn) if method.combine else drawn
+    return rows
+
+
+def _lexical(index: MemoryIndex, q: Question, limit: int = 5) -> list[str]:
+    place = Place(q.cwd, (q.cwd,))
+    hits = index.recall(words_of(q.text), allowed=lambda s, r, c: visible(s, r, c, place))
+    return [s.memory.memory_id for s in rank(hits, place=place, limit=limit, now=1_800_000_000_000_000, linked=index.get)]
+
+
+def _embedded(memories: Sequence[Memory]) -> Callable[[Question], list[str]] | None:
+    try:
+        from ctx_pipeline.context.retrieval.packaged_model import packaged_embed_fn
+
+        shown = [m for m in memories if not m.flags and m.superseded_by is None]
+        vectors = packaged_embed_fn([f"{m.text} {m.when_to_use or ''}" for m in shown])
+    except ImportError:
+        return None
+
+    def close(q: Question) -> list[str]:
+        place = Place(q.cwd, (q.cwd,))
+        near = vectors @ packaged_embed_fn([q.text])[0]
+        seen = [(float(n), m) for n, m in zip(near, shown, strict=True) if visible(m.scope, m.repository, m.cwd, place) and n > 0.3]
+        return [m.memory_id for _, m in sorted(seen, key=lambda p: -p[0])[:20]]
+
+    return close
+
+
+def _fused(*orders: list[str]) -> list[str]:
+    score: dict[str, float] = defaultdict(float)
+    for order in orders:
+        for place, memory_id in enumerate(order):
+            score[memory_id] += 1 / (60 + place)
+    return sorted(score, key=lambda i: (-score[i], i))[:5]
