@@ -104,19 +104,24 @@ def rows() -> list[tuple[str, str, bool]]:
 
 
 def marks() -> dict[str, set[str]]:
-    """Return feature id -> tests that carry its mark, read from the test files' syntax."""
+    """Return feature id -> tests that carry its mark, read from the syntax of the test files and of the suites that they run."""
     proofs: dict[str, set[str]] = {}
-    for path in sorted((ROOT / "ctx_pipeline_tests").rglob("test_*.py")):
+    tests = ROOT / "ctx_pipeline_tests"
+    for path in sorted({*tests.rglob("test_*.py"), *tests.rglob("*_suite.py")}):
         tree = ast.parse(path.read_text("utf-8"))
         scoped = [(tree, _module_marks(tree))]
         while scoped:
             scope, inherited = scoped.pop()
             for node in ast.iter_child_nodes(scope):
                 if isinstance(node, ast.ClassDef):
-                    scoped.append((node, inherited | _feature_ids(node.decorator_list)))
+                    own = inherited | _feature_ids(node.decorator_list)
+                    scoped.append((node, own))
+                    if any(isinstance(base, ast.Name) and base.id.endswith("Suite") for base in node.bases):
+                        for key in own:
+                            proofs.setdefault(key, set()).add(f"{path.relative_to(tests)}::{node.name}")
                 elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                     for key in inherited | _feature_ids(node.decorator_list):
-                        proofs.setdefault(key, set()).add(f"{path.relative_to(ROOT / 'ctx_pipeline_tests')}::{node.name}")
+                        proofs.setdefault(key, set()).add(f"{path.relative_to(tests)}::{node.name}")
     return proofs
 
 
