@@ -61,8 +61,9 @@ def reading(value: float | None, unit: str) -> str:
         return share(value, 1)
     if unit in {"s", "second", "seconds"}:
         return duration(value)
-    if unit == "nano-dollar":
-        return f"-{money(-round(value))}" if value < 0 else money(round(value))
+    if unit == "dollars":
+        nano = round(value * 1_000_000_000)
+        return f"-{money(-nano)}" if nano < 0 else money(nano)
     return short(value)
 
 

@@ -139,10 +139,10 @@ def _cells(record: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Return a figure with as many decimals as it needs; nano-dollars as dollars."""
+    """Return a figure with as many decimals as it needs; dollars with their sign."""
     if value is None:
         return ""
-    if unit == "nano-dollar":
+    if unit == "dollars":
         return reading(value, unit)
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.3g}"
 

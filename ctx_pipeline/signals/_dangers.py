@@ -6,12 +6,15 @@ import posixpath
 import re
 from functools import lru_cache
 
-from ctx_pipeline.model.commands import pieces, steps
+from ctx_pipeline.model.commands import steps
+from ctx_pipeline.model.shell_lines import pieces
 
 _REBUILT = re.compile(
     r"(?:^|/)(?:node_modules|dist|build|out|target|coverage|htmlcov|__pycache__|\.(?:venv|tox|nox|next|nuxt|turbo|cache|gradle)|venv|vendor"
     r"|\.\w{1,20}_cache|tmp|temp|\.eggs|[\w.*-]{1,60}\.egg-info|test-results|playwright-report)(?:/|$)"
 )
+_MADE = re.compile(r"^(?:\*?\.(?:py[co]|o|obj|class|log|tmp|bak|orig|rej|swp|DS_Store)|\*~)$")
+"""Names of files that tools leave behind."""
 _TEMPORARY = re.compile(r"^(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/|$)|^/dev/|^\$\{?(?:TMPDIR|tmp\w{0,20})\b", re.IGNORECASE)
 _HOST_OWN = re.compile(r"(?:^|/)\.(?:claude|codex)/(?:plans|projects|todos|tasks|sessions|memories|shell-snapshots|scratchpad)(?:/|$)")
 _SQL = re.compile(
@@ -51,11 +54,13 @@ def _kind(words: tuple[str, ...], subject: str, cwd: str | None) -> str:
     plain = [w for w in words[1:] if not w.startswith("-")]
     short = "".join(o[1:] for o in options if not o.startswith("--"))
     if program == "rm":
-        return "files" if ("r" in short.lower() or "--recursive" in options) and any(_matters(p, cwd) for p in plain) else ""
+        recursive = "r" in short.lower() or "--recursive" in options
+        return "files" if recursive and (any(_matters(p, cwd) for p in plain) or not plain) else ""
     if program == "git":
         return _git(plain, options, short)
     if program == "find":
-        return "files" if "-delete" in words or ("-exec" in words and "rm" in words) else ""
+        removes = "-delete" in words or (("-exec" in words or "-execdir" in words) and "rm" in words)
+        return "files" if removes and not _finds_rubbish(words) else ""
     if program in ("mkfs", "shred", "wipefs", "fdisk") or program.startswith("mkfs."):
         return "disk"
     if program == "dd":
@@ -65,6 +70,14 @@ def _kind(words: tuple[str, ...], subject: str, cwd: str | None) -> str:
     if program in _SQL_CLIENTS:
         return "data" if any(_SQL.search(w) for w in words[1:]) else ""
     return _service(program, plain, options)
+
+
+def _finds_rubbish(words: tuple[str, ...]) -> bool:
+    """Tell whether all that a ``find`` looks for is what tools leave behind or a build makes anew, or stands in a temporary place."""
+    names = [words[place + 1] for place, word in enumerate(words[:-1]) if word in ("-name", "-iname", "-path")]
+    if names:
+        return all(_MADE.match(name) or _REBUILT.search(name) for name in names)
+    return len(words) > 1 and bool(_TEMPORARY.match(words[1]) or _REBUILT.search(words[1]))
 
 
 def _git(plain: list[str], options: list[str], short: str) -> str:

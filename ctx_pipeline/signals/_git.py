@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -81,19 +82,36 @@ def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal:
         )
     except OSError:
         return Failed("error")
-    try:
-        output, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
         _end(process)
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        output = process.stdout.read(MOST_BYTES + 1) if process.stdout else b""
+        cut = len(output) > MOST_BYTES
+        if cut:
+            _end(process)
+        code = process.wait()
+    finally:
+        timer.cancel()
+        if process.stdout:
+            process.stdout.close()
+    if late.is_set():
         return Failed("timeout")
-    if process.returncode:
-        return Failed("error")
-    if len(output) > MOST_BYTES:
+    if cut:
         output = output[: output.rfind(b"\n", 0, MOST_BYTES) + 1]
+    elif code:
+        return Failed("error")
     return output.decode("utf-8", "replace")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git and all it started."""
     try:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -101,4 +119,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.kill()
     except OSError:
         process.kill()
-    process.communicate()

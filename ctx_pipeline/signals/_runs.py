@@ -20,6 +20,12 @@ REFUSED = re.compile(
 )
 """What a host answers where the person or a rule kept a call from running."""
 
+COLUMNS = {
+    "events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "text"),
+    "tool_calls": ("thread_id", "seq", "tool", "action", "paths", "argv", "exit", "is_error", "call_event", "result_event"),
+}
+"""What the commands of a session are made of, and signals over them."""
+
 _GOES_ON = re.compile(
     r"(?:running (?:with|in background with) (?:session |cell )?ID:?|Script running with cell ID) (\w{1,40})|\"session_id\":(\d{1,20})"
 )
@@ -30,7 +36,7 @@ _SUMS_UP = frozenset({"test", "lint", "types", "build"})
 _SHOWN = 120
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Run:
     """One command that the agent gave to a shell. ``exit`` None: not recorded, or it never ended."""
 
@@ -45,6 +51,7 @@ class Run:
     """events with what it printed, in order"""
     running: bool = False
     """its last output says that it still goes on"""
+    _purposes: frozenset[str] | None = None
 
     @property
     def failed(self) -> bool:
@@ -67,7 +74,9 @@ class Run:
 
     def purposes(self) -> frozenset[str]:
         """Return which of test, lint, types and build it is for."""
-        return frozenset(s.purpose for s in self.steps) & _SUMS_UP
+        if self._purposes is None:
+            self._purposes = _SUMS_UP.intersection([s.purpose for s in self.steps])
+        return self._purposes
 
 
 class Runs(list[Run]):
@@ -82,10 +91,11 @@ class Runs(list[Run]):
     def results(self, run: Run) -> tuple[CheckResult, ...]:
         """Return what the tools that a command ran reported; read once."""
         key = run.call.call_event
-        if key not in self._results:
-            text = "\n".join(e.text for e in run.outputs if e.text)
-            self._results[key] = check_results(text) if text and run.purposes() else ()
-        return self._results[key]
+        found = self._results.get(key)
+        if found is None:
+            text = "\n".join(e.text for e in run.outputs if e.text) if run.purposes() else ""
+            found = self._results[key] = check_results(text) if text else ()
+        return found
 
     @cached_property
     def by_event(self) -> dict[str, Run]:
@@ -94,7 +104,9 @@ class Runs(list[Run]):
 
     def bad(self, run: Run) -> bool:
         """Tell whether a command failed, also where a pipe hides it: ``pytest | tail`` ends well."""
-        return run.failed or (run.answered and not run.refused and any(not r.ok for r in self.results(run)))
+        if run.failed:
+            return True
+        return bool(run.answered and not run.refused and (said := self.results(run)) and any(not r.ok for r in said))
 
 
 def runs(view: SessionView) -> Runs:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.commands import pieces
 from ctx_pipeline.model.commands import steps as programs
 from ctx_pipeline.model.shell_files import files_changed, files_read, first_line
+from ctx_pipeline.model.shell_lines import pieces
+from ctx_pipeline.signals._runs import COLUMNS as RUNS
 from ctx_pipeline.signals._runs import REFUSED, Run, runs
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ CATEGORIES = (*CORE, "permission", "error", "other")
 
 KINDS = ("tool_call", "tool_result", "answer", "reasoning")
 """Kinds of events that the steps of a session are made of."""
+
+COLUMNS = {"events": RUNS["events"], "tool_calls": (*RUNS["tool_calls"], "ranges", "started")}
+"""What the steps of a session are made of, and signals over them."""
 
 _DOCUMENT = re.compile(r"\.(?:md|mdx|rst|adoc|txt)$|(?:^|/)(?:LICENSE|CHANGELOG|NOTICE|AUTHORS)$", re.IGNORECASE)
 _SCRATCH = re.compile(r"^/(?:tmp|private/tmp|var/folders|var/tmp|dev)/|\.(?:log|out|tmp)$")
@@ -64,7 +68,7 @@ _TOOL_WORDS = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Step:
     """One action of the agent."""
 

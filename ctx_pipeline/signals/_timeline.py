@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.tokens.calibration import Calibration, calibrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ctx_pipeline.model.session_view import SessionView
 
 TABLES = ("events", "tool_calls", "model_calls")
@@ -81,6 +80,8 @@ class Timeline:
     """billed tokens of each result: its characters times the factor of the model that read it"""
     scale: dict[str, Calibration] = field(default_factory=dict)
     """model -> tokens a character of tool output"""
+    steps: list[tuple[Call, Call, int, slice]] = field(default_factory=list)
+    """neighbouring calls between which the prompt grew, by how many tokens, and which results came in"""
 
     def settle(self) -> None:
         """Bring the results into their order and make what looks things up by place."""
@@ -88,20 +89,16 @@ class Timeline:
         self._call_seqs = [c.seq for c in self.calls]
         self._result_seqs = [r.seq for r in self.results]
         self._cleared = [c.seq for c in self.compactions]
+        self.steps = [(a, b, b.context - a.context, self.between(a, b)) for a, b in pairwise(self.calls) if b.context > a.context]
 
     def after(self, seq: int) -> int:
         """Return the number of calls at or before a place, which is the index of the first one after it."""
         return bisect_right(self._call_seqs, seq)
 
-    def grown(self) -> Iterator[tuple[Call, Call, int]]:
-        """Yield neighbouring calls and by how many tokens the prompt grew; shrinkings are left out."""
-        for a, b in zip(self.calls, self.calls[1:], strict=False):
-            if b.context > a.context:
-                yield a, b, b.context - a.context
-
     def between(self, a: Call, b: Call) -> slice:
         """Return which results came in after one call and before another."""
-        return slice(bisect_right(self._result_seqs, a.seq), bisect_left(self._result_seqs, b.seq))
+        first = bisect_right(self._result_seqs, a.seq)
+        return slice(first, bisect_left(self._result_seqs, b.seq, first))
 
     def cleared(self, seq: int) -> int | None:
         """Return the seq of the first compaction after a place."""
@@ -115,10 +112,11 @@ def timelines(view: SessionView) -> list[Timeline]:
     places: dict[str, tuple[str, int]] = {}
     found: dict[str, Timeline] = {}
     for event in view.events:
-        if event.call_key is not None and event.call_key not in first:
-            first[event.call_key] = (event.seq, event.event_id)
-        if event.kind == "tool_result":
-            places[event.event_id] = (event.thread_id, event.seq)
+        key = event.call_key
+        if key is not None and key not in first:
+            first[key] = (event.seq, event.event_id)
+    for event in view.of_kinds("tool_result"):
+        places[event.event_id] = (event.thread_id, event.seq)
     calls: dict[str, list[tuple[Any, ...]]] = {}
     for c in view.model_calls:
         if c.owner and c.context_tokens > 0:
@@ -130,8 +128,8 @@ def timelines(view: SessionView) -> list[Timeline]:
         place = places.get(t.result_event) if t.result_event else None
         if place and place[0] in found:
             found[place[0]].results.append(Result(t.tool, place[1], t.out_chars, t.result_event, t.call_event))
-    for event in view.events:
-        if event.kind in {"compaction", "prompt"} and event.thread_id in found:
+    for event in view.of_kinds("compaction", "prompt"):
+        if event.thread_id in found:
             line = found[event.thread_id]
             (line.compactions if event.kind == "compaction" else line.prompts).append(event)
     for line in found.values():
@@ -153,11 +151,14 @@ def _ordered(members: list[tuple[Any, ...]]) -> list[Call]:
             seqs.append(seq)
     made = []
     for c, seq, event in members:
-        place = bisect_right(times, c.ts or 0)
-        at = seq if seq is not None else seqs[place - 1] if place else -1
+        at = seq
+        if at is None:
+            place = bisect_right(times, c.ts or 0)
+            at = seqs[place - 1] if place else -1
         written = c.cache_write_5m + c.cache_write_1h
         made.append(Call(c.call_key, at, c.ts, c.model, c.context_tokens, c.output, c.cache_read, written, c.cache_write_1h, event))
-    made.sort(key=lambda c: (c.seq, c.ts or 0))
+    if len(seqs) < len(made):
+        made.sort(key=lambda c: (c.seq, c.ts or 0))
     return made
 
 
@@ -166,8 +167,8 @@ def _calibrate(lines: list[Timeline]) -> None:
     pairs: dict[str, list[tuple[int, int]]] = {}
     for line in lines:
         asked = sorted({e.seq for e in (*line.prompts, *line.compactions)})
-        for a, b, grown in line.grown():
-            chars = sum(r.chars for r in line.results[line.between(a, b)])
+        for a, b, grown, came in line.steps:
+            chars = sum([r.chars for r in line.results[came]])
             if chars > _LEAST and grown > a.output and bisect_right(asked, a.seq) == bisect_left(asked, b.seq):
                 pairs.setdefault(b.model, []).append((chars, grown - a.output))
     for line in lines:
@@ -185,6 +186,12 @@ def scales(lines: list[Timeline]) -> dict[str, Any]:
         for line in lines
         for model, c in line.scale.items()
     }
+
+
+def call_rates(view: SessionView) -> list[list[Any]]:
+    """Return for each thread the price of each of its calls (``rate_of`` of the analyses), None where none is known."""
+    rate_of = view.analysis("rate_of")
+    return [[rate_of(c.model, c.ts, c.context) if rate_of else None for c in line.calls] for line in view.once(timelines)]
 
 
 def none() -> Reading:

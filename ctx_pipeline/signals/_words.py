@@ -61,7 +61,10 @@ _NEGATIVE = re.compile(
 
 def said(text: str) -> str:
     """Return the person's own words of a prompt's first 2,000 characters: no code, no quotes, no runs of blanks."""
-    words = _CODE.sub("\n", text[:_FIRST_WORDS]).replace("\u2019", "'")
+    words = text[:_FIRST_WORDS]
+    if "`" in words or ">" in words:
+        words = _CODE.sub("\n", words)
+    words = words.replace("\u2019", "'")
     return "\n".join(line for raw in words.splitlines() if (line := " ".join(raw.split())))
 
 

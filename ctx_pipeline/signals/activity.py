@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.shell_files import files_read
 from ctx_pipeline.signals._runs import runs
-from ctx_pipeline.signals._steps import KINDS, steps
+from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ def _count(events: Iterable[str], **metadata: Any) -> Reading:
     return Reading(float(len(found)), found, metadata=metadata or None)
 
 
-@signal(version=2, group="activity", unit="commands", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="activity", unit="commands", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def command_count(view: SessionView) -> Reading:
     """Shell commands that the agent ran, subagents included.
 
@@ -36,7 +36,7 @@ def command_count(view: SessionView) -> Reading:
     return _count(run.call.call_event for run in view.once(runs))
 
 
-@signal(group="activity", unit="edits", reads=_TOOLS)
+@signal(group="activity", unit="edits", reads=_TOOLS, columns=COLUMNS)
 def file_edit_count(view: SessionView) -> Reading:
     """Edits and writes of files by a tool that the host did not report as failed.
 
@@ -47,7 +47,7 @@ def file_edit_count(view: SessionView) -> Reading:
     return _count(c.call_event for c in view.tool_calls if c.action in ("edit", "write") and not c.is_error)
 
 
-@signal(group="activity", unit="files", reads=_TOOLS)
+@signal(group="activity", unit="files", reads=_TOOLS, columns=COLUMNS)
 def unique_files_edited(view: SessionView) -> Reading:
     """Files that the agent changed by an edit or write tool and that the host did not report as failed.
 
@@ -63,7 +63,7 @@ def unique_files_edited(view: SessionView) -> Reading:
     return Reading(float(len(first)), tuple(first.values()), metadata={"files": sorted(first)[:_SHOWN]} if first else None)
 
 
-@signal(group="activity", unit="files", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="activity", unit="files", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def unique_files_read(view: SessionView) -> Reading:
     """Files that the agent read, by a read tool or by printing them in a shell.
 
@@ -84,7 +84,7 @@ def unique_files_read(view: SessionView) -> Reading:
     return Reading(float(len(first)), tuple(first.values()), metadata={"files": sorted(first)[:_SHOWN]} if first else None)
 
 
-@signal(group="activity", unit="searches", reads=_TOOLS)
+@signal(group="activity", unit="searches", reads=_TOOLS, columns=COLUMNS)
 def web_search_count(view: SessionView) -> Reading:
     """Searches and page fetches on the web, each call once.
 
@@ -94,7 +94,7 @@ def web_search_count(view: SessionView) -> Reading:
     return _count(c.call_event for c in view.tool_calls if c.action == "web")
 
 
-@signal(group="activity", unit="searches", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="activity", unit="searches", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def code_search_count(view: SessionView) -> Reading:
     """Searches of the project's files: by a search tool, or by grep, rg, find and their like in a shell.
 
@@ -104,7 +104,7 @@ def code_search_count(view: SessionView) -> Reading:
     return _count(s.call.call_event for s in view.once(steps).all if s.category == "search" and s.call.action != "web")
 
 
-@signal(group="activity", unit="messages", reads=("events",), kinds=("prompt",))
+@signal(group="activity", unit="messages", reads=("events",), columns=COLUMNS, kinds=("prompt",))
 def user_message_count(view: SessionView) -> Reading:
     """Messages that the person typed.
 
@@ -115,17 +115,17 @@ def user_message_count(view: SessionView) -> Reading:
     return _count(e.event_id for e in view.prompts)
 
 
-@signal(group="activity", unit="messages", reads=("events",), kinds=("answer",))
+@signal(group="activity", unit="messages", reads=("events",), columns=COLUMNS, kinds=("answer",))
 def assistant_message_count(view: SessionView) -> Reading:
     """Messages that the agent wrote for the person to read, subagents included; reasoning is not in it.
 
     Read it beside ``user_message_count``: twenty to one is an agent that reports while
     it works, one to one a conversation.
     """
-    return _count(e.event_id for e in view.events if e.kind == "answer" and e.text)
+    return _count(e.event_id for e in view.of_kinds("answer") if e.text)
 
 
-@signal(group="activity", unit="calls", reads=_TOOLS)
+@signal(group="activity", unit="calls", reads=_TOOLS, columns=COLUMNS)
 def tool_call_count(view: SessionView) -> Reading:
     """Tool calls of every kind, subagents included, with the five commonest tools.
 
@@ -139,7 +139,7 @@ def tool_call_count(view: SessionView) -> Reading:
     return Reading(float(len(view.tool_calls)), tuple(c.call_event for c in view.tool_calls[:8]), metadata={"tools": top} if top else None)
 
 
-@signal(group="activity", unit="calls", reads=_TOOLS)
+@signal(group="activity", unit="calls", reads=_TOOLS, columns=COLUMNS)
 def mcp_call_count(view: SessionView) -> Reading:
     """Calls of tools that an MCP server brought.
 

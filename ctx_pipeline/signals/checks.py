@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._runs import runs
+from ctx_pipeline.signals._runs import COLUMNS, runs
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.check_results import CheckResult
@@ -69,7 +69,7 @@ def _last_sum(view: SessionView, purpose: str) -> tuple[Run, list[CheckResult]] 
     return None
 
 
-@signal(group="outcome", unit="runs", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="runs", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def test_run_count(view: SessionView) -> Reading:
     """Commands that ran tests, with the runners' names.
 
@@ -80,7 +80,7 @@ def test_run_count(view: SessionView) -> Reading:
     return _runs_of(view, "test")
 
 
-@signal(group="outcome", unit="runs", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def failed_test_run_count(view: SessionView) -> Reading:
     """Test runs that failed: by the sum that the runner printed, else by the status of the command.
 
@@ -91,7 +91,7 @@ def failed_test_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "test")
 
 
-@signal(group="outcome", unit="ratio", better="higher", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="ratio", better="higher", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def test_pass_ratio(view: SessionView) -> Reading:
     """Share of test runs in which nothing failed, 0 to 1.
 
@@ -106,7 +106,7 @@ def test_pass_ratio(view: SessionView) -> Reading:
     )
 
 
-@signal(group="outcome", kind="categorical", better="higher", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", kind="categorical", better="higher", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def last_test_outcome(view: SessionView) -> Reading:
     """How the last test run of the session ended: passed, failed, or nothing ran in it.
 
@@ -128,7 +128,7 @@ def last_test_outcome(view: SessionView) -> Reading:
     return Reading("passed", (last.evidence,), confidence=1.0 if said or last.exit == 0 else 0.6)
 
 
-@signal(group="outcome", unit="tests", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="tests", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def tests_failing_at_end(view: SessionView) -> Reading:
     """Tests that failed in the last test run; packages or files where the runner names no tests.
 
@@ -149,7 +149,7 @@ def tests_failing_at_end(view: SessionView) -> Reading:
     return Reading(float(sum(r.failed for r in said)), (run.evidence,), metadata=sums)
 
 
-@signal(group="outcome", unit="runs", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="runs", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def lint_run_count(view: SessionView) -> Reading:
     """Commands that ran a linter or a formatter.
 
@@ -160,7 +160,7 @@ def lint_run_count(view: SessionView) -> Reading:
     return _runs_of(view, "lint")
 
 
-@signal(group="outcome", unit="runs", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def failed_lint_run_count(view: SessionView) -> Reading:
     """Runs of linters and formatters that reported problems or failed.
 
@@ -170,7 +170,7 @@ def failed_lint_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "lint")
 
 
-@signal(group="outcome", unit="problems", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(group="outcome", unit="problems", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def lint_problems_at_end(view: SessionView) -> Reading:
     """Problems in the last sum that a linter printed.
 
@@ -179,7 +179,7 @@ def lint_problems_at_end(view: SessionView) -> Reading:
     return _problems_at_end(view, "lint")
 
 
-@signal(group="outcome", unit="runs", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="runs", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def type_check_run_count(view: SessionView) -> Reading:
     """Commands that ran a type checker: mypy, pyright, tsc, ``cargo check`` and their like.
 
@@ -189,7 +189,7 @@ def type_check_run_count(view: SessionView) -> Reading:
     return _runs_of(view, "types")
 
 
-@signal(group="outcome", unit="runs", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def failed_type_check_run_count(view: SessionView) -> Reading:
     """Runs of type checkers that reported errors or failed.
 
@@ -199,7 +199,7 @@ def failed_type_check_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "types")
 
 
-@signal(group="outcome", unit="errors", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(group="outcome", unit="errors", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def type_errors_at_end(view: SessionView) -> Reading:
     """Errors in the last sum that a type checker printed.
 
@@ -216,7 +216,7 @@ def _problems_at_end(view: SessionView, purpose: str) -> Reading:
     return Reading(float(sum(r.failed for r in said)), (run.evidence,), metadata={"tools": sorted({r.tool for r in said})})
 
 
-@signal(group="outcome", unit="runs", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def failed_build_count(view: SessionView) -> Reading:
     """Builds that failed.
 
@@ -227,7 +227,7 @@ def failed_build_count(view: SessionView) -> Reading:
     return _failed_of(view, "build")
 
 
-@signal(group="outcome", kind="text", reads=_BOTH, kinds=_PAIRS)
+@signal(group="outcome", kind="text", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def exit_statuses(view: SessionView) -> Reading:
     """Exit statuses of shell commands other than 0, status: times, commonest first, as ``1: 4, 127: 1``.
 
@@ -242,7 +242,7 @@ def exit_statuses(view: SessionView) -> Reading:
     return Reading(", ".join(f"{status}: {count}" for status, count in counts[:_TOP]), tuple(run.evidence for run in found))
 
 
-@signal(group="outcome", unit="commands", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(group="outcome", unit="commands", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def command_not_found_count(view: SessionView) -> Reading:
     """Shell commands that ended with status 127: a program that is not installed or not on the path.
 
@@ -255,7 +255,7 @@ def command_not_found_count(view: SessionView) -> Reading:
     )
 
 
-@signal(group="outcome", unit="commands", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(group="outcome", unit="commands", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def stopped_command_count(view: SessionView) -> Reading:
     """Shell commands that were stopped before they ended: status 124, 137 or 143.
 
@@ -267,7 +267,7 @@ def stopped_command_count(view: SessionView) -> Reading:
     )
 
 
-@signal(group="outcome", kind="text", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="outcome", kind="text", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def failing_commands(view: SessionView) -> Reading:
     """Programs whose runs failed, worst first: ``pytest 3/7, go build 1/1`` are failures of runs.
 

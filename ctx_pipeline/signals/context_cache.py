@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._timeline import COLUMNS, KINDS, TABLES, Call, Timeline, none, timelines
+from ctx_pipeline.signals._timeline import COLUMNS, KINDS, TABLES, Call, Timeline, call_rates, none, timelines
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -17,6 +17,7 @@ _LEAST = 1_024
 """Tokens below which providers cache nothing."""
 _FIVE_MINUTES = 300_000_000
 _HOUR = 3_600_000_000
+_NANO = 1_000_000_000
 
 
 class Rebuild(NamedTuple):
@@ -72,24 +73,22 @@ def cache_hit_share(view: SessionView) -> Reading:
     return Reading(min(1.0, read / prompt), metadata={"cached": read, "prompt": prompt})
 
 
-@signal(group="context", unit="nano-dollar", better="higher", reads=TABLES, kinds=KINDS, columns=COLUMNS)
+@signal(group="context", version=2, unit="dollars", better="higher", reads=TABLES, kinds=KINDS, columns=COLUMNS)
 def cache_saved_cost(view: SessionView) -> Reading:
     """What the cache saved: the same prompts at the price of fresh input, less what was paid for reading and writing the cache.
 
-    Negative when more was written than ever read again, as in many short sessions. A
-    billion is one dollar. Unknown where no price is known.
+    Negative when more was written than ever read again, as in many short sessions.
+    Unknown where no price is known.
     """
     lines = view.once(timelines)
     if not lines:
         return none()
     if not _cached(lines):
         return Reading(None, reason="no call of the session used a cache")
-    rate_of = view.analysis("rate_of")
     saved = 0.0
     priced = 0
-    for line in lines:
-        for c in line.calls:
-            rates = rate_of(c.model, c.ts, c.context) if rate_of else None
+    for line, rates_of_calls in zip(lines, view.once(call_rates), strict=True):
+        for c, rates in zip(line.calls, rates_of_calls, strict=True):
             if rates:
                 priced += 1
                 saved += c.read * (rates.input - rates.cache_read)
@@ -97,7 +96,7 @@ def cache_saved_cost(view: SessionView) -> Reading:
                 saved -= c.written_1h * (rates.cache_write_1h - rates.input)
     if not priced:
         return Reading(None, reason="no price is known for the models of this session")
-    return Reading(float(round(saved)), metadata={"calls": priced})
+    return Reading(round(saved) / _NANO, metadata={"calls": priced})
 
 
 @signal(group="context", unit="calls", better="lower", reads=TABLES, kinds=KINDS, columns=COLUMNS)

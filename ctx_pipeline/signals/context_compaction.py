@@ -25,6 +25,7 @@ _COLUMNS = {
 }
 _ASKED = re.compile(r"<command-name>\s*/?compact\b|^\s*/compact\b")
 _REPEATED = 0.4
+_NANO = 1_000_000_000
 _SHORT = 4_000
 _NEAR = 12
 """Events between the person's command and the record of the compaction: the command's own wrappers and output."""
@@ -48,11 +49,9 @@ class Compaction(NamedTuple):
 def compactions(view: SessionView) -> list[Compaction]:
     """Return the compactions of a session, the main thread's first."""
     lines = {line.thread_id: line for line in view.once(timelines)}
-    asked = {(e.thread_id, e.seq) for e in view.events if e.kind in {"injected", "prompt"} and _ASKED.search((e.text or "")[:200])}
+    asked = {(e.thread_id, e.seq) for e in view.of_kinds("injected", "prompt") if _ASKED.search((e.text or "")[:200])}
     found = []
-    for event in view.events:
-        if event.kind != "compaction":
-            continue
+    for event in view.of_kinds("compaction"):
         line = lines.get(event.thread_id)
         facts = _facts(event.text)
         trigger = facts.get("trigger")
@@ -149,12 +148,13 @@ def _said_again(view: SessionView, thread: str, members: list[Compaction], ends:
     """Return prompts behind a compaction that repeat, by their 3-grams, one before it."""
     own = [e for e in view.prompts if e.thread_id == thread]
     near = overlap([(e.text or "")[:_SHORT] for e in own]).nearest
+    seqs = [e.seq for e in own]
     found = []
     for compaction, end in zip(members, ends, strict=True):
         start = compaction.event.seq
-        for e, like in zip(own, near, strict=True):
-            behind = e.seq > start and (end is None or e.seq < end) and not compaction.micro
-            if behind and like and like.similarity > _REPEATED and own[like.place].seq < start:
+        behind = slice(bisect_right(seqs, start), None if end is None else bisect_left(seqs, end))
+        for e, like in zip(own[behind], near[behind], strict=True):
+            if not compaction.micro and like and like.similarity > _REPEATED and own[like.place].seq < start:
                 found.append(Again("prompt", " ".join((e.text or "").split())[:80], e.event_id, 0.0))
     return found
 
@@ -261,8 +261,8 @@ def compaction_recovery_tokens(view: SessionView) -> Reading:
     """Tokens of the files and command outputs that were fetched again after compactions: the price of forgetting.
 
     Above what the compactions dropped (``compaction_dropped_tokens``) they saved
-    nothing. ``cost`` in the details is the first reading of these tokens at the price of
-    input, in nano-dollars, where one is known. Unknown without a compaction.
+    nothing. ``dollars`` in the details is the first reading of these tokens at the price of
+    input, where one is known. Unknown without a compaction.
     """
     missing = _none(view)
     if missing:
@@ -275,5 +275,5 @@ def compaction_recovery_tokens(view: SessionView) -> Reading:
     call = lines[0].calls[-1] if lines else None
     rates = rate_of(call.model, call.ts, call.context) if rate_of and call else None
     if rates:
-        details["cost"] = round(total * rates.input)
+        details["dollars"] = round(total * rates.input) / _NANO
     return Reading(float(round(total)), tuple(a.event for a in found), confidence=0.8, metadata=details)

@@ -35,7 +35,7 @@ def completion_repetition(view: SessionView) -> Reading:
     """The largest share of word 3-grams that a completion shares with the one directly before it, 0 to 1 (Jaccard).
 
     A completion is what the model said and which tools it called with what. Above 0.4 it
-    repeats itself; above 0.7 it is stuck. The first 200 words of each are compared.
+    repeats itself; above 0.7 it is stuck. The first 100 words of each are compared.
     Unknown with fewer than two calls.
     """
     threads: list[dict[str, Any]] = view.analysis("rot") or []
@@ -64,7 +64,7 @@ def looping_completion_count(view: SessionView) -> Reading:
     return Reading(float(sum(loop["calls"] for loop, _ in loops)), tuple(evidence), metadata={"loops": shown} if shown else None)
 
 
-@signal(group="context", unit="ratio", better="higher", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+@signal(version=2, group="context", unit="times", better="higher", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
 def completion_efficiency_kept(view: SessionView) -> Reading:
     """The last completion over its prompt, as a multiple of the same share at the first call: what is left of the efficiency.
 
@@ -76,13 +76,11 @@ def completion_efficiency_kept(view: SessionView) -> Reading:
     if not threads:
         return _NONE
     longest = max(threads, key=lambda t: len(t["efficiency"]))
-    first, last = longest["summary"]["initial_efficiency"], longest["summary"]["final_efficiency"]
-    if first <= 0:
+    if longest["efficiency_kept"] is None:
         return Reading(None, reason="the first call wrote nothing")
     onset = longest["efficiency_onset"]
-    return Reading(
-        last / first, _events(longest, [onset] if onset else []), metadata={"first": first, "last": last, "below_half_from": onset}
-    )
+    details = {"first": longest["summary"]["initial_efficiency"], "last": longest["summary"]["final_efficiency"], "below_half_from": onset}
+    return Reading(longest["efficiency_kept"], _events(longest, [onset] if onset else []), metadata=details)
 
 
 @signal(group="context", unit="points", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._timeline import COLUMNS, KINDS, TABLES, Call, Result, Timeline, none, scales, timelines
+from ctx_pipeline.signals._timeline import COLUMNS, KINDS, TABLES, Call, Result, Timeline, call_rates, none, scales, timelines
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -18,6 +18,7 @@ _LEVEL = 0.5
 _FLAT = 1.2
 _FEW = 4
 _LARGEST_KNOWN = 1_000_000
+_NANO = 1_000_000_000
 
 
 def _peak(lines: list[Timeline]) -> Call:
@@ -87,7 +88,7 @@ def context_growth_per_call(view: SessionView) -> Reading:
     if not lines:
         return none()
     line = max(lines, key=lambda found: len(found.calls))
-    steps = [(grown, b) for _, b, grown in line.grown()]
+    steps = [(grown, b) for _, b, grown, _ in line.steps]
     if not steps:
         return Reading(None, reason="no call has a larger prompt than the one before")
     largest = sorted(steps, key=lambda s: -s[0])[:3]
@@ -128,15 +129,14 @@ def _layers(view: SessionView) -> tuple[dict[str, float], dict[str, float], dict
     tools: dict[str, float] = {}
     largest: dict[str, tuple[float, str]] = {}
     for line in view.once(timelines):
-        for a, b, grown in line.grown():
-            which = line.between(a, b)
-            came = list(zip(line.results[which], line.sizes[which], strict=True))
-            of_tools = min(float(grown), sum(line.sizes[which]))
+        for a, _, grown, which in line.steps:
+            sizes = line.sizes[which]
+            of_tools = min(float(grown), sum(sizes))
             said = min(float(a.output), grown - of_tools)
             layers["tools"] += of_tools
             layers["answers"] += said
             layers["rest"] += grown - of_tools - said
-            for r, tokens in came:
+            for r, tokens in zip(line.results[which], sizes, strict=True):
                 tools[r.tool] = tools.get(r.tool, 0.0) + tokens
                 largest[r.tool] = max(largest.get(r.tool, (0.0, "")), (tokens, r.event))
     return layers, tools, {tool: event for tool, (_, event) in largest.items()}
@@ -242,28 +242,26 @@ def tool_result_carry_tokens(view: SessionView) -> Reading:
     )
 
 
-@signal(group="context", unit="nano-dollar", better="lower", reads=TABLES, kinds=KINDS, columns=COLUMNS)
+@signal(group="context", version=2, unit="dollars", better="lower", reads=TABLES, kinds=KINDS, columns=COLUMNS)
 def tool_result_carry_cost(view: SessionView) -> Reading:
     """What carrying tool results cost: read from the cache at each later call, at the list price of that call.
 
     The first reading of a result is billed as fresh input or a cache write and is not in
     it. A call whose prompt came less from the cache than the result is large pays the
-    price of input. A billion is one dollar. Unknown where no price is known.
+    price of input. Unknown where no price is known.
     """
     lines = view.once(timelines)
     if not lines:
         return none()
-    rate_of = view.analysis("rate_of")
-    if rate_of is None:
+    if view.analysis("rate_of") is None:
         return Reading(None, reason="no prices were given")
     total = 0.0
     priced = 0
     found = view.once(carried)
     prefix: dict[int, list[float]] = {}
-    for line in lines:
+    for line, rates_of_calls in zip(lines, view.once(call_rates), strict=True):
         sums = [0.0]
-        for call in line.calls:
-            rates = rate_of(call.model, call.ts, call.context)
+        for call, rates in zip(line.calls, rates_of_calls, strict=True):
             hit = call.read / call.context
             sums.append(sums[-1] + (rates.cache_read * hit + rates.input * (1 - hit) if rates else 0.0))
             priced += rates is not None
@@ -273,7 +271,7 @@ def tool_result_carry_cost(view: SessionView) -> Reading:
     for c in found:
         sums = prefix[id(c.line)]
         total += c.tokens * (sums[c.last] - sums[min(c.first + 1, c.last)])
-    return Reading(float(round(total)), tuple(c.result.event for c in found[:5]), confidence=0.8, metadata=_details(found, lines))
+    return Reading(round(total) / _NANO, tuple(c.result.event for c in found[:5]), confidence=0.8, metadata=_details(found, lines))
 
 
 @signal(group="context", unit="ratio", better="lower", reads=TABLES, kinds=KINDS, columns=COLUMNS)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 _BOTH = ("events", "tool_calls")
 _SAID = ("prompt", "answer")
+_COLUMNS = {
+    "events": ("event_id", "thread_id", "seq", "ts", "kind"),
+    "tool_calls": ("thread_id", "seq", "action", "is_error", "started", "ended", "call_event", "result_event"),
+}
 _SECOND = 1_000_000
 _AWAY = 30 * 60 * _SECOND
 _NO_TIMES = "fewer than two events have a time"
@@ -19,7 +23,7 @@ _NO_TIMES = "fewer than two events have a time"
 
 def _moments(view: SessionView) -> list[tuple[int, bool, str]]:
     """Return (time, typed by the person, event) of what has a time, in order of time."""
-    found = [(e.ts, e.kind == "prompt", e.event_id) for e in view.events if e.ts is not None and e.kind in _SAID]
+    found = [(e.ts, e.kind == "prompt", e.event_id) for e in view.of_kinds(*_SAID) if e.ts is not None]
     for call in view.tool_calls:
         if call.started is not None:
             found.append((call.started, False, call.call_event))
@@ -42,7 +46,7 @@ def _gaps(view: SessionView) -> tuple[int, int, list[str]]:
     return (moments[-1][0] - moments[0][0] if moments else 0), idle, [event for _, event in waits[:5]]
 
 
-@signal(group="cost", unit="seconds", reads=_BOTH, kinds=_SAID)
+@signal(group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
 def session_duration_seconds(view: SessionView) -> Reading:
     """Seconds from the first to the last thing that was said or done.
 
@@ -56,7 +60,7 @@ def session_duration_seconds(view: SessionView) -> Reading:
     return Reading((moments[-1][0] - moments[0][0]) / _SECOND, (moments[0][2], moments[-1][2]))
 
 
-@signal(group="cost", unit="seconds", reads=_BOTH, kinds=_SAID)
+@signal(group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
 def active_seconds(view: SessionView) -> Reading:
     """Seconds in which the agent worked: the session's span without ``idle_seconds``.
 
@@ -69,7 +73,7 @@ def active_seconds(view: SessionView) -> Reading:
     return Reading((span - idle) / _SECOND)
 
 
-@signal(group="cost", unit="seconds", reads=_BOTH, kinds=_SAID)
+@signal(group="cost", unit="seconds", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
 def idle_seconds(view: SessionView) -> Reading:
     """Seconds in which the agent waited for the person.
 
@@ -83,7 +87,7 @@ def idle_seconds(view: SessionView) -> Reading:
     return Reading(idle / _SECOND, tuple(events))
 
 
-@signal(group="cost", unit="seconds", better="lower", reads=_BOTH, kinds=_SAID)
+@signal(group="cost", unit="seconds", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_SAID)
 def time_to_first_edit_seconds(view: SessionView) -> Reading:
     """Seconds from the person's first prompt to the first change of a file that succeeded.
 
@@ -104,7 +108,7 @@ def time_to_first_edit_seconds(view: SessionView) -> Reading:
     return Reading(((edit.ended or edit.started) - first.ts) / _SECOND, (first.event_id, edit.call_event))
 
 
-@signal(group="cost", unit="turns", better="lower", reads=_BOTH, kinds=("prompt",))
+@signal(group="cost", unit="turns", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=("prompt",))
 def prompts_to_first_edit(view: SessionView) -> Reading:
     """Prompts that the person typed until the first change of a file, the task itself counted.
 
@@ -131,7 +135,7 @@ def _places(view: SessionView, edit: Any) -> list[str]:
     return before or [view.prompts[0].event_id]
 
 
-@signal(group="cost", unit="seconds", reads=("tool_calls",))
+@signal(group="cost", unit="seconds", reads=("tool_calls",), columns=_COLUMNS)
 def shell_seconds(view: SessionView) -> Reading:
     """Seconds that shell commands took, with the slowest call as evidence.
 

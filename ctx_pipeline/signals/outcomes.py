@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals import checks, recovery, trajectory, validation
 from ctx_pipeline.signals._runs import runs
-from ctx_pipeline.signals._steps import KINDS, steps
+from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 from ctx_pipeline.signals._words import corrects, mood, refused_with
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _BOTH = ("events", "tool_calls")
 _PAIRS = ("tool_call", "tool_result")
+_COLUMNS = {**COLUMNS, "events": (*COLUMNS["events"], "actor")}
 _INTERRUPT = re.compile(r"\s*(?:\[Request interrupted by user|<turn_aborted>)")
 _INTERRUPTS = ("interrupt", "turn_aborted")
 _STOPS = ("injected", "error", "session_end", "subagent_end", "permission")
@@ -36,7 +37,7 @@ def _evidence(found: list[Run]) -> tuple[str, ...]:
     return tuple(run.evidence for run in found)
 
 
-@signal(version=2, group="outcome", unit="commands", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="commands", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_PAIRS)
 def failed_command_count(view: SessionView) -> Reading:
     """Shell commands that ran and ended badly: a non-zero exit status, or the host's word where it kept none.
 
@@ -49,7 +50,7 @@ def failed_command_count(view: SessionView) -> Reading:
     return Reading(float(len(failed)), _evidence(failed), metadata={"commands": [run.shown for run in failed[:3]]} if failed else None)
 
 
-@signal(version=2, group="outcome", unit="ratio", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="ratio", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_PAIRS)
 def failed_command_ratio(view: SessionView) -> Reading:
     """Share of answered shell commands that ended badly, 0 to 1.
 
@@ -64,7 +65,7 @@ def failed_command_ratio(view: SessionView) -> Reading:
     return Reading(len(failed) / len(commands), _evidence(failed), metadata={"failed": len(failed), "commands": len(commands)})
 
 
-@signal(group="outcome", unit="calls", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="outcome", unit="calls", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=KINDS)
 def failed_tool_call_count(view: SessionView) -> Reading:
     """Tool calls of every kind that ended in an error: commands, edits that did not match, files that are not there.
 
@@ -79,7 +80,7 @@ def failed_tool_call_count(view: SessionView) -> Reading:
     )
 
 
-@signal(group="outcome", unit="calls", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(group="outcome", unit="calls", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=KINDS)
 def refused_call_count(view: SessionView) -> Reading:
     """Tool calls that the person, or a rule, kept from running.
 
@@ -91,11 +92,11 @@ def refused_call_count(view: SessionView) -> Reading:
 
 
 def _stops(view: SessionView) -> list[Any]:
-    stops = [e for e in view.events if e.kind in _STOPS]
+    stops = view.of_kinds(*_STOPS)
     return [e for e in stops if e.subtype in _INTERRUPTS and e.actor == "user"] or [e for e in stops if _INTERRUPT.match(e.text or "")]
 
 
-@signal(group="outcome", kind="boolean", better="lower", reads=("events",), kinds=_STOPS)
+@signal(group="outcome", kind="boolean", better="lower", reads=("events",), columns=_COLUMNS, kinds=_STOPS)
 def interrupted_signal(view: SessionView) -> Reading:
     """Whether the person stopped the agent in the middle of a turn.
 
@@ -105,11 +106,11 @@ def interrupted_signal(view: SessionView) -> Reading:
     """
     if not view.session.events:
         return Reading(None, reason="the session has no events")
-    found = _stops(view)
+    found = view.once(_stops)
     return Reading(bool(found), tuple(e.event_id for e in found), metadata={"count": len(found)} if found else None)
 
 
-@signal(group="outcome", unit="stops", better="lower", reads=("events",), kinds=_STOPS)
+@signal(group="outcome", unit="stops", better="lower", reads=("events",), columns=_COLUMNS, kinds=_STOPS)
 def interruption_count(view: SessionView) -> Reading:
     """Times that the person stopped the agent in the middle of a turn.
 
@@ -119,13 +120,13 @@ def interruption_count(view: SessionView) -> Reading:
     if not view.session.events:
         return Reading(None, reason="the session has no events")
     found: list[Any] = []
-    for e in _stops(view):
+    for e in view.once(_stops):
         if not found or e.ts is None or found[-1].ts is None or abs(e.ts - found[-1].ts) > 1_000_000:
             found.append(e)
     return Reading(float(len(found)), tuple(e.event_id for e in found))
 
 
-@signal(group="outcome", kind="categorical", method="regex", better="higher", reads=("events",), kinds=("prompt",))
+@signal(group="outcome", kind="categorical", method="regex", better="higher", reads=("events",), columns=_COLUMNS, kinds=("prompt",))
 def user_satisfaction_lexical(view: SessionView) -> Reading:
     """How content the person's last words sound: positive, negative or neutral.
 
@@ -140,7 +141,16 @@ def user_satisfaction_lexical(view: SessionView) -> Reading:
     return Reading(mood(last.text or ""), (last.event_id,), confidence=0.4)
 
 
-@signal(group="cost", unit="messages", better="lower", method="regex", reads=("events",), kinds=("prompt", "tool_result"), version=2)
+@signal(
+    group="cost",
+    unit="messages",
+    better="lower",
+    method="regex",
+    reads=("events",),
+    columns=_COLUMNS,
+    kinds=("prompt", "tool_result"),
+    version=2,
+)
 def user_correction_count(view: SessionView) -> Reading:
     """Times that the person corrects the agent: "no, that's wrong", "don't use X", a refusal with a reason.
 
@@ -153,37 +163,39 @@ def user_correction_count(view: SessionView) -> Reading:
     if not view.prompts:
         return Reading(None, reason="the person typed nothing in this session")
     found = [e for e in view.prompts[1:] if corrects(e.text or "")]
-    found += [e for e in view.events if e.kind == "tool_result" and refused_with(e.text or "")]
+    found += [e for e in view.of_kinds("tool_result") if refused_with(e.text or "")]
     return Reading(float(len(found)), tuple(e.event_id for e in found), confidence=0.7)
 
 
-@signal(group="outcome", unit="errors", better="lower", reads=("events",), kinds=("error", "injected"))
+@signal(group="outcome", unit="errors", better="lower", reads=("events",), columns=_COLUMNS, kinds=("error", "injected"))
 def provider_error_count(view: SessionView) -> Reading:
     """Errors of the model's provider that the host recorded: overload, limits, failed requests.
 
     Each is a wait, and often a request that was paid for twice. They come in waves;
     compare sessions of the same hour before the agent is blamed.
     """
-    found = [e for e in view.events if _of_provider(e)]
+    found = view.once(_of_provider)
     return Reading(float(len(found)), tuple(e.event_id for e in found))
 
 
-@signal(group="outcome", unit="errors", better="lower", method="regex", reads=("events",), kinds=("error", "injected"))
+@signal(group="outcome", unit="errors", better="lower", method="regex", reads=("events",), columns=_COLUMNS, kinds=("error", "injected"))
 def rate_limit_hit_count(view: SessionView) -> Reading:
     """Errors of the provider that say that a rate or usage limit was reached.
 
     Only the host's own records of errors are read: a prompt about rate limiting is none.
     Above zero, spread the work or move a part of it to another model.
     """
-    found = [e for e in view.events if _of_provider(e) and _LIMIT.search((e.text or "")[:_WINDOW])]
+    found = [e for e in view.once(_of_provider) if _LIMIT.search((e.text or "")[:_WINDOW])]
     return Reading(float(len(found)), tuple(e.event_id for e in found))
 
 
-def _of_provider(e: Any) -> bool:
-    """Tell whether an event is an error of the provider and not of a hook or a tool."""
-    if e.kind == "error":
-        return "hook" not in (e.subtype or "")
-    return e.kind == "injected" and e.subtype == "synthetic" and (e.text or "").startswith("API Error")
+def _of_provider(view: SessionView) -> list[Any]:
+    """Return the events that are errors of the provider and not of a hook or a tool."""
+    return [
+        e
+        for e in view.of_kinds("error", "injected")
+        if ("hook" not in (e.subtype or "") if e.kind == "error" else e.subtype == "synthetic" and (e.text or "").startswith("API Error"))
+    ]
 
 
 _GRADES = ((90, "A"), (75, "B"), (60, "C"), (40, "D"))
@@ -204,7 +216,7 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 """signal, the label that costs points, the points"""
 
 
-@signal(group="outcome", kind="categorical", better="higher", reads=_BOTH, kinds=(*KINDS, "prompt", *_STOPS))
+@signal(version=2, group="outcome", kind="categorical", better="higher", reads=_BOTH, columns=_COLUMNS, kinds=(*KINDS, "prompt", *_STOPS))
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.shell_files import files_changed
 from ctx_pipeline.signals._dangers import destroys, is_outside
-from ctx_pipeline.signals._runs import runs
+from ctx_pipeline.signals._runs import COLUMNS, runs
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -48,7 +48,7 @@ def _secrets(view: SessionView) -> tuple[dict[str, int], list[str]]:
     return dict(sorted(counts.items())), list(first.values())
 
 
-@signal(group="risk", unit="secrets", better="lower", method="regex", reads=("events",))
+@signal(group="risk", unit="secrets", better="lower", method="regex", reads=("events",), columns=COLUMNS)
 def secret_exposure_count(view: SessionView) -> Reading:
     """Secrets that stood in the session's text, each once, by the detector that found them.
 
@@ -62,7 +62,7 @@ def secret_exposure_count(view: SessionView) -> Reading:
     )
 
 
-@signal(group="risk", kind="boolean", better="lower", method="regex", reads=("events",))
+@signal(group="risk", kind="boolean", better="lower", method="regex", reads=("events",), columns=COLUMNS)
 def secret_exposure_signal(view: SessionView) -> Reading:
     """Whether any secret stood in the session's text.
 
@@ -90,13 +90,16 @@ _ORDERS = re.compile(
         )
     )
 )
-_ANCHORS = ("instructions", "you are now", "tell the user", "system prompt", "<|im_start")
+_ANCHORS = (b"instructions", b"you are now", b"tell the user", b"system prompt")
+_MARKER = b"<|im_start"
 _AROUND = 120
 _TRIES = 20
 _HIDDEN = re.compile("[\U000e0020-\U000e007f]{4}|[\u202a-\u202e\u2066-\u2069].{0,40}[\u202a-\u202e\u2066-\u2069]")
+_BIDI = re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
+"""The marks of direction as UTF-8; characters of the plane of tags begin with F3."""
 
 
-@signal(group="risk", unit="results", better="lower", method="regex", reads=_BOTH, kinds=("tool_result",))
+@signal(group="risk", unit="results", better="lower", method="regex", reads=_BOTH, columns=COLUMNS, kinds=("tool_result",))
 def prompt_injection_count(view: SessionView) -> Reading:
     """Results of tools that hold orders to a model: "ignore previous instructions", chat markers, hidden characters.
 
@@ -106,7 +109,7 @@ def prompt_injection_count(view: SessionView) -> Reading:
     from a file of the project mostly a text about one. The metadata counts by tool.
     """
     calls = {c.result_event: c for c in view.tool_calls if c.result_event}
-    found = [e for e in view.events if e.kind == "tool_result" and e.text and _orders(e.text)]
+    found = [e for e in view.of_kinds("tool_result") if e.text and _orders(e.text)]
     tools = Counter(calls[e.event_id].tool if e.event_id in calls else "unknown" for e in found)
     outside = any(calls[e.event_id].action in ("web", "mcp") for e in found if e.event_id in calls)
     return Reading(
@@ -121,10 +124,16 @@ def _orders(text: str) -> bool:
     """Tell whether a text gives orders to a model; patterns are only tried near a word that all of them need."""
     if len(text) > _WINDOW:
         text = f"{text[: _WINDOW // 2]}\n{text[-_WINDOW // 2 :]}"
-    if not text.isascii() and _HIDDEN.search(text):
+    # bytes are lowered and searched at several times the speed of text that is not ASCII
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) != len(text) and (b"\xf3" in data or _BIDI.search(data)) and _HIDDEN.search(text):
         return True
-    low = text.lower()
-    for anchor in _ANCHORS:
+    data = data.lower()
+    near = [anchor.decode() for anchor in _ANCHORS if anchor in data]
+    if b"|" in data and _MARKER in data:
+        near.append(_MARKER.decode())
+    low = text.lower() if near else ""
+    for anchor in near:
         at = low.find(anchor)
         tries = 0
         while at >= 0 and tries < _TRIES:
@@ -135,7 +144,7 @@ def _orders(text: str) -> bool:
     return False
 
 
-@signal(group="risk", unit="commands", better="lower", reads=_BOTH, kinds=_PAIRS)
+@signal(version=2, group="risk", unit="commands", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
 def destructive_command_count(view: SessionView) -> Reading:
     """Shell commands that destroy what no build makes anew: files, history, branches, remote state, data.
 
@@ -155,7 +164,7 @@ def destructive_command_count(view: SessionView) -> Reading:
     return Reading(float(len(found)), tuple(run.call.call_event for run in found), confidence=0.8, metadata=metadata)
 
 
-@signal(group="risk", unit="files", better="lower", reads=(*_BOTH, "sessions"), kinds=_PAIRS)
+@signal(version=2, group="risk", unit="files", better="lower", reads=(*_BOTH, "sessions"), columns=COLUMNS, kinds=_PAIRS)
 def writes_outside_project_count(view: SessionView) -> Reading:
     """Files outside the session's folder and repository that the agent changed, by an edit tool or in a shell.
 
@@ -189,19 +198,19 @@ def _root(cwd: str) -> str:
     return cwd
 
 
-@signal(group="risk", unit="events", better="lower", reads=("events",), kinds=("unknown",))
+@signal(group="risk", unit="events", better="lower", reads=("events",), columns=COLUMNS, kinds=("unknown",))
 def unknown_event_count(view: SessionView) -> Reading:
     """Events of a kind that this version does not know; their payload is kept.
 
     The host has written something new. A few are harmless; many of one kind mean that
     something counts too low until the host's file is brought up to date.
     """
-    found = [e for e in view.events if e.kind == "unknown"]
+    found = view.of_kinds("unknown")
     names = Counter(e.subtype or "unnamed" for e in found)
     return Reading(float(len(found)), tuple(e.event_id for e in found), metadata={"kinds": dict(names.most_common(10))} if found else None)
 
 
-@signal(group="risk", unit="events", better="lower", reads=("events",))
+@signal(group="risk", unit="events", better="lower", reads=("events",), columns=COLUMNS)
 def events_without_timestamps(view: SessionView) -> Reading:
     """Events for which the host recorded no time.
 
@@ -215,7 +224,7 @@ def events_without_timestamps(view: SessionView) -> Reading:
     )
 
 
-@signal(group="risk", unit="records", better="lower", reads=("sessions",))
+@signal(group="risk", unit="records", better="lower", reads=("sessions",), columns=COLUMNS)
 def quarantined_record_count(view: SessionView) -> Reading:
     """Records of the session that could not be decoded; raw keeps their bytes.
 
@@ -225,14 +234,14 @@ def quarantined_record_count(view: SessionView) -> Reading:
     return Reading(float(view.session.quarantined))
 
 
-@signal(group="risk", kind="boolean", better="lower", reads=("events", "sessions"), kinds=("unknown",))
+@signal(group="risk", kind="boolean", better="lower", reads=("events", "sessions"), columns=COLUMNS, kinds=("unknown",))
 def capture_gap_signal(view: SessionView) -> Reading:
     """Whether a part of the session is missing or not understood.
 
     Events of unknown kind or records that could not be decoded. Numbers of such a session
     are lower bounds. An event without a time is no gap: titles and summaries have none.
     """
-    unknown = [e.event_id for e in view.events if e.kind == "unknown"]
+    unknown = [e.event_id for e in view.of_kinds("unknown")]
     gaps: dict[str, Any] = {"unknown": len(unknown), "quarantined": view.session.quarantined}
     gaps = {name: count for name, count in gaps.items() if count}
     return Reading(bool(gaps), tuple(unknown), metadata=gaps or None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._steps import KINDS, steps
+from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 _CALLS = ("model_calls",)
 _STEPS = ("events", "model_calls", "tool_calls")
 _THREADS = ("model_calls", "threads")
+_COLUMNS = {
+    **COLUMNS,
+    "model_calls": ("thread_id", "model", "output", "cache_read", "context_tokens", "cost", "owner"),
+    "threads": ("thread_id", "kind", "agent", "status"),
+}
 _NO_CALLS = "the session has no model call of its own"
 _NANO = 1_000_000_000
 _HELPERS = frozenset({"subagent", "sidechain", "review"})
@@ -31,7 +36,7 @@ def _total(view: SessionView) -> int:
     return sum(_tokens(c) for c in view.once(_own))
 
 
-@signal(group="cost", unit="tokens", better="lower", reads=_CALLS)
+@signal(group="cost", unit="tokens", better="lower", reads=_CALLS, columns=_COLUMNS)
 def session_tokens(view: SessionView) -> Reading:
     """Tokens of all model calls that the session owns: whole prompts, cached ones too, and output.
 
@@ -46,7 +51,7 @@ def session_tokens(view: SessionView) -> Reading:
     return Reading(float(view.once(_total)), metadata=parts)
 
 
-@signal(group="cost", unit="dollars", better="lower", reads=_CALLS)
+@signal(group="cost", unit="dollars", better="lower", reads=_CALLS, columns=_COLUMNS)
 def session_cost(view: SessionView) -> Reading:
     """Dollars that the session's own model calls cost, from dated list prices.
 
@@ -66,7 +71,7 @@ def session_cost(view: SessionView) -> Reading:
     )
 
 
-@signal(group="cost", unit="tokens", better="lower", reads=_STEPS, kinds=KINDS)
+@signal(group="cost", unit="tokens", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
 def tokens_per_step(view: SessionView) -> Reading:
     """Tokens of the session's own model calls for each step of the agent.
 
@@ -76,17 +81,19 @@ def tokens_per_step(view: SessionView) -> Reading:
     return _per(view, len(view.once(steps).all), "the agent took no step")
 
 
-@signal(group="cost", unit="tokens", better="lower", reads=_STEPS, kinds=KINDS)
+@signal(version=2, group="cost", unit="tokens", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
 def tokens_per_edit(view: SessionView) -> Reading:
     """Tokens of the session's own model calls for each change of a source file that succeeded.
 
     The price of a change, with all the looking that it took. Compare it among sessions of
     one project. Unknown without such a change or model calls.
     """
-    return _per(view, sum(s.category in ("generate_fix", "refactor") for s in view.once(steps).all), "no source file was changed")
+    return _per(
+        view, sum(s.category in ("generate_fix", "refactor") and not s.failed for s in view.once(steps).all), "no source file was changed"
+    )
 
 
-@signal(group="cost", unit="tokens", better="lower", reads=_STEPS, kinds=KINDS)
+@signal(version=2, group="cost", unit="tokens", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
 def tokens_per_passing_check(view: SessionView) -> Reading:
     """Tokens of the session's own model calls for each test, lint, type check or build that passed.
 
@@ -108,7 +115,7 @@ def _helpers(view: SessionView) -> list[Any]:
     return [t for t in view.threads if t.kind in _HELPERS]
 
 
-@signal(group="activity", unit="subagents", reads=("threads",))
+@signal(group="activity", unit="subagents", reads=("threads",), columns=_COLUMNS)
 def subagent_count(view: SessionView) -> Reading:
     """Subagents that worked in the session: context windows beside the main one.
 
@@ -122,7 +129,7 @@ def subagent_count(view: SessionView) -> Reading:
     return Reading(float(len(helpers)), metadata={"agents": dict(sorted(agents.items()))} if agents else None)
 
 
-@signal(group="activity", unit="ratio", reads=("threads", "tool_calls"))
+@signal(group="activity", unit="ratio", reads=("threads", "tool_calls"), columns=_COLUMNS)
 def subagent_call_ratio(view: SessionView) -> Reading:
     """Share of tool calls that subagents made, 0 to 1.
 
@@ -137,7 +144,7 @@ def subagent_call_ratio(view: SessionView) -> Reading:
     return Reading(len(found) / len(view.tool_calls), tuple(found[:8]))
 
 
-@signal(group="cost", unit="ratio", reads=_THREADS)
+@signal(group="cost", unit="ratio", reads=_THREADS, columns=_COLUMNS)
 def subagent_token_ratio(view: SessionView) -> Reading:
     """Share of the session's own tokens that subagents used, 0 to 1, with their cost.
 
@@ -156,7 +163,7 @@ def subagent_token_ratio(view: SessionView) -> Reading:
     return Reading(sum(map(_tokens, theirs)) / total, metadata={"dollars": sum(priced) / _NANO} if priced else None)
 
 
-@signal(group="outcome", unit="subagents", better="lower", reads=("threads", "tool_calls"))
+@signal(group="outcome", unit="subagents", better="lower", reads=("threads", "tool_calls"), columns=_COLUMNS)
 def failed_delegation_count(view: SessionView) -> Reading:
     """Subagents that ended in an error or were stopped, and delegations that never began.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._steps import KINDS, steps
+from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ def _last_word(view: SessionView) -> tuple[Step | None, Step | None, Step | None
     return first, last, check
 
 
-@signal(group="behaviour", kind="boolean", better="higher", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="behaviour", kind="boolean", better="higher", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def trajectory_validation_presence(view: SessionView) -> Reading:
     """Whether tests, a linter, a type checker or a build ran after the first change of a source file.
 
@@ -68,7 +69,7 @@ def trajectory_validation_presence(view: SessionView) -> Reading:
     return Reading(check is not None, (order[first].call.call_event, *((check.evidence,) if check else ())), confidence=0.8)
 
 
-@signal(group="behaviour", unit="changes", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="changes", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def trajectory_fix_without_validation_count(view: SessionView) -> Reading:
     """Changes of source files that nothing checked within the four steps after them.
 
@@ -83,7 +84,7 @@ def trajectory_fix_without_validation_count(view: SessionView) -> Reading:
     return Reading(float(len(unchecked)), tuple(s.call.call_event for s in unchecked), confidence=0.8)
 
 
-@signal(group="behaviour", unit="steps", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="steps", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def trajectory_fix_validation_latency_steps(view: SessionView) -> Reading:
     """Median number of steps from a change of a source file to the next check in its thread.
 
@@ -101,7 +102,7 @@ def trajectory_fix_validation_latency_steps(view: SessionView) -> Reading:
     return Reading(float(median(distance for _, _, distance in checked)), tuple(evidence), confidence=0.8)
 
 
-@signal(group="behaviour", kind="boolean", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="behaviour", kind="boolean", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def trajectory_premature_finish_without_validation(view: SessionView) -> Reading:
     """Whether the session ended with a change of a source file that nothing checked after it.
 
@@ -130,7 +131,7 @@ def _rounds(view: SessionView) -> Iterator[tuple[Step, Step, int]]:
                     waiting[s.target] = (before, False) if before is not None and not changed else (s, False)
 
 
-@signal(group="behaviour", unit="rounds", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="rounds", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def trajectory_test_fix_loop_count(view: SessionView) -> Reading:
     """Rounds in which a check failed, files were changed, and the same check failed again.
 
@@ -142,7 +143,7 @@ def trajectory_test_fix_loop_count(view: SessionView) -> Reading:
     return Reading(float(len(loops)), tuple(e for a, b in loops for e in (a.evidence, b.evidence)), confidence=0.8)
 
 
-@signal(group="behaviour", unit="steps", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="steps", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def steps_to_green(view: SessionView) -> Reading:
     """Median number of steps from the first failure of a check to the first time that it passes.
 
@@ -168,7 +169,7 @@ def steps_to_green(view: SessionView) -> Reading:
     return Reading(float(median(taken)), tuple(evidence), confidence=0.8)
 
 
-@signal(group="behaviour", unit="ratio", better="lower", reads=("tool_calls",))
+@signal(group="behaviour", unit="ratio", better="lower", reads=("tool_calls",), columns=COLUMNS)
 def edit_churn_ratio(view: SessionView) -> Reading:
     """Share of changed lines that an earlier edit of the session had changed already, 0 to 1.
 
@@ -189,7 +190,8 @@ def edit_churn_ratio(view: SessionView) -> Reading:
         if overlap:
             again += overlap
             evidence.append(call.call_event)
-        spans[call.paths[0]] = _merged([*earlier, *own])
+        for span in own:
+            _insert(earlier, span)
     if not changed:
         return Reading(None, reason="the host recorded no line ranges of edits")
     return Reading(again / changed, tuple(evidence), confidence=0.6, metadata={"changed": changed, "again": again})
@@ -207,21 +209,25 @@ def _spans(text: str) -> list[tuple[int, int]]:
     return found
 
 
+def _near(span: tuple[int, int], others: list[tuple[int, int]], gap: int) -> tuple[int, int]:
+    """Return which of the ordered, disjoint spans touch a span, or stand within ``gap`` lines of it, as a range of places."""
+    begin = bisect_left(others, span[0] - gap, key=lambda other: other[1])
+    return begin, bisect_right(others, span[1] + gap, key=lambda other: other[0])
+
+
 def _overlap(span: tuple[int, int], others: list[tuple[int, int]]) -> int:
-    return sum(max(0, min(span[1], last) - max(span[0], first) + 1) for first, last in others)
+    begin, end = _near(span, others, 0)
+    return sum(min(span[1], last) - max(span[0], first) + 1 for first, last in others[begin:end])
 
 
-def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for first, last in sorted(spans):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
-        else:
-            merged.append((first, last))
-    return merged
+def _insert(spans: list[tuple[int, int]], span: tuple[int, int]) -> None:
+    """Add a span to ordered, disjoint ones; those that it touches become one with it."""
+    begin, end = _near(span, spans, 1)
+    touched = [*spans[begin:end], span]
+    spans[begin:end] = [(min(first for first, _ in touched), max(last for _, last in touched))]
 
 
-@signal(group="behaviour", unit="files", better="lower", reads=_BOTH, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="files", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
 def reworked_file_count(view: SessionView) -> Reading:
     """Files that were changed, checked, and changed again after the check.
 

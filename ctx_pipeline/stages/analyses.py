@@ -67,20 +67,25 @@ def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:
     """Return, for each thread with two model calls of its own or more, what ``ctx rot analyze`` says of it.
 
     Beside the keys of :func:`ctx_pipeline.rot.analysis.analyze_session` that the verdict
-    rests on: ``events`` (number of a call -> its first event) and ``most_repeated`` (the
-    call that repeats the one before it most, None where none does).
+    rests on: ``events`` (number of a call -> its first event), ``most_repeated`` (the
+    call that repeats the one before it most, None where none does) and
+    ``efficiency_kept`` (the last efficiency as a multiple of the first, not rounded).
     """
     calls = {(c.thread_id, c.call_key): c for c in view.model_calls if c.owner}
     threads: dict[str, _Thread] = {}
     for event in view.events:
-        if event.call_key is not None:
-            call = calls.pop((event.thread_id, event.call_key), None)
+        thread_id, key = event.thread_id, event.call_key
+        thread = threads.get(thread_id)
+        if key is not None:
+            call = calls.pop((thread_id, key), None)
             if call is not None:
-                threads.setdefault(event.thread_id, _Thread()).add(call, event)
-            if event.kind in {"answer", "tool_call"} and event.thread_id in threads:
-                threads[event.thread_id].say(event)
-        elif event.kind == "tool_result" and event.thread_id in threads:
-            threads[event.thread_id].came(event)
+                if thread is None:
+                    thread = threads[thread_id] = _Thread()
+                thread.add(call, event)
+            if thread is not None and event.kind in ("answer", "tool_call"):
+                thread.say(event)
+        elif thread is not None and event.kind == "tool_result":
+            thread.results.append(event.event_id)
     chars = {t.result_event: (t.tool, t.out_chars) for t in view.tool_calls if t.result_event}
     status = str(view.session.status)
     return [thread.analysis(chars, status) for thread in threads.values() if len(thread.calls) > 1]
@@ -91,8 +96,8 @@ class _Thread:
         self.calls: list[Any] = []
         self.events: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
-        self._said: dict[int, list[str]] = {}
-        self._results: list[tuple[int, str]] = []
+        self._said: dict[int, str] = {}
+        self.results: list[str] = []
 
     def add(self, call: Any, event: Any) -> None:
         self.calls.append(call)
@@ -102,10 +107,8 @@ class _Thread:
     def say(self, event: Any) -> None:
         number = self._numbers.get(event.call_key)
         if number is not None:
-            self._said.setdefault(number, []).append((event.text or "")[: _SAID if event.kind == "answer" else _CALLED])
-
-    def came(self, event: Any) -> None:
-        self._results.append((len(self.calls), event.event_id))
+            text = (event.text or "")[: _SAID if event.kind == "answer" else _CALLED]
+            self._said[number] = f"{self._said[number]}\n{text}" if number in self._said else text
 
     def analysis(self, chars: Mapping[str, tuple[str, int]], status: str) -> dict[str, Any]:
         from ctx_pipeline.rot import growth as growing
@@ -116,7 +119,7 @@ class _Thread:
 
         numbers = range(1, len(self.calls) + 1)
         growth = [_grown(n, c) for n, c in zip(numbers, self.calls, strict=True)]
-        compared = overlap(["\n".join(self._said.get(n, ())) for n in numbers])
+        compared = overlap([self._said.get(n, "") for n in numbers])
         efficiency = growing.efficiency(growth)
         most = max(compared.before, default=0.0)
         repeated = [n for n, share in zip(numbers, compared.before, strict=True) if share > ONSET]
@@ -130,8 +133,9 @@ class _Thread:
                 "final_efficiency": efficiency[-1]["efficiency_ratio"],
             },
             "session": {"terminal_state": status},
-            "loops": loops([{"seq": n} for n in numbers], compared.nearest),  # type: ignore[arg-type]
+            "loops": loops(growth, compared.nearest),  # type: ignore[arg-type]
             "efficiency_onset": growing.efficiency_onset(efficiency),
+            "efficiency_kept": _kept(growth[0], growth[-1]),
             "growth": growing.shape(growth),
             "cache": growing.cache(growth),
             "tools": growing.tool_bloat(growth, self._impact(chars)),
@@ -145,11 +149,17 @@ class _Thread:
 
     def _impact(self, chars: Mapping[str, tuple[str, int]]) -> list[dict[str, Any]]:
         sizes: dict[str, list[int]] = {}
-        for _, event in self._results:
+        for event in self.results:
             if event in chars:
                 tool, size = chars[event]
                 sizes.setdefault(tool, []).append(size // 4)
         return [{"tool_name": t, "call_count": len(s), "avg_tokens": sum(s) // len(s)} for t, s in sizes.items()]
+
+
+def _kept(first: Mapping[str, Any], last: Mapping[str, Any]) -> float | None:
+    """Return completion over prompt of the last call as a multiple of the first's; None where the first wrote nothing."""
+    written, read = first["completion_tokens"] * last["prompt_tokens"], first["prompt_tokens"] * last["completion_tokens"]
+    return read / written if written and first["prompt_tokens"] else None
 
 
 def _grown(number: int, call: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import ctx_pipeline
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import CtxError
+from ctx_pipeline.errors import CtxError, DeclarationError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.storage.days import day_sql
 
@@ -97,6 +97,17 @@ def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions
     if keep:
         files.write(CACHE, json.dumps({"stamp": _stamp(plugins, settings), "plugins": plugins, "versions": asdict(fresh)}).encode())
     return _chosen(fresh, settings)
+
+
+def decoders(files: Files, settings: Settings) -> dict[str, str]:
+    """Return host -> version of what decodes its sessions, also while a file of a signal or a method cannot be imported."""
+    try:
+        return versions(files, settings).decoders
+    except DeclarationError:
+        from ctx_pipeline.redaction import Redactor
+        from ctx_pipeline.stages import ingest
+
+        return ingest.decoders(discovery.hosts(), Redactor(settings.patterns), settings.whole_file_bytes)
 
 
 def collect(settings: Settings) -> Versions:

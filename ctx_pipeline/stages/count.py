@@ -94,7 +94,7 @@ class _Counting:
         """Write the counts, by session and event."""
         rows = sorted(self._rows, key=lambda r: (r.session_id, r.event_id))
         self._counts["rows"] = len(rows)
-        commit(self._store, self._due, ASSET, self._cell, rows={"token_counts": rows}, made_of=self._made_of[ASSET])
+        commit(self._store, self._due, self._cell, {ASSET: {"token_counts": rows}}, made_of=self._made_of)
         return self._counts
 
 

@@ -190,16 +190,21 @@ def _columns(visitors: Iterable[Visitor], tables: Iterable[str]) -> dict[str, li
     return chosen
 
 
-def commit(store: Store, due: Due, asset: str, cell: Cell, *, rows: Mapping[str, Sequence[tuple]], made_of: str) -> None:
-    """Make sorted rows, by table, the content of an asset's cell: manifest first, then the ledger.
+def commit(store: Store, due: Due, cell: Cell, made: Mapping[str, Mapping[str, Sequence[tuple]]], *, made_of: Mapping[str, str]) -> None:
+    """Make sorted rows (asset -> table -> rows) the content of a cell: manifests first, then the ledger.
 
     A cell that is ``made_of`` nothing (only some sessions were asked for) stays stale.
     """
-    version = due.versions[asset]
-    content = rows_hash(row for members in rows.values() for row in members)
-    store.lake.replace(asset, cell, rows, code_version=version, input_fp=made_of, content_hash=content)
-    count = sum(map(len, rows.values()))
-    store.ledger.record_asset(asset, cell, input_fp=made_of, code_version=version, content_hash=content, rows=count)
+    contents = {asset: rows_hash(row for members in rows.values() for row in members) for asset, rows in made.items()}
+    # one wait for the disk instead of two for each of the families
+    with store.files.together():
+        for asset, rows in made.items():
+            store.lake.replace(asset, cell, rows, code_version=due.versions[asset], input_fp=made_of[asset], content_hash=contents[asset])
+    for asset, rows in made.items():
+        count = sum(map(len, rows.values()))
+        store.ledger.record_asset(
+            asset, cell, input_fp=made_of[asset], code_version=due.versions[asset], content_hash=contents[asset], rows=count
+        )
 
 
 def wanted_kinds(declared: Iterable[Any]) -> tuple[str, ...]:

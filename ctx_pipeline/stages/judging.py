@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.settings import keep_litellm_offline
 from ctx_pipeline.stages.observing import judge_key
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def ask(
 
 def _answer(found: Access, signal: Signal, view: SessionView) -> dict[str, Any] | None:
     """Return label, confidence, model, tokens and cost of one answer; None where the model gave none that fits."""
+    keep_litellm_offline()
     import dspy
 
     judge = signal.judge

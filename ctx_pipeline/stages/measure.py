@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -134,35 +135,55 @@ class _Measuring:
 
     def see(self, view: SessionView) -> None:
         """Take the readings that a session lacks."""
-        view.analyses, view.seen = self._figures, self._seen.get(view.session_id, {})
-        for s in self._missing.get(view.session_id, ()):
+        session_id, host = view.session_id, self._cell.host
+        view.analyses, view.seen = self._figures, self._seen.get(session_id, {})
+        missing = self._missing.get(session_id, ())
+        for s in missing:
             answer = self._queried.get(s.name)
-            reading = answer if isinstance(answer, Reading) else (answer or {}).get(view.session_id) or take(s, view)
-            self._counts["errors"] += (reading.reason or "").startswith("the signal raised")
+            reading = answer if isinstance(answer, Reading) else (answer.get(session_id) if answer else None) or take(s, view)
+            if reading.reason is not None:
+                self._counts["errors"] += reading.reason.startswith("the signal raised")
             asset = self._asset_of[s.name]
-            read = self._inputs[asset, view.session_id]
-            row = store_reading(s, reading, host=self._cell.host, session_id=view.session_id, made_of=read)
-            self._kept[asset][view.session_id, s.name] = row
-            self._counts["readings"] += 1
+            self._kept[asset][session_id, s.name] = _stored(s, reading, host, session_id, self._inputs[asset, session_id])
+        self._counts["readings"] += len(missing)
 
     def commit(self) -> Counter[str]:
         """Write the readings, by session and signal."""
-        for asset, kept in self._kept.items():
-            rows = sorted(kept.values(), key=lambda r: (r.session_id, r.signal))
-            commit(self._store, self._due, asset, self._cell, rows={"readings": rows}, made_of=self._made_of[asset])
+        made = {asset: {"readings": [row for _, row in sorted(kept.items())]} for asset, kept in self._kept.items()}
+        commit(self._store, self._due, self._cell, made, made_of=self._made_of)
         return self._counts
 
 
 def take(signal: Signal, view: SessionView) -> Reading:
     """Return what a signal says of a session; one that raises says nothing, and why."""
     try:
-        found: Any = signal.function(view)
+        # a signal that is a part of another one is measured once
+        found: Any = view.once(signal.function)
     except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other readings with it
-        return Reading(None, reason=f"the signal raised {type(error).__name__}", confidence=0.0)
+        return Reading(None, reason=f"the signal raised {type(error).__name__}{_line(signal, error)}", confidence=0.0)
     if found is None:
         return Reading(None, reason="nothing to measure")
     if not isinstance(found, Reading):
         return Reading(None, reason=f"the signal returned {type(found).__name__}", confidence=0.0)
+    return found
+
+
+def _stored(signal: Signal, reading: Reading, host: str, session_id: str, made_of: str) -> StoredReading:
+    """Return the row of a reading, of no value where the signal gave something else than it declares."""
+    try:
+        return store_reading(signal, reading, host=host, session_id=session_id, made_of=made_of)
+    except (TypeError, ValueError, AttributeError) as error:
+        unfit = Reading(None, reason=f"the signal returned what cannot be kept: {type(error).__name__}", confidence=0.0)
+        return store_reading(signal, unfit, host=host, session_id=session_id, made_of=made_of)
+
+
+def _line(signal: Signal, error: Exception) -> str:
+    """Return the line of the signal's file in which it raised; the message may hold text of a session and stays out."""
+    path = getattr(signal.function, "__code__", None)
+    found = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if path is not None and frame.filename == path.co_filename:
+            found = f", line {frame.lineno}"
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 GROUPS = ("activity", "outcome", "cost", "risk", "context", "behaviour")
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,60}")
+_TAKEN = frozenset({"session", "signal", "sql_signal", "base"})
+"""Names that the file itself needs, and a file that would be no signal."""
 
 _PYTHON = '''"""{title}: a signal of one's own."""
 
@@ -104,8 +107,11 @@ def write(name: str, *, group: str = "activity", sql: bool = False, packaged: bo
     """
     chosen = settings or settings_module.load()
     discovery.look_in(chosen.home / "config")
-    if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot be the name of a signal", hint="use lower-case letters, digits and underscores: long_answers")
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name) or name in _TAKEN:
+        raise UsageError(
+            f"{name!r} cannot be the name of a signal",
+            hint="use 3 to 61 lower-case letters, digits and underscores, and no word of Python: long_answers",
+        )
     if group not in GROUPS:
         raise UsageError(f"there is no group {group!r}", hint=f"use one of {', '.join(GROUPS)}")
     if name in discovery.signals() or name in discovery.families():

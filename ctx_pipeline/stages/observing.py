@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import digest
@@ -24,7 +25,8 @@ def observed(
     """Return session id -> name -> what was seen, for the signals that each session lacks.
 
     What nobody has looked at yet is asked now, a whole cell at once; ``refresh`` asks
-    again. A judge is never asked here: only what it has answered is replayed.
+    again, and an answer that only says why there is none (``reason``) does not replace
+    one that was seen. A judge is never asked here: only what it has answered is replayed.
     """
     outside: dict[str, Outside] = {}
     asked: dict[str, list[str]] = {}
@@ -37,13 +39,21 @@ def observed(
     seen: dict[str, dict[str, Any]] = {}
     for name, what in outside.items():
         sessions = {what.key(rows[session]): rows[session] for session in asked[name]}
-        answers = store.journal.observe_all(sessions, what.ask, refresh=refresh)
+        before = store.journal.observed(sessions) if refresh else {}
+        answers = store.journal.observe_all(sessions, partial(_ask, what, before), refresh=refresh)
         for key, row in sessions.items():
             seen.setdefault(row.session_id, {})[name] = answers[key]
     for key, answer in store.journal.observed(judged).items():
         session, signal = judged[key]
         seen.setdefault(session, {})[f"{JUDGED}{signal}"] = answer
     return seen
+
+
+def _ask(what: Outside, before: Mapping[str, Mapping[str, Any]], sessions: Sequence[Any]) -> Iterable[Mapping[str, Any]]:
+    """Yield an answer for each session; one that is now out of sight keeps what was seen of it ``before``."""
+    for session, answer in zip(sessions, what.ask(sessions), strict=True):
+        known = before.get(what.key(session))
+        yield known if known and answer.get("reason") and not known.get("reason") else answer
 
 
 def judge_key(signal: Signal, session: Any) -> str:
@@ -71,7 +81,10 @@ def by_query(store: Store, cell: Cell, signals: Iterable[Signal]) -> dict[str, d
 def _reading(signal: Signal, row: Mapping[str, Any]) -> Reading:
     value, evidence = row["value"], row.get("evidence") or ()
     if value is not None and signal.kind in {"numeric", "boolean"}:
-        value = float(value)
+        try:
+            value = float(value)
+        except (TypeError, ValueError):
+            return Reading(None, reason="the query gives no number", confidence=0.0)
     return Reading(
         value if value is None or isinstance(value, float) else str(value),
         (str(evidence),) if isinstance(evidence, str) else tuple(str(e) for e in evidence if e is not None),

@@ -21,8 +21,9 @@ FEW_BYTES = 8 * 1024 * 1024
 def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | None = None) -> list[StageReport]:
     """Ingest what changed since the last look and return the reports; an empty list when nothing did.
 
-    The stages after the normalized tables are left to the next run. Another writer is
-    waited for. ``when_few`` is called before an ingest of few bytes.
+    The stages after the normalized tables are left to the next run, and so is what a
+    signal's or a method's file has wrong with it. Another writer is waited for.
+    ``when_few`` is called before an ingest of few bytes.
     """
     # most of the time goes into imports: the collector walks their objects, and numpy's linear algebra starts threads
     collecting = gc.isenabled()
@@ -41,7 +42,7 @@ def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | Non
 
     settle_lost(store)
     scan = capture.scan(store, settings)
-    unfinished = store.ledger.unfinished_cells(versions=code_versions.versions(store.files, settings).decoders)
+    unfinished = store.ledger.unfinished_cells(versions=code_versions.decoders(store.files, settings))
     if scan.nothing_new and not unfinished:
         return []
     if when_few and not unfinished and sum(p.size for p in scan.pending) <= FEW_BYTES:

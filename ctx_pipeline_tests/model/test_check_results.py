@@ -28,6 +28,7 @@ TESTS = [
     ("--- FAIL: TestAdd (0.00s)\n    add_test.go:9: got 3\n--- PASS: TestSub (0.00s)\nFAIL\texample.com/calc\t0.003s", "go", (1, 1, 0)),
     ("ok  \texample.com/a\t0.2s\nok  \texample.com/b\t(cached)\n?   \texample.com/c\t[no test files]", "go", (2, 0, 0)),
     ("FAIL\texample.com/calc [build failed]\nFAIL", "go", (0, 1, 0)),
+    ("FAIL Required test coverage of 99% not reached. Total coverage: 98.82%\n==== 66 passed in 3.84s ====", "pytest", (66, 0, 0)),
     ("test result: ok. 12 passed; 0 failed; 1 ignored\n\ntest result: FAILED. 4 passed; 2 failed; 0 ignored", "cargo", (16, 2, 1)),
     ("     Summary [   0.105s] 5 tests run: 4 passed, 1 failed, 2 skipped", "nextest", (4, 1, 2)),
     ("Tests run: 3, Failures: 0, Errors: 0, Skipped: 0 - in 1 s\nTests run: 5, Failures: 1, Errors: 1, Skipped: 1", "maven", (2, 2, 1)),

@@ -127,7 +127,10 @@ def test_the_warehouse_has_the_same_aggregates(store, records, tmp_path):
     warehouse.build(warehouse.views(store.lake), target)
     with warehouse.connect(target, read_only=True) as connection:
         built = {r["signal"]: r for r in summaries(lambda name: signal_sql.rows(connection, name, built=True))}
+        measured = dict(connection.execute("SELECT signal, measured FROM signal_summary").fetchall())
     assert built == records
+    assert measured == {name: record["count"] for name, record in records.items()}
+    assert (measured["exit_statuses"], measured["last_test_outcome"], measured["context_growth_shape"]) == (1, 0, 5)
 
 
 @pytest.mark.feature("signals.aggregates-by")

@@ -110,6 +110,8 @@ def test_tokens_are_shared_out_over_steps_changes_and_subagents():
     )
     assert take(spending.tokens_per_step, session).value == 1000
     assert take(spending.tokens_per_edit, session).value == 2000
+    failed = view().model(900, 100).edit("a.py").shell("sed -i s/a/b/ b.py", exit=1)
+    assert take(spending.tokens_per_edit, failed).value == 1000
     assert take(spending.tokens_per_passing_check, session).reason == "no check passed"
     found = take(spending.subagent_token_ratio, session)
     assert (found.value, found.metadata) == (0.75, {"dollars": 1.0})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.model.commands import command_text, steps
+from ctx_pipeline.model.commands import command_text, found_nothing, steps
+from ctx_pipeline.model.shell_files import files_changed
 
 
 @pytest.mark.feature("signals.commands")
@@ -22,6 +23,31 @@ from ctx_pipeline.model.commands import command_text, steps
         ("python scripts/x.py", "python scripts/x.py", "run"),
         ("git push origin main", "git push", "other"),
         ("/usr/local/bin/ruff check .", "ruff", "lint"),
+        ("git -C ../acme commit -m x", "git commit", "other"),
+        ("npm --prefix web test", "npm test", "test"),
+        ("pnpm --filter app test", "pnpm test", "test"),
+        ("yarn workspace web test", "yarn test", "test"),
+        ("cargo +nightly test", "cargo test", "test"),
+        ("make -C sub -j 4 test", "make test", "test"),
+        ("./gradlew :app:test", "gradlew :app:test", "test"),
+        ("mvn -q -pl app test", "mvn test", "test"),
+        ("python -W error -m pytest", "pytest", "test"),
+        ("coverage run -m pytest", "pytest", "test"),
+        ("python manage.py test", "manage.py test", "test"),
+        ("uv run --directory web pytest", "pytest", "test"),
+        ("uvx --from ruff ruff check", "ruff", "lint"),
+        ("uv tool run ruff check", "ruff", "lint"),
+        ("mise x -- cargo test", "cargo test", "test"),
+        ("sudo -u sam nice -n 10 env -u X pytest", "pytest", "test"),
+        ("bash -c 'pytest -q'", "pytest", "test"),
+        ("bash -n scripts/release", "bash scripts/release", "lint"),
+        ("python -m py_compile a.py", "py_compile", "lint"),
+        ("(source .venv/bin/activate && pytest)", "pytest", "test"),
+        ("for n in 1 2 3; do pytest -q; done", "pytest", "test"),
+        ("while ! npm test; do sleep 1; done", "npm test", "test"),
+        ("out=$(pytest -q 2>&1); echo $out", "pytest", "test"),
+        ("pytest \\\n  -q", "pytest", "test"),
+        ("# don't wait\npytest -q # at all; ls", "pytest", "test"),
     ],
 )
 def test_wrappers_are_taken_off(command, subject, purpose):
@@ -36,6 +62,29 @@ def test_a_line_is_split_outside_quotes():
 
 
 @pytest.mark.feature("signals.commands")
+def test_a_here_document_is_no_command_and_what_follows_it_is():
+    assert [s.subject for s in steps("cat > f.py <<'EOF'\nmake\nEOF\npython f.py && pytest")] == ["cat", "python f.py", "pytest"]
+    assert [s.subject for s in steps("cat <<A <<-B | sort\nmake\nA\nmake\n\tB\npytest")] == ["cat", "sort", "pytest"]
+    assert [s.subject for s in steps("""git commit -m "$(cat <<'EOF'\nfix (a; make\nEOF\n)" && git push""")] == ["git commit", "git push"]
+    assert [s.subject for s in steps('grep x <<< "$y" && pytest')] == ["grep", "pytest"]
+    assert [s.subject for s in steps("python -c 'print(1<<20)' && pytest")] == ["python", "pytest"]
+    assert [s.subject for s in steps("cat <<EOF\nmake\nnever closed")] == ["cat"]
+    assert files_changed("cat <<'EOF' > src/a.py\nx > y\nEOF\ntouch b.py", "/w") == ("/w/src/a.py", "/w/b.py")
+
+
+@pytest.mark.feature("signals.commands")
+def test_branches_of_a_case_are_commands_and_their_patterns_are_none():
+    assert [s.subject for s in steps("case $1 in\n a) pytest;;\n *) (cd x && make);;\nesac")] == ["pytest", "make"]
+
+
+@pytest.mark.feature("signals.commands")
+def test_a_one_behind_a_check_is_not_the_answer_of_a_search():
+    assert found_nothing(["pytest -q && git diff"], 1) is False
+    assert found_nothing(["cd x && grep -rn foo ."], 1) is True
+    assert found_nothing(["pytest -q; grep -c x log"], 1) is True
+
+
+@pytest.mark.feature("signals.commands")
 def test_the_shell_around_a_command_is_not_the_command():
     assert command_text(["bash", "-lc", "pytest -q"]) == "pytest -q"
     assert command_text(["/bin/zsh -lc 'pytest -q'"]) == "pytest -q"
@@ -45,5 +94,16 @@ def test_the_shell_around_a_command_is_not_the_command():
 
 @pytest.mark.feature("signals.commands")
 def test_hostile_lines_end():
-    for text in ("'" * 50_000, '"\\' * 50_000, "&" * 50_000, "a=" * 50_000, "(" * 50_000, "\\" * 50_001):
+    for text in (
+        "'" * 50_000,
+        '"\\' * 50_000,
+        "&" * 50_000,
+        "a=" * 50_000,
+        "(" * 50_000,
+        "\\" * 50_001,
+        "<<A\n" * 20_000,
+        "`)" * 30_000,
+        "x=$(" * 20_000,
+        "git -C " * 9_000,
+    ):
         assert isinstance(steps(text), tuple)

@@ -83,7 +83,7 @@ def test_a_result_is_carried_by_every_later_call_until_a_compaction():
     assert carried.value == 3_000 * 2 + 300 * 1
     assert carried.metadata["largest"][0] == {"tool": "Read", "tokens": 3_000, "calls": 2, "event": "s1.e3"}
     # the first reading is no carrying; the second costs input, since nothing of the prompt was cached
-    assert read("tool_result_carry_cost", growing()).value == 3_000 * 10
+    assert read("tool_result_carry_cost", growing()).value == 3_000 * 10 / 10**9
     assert read("largest_result_carry_share", growing()).value == pytest.approx(6_000 / 39_100)
     ended = growing().other("compaction", "", "compact").model(2_000, 5).model(2_100, 5)
     assert read("tool_result_carry_tokens", ended).value == carried.value
@@ -118,7 +118,7 @@ def test_what_a_compaction_dropped_and_was_needed_again_is_counted_with_its_size
     assert (commands.value, commands.metadata) == (1, {"commands": ["pytest"]})
     assert read("compaction_prompts_said_again", compacted()).value == 1
     again = read("compaction_recovery_tokens", compacted())
-    assert (again.value, again.metadata["cost"]) == (3_300, 33_000)
+    assert (again.value, again.metadata["dollars"]) == (3_300, 33_000 / 10**9)
 
 
 @pytest.mark.feature("signals.compaction-loss")
@@ -147,7 +147,7 @@ def cached():
 def test_hit_share_savings_and_rebuilds_with_their_cause():
     assert read("cache_hit_share", cached()).value == pytest.approx(11_000 / 45_500)
     # 11,000 tokens at 9 less than input; 32,500 written at 2.5 more
-    assert read("cache_saved_cost", cached()).value == 11_000 * 9 - 32_500 * 2.5
+    assert read("cache_saved_cost", cached()).value == (11_000 * 9 - 32_500 * 2.5) / 10**9
     rebuilt = read("cache_rebuild_count", cached())
     assert (rebuilt.value, rebuilt.metadata["causes"]) == (2, {"expired": 1, "prompt changed": 1})
     assert rebuilt.evidence == ("s1.e2", "s1.e3")
@@ -173,6 +173,8 @@ def test_a_session_that_says_the_same_again_and_again_is_severe_with_reasons():
     assert any("repeat the one before" in reason for reason in verdict.metadata["reasons"])
     assert read("context_rot_score", stuck).value >= 5
     assert read("completion_repetition", stuck).value == 1.0
+    tiny = view().model(10_000, 23, said="one two three").model(100_000, 5, said="four five six")
+    assert read("completion_efficiency_kept", tiny).value == pytest.approx(0.00005 / 0.0023)
     assert read("completion_efficiency_kept", stuck).value == pytest.approx((20 / 100_000) / (2_000 / 10_000), rel=0.01)
     fine = view()
     for step in range(4):

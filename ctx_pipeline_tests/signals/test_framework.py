@@ -17,8 +17,11 @@ from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import DeclarationError, UsageError
 from ctx_pipeline.stages import new_signal
 from ctx_pipeline.stages.measure import measure
+from ctx_pipeline.stages.sync import sync
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.lake import reading
+from ctx_pipeline_tests.factories import claude
+from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
 
@@ -140,6 +143,8 @@ def test_a_signal_in_sql_is_run_by_the_store_with_its_evidence(store, chosen):
         ("SELECT nothing FROM tool_calls", "the query failed: BinderException"),
         ("SELECT session_id, 1 AS value FROM events", "the query failed: CatalogException"),
         ("SELECT session_id, 1 AS value FROM tool_calls", "the query gives two rows for one session"),
+        ("SELECT session_id, 'many' AS value FROM tool_calls GROUP BY 1", "the query gives no number"),
+        ("SELECT session_id, 'nan'::DOUBLE AS value FROM tool_calls GROUP BY 1", "not a finite number"),
         ("SELECT session_id, 1 AS value, 2 AS more FROM tool_calls", "the query gives the columns session_id, value, more"),
         ("SELECT 'a' AS session_id, 1 AS value; DROP VIEW tool_calls", "a signal is one SELECT"),
         ("SELECT 'a' AS session_id, 1 AS value); DROP VIEW tool_calls; --", "the query failed: ParserException"),
@@ -181,8 +186,20 @@ def test_a_new_file_has_a_failing_example_to_fill_in_and_holds_when_it_is(chosen
     assert "already a signal" in str(again.exception)
 
 
+@pytest.mark.feature("signals.list")
+def test_a_signal_is_described_in_full_when_it_is_named(chosen):
+    shown = CliRunner().invoke(cli, ["signal", "list", "cache_hit_share", "command_count"])
+    assert shown.exit_code == 0, shown.output
+    for name in ("cache_hit_share", "command_count"):
+        what, _, how = discovery.signals()[name].describe.partition("\n\n")
+        assert f"{name}: {' '.join(what.split())}\n  {' '.join(how.split())}\n" in shown.output
+    assert "family context_cache, group context, kind numeric, unit ratio, better higher, method heuristic, version 1" in shown.output
+    assert "tool_call_count" not in shown.output
+    assert "no signal called" in str(CliRunner().invoke(cli, ["signal", "list", "nope"]).exception)
+
+
 @pytest.mark.feature("signals.new")
-@pytest.mark.parametrize("name", ["x", "../evil", "Long", "a-b", "failed_command_count", "outcomes", "import os"])
+@pytest.mark.parametrize("name", ["x", "../evil", "Long", "a-b", "failed_command_count", "outcomes", "import os", "class", "signal"])
 def test_a_name_that_is_none_or_is_taken_makes_no_file(chosen, name):
     with pytest.raises(UsageError):
         new_signal.write(name, settings=chosen)
@@ -202,6 +219,62 @@ def test_a_broken_file_of_ones_own_is_named_with_its_line(chosen):
     discovery.reload()
     with pytest.raises(DeclarationError, match="declares no signal"):
         discovery.signals()
+
+
+@pytest.mark.feature("signals.own-files")
+def test_a_broken_file_of_ones_own_stops_no_capture(store, chosen, environ):
+    own(chosen, "broken", "def (:\n")
+    ClaudeHome(Path(environ["CLAUDE_CONFIG_DIR"])).session().prompt("hello").answer(claude.text("hi")).save()
+    sync(store, chosen)
+    (row,) = store.ledger.sessions(host="claude")
+    assert (row.session_id, row.rows["prompts"]) == (claude.SESSION, 1)
+    with pytest.raises(DeclarationError):
+        discovery.signals()
+
+
+@pytest.mark.feature("signals.own-files")
+def test_a_signal_that_raises_names_the_line_and_nothing_of_the_session(store, chosen):
+    text = """
+    from ctx_pipeline.model.declared import signal
+
+    @signal(group="activity", unit="x")
+    def shaky(view):
+        raise ValueError(view.prompts[0].text)
+    """
+    own(chosen, "shaky", text)
+    normalized(store, *sessions())
+    assert measure(store, chosen, families=["shaky"], cells=[CELL]).totals["errors"] == 2
+    assert readings(store, "shaky")["a", "shaky"].reason == "the signal raised ValueError, line 6"
+
+
+@pytest.mark.feature("signals.own-files")
+@pytest.mark.parametrize(
+    ("kind", "returned", "label", "reason"),
+    [
+        ("numeric", "Reading([1, 2])", None, "the signal returned what cannot be kept: TypeError"),
+        ("numeric", "Reading(1.0, evidence=7)", None, "the signal returned what cannot be kept: TypeError"),
+        ("numeric", "Reading(1.0, confidence=None)", None, "the signal returned what cannot be kept: TypeError"),
+        ("numeric", "Reading(1.0, metadata=[1])", None, "the signal returned what cannot be kept: TypeError"),
+        ("numeric", "7", None, "the signal returned int"),
+        ("text", "Reading('a\\ud800b')", "a?b", None),
+        ("text", "Reading('a' * 5000)", "a" * 2000, None),
+    ],
+)
+def test_what_a_signal_returns_by_mistake_takes_no_other_reading_with_it(store, chosen, kind, returned, label, reason):  # noqa: PLR0917
+    text = f"""
+    from ctx_pipeline.model.declared import Reading, signal
+
+    @signal(group="activity", kind="{kind}", unit="x")
+    def odd(view):
+        return {returned}
+    """
+    own(chosen, "odd", text)
+    normalized(store, *sessions())
+    report = measure(store, chosen, families=["odd", "activity"], cells=[CELL])
+    assert not report.held
+    row = readings(store, "odd")["a", "odd"]
+    assert (row.label, row.reason) == (label, reason)
+    assert readings(store, "activity")["a", "command_count"].value == 2
 
 
 @pytest.mark.feature("signals.own-files")

@@ -107,6 +107,17 @@ def test_what_was_seen_is_recorded_once_and_replayed_until_it_is_asked_for_again
 
 
 @pytest.mark.feature("signals.git-outcome")
+def test_a_folder_that_is_gone_when_looked_at_again_leaves_what_was_seen(repository, chosen):
+    commit(repository, "a", 10, at=START_S + 1)
+    with open_store(chosen) as store:
+        normalized(store, view("s", cwd=str(repository)).prompt("go").answer("done").answer("and this"))
+        measure(store, chosen, families=["git_outcome"], cells=[CELL])
+        repository.rename(repository.with_name("moved"))
+        measure(store, chosen, families=["git_outcome"], cells=[CELL], refresh=True)
+        assert readings(store)["s", "git_commits_made_during"].value == 1
+
+
+@pytest.mark.feature("signals.git-outcome")
 def test_without_its_context_a_reading_is_null_and_says_why(tmp_path):
     plain = tmp_path / "plain"
     plain.mkdir()
@@ -175,3 +186,15 @@ def test_one_repository_is_asked_once_for_all_its_sessions(repository, monkeypat
     answers = list(look([view(f"s{n}", cwd=str(repository)).prompt("go").row() for n in range(50)]))
     assert len(answers) == 50
     assert len(asked) < 12
+
+
+@pytest.mark.feature("signals.git-bounded")
+def test_an_endless_answer_is_read_up_to_its_bound_and_git_is_ended(tmp_path, monkeypatch):
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\necho $$ > "$PWD/process"\nexec yes commit\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(_git, "MOST_BYTES", 1003)
+    assert _git.run(tmp_path, "log", seconds=30) == "commit\n" * 143
+    assert not Path(f"/proc/{(tmp_path / 'process').read_text().strip()}").exists()

@@ -1,4 +1,9 @@
-"""Numbers that the tools before us got wrong, each as a session in which ours is right."""
+"""Numbers that the tools before us got wrong, each as a session in which ours is right.
+
+Those of usage carry the same mark where usage is tested: the largest output of a
+streamed response, repeated totals, models without a price, one embedded cost beside
+list prices, and calls of one session on two days. Commits are in ``test_git_outcome``.
+"""
 
 from __future__ import annotations
 

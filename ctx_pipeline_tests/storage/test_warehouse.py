@@ -182,6 +182,7 @@ def test_an_unknown_group_names_the_known_ones():
 
 
 @pytest.mark.feature("warehouse.views-and-aggregates")
+@pytest.mark.feature("signals.wrong-numbers")
 def test_the_warehouse_has_a_view_for_each_table_and_adds_up(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"
 
