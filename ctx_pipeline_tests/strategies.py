@@ -98,7 +98,7 @@ def claude_records(draw: st.DrawFn, session: str, mark: str, *, minute: int, age
 
 @st.composite
 def claude_homes(draw: st.DrawFn) -> Files:
-    """Draw a Claude home: a session, agents of both layouts, a fork of its first lines with or without a pointer, side files."""
+    """Draw a Claude home: a session, agents of both layouts, a fork of its lines with or without a pointer, side files, titles of it."""
     parent, fork = uuid(1), uuid(2)
     slug = "projects/-home-sam-code-acme"
     own = draw(claude_records(parent, "p", minute=1))
@@ -124,6 +124,12 @@ def claude_homes(draw: st.DrawFn) -> Files:
         files["history.jsonl"] = as_lines([{"display": words, "timestamp": 1, "sessionId": quiet} for words in typed])
     if draw(st.booleans()):
         files[f"todos/{parent}-agent-{parent}.json"] = b'[{"content":"measure","status":"pending"}]'
+    leaves = [r["uuid"] for r in own if "uuid" in r]
+    if leaves and draw(st.booleans()):
+        told = [
+            {"type": "summary", "summary": draw(WORDS), "leafUuid": draw(st.sampled_from(leaves))} for _ in range(draw(st.integers(1, 3)))
+        ]
+        files[f"{slug}/{uuid(4)}.jsonl"] = as_lines(told)
     return files
 
 

@@ -129,7 +129,7 @@ def sessions(found: Iterable[LiveSource], settings: Settings) -> list[LiveSessio
         rows = [
             links.Link(s.stream, i.thread_id, i.parent_thread_id, i.relation, i.root_session_id, i.first_ts, s.mtime_ns) for s, i in members
         ]
-        places = links.resolve(rows, first_month=settings.first_month, now=links.now_micros())
+        places = links.resolve(rows, first_month=settings.first_month, now=links.now_micros(), parents=parents(said))
         for source, identity in members:
             place = places.get(source.stream)
             if place is not None:
@@ -157,6 +157,13 @@ def told(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]:
                 for thread, about, value in _said(declared, kind, f"{root}/{name}", stream):
                     found.setdefault(thread, {})[about] = value
     return found
+
+
+def parents(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return thread -> the thread that started it, of what databases of the home say."""
+    from ctx_pipeline.storage.ledger.links import PARENT
+
+    return {thread: fields[PARENT] for thread, fields in said.items() if PARENT in fields}
 
 
 def _said(declared: Host, kind: str, path: str, stream: str) -> list[tuple[str, str, str]]:

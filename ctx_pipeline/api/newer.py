@@ -50,8 +50,10 @@ def newer(store: Store, settings: Settings, *, whole: bool = False) -> Newer:
     stored = {(s.host, s.session_id) for s in known.values() if s.session_id}
     dirty = {(s.host, s.session_id) for s in store.ledger.dirty_sessions()}
     result = Newer()
-    if changed or dirty:
-        _decode(store, settings, known, found=found, changed=changed, dirty=dirty, result=result, whole=whole)
+    said = {host: live.told(host, {s.root for s in found.values() if s.host == host}) for host in {s.host for s in found.values()}}
+    parted = {host for host, threads in said.items() if not live.parents(threads).items() <= store.ledger.parents(host).items()}
+    if changed or dirty or parted:
+        _decode(store, settings, known, found=found, changed=changed, dirty=dirty, said=said, parted=parted, result=result, whole=whole)
     present = {(s.host, s.session_id) for s in known.values() if s.session_id and s.stream in found}
     result.gone = stored - present
     return result
@@ -85,10 +87,16 @@ def _decode(
     found: Mapping[str, live.LiveSource],
     changed: list[live.LiveSource],
     dirty: set[tuple[str, str]],
+    said: Mapping[str, Mapping[str, dict[str, str]]],
+    parted: set[str],
     result: Newer,
     whole: bool,
 ) -> None:
-    """Fill ``result`` with the sessions that changed, and the stored ones whose calls change owner with them."""
+    """Fill ``result`` with the sessions that changed, and the stored ones whose calls change owner with them.
+
+    ``said`` is what databases of each host's homes say of threads; in ``parted`` hosts
+    they name parents that the ledger does not know.
+    """
     from ctx_pipeline.storage.ledger import links
     from ctx_pipeline.storage.ledger.forgetting import thread_hash
 
@@ -108,10 +116,13 @@ def _decode(
     members: dict[tuple[str, str], list[str]] = {}
     touched = set(dirty)
     host_of = {stream: rows[stream].host if stream in rows else found[stream].host for stream in identities}
-    for host in {host_of[s] for s in fresh} | {h for h, _ in dirty}:
+    for host in {host_of[s] for s in fresh} | {h for h, _ in dirty} | parted:
         mine = [s for s in identities if host_of[s] == host]
         places = links.resolve(
-            [_link(s, identities[s], found.get(s), rows.get(s)) for s in mine], first_month=settings.first_month, now=links.now_micros()
+            [_link(s, identities[s], found.get(s), rows.get(s)) for s in mine],
+            first_month=settings.first_month,
+            now=links.now_micros(),
+            parents={**store.ledger.parents(host), **live.parents(said.get(host, {}))},
         )
         for stream, place in places.items():
             key = (host, place.session_id)
@@ -123,17 +134,15 @@ def _decode(
                 if before:
                     touched.add((host, before))
     segments = store.ledger.segments_of(s for key in touched for s in members.get(key, ()))
-    said: dict[str, dict[str, dict[str, str]]] = {}
     for key in sorted(touched):
         streams = [b for s in members.get(key, ()) for b in _bytes(store, identities[s], found.get(s), rows.get(s), segments.get(s, []))]
         result.replaced.add(key)
         if streams:
             threads = {b.thread_id for b in streams} | {key[1]}
-            if key[0] not in said:
-                said[key[0]] = live.told(key[0], {s.root for s in found.values() if s.host == key[0]})
             hints = store.ledger.hints_of(key[0], threads)
-            for thread in threads & said[key[0]].keys():
-                hints[thread] = {**hints.get(thread, {}), **said[key[0]][thread]}
+            told = said.get(key[0], {})
+            for thread in threads & told.keys():
+                hints[thread] = {**hints.get(thread, {}), **told[thread]}
             given = SessionInput(key[0], key[1], tuple(streams), hints)
             result.sessions.append(live.count(given, parents.get(key), whole=whole))
     _settle(store, touched, result)

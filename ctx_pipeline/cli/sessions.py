@@ -35,7 +35,7 @@ def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
         say(f"{title} ({listing.counts[key]} sessions)", bold=True)
         rows = [
             {
-                "imported": s.state,
+                "imported": f"{s.state}, archived" if s.status == "archived" else s.state,
                 "session": s.session_id,
                 "age": age(now - s.modified),
                 "size": size(s.bytes),

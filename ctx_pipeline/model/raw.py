@@ -129,6 +129,10 @@ class Parsed:
     """label of an unknown record, block or field value -> how many"""
     repaired: int = 0
     lines: int = 0
+    line_ids: list[str] = field(default_factory=list)
+    """ids of the session's lines that another session's file may name, in order"""
+    branch_titles: dict[str, str] = field(default_factory=dict)
+    """id of a line that is not of this session -> title of the branch that ends there"""
 
 
 class Origin(NamedTuple):

@@ -9,6 +9,7 @@ from pydantic import Field
 from ctx_pipeline.model.events import Count, Row, Time
 
 Status = Literal["completed", "errored", "interrupted", "abandoned", "unknown"]
+SessionStatus = Literal["completed", "errored", "interrupted", "abandoned", "archived", "unknown"]
 
 
 class ThreadRow(Row):
@@ -50,7 +51,7 @@ class SessionRow(Row):
     first_ts: Time | None
     last_ts: Time | None
     parent_session: str | None
-    status: Status
+    status: SessionStatus
     threads: Count
     events: Count
     prompts: Count

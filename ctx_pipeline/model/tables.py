@@ -229,7 +229,9 @@ SESSIONS = Table(
         Column("first_ts", "time", "first recorded time (UTC)", "us", nullable=True),
         Column("last_ts", "time", "last recorded time (UTC)", "us", nullable=True),
         Column("parent_session", "str", "session that this one was forked from", nullable=True),
-        Column("status", "str", "completed, errored, interrupted, abandoned or unknown", repeated=True),
+        Column(
+            "status", "str", "archived, else that of the main thread: completed, errored, interrupted, abandoned or unknown", repeated=True
+        ),
         Column("threads", "int", "context windows"),
         Column("events", "int", "rows in events"),
         Column("prompts", "int", "events of kind prompt"),

@@ -9,12 +9,13 @@ from ctx_pipeline.model.declared import Reading, signal
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
-_TABLES = ("events", "tool_calls", "model_calls")
+_TABLES = ("events", "tool_calls", "model_calls", "threads")
 _KINDS = ("answer", "tool_call", "tool_result", "reasoning")
 _COLUMNS = {
     "events": ("event_id", "thread_id", "seq", "ts", "kind", "call_key", "call_id", "text"),
     "tool_calls": ("thread_id", "tool", "call_event", "result_event", "out_chars", "seq"),
     "model_calls": ("call_key", "thread_id", "ts", "model", "output", "cache_read", "context_tokens", "cost", "owner"),
+    "threads": ("thread_id", "status"),
 }
 _NONE = Reading(None, reason="fewer than two model calls of its own")
 

@@ -87,7 +87,7 @@ def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:
         elif thread is not None and event.kind == "tool_result":
             thread.results.append(event.event_id)
     chars = {t.result_event: (t.tool, t.out_chars) for t in view.tool_calls if t.result_event}
-    status = str(view.session.status)
+    status = next((str(t.status) for t in view.threads if t.thread_id == view.session_id), str(view.session.status))
     return [thread.analysis(chars, status) for thread in threads.values() if len(thread.calls) > 1]
 
 

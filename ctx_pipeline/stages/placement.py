@@ -88,7 +88,10 @@ def _months(store: Any, settings: Settings, fresh: Iterable[Pending]) -> dict[tu
         if row.host in found and row.thread_id and row.captured:
             found[row.host].setdefault(row.stream, links.Link._make((row.stream, *(getattr(row, name) for name in _FIELDS), row.mtime_ns)))
     for key, by_stream in found.items():
-        for stream, spot in links.resolve(by_stream.values(), first_month=settings.first_month, now=links.now_micros()).items():
+        places = links.resolve(
+            by_stream.values(), first_month=settings.first_month, now=links.now_micros(), parents=store.ledger.parents(key)
+        )
+        for stream, spot in places.items():
             if (key, stream) in asked:
                 months[key, stream] = spot.month
     return months

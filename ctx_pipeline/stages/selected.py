@@ -31,6 +31,8 @@ class Listed:
     project: str | None = None
     title: str | None = None
     resume: str = ""
+    status: str = "unknown"
+    """how it ended, or archived; unknown as well before it is captured"""
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,9 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
         declared = discovery.hosts()[key]
         mine = sorted((s for s in found.values() if s.host == key), key=lambda s: (-s.modified, s.session_id))
         for s in mine[:limit]:
-            project, title = facts.get((key, s.session_id), (None, None))
+            project, title, status = facts.get((key, s.session_id), (None, None, "unknown"))
             resume = declared.resume.format(session_id=s.session_id)
-            shown.append(Listed(key, s.session_id, s.state, s.bytes, s.modified, project, title, resume))
+            shown.append(Listed(key, s.session_id, s.state, s.bytes, s.modified, project, title, resume, status))
     return Listing(
         sessions=shown,
         counts={key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)},

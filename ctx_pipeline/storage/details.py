@@ -60,12 +60,12 @@ def session_readings(lake: Lake, host: str, session_id: str) -> tuple[list[dict[
     return readings, {q["event_id"]: q["text"] for q in quotes}
 
 
-def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None]]:
-    """Return (project, title) of every session by (host, session id)."""
+def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None, str]]:
+    """Return (project, title, status) of every session by (host, session id)."""
     with closing(lake.connect()) as connection:
         lake.views(connection)
-        rows = connection.execute("SELECT host, session_id, project, title FROM sessions").fetchall()
-    return {(host, session_id): (project, title) for host, session_id, project, title in rows}
+        rows = connection.execute("SELECT host, session_id, project, title, status FROM sessions").fetchall()
+    return {(host, session_id): (project, title, status) for host, session_id, project, title, status in rows}
 
 
 def _rows(connection: Any, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:

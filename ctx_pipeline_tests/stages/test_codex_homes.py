@@ -12,6 +12,7 @@ import zstandard
 from ctx_pipeline.api.usage import usage
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.stages.selected import list_sessions
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex as make
 from ctx_pipeline_tests.stages.ingest_toy import rows
@@ -97,9 +98,10 @@ def test_the_tree_of_threads_is_known_from_the_database_where_the_records_say_no
     make.state_database(home / "state_5.sqlite", [{"id": make.PARENT}, {"id": make.THREAD}], [(make.PARENT, make.THREAD)])
     found = tables(settings_of(tmp_path, home))
     assert {t["thread_id"]: t["parent_thread_id"] for t in found["threads"]} == {make.PARENT: None, make.THREAD: make.PARENT}
-    assert {s["session_id"]: s["parent_session"] for s in found["sessions"]} == {make.PARENT: None, make.THREAD: make.PARENT}
+    assert {s["session_id"]: s["parent_session"] for s in found["sessions"]} == {make.PARENT: None}
+    assert {t["thread_id"]: t["kind"] for t in found["threads"]} == {make.PARENT: "main", make.THREAD: "subagent"}
     copies = [(c["call_key"], c["copy_of"]) for c in found["model_calls"] if not c["owner"]]
-    assert copies == [(f"{make.PARENT}:1000.600.0.50.20", make.PARENT)]
+    assert copies == [(f"{make.PARENT}:1000.600.0.50.20@{make.THREAD}", make.PARENT)]
 
 
 @pytest.mark.feature("codex.spawn-edges")
@@ -108,9 +110,18 @@ def test_an_edge_that_comes_later_is_told_to_the_stored_thread(tmp_path: Path) -
     make.write(home, make.session(make.PARENT), make.PARENT)
     make.write(home, make.session(begin=500))
     chosen = settings_of(tmp_path, home)
-    assert {t["parent_thread_id"] for t in tables(chosen)["threads"]} == {None}
+    before = tables(chosen)
+    assert {t["parent_thread_id"] for t in before["threads"]} == {None}
+    assert [s["session_id"] for s in before["sessions"]] == [make.PARENT, make.THREAD]
     make.state_database(home / "state_5.sqlite", [{"id": make.THREAD, "name": "Child"}], [(make.PARENT, make.THREAD)])
-    assert {t["thread_id"]: t["parent_thread_id"] for t in tables(chosen)["threads"]} == {make.PARENT: None, make.THREAD: make.PARENT}
+    live = usage("session", settings=chosen).rows
+    found = tables(chosen)
+    assert {t["thread_id"]: t["parent_thread_id"] for t in found["threads"]} == {make.PARENT: None, make.THREAD: make.PARENT}
+    assert [(s["session_id"], s["threads"], s["model_calls"]) for s in found["sessions"]] == [(make.PARENT, 2, 4)]
+    assert live == usage("session", settings=chosen, stored=True).rows
+
+    again = settings_of(tmp_path / "fresh", home)
+    assert tables(again)["sessions"] == found["sessions"]
 
 
 @pytest.mark.feature("codex.state-any-version")
@@ -157,3 +168,48 @@ def test_words_typed_later_do_not_rename_a_thread_and_a_new_name_does(tmp_path: 
         with index.open("ab") as file:
             file.write(make.lines([{"id": make.THREAD, "thread_name": name}]))
         assert [s["title"] for s in tables(chosen)["sessions"]] == [name]
+
+
+@pytest.mark.feature("codex.archived")
+def test_an_archived_session_says_so_and_its_thread_how_it_ended(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make.write(home, make.session())
+    make.write(home, make.session(OTHER), OTHER, folder="archived_sessions")
+    make.write(home, make.session(make.PARENT), make.PARENT)
+    path = make.state_database(home / "state_5.sqlite", [{"id": make.THREAD, "archived": 1}, {"id": make.PARENT}])
+    chosen = settings_of(tmp_path, home)
+    found = tables(chosen)
+    assert {s["session_id"]: s["status"] for s in found["sessions"]} == {
+        make.THREAD: "archived",
+        OTHER: "archived",
+        make.PARENT: "completed",
+    }
+    assert {t["status"] for t in found["threads"]} == {"completed"}
+    with open_store(chosen) as store:
+        listed = {s.session_id: s.status for s in list_sessions(store, chosen).sessions}
+    assert listed == {make.THREAD: "archived", OTHER: "archived", make.PARENT: "completed"}
+
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE threads SET archived = 1 - archived")
+    connection.close()
+    again = {s["session_id"]: s["status"] for s in tables(chosen)["sessions"]}
+    assert again == {make.THREAD: "completed", OTHER: "archived", make.PARENT: "archived"}
+
+
+@pytest.mark.feature("codex.spawn-edges")
+def test_a_chain_of_edges_is_one_session_and_a_circle_a_lost_root_or_a_fork_breaks_nothing(tmp_path: Path) -> None:
+    first, second, third, lone, fork = (f"019c0000-0000-7000-8000-0000000000{n:02d}" for n in range(1, 6))
+    home = tmp_path / "home"
+    for number, thread in enumerate((first, second, third, lone)):
+        make.write(home, make.session(thread, begin=500 * number), thread)
+    records = make.session(fork, begin=3_000)
+    records[0]["payload"]["forked_from_id"] = first
+    make.write(home, records, fork)
+    edges = [(second, third), (first, second), (third, first), ("gone", lone), (lone, fork)]
+    make.state_database(home / "state_5.sqlite", [], edges)
+    found = tables(settings_of(tmp_path, home))
+    assert {t["thread_id"]: t["session_id"] for t in found["threads"]} == {
+        **dict.fromkeys((first, second, third), first),
+        lone: "gone",
+        fork: fork,
+    }

@@ -61,6 +61,7 @@ def test_texts_are_counted_by_the_encoding_of_the_sessions_model_and_once_for_eq
     assert found["old.e2"].content == found["other.e2"].content
 
 
+@pytest.mark.feature("tokens.exact")
 @pytest.mark.feature("dagster.exact-tokens")
 def test_only_new_content_is_encoded_again(store, chosen):
     one = view("a").prompt("hello world").shell("cat", text="x y z")

@@ -103,6 +103,8 @@ def _rows(state: Gathered, session: SessionInput) -> Parsed:
         unknown=state.unknown,
         repaired=state.repaired,
         lines=state.lines,
+        line_ids=list(state.firsts),
+        branch_titles={leaf: text for leaf, text in state.titles.summaries.items() if leaf not in state.firsts},
     )
     for thread in state.threads.values():
         parsed.events += thread.rows

@@ -60,7 +60,17 @@ def parse(session: SessionInput) -> Parsed:
         parsed.threads.append(facts)
         if len(parsed.threads) == 1:
             parsed.facts = _session_facts(walk, facts, session.hints.get(thread_id, {}))
+    if _archived(session):
+        parsed.facts.status = "archived"
     return parsed
+
+
+def _archived(session: SessionInput) -> bool:
+    """Return whether the root thread was put away: the database says so, or the agent moved its rollout."""
+    if session.hints.get(session.session_id, {}).get("archived"):
+        return True
+    rels = [s.rel for s in session.streams if s.kind == ROLLOUT and s.current and s.thread_id == session.session_id]
+    return bool(rels) and all(rel.startswith("archived_sessions/") for rel in rels)
 
 
 def _add_streamed(parsed: Parsed, thread: exec_stream.Streamed) -> None:
@@ -230,6 +240,8 @@ def _thread_facts(walk: Walk, streams: Sequence[StreamBytes], hints: Mapping[str
             kind = "subagent"
         elif meta.forked_from_id:
             kind = "fork"
+        elif parent and walk.rows.thread_id != walk.rows.session_id:
+            kind = "subagent"
     git = meta.git if meta is not None else None
     return ThreadFacts(
         thread_id=walk.rows.thread_id,

@@ -40,7 +40,10 @@ def select(
         if pending.kind in host.session_kinds and (said := identity_of(pending, host)) is not None:
             by_host.setdefault(pending.host, {})[pending.stream] = _link(pending.stream, said, pending.mtime_ns)
     places = {
-        host: links.resolve(found.values(), first_month=store.ledger.first_month, now=links.now_micros()) for host, found in by_host.items()
+        host: links.resolve(
+            found.values(), first_month=store.ledger.first_month, now=links.now_micros(), parents=store.ledger.parents(host)
+        )
+        for host, found in by_host.items()
     }
     chosen = []
     for pending in scan.pending:

@@ -14,6 +14,7 @@ from ctx_pipeline.model.raw import ThreadFacts
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
 from ctx_pipeline.stages.ingest.cleaning import cleaned
 from ctx_pipeline.stages.ingest.places import project_of, repository_of
+from ctx_pipeline.storage.ledger.branch_titles import ID_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -48,6 +49,8 @@ class SessionRows(NamedTuple):
     quarantined: list[Quarantined]
     unknown: dict[str, int]
     parent_session: str | None
+    line_ids: bytes
+    branch_titles: dict[bytes, str]
 
 
 def decode(
@@ -78,7 +81,9 @@ def decode(
     row = (*row, parsed.lines, size, content)
     labels = {(clean(label) or "")[:_LABEL_CHARS]: count for label, count in parsed.unknown.items()}
     parent = parsed.facts.parent_session or parent_session
-    return SessionRows(given.session_id, content, row, thread_rows, events, calls, tools, parsed.quarantined, labels, parent)
+    told = {_line_id(leaf): title for leaf, text in parsed.branch_titles.items() if (title := _short(clean(text)))}
+    lines = b"".join(map(_line_id, parsed.line_ids))
+    return SessionRows(given.session_id, content, row, thread_rows, events, calls, tools, parsed.quarantined, labels, parent, lines, told)
 
 
 def check(given: SessionInput, events: Sequence[tuple], calls: Sequence[tuple], tools: Sequence[tuple]) -> None:
@@ -224,6 +229,10 @@ def _session_row(
         len(events),
         len(prompts),
     )
+
+
+def _line_id(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=ID_BYTES).digest()
 
 
 def _unknown(events: Sequence[tuple]) -> int:

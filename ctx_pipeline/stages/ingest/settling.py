@@ -88,7 +88,7 @@ def priced_otherwise(store: Store, prices: str) -> set[Cell]:
 
 
 def record(store: Store, decoded: Mapping[Cell, Decoded], decoders: Mapping[str, str]) -> set[Cell]:
-    """Record the decoded sessions of the cells that are not held; return the cells whose calls changed owner.
+    """Record the decoded sessions of the cells that are not held; return the cells whose calls changed owner or sessions title.
 
     A session whose streams are not those that the ledger gives it now stays dirty: the next pass decodes it.
     """
@@ -140,6 +140,7 @@ def prepare(store: Store, cell: Cell, group: Decoded, place: Place, prices: Pric
         rows["sessions"].append(done.session)
         rows["threads"] += done.threads
         rows["model_calls"] += done.model_calls
+    rows["sessions"] = _titled(rows["sessions"], place.sessions)
     rows["sessions"].sort(key=itemgetter(_S["session_id"]))
     rows["threads"].sort(key=itemgetter(_THREAD_SESSION, 0))
     rows["model_calls"].sort(key=itemgetter(_C["session_id"], _C["call_key"]))
@@ -266,6 +267,13 @@ def _owned(rows: Iterable[tuple], copies: Mapping[tuple[str, str], Any]) -> list
     return settled
 
 
+def _titled(rows: Iterable[tuple], sessions: Iterable[SessionRow]) -> list[tuple]:
+    """Return the sessions with the titles that the ledger has: their own, or one that another session's file gives them."""
+    at = _S["title"]
+    shown = {s.session_id: (s.rows["title"], s.rows["title_source"]) for s in sessions if "title_source" in s.rows}
+    return [(*row[:at], *shown.get(row[_S["session_id"]], row[at : at + 2]), *row[at + 2 :]) for row in rows]
+
+
 def _alive(parts: Iterable[Part], sessions: Collection[str]) -> tuple[Part, ...]:
     """Return the new parts, with sessions that do not belong to the cell any more as dead."""
     from msgspec.structs import replace
@@ -282,6 +290,7 @@ def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
     owner, ts, key = _C["owner"], _C["ts"], _C["call_key"]
     names = (
         "title",
+        "title_source",
         "project",
         "threads",
         "events",
@@ -303,4 +312,6 @@ def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
         unknowns=done.unknown,
         calls=[(row[key], row[ts]) for row in done.model_calls if row[owner]],
         parent_session=done.parent_session,
+        line_ids=done.line_ids,
+        branch_titles=done.branch_titles,
     )

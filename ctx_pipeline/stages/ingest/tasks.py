@@ -109,7 +109,9 @@ def jobs_of(store: Store, settings: Settings, mine: Iterable[tuple[Pending, Iden
             for p, i in members
         }
         known = [_link(s) for s in held if s.host == host and s.stream not in own]
-        places = links.resolve([*own.values(), *known], first_month=settings.first_month, now=links.now_micros())
+        places = links.resolve(
+            [*own.values(), *known], first_month=settings.first_month, now=links.now_micros(), parents=store.ledger.parents(host)
+        )
         for source, identity in members:
             place = places[source.stream]
             key = (host, place.session_id)

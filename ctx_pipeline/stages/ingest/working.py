@@ -55,6 +55,8 @@ class SessionDone:
     quarantined: list[Any]
     unknown: dict[str, int]
     parent_session: str | None
+    line_ids: bytes
+    branch_titles: dict[bytes, str]
 
 
 @dataclass(slots=True)
@@ -230,6 +232,8 @@ def _small(tools: Tools, job: SessionJob, taken: Sequence[Taken], rows: SessionR
         rows.quarantined,
         rows.unknown,
         rows.parent_session,
+        rows.line_ids,
+        rows.branch_titles,
     )
 
 

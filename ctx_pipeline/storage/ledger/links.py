@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.model.codec import month_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _TWO_DAYS = 2 * 86_400 * 1_000_000
 
@@ -36,8 +36,15 @@ class Place(NamedTuple):
     parent_session: str | None
 
 
-def resolve(links: Iterable[Link], *, first_month: str, now: int) -> dict[str, Place]:
+PARENT = "parent_thread_id"
+"""Field of a hint: the thread that started this one, where its own file does not say."""
+
+
+def resolve(links: Iterable[Link], *, first_month: str, now: int, parents: Mapping[str, str] = {}) -> dict[str, Place]:
     """Return the place of each stream that has one; ``now`` in microseconds since 1970.
+
+    ``parents`` are the threads that indexes of the host name as having started others:
+    they count for threads whose own files say nothing of where they come from.
 
     Streams that only lie beside a session (to-do lists, file history) make none: without
     a transcript or another part of it they have no place.
@@ -47,7 +54,7 @@ def resolve(links: Iterable[Link], *, first_month: str, now: int) -> dict[str, P
     of its smallest id. The month is that of the root thread's first time, else of the
     earliest part's.
     """
-    ordered = sorted(links, key=lambda link: (link.thread_id, link.stream))
+    ordered = sorted((_told(link, parents) for link in links), key=lambda link: (link.thread_id, link.stream))
     threads: dict[str, Link] = {}
     for link in ordered:
         known = threads.get(link.thread_id)
@@ -72,6 +79,13 @@ def resolve(links: Iterable[Link], *, first_month: str, now: int) -> dict[str, P
         for link in streams:
             places[link.stream] = place
     return places
+
+
+def _told(link: Link, parents: Mapping[str, str]) -> Link:
+    parent = parents.get(link.thread_id)
+    if parent is None or parent == link.thread_id or link.relation not in {None, "main"} or _points(link):
+        return link
+    return link._replace(parent_thread_id=parent, relation="part")
 
 
 def _points(link: Link) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.ownership import BEFORE_FORK, BY_ID, EARLIEST, Owner, decide
 from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.storage.ledger import branch_titles
 from ctx_pipeline.storage.ledger.connection import json_list
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ __all__ = ["BEFORE_FORK", "BY_ID", "EARLIEST", "Owner", "copies", "decide", "dro
 
 
 def record(connection: sqlite3.Connection, results: Sequence[NormalizedSession], code_version: str) -> set[Cell]:
-    """Write what decoding made of sessions, settle ownership, and return the cells that gain or lose calls."""
+    """Write what decoding made of sessions, settle ownership and told titles, and return the cells whose rows change by that."""
     by_host: dict[str, list[NormalizedSession]] = {}
     for result in results:
         by_host.setdefault(result.host, []).append(result)
@@ -35,25 +36,28 @@ def record(connection: sqlite3.Connection, results: Sequence[NormalizedSession],
             connection.execute(f"DELETE FROM {table} WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))", (host, ids))
         _write(connection, host, group, code_version)
         mine = {result.session_id for result in group}
-        touched = before | mine | _forks(connection, host, mine)
-        changed |= _settle(connection, host, touched)
+        below = _forks(connection, host, mine)
+        changed |= _settle(connection, host, before | mine | below)
+        changed |= branch_titles.record(connection, host, group, below)
         _sweep(connection, host)
     return changed
 
 
 def drop_sessions(connection: sqlite3.Connection, sessions: Iterable[tuple[str, str]]) -> set[Cell]:
-    """Remove sessions and all that was made of them; return the cells whose calls changed owner."""
+    """Remove sessions and all that was made of them; return the cells whose calls changed owner or whose sessions changed title."""
     changed: set[Cell] = set()
     by_host: dict[str, set[str]] = {}
     for host, session in sessions:
         by_host.setdefault(host, set()).add(session)
     for host, gone in sorted(by_host.items()):
         ids = json_list(sorted(gone))
-        sharing = (_sharing(connection, host, ids) | _forks(connection, host, gone)) - gone
+        below = _forks(connection, host, gone) - gone
+        sharing = _sharing(connection, host, ids) - gone | below
         connection.execute(f"DELETE FROM calls WHERE session IN (SELECT number {_MINE})", (host, ids))
         for table in ("callers", "quarantine", "unknowns", "sessions"):
             connection.execute(f"DELETE FROM {table} WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))", (host, ids))
         changed |= _settle(connection, host, sharing)
+        changed |= branch_titles.drop(connection, host, gone, below)
         _sweep(connection, host)
     return changed
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.storage.ledger import owners
+from ctx_pipeline.storage.ledger import branch_titles, owners
 from ctx_pipeline.storage.ledger.connection import json_list
 from ctx_pipeline.storage.ledger.rows import AssetCell, QuarantineRow, UnknownRow
 from ctx_pipeline.storage.ledger.sessions import Sessions
@@ -26,7 +26,7 @@ class Results(Sessions):
     """The part of the ledger that says what was made of what raw holds."""
 
     def record_normalized(self, results: Iterable[NormalizedSession], *, code_version: object) -> set[Cell]:
-        """Record decoded sessions, settle who owns shared calls, and return the cells that gain or lose calls.
+        """Record decoded sessions, settle who owns shared calls and told titles, and return the cells whose rows change by that.
 
         The sessions stay dirty until :meth:`record_asset` says that the manifest of
         their cell is on disk: a crash in between redoes the cell.
@@ -40,7 +40,7 @@ class Results(Sessions):
         return owners.copies(self.connection, cell).get(cell, {})
 
     def cell_fingerprint(self, cell: Cell) -> str:
-        """Return the hash of what a cell's tables are made of: its sessions and the ownership that touches it."""
+        """Return the hash of what a cell's tables are made of: its sessions, the ownership that touches it, and titles that others give."""
         return self.cell_fingerprints([cell])[cell]
 
     def cell_fingerprints(self, cells: Iterable[Cell] | None = None) -> dict[Cell, str]:
@@ -53,7 +53,11 @@ class Results(Sessions):
                 sessions.setdefault(cell, []).append((session, fp))
         only = next(iter(wanted)) if wanted is not None and len(wanted) == 1 else None
         moved = owners.copies(self.connection, only)
-        return {cell: digest(rows, [(*key, *owner) for key, owner in moved.get(cell, {}).items()]) for cell, rows in sessions.items()}
+        titles = branch_titles.given(self.connection)
+        return {
+            cell: digest(rows, [(*key, *owner) for key, owner in moved.get(cell, {}).items()], *([titles[cell]] if cell in titles else ()))
+            for cell, rows in sessions.items()
+        }
 
     def unfinished_cells(self, asset: str = "normalized/events", versions: Mapping[str, str] = {}) -> set[Cell]:
         """Return the cells whose tables are not made of what the ledger says now.

@@ -142,6 +142,10 @@ class NormalizedSession:
     parent_session: str | None = None
     """session it was forked from, where only the parser can know"""
     part: str | None = None
+    line_ids: bytes = b""
+    """hashes of the ids of its lines, in order"""
+    branch_titles: Mapping[bytes, str] = field(default_factory=dict)
+    """hash of the id of another session's line -> title of the branch that ends there"""
 
 
 class AssetCell(NamedTuple):

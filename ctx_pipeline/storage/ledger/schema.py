@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 
 TABLES = """
 CREATE TABLE sources (
@@ -30,12 +30,19 @@ CREATE TABLE sessions (
     host TEXT NOT NULL, session_id TEXT NOT NULL, month TEXT NOT NULL, captured_fp TEXT NOT NULL,
     normalized_fp TEXT, code_version TEXT, content_hash TEXT, parent_session TEXT, first_own_ts INTEGER,
     rows TEXT NOT NULL DEFAULT '{}', part TEXT,
-    linked_parent TEXT, told_parent TEXT, decoded_fp TEXT, decoded_version TEXT,
+    linked_parent TEXT, told_parent TEXT, decoded_fp TEXT, decoded_version TEXT, given_title TEXT,
     PRIMARY KEY (host, session_id)
 ) WITHOUT ROWID;
 CREATE INDEX sessions_by_month ON sessions(host, month);
 CREATE INDEX sessions_by_linked ON sessions(host, linked_parent) WHERE linked_parent IS NOT NULL;
 CREATE INDEX sessions_by_told ON sessions(host, told_parent) WHERE told_parent IS NOT NULL;
+
+CREATE TABLE session_lines (host TEXT NOT NULL, session_id TEXT NOT NULL, ids BLOB NOT NULL, PRIMARY KEY (host, session_id));
+
+CREATE TABLE branch_titles (
+    host TEXT NOT NULL, leaf BLOB NOT NULL, teller TEXT NOT NULL, title TEXT NOT NULL,
+    PRIMARY KEY (host, leaf, teller)
+) WITHOUT ROWID;
 
 CREATE TABLE hints (
     host TEXT NOT NULL, thread_id TEXT NOT NULL, field TEXT NOT NULL, stream TEXT NOT NULL, value TEXT NOT NULL,
@@ -93,6 +100,14 @@ INSERT INTO callers (host, session_id) SELECT DISTINCT host, session_id FROM cal
 INSERT INTO calls SELECT n.number, c.call_key, c.ts FROM calls_1 c JOIN callers n ON n.host = c.host AND n.session_id = c.session_id;
 DROP TABLE calls_1;
 CREATE INDEX calls_by_key ON calls(call_key);
+""",
+    3: """
+ALTER TABLE sessions ADD COLUMN given_title TEXT;
+CREATE TABLE session_lines (host TEXT NOT NULL, session_id TEXT NOT NULL, ids BLOB NOT NULL, PRIMARY KEY (host, session_id));
+CREATE TABLE branch_titles (
+    host TEXT NOT NULL, leaf BLOB NOT NULL, teller TEXT NOT NULL, title TEXT NOT NULL,
+    PRIMARY KEY (host, leaf, teller)
+) WITHOUT ROWID;
 """,
 }
 """version -> the script that leads from the version before it to this one"""

@@ -10,7 +10,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links, owners
 from ctx_pipeline.storage.ledger.connection import json_list
 from ctx_pipeline.storage.ledger.rows import SessionRow
-from ctx_pipeline.storage.ledger.sources import SAVE, Sources, save_hints, save_segments
+from ctx_pipeline.storage.ledger.sources import SAVE, Sources, parents, save_hints, save_segments
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     "host, session_id, month, captured_fp, normalized_fp, code_version, content_hash,"
-    " coalesce(linked_parent, told_parent), first_own_ts, rows, part"
+    " coalesce(linked_parent, told_parent), first_own_ts,"
+    " iif(given_title IS NULL, rows, json_set(rows, '$.title', given_title, '$.title_source', 'summary')), part"
 )
 _LINK = "stream, thread_id, parent_thread_id, relation, root_session_id, first_ts, mtime_ns"
 _HELD = "s.thread_id IS NOT NULL AND (s.captured > 0 OR s.generation > 0)"
@@ -86,9 +87,10 @@ class Sessions(Sources):
         """Give touched streams and their families a session; return the cells whose content changed."""
         changed: set[tuple[str, str]] = set()
         now = links.now_micros()
-        for host, streams in _by_host(connection, touched).items():
-            family = _family(connection, host, streams)
-            places = links.resolve(family, first_month=self.first_month, now=now)
+        for host, streams in _by_host(connection, touched | _streams_of(connection, threads)).items():
+            told = parents(connection, host)
+            family = _family(connection, host, streams, told)
+            places = links.resolve(family, first_month=self.first_month, now=now, parents=told)
             held = _held_places(connection, [link.stream for link in family])
             moves = []
             for stream, before in held.items():
@@ -202,7 +204,7 @@ def _by_host(connection: sqlite3.Connection, streams: set[str]) -> dict[str, set
     return found
 
 
-def _family(connection: sqlite3.Connection, host: str, streams: set[str]) -> list[links.Link]:
+def _family(connection: sqlite3.Connection, host: str, streams: set[str], told: Mapping[str, str]) -> list[links.Link]:
     """Return the streams that can share or name a session with the given ones, themselves included."""
     if len(streams) > _BULK:
         rows = connection.execute(f"SELECT {_LINK} FROM sources s WHERE host = ? AND {_HELD}", (host,)).fetchall()
@@ -213,7 +215,11 @@ def _family(connection: sqlite3.Connection, host: str, streams: set[str]) -> lis
     ).fetchall()
     found = {row[0]: row for row in rows}
     asked: set[str] = set()
-    while ids := {each for row in found.values() for each in (row[1], row[2], row[4], row[7]) if each} - asked:
+    below: dict[str, set[str]] = {}
+    for thread, parent in told.items():
+        below.setdefault(parent, set()).add(thread)
+    while ids := {each for row in found.values() for each in (row[1], row[2], row[4], row[7], told.get(row[1])) if each} - asked:
+        ids |= {thread for each in ids for thread in below.get(each, ())}
         asked |= ids
         text = json_list(sorted(ids))
         for column in ("thread_id", "parent_thread_id", "root_session_id", "session_id"):
@@ -232,6 +238,19 @@ def _held_places(connection: sqlite3.Connection, streams: list[str]) -> dict[str
         "SELECT stream, session_id, month FROM sources WHERE stream IN (SELECT value FROM json_each(?))", (json_list(streams),)
     )
     return {stream: (session, month) for stream, session, month in rows}
+
+
+def _streams_of(connection: sqlite3.Connection, threads: set[tuple[str, str]]) -> set[str]:
+    found: set[str] = set()
+    for host in {host for host, _ in threads}:
+        found.update(
+            row[0]
+            for row in connection.execute(
+                f"SELECT s.stream FROM sources s WHERE s.host = ? AND s.thread_id IN (SELECT value FROM json_each(?)) AND {_HELD}",
+                (host, json_list(sorted(thread for h, thread in threads if h == host))),
+            )
+        )
+    return found
 
 
 def _sessions_of_threads(connection: sqlite3.Connection, threads: set[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.storage.ledger.connection import Database, json_list
+from ctx_pipeline.storage.ledger.links import PARENT
 from ctx_pipeline.storage.ledger.rows import Hint, Segment, Source
 
 if TYPE_CHECKING:
@@ -119,9 +120,19 @@ class Sources(Database):
             found.setdefault(thread, {})[field] = value
         return found
 
+    def parents(self, host: str) -> dict[str, str]:
+        """Return thread_id -> the thread that started it, as indexes of the host say."""
+        return parents(self.connection, host)
+
     def hints(self) -> list[Hint]:
         """Return every hint."""
         return [Hint._make(row) for row in self.query("SELECT host, thread_id, field, value, stream FROM hints ORDER BY 1, 2, 3, 5")]
+
+
+def parents(connection: sqlite3.Connection, host: str) -> dict[str, str]:
+    """Return thread_id -> the thread that started it, as indexes of a host say; the last stream's word counts."""
+    rows = connection.execute("SELECT thread_id, value FROM hints WHERE host = ? AND field = ? ORDER BY thread_id, stream", (host, PARENT))
+    return dict(rows.fetchall())
 
 
 def save_segments(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
