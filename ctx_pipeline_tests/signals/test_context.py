@@ -63,6 +63,8 @@ def test_growth_is_the_median_step_and_says_its_shape():
         assert read("context_growth_shape", session).value == shape
 
 
+@pytest.mark.feature("tokens.scaled")
+@pytest.mark.feature("signals.tool-share")
 @pytest.mark.feature("signals.context-window")
 def test_tool_output_is_scaled_to_the_bill_and_the_factor_and_its_error_are_shown():
     share = read("tool_output_share", growing())

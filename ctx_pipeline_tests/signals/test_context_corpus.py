@@ -49,6 +49,7 @@ def test_every_compaction_in_the_files_is_found_with_its_trigger(found):
 
 
 @corpus
+@pytest.mark.feature("signals.compactions")
 @pytest.mark.feature("signals.compaction-loss")
 def test_sizes_before_and_after_are_those_of_the_file(found):
     # the host wrote 167,174 before it; the first call behind it has a prompt of 51,732

@@ -165,6 +165,7 @@ def test_nothing_in_a_repository_is_run(repository, tmp_path):
     assert not mark.exists()
 
 
+@pytest.mark.feature("signals.bounded-git")
 @pytest.mark.feature("signals.git-bounded")
 def test_a_git_that_does_not_end_is_ended_with_its_children(tmp_path, monkeypatch):
     fake = tmp_path / "bin" / "git"
@@ -178,6 +179,7 @@ def test_a_git_that_does_not_end_is_ended_with_its_children(tmp_path, monkeypatc
     assert not state.exists() or state.read_text().split()[2] == "Z"
 
 
+@pytest.mark.feature("signals.bounded-git")
 @pytest.mark.feature("signals.git-bounded")
 def test_one_repository_is_asked_once_for_all_its_sessions(repository, monkeypatch):
     asked: list[tuple[str, ...]] = []
