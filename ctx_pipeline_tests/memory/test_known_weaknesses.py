@@ -81,18 +81,18 @@ def test_mined_text_is_checked_too(store, chosen):
 @pytest.mark.feature("memory.scope")
 def test_a_place_outside_sees_no_repository_and_a_folder_above_two_sees_neither(store, chosen, folder, tmp_path):
     for name in ("one", "two"):
-        (tmp_path / "work" / name / ".git").mkdir(parents=True)
-        (tmp_path / "work" / name / "src").mkdir()
+        (tmp_path / "code" / name / ".git").mkdir(parents=True)
+        (tmp_path / "code" / name / "src").mkdir()
     brought(
         store,
         chosen,
         folder,
-        one=f"---\nscope: repo\nrepository: {tmp_path}/work/one\n---\nwalrus [[two]]",
-        two=f"---\nscope: repo\nrepository: {tmp_path}/work/two\n---\nwalrus [[one]]",
+        one=f"---\nscope: repo\nrepository: {tmp_path}/code/one\n---\nwalrus [[two]]",
+        two=f"---\nscope: repo\nrepository: {tmp_path}/code/two\n---\nwalrus [[one]]",
     )
-    assert ids("walrus", chosen, cwd=str(tmp_path / "work" / "one" / "src")) == ["one"]
-    assert ids("walrus", chosen, cwd=str(tmp_path / "work" / "two")) == ["two"]
-    assert ids("walrus", chosen, cwd=str(tmp_path / "work")) == []
+    assert ids("walrus", chosen, cwd=str(tmp_path / "code" / "one" / "src")) == ["one"]
+    assert ids("walrus", chosen, cwd=str(tmp_path / "code" / "two")) == ["two"]
+    assert ids("walrus", chosen, cwd=str(tmp_path / "code")) == []
     assert ids("walrus", chosen, cwd=str(tmp_path)) == []
 
 
