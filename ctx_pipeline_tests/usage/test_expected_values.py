@@ -78,6 +78,10 @@ def answer(path: Path, quantity: str) -> str | None:
         one = count_file(path)
         return f"{one.input} / {one.output} / {one.cache_write} / {one.cache_read}"
     if quantity == "NEW usage when the source file is ingested too":
+        if (source := next((p for p in (CORPUS / "claude").rglob(path.name) if p != path), None)) is not None:
+            # of two equal files either may be the one that is counted
+            together = count_file(path, beside=[source]).output + count_file(source, beside=[path]).output
+            return str(together - count_file(source).output)
         others = [p for p in (CORPUS / "claude").rglob("*.jsonl") if p != path and p.parent.parent.name == "projects"]
         return str(count_file(path, beside=others).output)
     if quantity == "days (UTC)":
