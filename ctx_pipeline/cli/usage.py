@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.lean import without_collector
 from ctx_pipeline.cli.output import dollars, emit, json_option, plain, say, table, tokens
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
@@ -195,7 +196,8 @@ def _command(name: str, text: str) -> None:
     """Add one report of ``ctx usage``."""
 
     def run(as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any) -> None:
-        _report(name, as_json, as_csv, breakdown, **chosen)
+        with without_collector():
+            _report(name, as_json, as_csv, breakdown, **chosen)
 
     run.__doc__ = text
     usage.command(name)(filters(run))
