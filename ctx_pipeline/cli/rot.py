@@ -217,7 +217,7 @@ def _write(lines: Iterable[str], output: Path | None) -> int:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="At most so many sessions.")
 @json_option
 def summary(db: str | None, limit: int, as_json: bool) -> None:
-    """List the sessions of the callback stores with calls, tokens and cost, the newest first."""
+    """List the sessions of the callback stores that called a model, with calls, tokens and cost, the newest first."""
     from ctx_pipeline.api.rot import overview
 
     found = overview(db, limit + 1)
@@ -226,7 +226,7 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
         emit({"sessions": rows})
         return
     if not rows:
-        say("no sessions yet: attach CtxRotCallback to a DSPy program")
+        say("no session with a model call yet: attach CtxRotCallback to a DSPy program")
         return
     shown = [
         {

@@ -33,9 +33,9 @@ QUERIES: Mapping[str, str] = {
         WITH {_PLACED}
         SELECT {_SPLIT}, signal, kind, unit, count(*) AS sessions,
                count(*) FILTER (WHERE reason IS NULL) AS measured, count(reason) AS missing,
-               min(value) AS lowest, max(value) AS highest, round(favg(value), 9) AS mean,
+               min(value) AS lowest, max(value) AS highest, round(list_avg(list_sort(list(value))), 9) AS mean,
                CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
-               round(fsum(value), 9) AS total, count(*) FILTER (WHERE kind = 'boolean' AND value > 0) AS true_count
+               round(list_sum(list_sort(list(value))), 9) AS total, count(*) FILTER (WHERE kind = 'boolean' AND value > 0) AS true_count
         FROM placed
         GROUP BY GROUPING SETS ((signal, kind, unit), (signal, kind, unit, host), (signal, kind, unit, model),
                                 (signal, kind, unit, month), (signal, kind, unit, project))

@@ -238,7 +238,7 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             FROM tool_calls GROUP BY ALL ORDER BY ALL""",
         "signal_summary": """
             SELECT signal, any_value(family) AS family, max(version) AS version, kind, unit, count(*) AS sessions,
-                   count(*) FILTER (WHERE reason IS NULL) AS measured, round(favg(value), 9) AS mean,
+                   count(*) FILTER (WHERE reason IS NULL) AS measured, round(list_avg(list_sort(list(value))), 9) AS mean,
                    CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
                    CAST(max(value) AS DOUBLE) AS highest,
                    CAST(min(value) AS DOUBLE) AS lowest, count(*) FILTER (WHERE value > 0) AS positive

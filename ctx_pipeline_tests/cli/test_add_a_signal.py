@@ -17,6 +17,8 @@ def states(ctx):
     return {a["asset"]: a["missing"] for a in ctx.json("status")["assets"]}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.feature("docs.add-a-signal")
 def test_the_walk_of_the_page_works_as_written(ctx):
     ctx("run", "--json")
@@ -51,6 +53,8 @@ def test_the_walk_of_the_page_works_as_written(ctx):
     assert {a for a, m in states(ctx).items() if m} == {"tokens/exact"}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.feature("dagster.exact-tokens")
 def test_exact_tokens_are_filled_by_a_backfill_and_by_no_run(ctx):
     ctx("run", "--json")

@@ -74,6 +74,7 @@ def test_the_history_has_every_asset_and_cell_with_what_was_counted(ran: Ctx):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.feature("run.ahead-fails", "stages.parity")
 @pytest.mark.parametrize("part", ["_derive", "_tail"])
 def test_what_the_other_process_cannot_do_is_done_here(ran: Ctx, tmp_path: Path, part: str):
@@ -84,7 +85,7 @@ def test_what_the_other_process_cannot_do_is_done_here(ran: Ctx, tmp_path: Path,
         shutil.copytree(SAMPLES / host, tmp_path / host)
     other = Ctx(tmp_path, environment(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-c", _BROKEN, part, "run", "--json"], env=other.environ, capture_output=True, text=True, check=False, timeout=110
+        [sys.executable, "-c", _BROKEN, part, "run", "--json"], env=other.environ, capture_output=True, text=True, check=False, timeout=140
     )
 
     assert done.returncode == 0, done.stderr
@@ -94,6 +95,7 @@ def test_what_the_other_process_cannot_do_is_done_here(ran: Ctx, tmp_path: Path,
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.feature("stages.parity")
 def test_hook_then_run_and_run_alone_write_the_same(ran: Ctx, tmp_path: Path):
     import shutil
@@ -108,6 +110,7 @@ def test_hook_then_run_and_run_alone_write_the_same(ran: Ctx, tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.feature("run.ahead-fails")
 def test_an_ingest_that_fails_says_so_and_leaves_no_process(ran: Ctx, tmp_path: Path):
     import shutil
@@ -116,7 +119,7 @@ def test_an_ingest_that_fails_says_so_and_leaves_no_process(ran: Ctx, tmp_path: 
     shutil.copytree(SAMPLES / "claude", tmp_path / "claude")
     other = Ctx(tmp_path, environment(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-c", _BROKEN, "_ingest", "run"], env=other.environ, capture_output=True, text=True, check=False, timeout=110
+        [sys.executable, "-c", _BROKEN, "_ingest", "run"], env=other.environ, capture_output=True, text=True, check=False, timeout=140
     )
 
     assert done.returncode == 1
