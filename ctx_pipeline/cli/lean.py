@@ -1,14 +1,9 @@
-"""Keeps a short command from loading and doing what it does not need."""
+"""Keeps a short command from loading what it does not need."""
 
 from __future__ import annotations
 
-import gc
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 
 def without_numpy() -> None:
@@ -18,15 +13,3 @@ def without_numpy() -> None:
     """
     modules: dict[str, Any] = sys.modules
     modules.setdefault("numpy", None)
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Hold the collector of cycles back: modules and rows that live as long as the command cost it a tenth of a report."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.lean import without_collector
 from ctx_pipeline.cli.output import dollars, emit, json_option, plain, say, table, tokens
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.collecting import without_collector
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 
 if TYPE_CHECKING:

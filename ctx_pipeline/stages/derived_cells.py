@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctx_pipeline.errors import StoreFull, StoreLocked
 from ctx_pipeline.model.codec import rows_hash
+from ctx_pipeline.model.collecting import without_collector
 from ctx_pipeline.model.tables import EVENTS, TABLES
 from ctx_pipeline.stages import fingerprints
 from ctx_pipeline.stages.reports import DONE, HELD, UNCHANGED, CellReport, StageReport, reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
@@ -101,7 +101,7 @@ def run_cells(
     assets = [asset for due, _ in stages.values() for asset in due.versions]
     alive = set(store.ledger.cells())
     chosen = sorted(alive | {cell for asset in assets for cell in store.lake.cells(asset)} if cells is None else cells)
-    with _uncollected():
+    with without_collector():
         for place, cell in enumerate(chosen, 1):
             held = cell in alive or store.lake.manifest("normalized", cell) is not None
             made = (
@@ -118,18 +118,6 @@ def run_cells(
         stage_report.totals = dict(totals)
         stage_report.seconds = time.perf_counter() - began
     return list(reports.values())
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the collector from walking rows, tuples without a circle, and all that Dagster has loaded."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, force: bool) -> dict[str, CellReport]:
