@@ -43,7 +43,7 @@ class Owner(NamedTuple):
 
     @property
     def dead(self) -> bool:
-        """Whether it ran on this machine and has ended."""
+        """Whether it ran on this machine and has ended, though its parent may not have looked yet (a zombie)."""
         if not self.local:
             return False
         if self.boot != _boot():
@@ -54,7 +54,7 @@ class Owner(NamedTuple):
             return True
         except PermissionError:
             pass
-        return bool(self.born) and self.born != _born(self.pid)
+        return (bool(self.born) and self.born != _born(self.pid)) or _zombie(self.pid)
 
 
 @lru_cache(maxsize=1)
@@ -67,12 +67,24 @@ def _boot() -> str:
 
 def _born(pid: int) -> str:
     """Return when a process started, in the words of the system; empty when it cannot be known."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-    except OSError:
-        return _said("ps", "-o", "lstart=", "-p", str(pid)) if not Path("/proc/self/stat").exists() else ""
-    fields = stat.rpartition(")")[2].split()
+    fields = _status(pid)
+    if fields is None:
+        return _said("ps", "-o", "lstart=", "-p", str(pid))
     return fields[19] if len(fields) > 19 else ""
+
+
+def _zombie(pid: int) -> bool:
+    """Tell whether a process has ended and waits for its parent to ask how."""
+    fields = _status(pid)
+    return _said("ps", "-o", "stat=", "-p", str(pid)).startswith("Z") if fields is None else fields[:1] in (["Z"], ["X"])
+
+
+def _status(pid: int) -> list[str] | None:
+    """Return the fields of ``/proc/PID/stat`` from the state on, none for a process that is gone; None where there is no /proc."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    except OSError:
+        return [] if Path("/proc/self/stat").exists() else None
 
 
 def _said(*command: str) -> str:

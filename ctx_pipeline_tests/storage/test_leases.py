@@ -5,11 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
 from ctx_pipeline.errors import StoreLocked
+from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.ledger import Ledger
 from ctx_pipeline.storage.ledger.leases import Owner
 
@@ -77,6 +80,17 @@ def test_a_killed_owner_is_followed_at_once(ledger):
 
 
 @pytest.mark.feature("leases.dead-owner")
+def test_a_killed_owner_whose_parent_has_not_looked_holds_nothing(ledger):
+    process = holder(ledger, 60)
+    os.kill(process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended and stays a zombie
+
+    with ledger.lease("cell", wait=1):
+        pass
+    process.join(30)
+
+
+@pytest.mark.feature("leases.dead-owner")
 @pytest.mark.parametrize(
     ("change", "expires", "free"),
     [
@@ -108,3 +122,36 @@ def test_a_lease_ends_with_its_block_also_by_an_error(ledger):
     with ledger.lease("cell", wait=0):
         pass
     assert ledger.held_leases() == {}
+
+
+_TAKE = """
+import sqlite3, sys
+try:
+    print(sqlite3.connect(sys.argv[1], timeout=0).execute("PRAGMA journal_mode=DELETE").fetchone()[0])
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+@pytest.mark.feature("store.locks-kept")
+@pytest.mark.parametrize("made", [Ledger, Journal])
+def test_another_connection_of_the_process_leaves_the_locks_of_the_first(tmp_path, made):
+    path = tmp_path / "kept.db"
+
+    def taken() -> str:
+        done = subprocess.run([sys.executable, "-c", _TAKE, path], capture_output=True, text=True, check=True, timeout=30)
+        return done.stdout.strip()
+
+    def used(database) -> None:
+        database.query("SELECT * FROM leases") if made is Ledger else database.append("finding", {"text": "x"})
+
+    first, second = made(path), made(path)
+    used(first)
+    assert taken() == "database is locked"
+    used(second)
+    second.close()
+
+    # without its lock another process would delete the log that the first one writes to
+    assert taken() == "database is locked"
+    first.close()
+    assert taken() == "delete"

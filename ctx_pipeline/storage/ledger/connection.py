@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
@@ -104,7 +104,10 @@ class Database:
 
     def _prepare(self) -> None:
         if not self.read_only:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            # POSIX: to close any descriptor of a file drops all locks of this process on it, those of its other connections
+            # too; whoever then closes last deletes a log that is in use. A database that is there is opened by SQLite alone.
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         connection = self.connection
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version > schema.VERSION:
