@@ -114,7 +114,7 @@ EVENTS = Table(
         Column("text", "str", "what was said or done, redacted; JSON for attachment and unknown", nullable=True),
         Column("parent_id", "str", "event_id of the record this one answers", nullable=True),
         Column("call_id", "str", "tool call that this event is the call or the result of", nullable=True),
-        Column("call_key", "str", "model call that produced it (model_calls.call_key)", nullable=True, repeated=True),
+        Column("call_key", "str", "model call that produced it (model_calls.call_key)", nullable=True),
         *_place(),
     ),
 )

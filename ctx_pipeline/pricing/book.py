@@ -7,6 +7,7 @@ import tomllib
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from ctx_pipeline.pricing import lists as price_lists
 from ctx_pipeline.pricing.catalog import Catalog, Entry, applies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
 
@@ -31,7 +32,9 @@ _DEAREST = 1_000_000
 """Dollars a million tokens (a thousand searches) that no price exceeds."""
 _DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_AT = {name: MODEL_CALLS.names.index(name) for name in MODEL_CALLS.names}
+_BILLED = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches")
+_PRICED = itemgetter(*map(MODEL_CALLS.names.index, ("model", "ts", "tier", "speed", "context_tokens", *_BILLED)))
+"""What a row of ``model_calls`` is priced by; the counts stand last."""
 
 Costed = tuple[int | None, str | None]
 
@@ -142,18 +145,12 @@ class PriceBook:
 
     def cost_rows(self, rows: Iterable[tuple]) -> list[Costed]:
         """Return (nano-dollars, price id) for each row of ``model_calls``, in order."""
-        ts_at, model_at, tier_at, speed_at, context_at = (_AT[n] for n in ("ts", "model", "tier", "speed", "context_tokens"))
-        i, o, w5, w1, r, s = (_AT[n] for n in ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "web_searches"))
         known = self._known
         costed: list[Costed] = []
-        for row in rows:
-            ts = row[ts_at]
-            key = (row[model_at], -1 if ts is None else ts // _DAY_US, row[tier_at], row[speed_at], None)
-            price = known[key] if key in known else self._price(row[model_at], ts, row[tier_at], row[speed_at], None)
-            if price is None:
-                costed.append((None, None))
-            else:
-                costed.append(_bill(price, row[context_at], (row[i], row[o], row[w5], row[w1], row[r], row[s])))
+        for model, ts, tier, speed, context, *counts in map(_PRICED, rows):
+            key = (model, -1 if ts is None else ts // _DAY_US, tier, speed, None)
+            price = known[key] if key in known else self._price(model, ts, tier, speed, None)
+            costed.append((None, None) if price is None else _bill(price, context, counts))
         return costed
 
     def price(self, model: str, ts_us: int | None) -> Price | None:
@@ -255,7 +252,7 @@ class PriceBook:
         return tuple(scaled)
 
 
-def _bill(price: Price, context_tokens: int, counts: tuple[int, ...]) -> tuple[int, str]:
+def _bill(price: Price, context_tokens: int, counts: Sequence[int]) -> tuple[int, str]:
     price_id, rates = price.id, price.rates
     for start, tier_id, tier_rates in price.tiers:
         if context_tokens > start:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.redaction.shapes import Detector
 
-_BETWEEN = "\0"
+_BETWEEN = b"\0"
 """Stands between two texts: no literal holds it, and to a pattern it is what the edge of a text is."""
 
 _BATCH_CHARS = 4_000_000
@@ -53,6 +53,11 @@ def automaton() -> Automaton:
     return Automaton(machine, tuple(map(tuple, found.values())))
 
 
+def literal_in(data: bytes) -> bool:
+    """Tell whether a literal of any detector stands in a short text; no pattern is compiled for it, as a hook has no time to."""
+    return any(literal in data for detector in DETECTORS for literal in detector.literals)
+
+
 def matches(data: bytes) -> Iterator[tuple[Look, re.Match[bytes]]]:
     """Yield every place where a detector's pattern matches, unchecked, in order of the literals."""
     machine, looks = automaton()
@@ -73,6 +78,9 @@ def suspects(texts: Sequence[str]) -> list[int]:
 
 def _batches(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield (place of the first, texts), each batch small enough to be joined."""
+    if sum(map(len, texts)) <= _BATCH_CHARS:
+        yield 0, texts
+        return
     ends = list(accumulate(map(len, texts)))
     first = done = 0
     while first < len(texts):
@@ -82,12 +90,13 @@ def _batches(texts: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def _suspects(texts: Sequence[str]) -> list[int]:
-    joined = _BETWEEN.join(texts)
-    data = joined.encode("utf-8", "surrogatepass")
-    sizes = (
-        (len(t) if t.isascii() else len(t.encode("utf-8", "surrogatepass")) for t in texts) if len(data) > len(joined) else map(len, texts)
-    )
-    starts = list(accumulate((size + 1 for size in sizes), initial=0))
+    # each by itself: one letter beyond Latin-1 would make a joined text two or four bytes a letter
+    try:
+        encoded = list(map(str.encode, texts))
+    except UnicodeEncodeError:
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    data = _BETWEEN.join(encoded)
+    starts = list(accumulate((size + 1 for size in map(len, encoded)), initial=0))
     machine, looks = automaton()
     found: set[int] = set()
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):

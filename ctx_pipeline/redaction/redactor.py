@@ -49,6 +49,10 @@ class Redactor:
         """Hash of everything that is looked for; part of the code versions of what is made with it."""
         return digest([(d.name, d.literals, d.pattern) for d in DETECTORS], [(n, p.pattern) for n, p in self._extra], size=16)
 
+    def clears(self, text: str) -> bool:
+        """Tell, without compiling a detector, that a short text can hold no secret; False where that is not sure."""
+        return not self._extra and not prefilter.literal_in(text.encode("utf-8", "surrogatepass"))
+
     def suspects(self, texts: Sequence[str]) -> list[int]:
         """Return the places of the texts in which a secret may stand, ascending: a superset of those in which :meth:`find` finds one."""
         found = prefilter.suspects(texts)

@@ -79,6 +79,7 @@ def purge(store: Store, cell: Cell, gone: Collection[str]) -> None:
         if manifest is not None and not manifest.of_table("sessions") and cell not in set(store.ledger.cells()):
             _drop(store, cell)
         return
+    from ctx_pipeline.storage.lake.columns import of_used_values
     from ctx_pipeline.storage.lake.reading import read_part
 
     parts = []
@@ -90,7 +91,7 @@ def purge(store: Store, cell: Cell, gone: Collection[str]) -> None:
         live = [s for s in part.live if s not in gone]
         if live:
             rows = read_part(store.files.local(part.path), part, TABLES[part.table].names, live)
-            made = store.lake.write_part(LAKE, cell, part.table, rows.combine_chunks().unify_dictionaries())
+            made = store.lake.write_part(LAKE, cell, part.table, of_used_values(rows))
             parts.append(made)
             if part.table == "events":
                 moved += [(cell.host, s, made.path) for s in live]

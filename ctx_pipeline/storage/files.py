@@ -7,13 +7,13 @@ import os
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import StoreError, StoreFull
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 TEMPORARY = ".tmp-"
@@ -21,6 +21,9 @@ TEMPORARY = ".tmp-"
 
 _MOST_WAITING = 64
 """Written objects that wait for their fsync at a time: each holds a file handle."""
+
+_FEW = 4
+"""Objects that are not worth a thread."""
 
 
 class _Waiting(NamedTuple):
@@ -46,53 +49,51 @@ class Files:
             raise StoreError(f"{rel!r} is not a name inside the store", hint="this is a defect of ctx_pipeline: please report it", rel=rel)
         return self.root.joinpath(*parts)
 
-    def write(self, rel: str, data: bytes | memoryview) -> None:
-        """Write an object through a temporary name, fsync and rename; raises StoreFull."""
+    def write(self, rel: str, *pieces: bytes | memoryview) -> None:
+        """Write an object, one piece after the other, through a temporary name, fsync and rename; raises StoreFull."""
         waiting = self._waiting
-        written = self._written(self.local(rel), data)
+        written = self._written(self.local(rel), pieces)
         if waiting is None:
-            _settle([written])
-            return
-        waiting.append(written)
-        if len(waiting) >= _MOST_WAITING:
-            _settle(waiting)
+            _settle([written], {})
+        else:
+            waiting.add(written)
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Let what this thread writes in the block wait for its fsync until many wait or the block ends.
 
-        The disk gets to order them, which is cheaper than one after the other. An object
-        has its name only after its fsync; when the block raises, those that wait are dropped.
+        Where they are more than a few, another thread syncs them meanwhile. An object has
+        its name only after its fsync; when the block raises, those that wait are dropped.
         """
         if self._waiting is not None:
             yield
             return
-        waiting: list[_Waiting] = []
-        self._mine.waiting = waiting
+        waiting = self._mine.waiting = _Batch()
         try:
             yield
-            _settle(waiting)
+            waiting.settle()
         finally:
             self._mine.waiting = None
-            _drop(waiting)
+            waiting.drop()
 
     @property
-    def _waiting(self) -> list[_Waiting] | None:
-        found: list[_Waiting] | None = getattr(self._mine, "waiting", None)
+    def _waiting(self) -> _Batch | None:
+        found: _Batch | None = getattr(self._mine, "waiting", None)
         return found
 
-    def _written(self, path: Path, data: bytes | memoryview) -> _Waiting:
+    def _written(self, path: Path, pieces: Iterable[bytes | memoryview]) -> _Waiting:
         self.folder(path.parent)
-        temporary = f"{path.parent}/{TEMPORARY}{os.getpid()}-{token_hex(4)}"
+        temporary = f"{path.parent}/{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise _translated(error, path) from error
         written = _Waiting(handle, temporary, str(path))
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(handle, view) :]
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(handle, view) :]
         except OSError as error:
             _drop([written])
             raise _translated(error, path) from error
@@ -162,14 +163,68 @@ class Files:
                 raise _translated(error, each) from error
 
 
-def _settle(waiting: list[_Waiting]) -> None:
-    """Make objects durable and give them their names; the list is empty afterwards. What fails is dropped with those after it."""
+class _Batch:
+    """Objects without their names, which a thread makes durable while more are written."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self._queue: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._synced: dict[_Waiting, OSError | None] = {}
+
+    def add(self, written: _Waiting) -> None:
+        """Take one more; when many wait they get their names."""
+        self._waiting.append(written)
+        self._queue.put(written)
+        if self._thread is None and len(self._waiting) > _FEW:
+            self._thread = threading.Thread(target=self._sync, name="ctx-fsync", daemon=True)
+            self._thread.start()
+        if len(self._waiting) >= _MOST_WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Make all durable and give them their names."""
+        self._join()
+        _settle(self._waiting, self._synced)
+
+    def drop(self) -> None:
+        """Remove those that have no name yet."""
+        self._join()
+        _drop(self._waiting)
+
+    def _join(self) -> None:
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        self._queue = SimpleQueue()
+
+    def _sync(self) -> None:
+        while (written := self._queue.get()) is not None:
+            # kept, since the system tells an error of a file once
+            try:
+                os.fsync(written.handle)
+            except OSError as error:
+                self._synced[written] = error
+            else:
+                self._synced[written] = None
+
+
+def _settle(waiting: list[_Waiting], synced: dict[_Waiting, OSError | None]) -> None:
+    """Make objects durable and give them their names; both are empty afterwards. What fails is dropped with those after it.
+
+    ``synced`` are those that are durable already, or cannot be.
+    """
     for written in waiting:
         try:
-            os.fsync(written.handle)
+            if written not in synced:
+                os.fsync(written.handle)
+            elif error := synced[written]:
+                raise error
         except OSError as error:
             _drop(waiting)
             raise _translated(error, Path(written.path)) from error
+    synced.clear()
     while waiting:
         written = waiting[0]
         try:

@@ -29,7 +29,7 @@ _MAGIC = (0x184D2A50).to_bytes(4, "little")
 _HEAD = 65_536
 _LONGEST_HEAD = 1 << 24
 _PIECES = "pieces"
-_LEVEL = 2
+_LEVEL = 1
 _UNPACKED = 1 << 31
 """An unpacked .zst source is cut here: 2 GiB."""
 
@@ -198,9 +198,10 @@ def _foreign(origin: Origin) -> StoreDamaged:
 def _write(files: Files, path: str, header: dict[str, Any], data: bytes) -> int:
     """Write an object and return its size on disk."""
     text = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
-    packed = b"".join((_MAGIC, len(text).to_bytes(4, "little"), text, _compressor().compress(data)))
-    files.write(path, packed)
-    return len(packed)
+    head = b"".join((_MAGIC, len(text).to_bytes(4, "little"), text))
+    body = _compressor().compress(data)
+    files.write(path, head, body)
+    return len(head) + len(body)
 
 
 def _header(files: Files, rel: str) -> bytes:

@@ -143,6 +143,13 @@ def test_a_patch_is_an_edit_of_the_files_it_names():
 
 
 @pytest.mark.feature("codex.tools")
+def test_only_the_beginning_of_a_line_names_a_file_of_a_patch():
+    lines = ("*** Begin Patch", "+see *** Update File: no.py", "**** Add File: no.py", " *** Move to: no.py", "*** Delete File:  a b.py \r")
+    (found,) = tools(make.item(2, "custom_tool_call", name="apply_patch", call_id="p1", input="\n".join(lines)))
+    assert (found.action, found.paths) == ("edit", ["a b.py"])
+
+
+@pytest.mark.feature("codex.tools")
 @pytest.mark.parametrize(
     ("output", "exit_status", "failed"),
     [

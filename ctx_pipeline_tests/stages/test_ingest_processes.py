@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.ingest import ingest, pool
+from ctx_pipeline.stages.ingest import ingest, pool, spools
 from ctx_pipeline.stages.sync import sync
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
@@ -173,6 +175,40 @@ def test_workers_give_the_same_cells_as_one_process(tmp_path, monkeypatch, forks
             found.append((hashes(store), len(rows(store, "events")), store.search.doctor(store.lake)))
     assert found[0] == found[1]
     assert found[0][1] > 0
+
+
+@pytest.mark.feature("ingest.workers")
+@pytest.mark.parametrize("forks", [True, False])
+def test_what_another_process_decodes_is_stored_like_what_this_one_does(tmp_path, monkeypatch, forks):
+    homes = {"claude": (SAMPLES / "claude",), "codex": (SAMPLES / "codex",)}
+    found, here, work = [], os.getpid(), pool.work
+    for name, above in (("here", 1 << 40), ("there", 0)):
+        if name == "there":
+            monkeypatch.setattr(pool, "wait", lambda lines, _: wait(lines))  # no turn is left for this process
+            monkeypatch.setattr(pool, "work", lambda *task: pytest.fail("decoded here") if os.getpid() == here else work(*task))
+        monkeypatch.setattr(pool, "POOL_ABOVE", above)
+        monkeypatch.setattr(pool, "_may_fork", lambda: forks)
+        settings = Settings(home=tmp_path / name, demo_roots=homes)
+        with open_store(settings) as store:
+            ingest(store, settings)
+            found.append((hashes(store), len(rows(store, "events")), store.search.doctor(store.lake)))
+    assert found[0] == found[1]
+    assert found[0][1] > 0
+
+
+@pytest.mark.feature("ingest.workers")
+def test_a_spool_gives_back_exactly_what_was_written_and_has_no_name(tmp_path):
+    folder = tmp_path / "store"
+    folder.mkdir()
+    handle = spools.spool(folder)
+    assert list(folder.iterdir()) == []
+    spools.write(handle, 0, [b"first", b"", b"second"])
+    spools.write(handle, 11, [b"x" * 300_000])
+    assert spools.read(handle, 0, 11) == b"firstsecond"
+    assert spools.read(handle, 11, 300_000) == b"x" * 300_000
+    with pytest.raises(EOFError):
+        spools.read(handle, 300_000, 100)
+    os.close(handle)
 
 
 @pytest.mark.feature("ingest.sync")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from ctx_pipeline.errors import ContractError, StoreDamaged, StoreError
@@ -12,6 +13,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS, READINGS, SESSIONS, TABLES, TOOL_CALLS
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.lake import Lake, Manifest
+from ctx_pipeline.storage.lake.columns import arrow_table, columns_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -235,3 +237,29 @@ def test_merged_parts_hold_the_live_rows_and_say_where_they_went(filled):
     assert [(m.old_row, m.rows, m.new_row) for m in moves] == [(0, 2, 0), (0, 1, 2)]
     texts = [filled.reader.row(EVENTS, moves[0].new, n, ("text",)).text for n in range(3)]
     assert texts == ["1", "2", "4"]
+
+
+@pytest.mark.feature("lake.compaction")
+def test_a_part_that_holds_a_dictionary_where_none_is_written_now_is_merged_with_the_others(lake):
+    old = arrow_table(EVENTS, columns_of(EVENTS, [row(EVENTS, event_id="a.0", session_id="a", call_key="m1")]))
+    place = EVENTS.names.index("call_key")
+    old = old.set_column(place, "call_key", old.column(place).dictionary_encode())
+    parts = [
+        lake.write_part("normalized", CELL, "events", old),
+        lake.write_rows("normalized", CELL, "events", [row(EVENTS, event_id="b.0", session_id="b", call_key="m2")]),
+    ]
+    assert isinstance(lake.read_arrow(parts[0]).column("call_key").type, pa.DictionaryType)
+    (merged,), _ = lake.compact("normalized", CELL, parts, "events")
+    lake.commit("normalized", CELL, manifest([merged]))
+    assert [e.call_key for e in lake.read_rows("events", CELL, "normalized")] == ["m1", "m2"]
+    assert ask(lake, "SELECT event_id, call_key FROM events ORDER BY event_id") == [("a.0", "m1"), ("b.0", "m2")]
+
+
+@pytest.mark.feature("lake.compaction")
+def test_a_merged_part_does_not_name_the_sessions_whose_rows_went(lake):
+    part = lake.write_rows("normalized", CELL, "events", [*events("gone-session", "1"), *events("kept-session", "2")])
+    lake.commit("normalized", CELL, manifest([part]))
+    left = lake.manifest("normalized", CELL).without({"gone-session"}, ("events",))
+    (merged,), _ = lake.compact("normalized", CELL, left, "events")
+    body = lake.local(merged.path).read_bytes()
+    assert (b"kept-session" in body, b"gone-session" in body) == (True, False)

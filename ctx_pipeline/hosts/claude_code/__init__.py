@@ -9,7 +9,7 @@ from ctx_pipeline.hosts.claude_code.places import SESSION_KINDS, USAGE_KINDS, cl
 from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.deferred import Deferred
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, HookFile, ServerFile
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +39,7 @@ HOST = Host(
     resume="claude --resume {session_id}",
     hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
     retention_days=retention_days,
+    mentions=Deferred("ctx_pipeline.hosts.claude_code.mentions:mentions"),
     usage=Deferred("ctx_pipeline.hosts.claude_code.counting:usage"),
     usage_kinds=USAGE_KINDS,
     window=window,
@@ -52,5 +53,16 @@ HOST = Host(
         "settings.json",
         {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE, "SessionEnd": CAPTURE},
         note="Sessions that are open take hooks over when they are started anew.",
+    ),
+    # settings of the person and the project hold hooks; those of the empty folder are none
+    headless=Headless(
+        (
+            *("claude", "-p", "--output-format", "stream-json", "--verbose", "--tools", ""),
+            *("--strict-mcp-config", "--setting-sources", "local", "--no-session-persistence"),
+        ),
+        read=Deferred("ctx_pipeline.hosts.claude_code.headless:read"),
+        method="claude_headless",
+        model=("--model", "{model}"),
+        without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"),
     ),
 )

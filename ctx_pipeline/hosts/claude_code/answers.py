@@ -34,12 +34,12 @@ def answer_parts(state: Gathered, place: Place, message: Message) -> list[Part]:
             parts.append((*said, block, None))
             continue
         kind = block.type
-        if kind in _CALLS:
-            parts.append(_call(place, block, len(parts)))
+        if kind == "text":
+            parts.append((*said, block.text, None))
         elif kind == "thinking":
             parts.append(("reasoning", None, "assistant", block.thinking, None))
-        elif kind == "text":
-            parts.append((*said, block.text, None))
+        elif kind in _CALLS:
+            parts.append(_call(place, block, len(parts)))
         elif kind == "redacted_thinking":
             parts.append(("reasoning", kind, "assistant", None, None))
         else:

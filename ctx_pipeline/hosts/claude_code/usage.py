@@ -131,7 +131,7 @@ class ModelCalls:
                     tier,
                     speed,
                     searches,
-                    _nano(cost),
+                    None if cost is None else _nano(cost),
                     None,
                     None,
                     False,
@@ -167,7 +167,9 @@ def _supersedes(usage: Usage, before: Usage) -> bool:
 
 def _searches(usage: Usage) -> int:
     servers = usage.server_tool_use
-    found = 0 if servers is None else tokens(servers.web_search_requests)
+    if servers is None or not servers.web_search_requests:
+        return 0
+    found = tokens(servers.web_search_requests)
     return found if found <= _MOST_SEARCHES else 0
 
 
@@ -193,7 +195,11 @@ def _sizes(usage: Usage) -> tuple[int, int, int, int, int]:
     split = usage.cache_creation
     if split is None:
         return fresh, output, written, 0, read
-    short, long = tokens(split.ephemeral_5m_input_tokens), tokens(split.ephemeral_1h_input_tokens)
+    short, long = split.ephemeral_5m_input_tokens, split.ephemeral_1h_input_tokens
+    if short.__class__ is not int or not 0 <= short <= LARGEST:
+        short = tokens(short)
+    if long.__class__ is not int or not 0 <= long <= LARGEST:
+        long = tokens(long)
     if short + long < written:
         short = written - long
     return fresh, output, short, long, read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts._lines import read_records
 from ctx_pipeline.hosts.claude_code.answers import answer_parts
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TS = 5
 """The time's place in an event row."""
 
-_NO_ROW = (None,)
+_NO_ROW: tuple[Any, ...] = (None,)
 
 
 def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
@@ -44,10 +44,10 @@ def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
     own_lines: list[bytes] = []
     place = Place(stream, main, Record())
     glued, before, nth = records.glued, -1, 0
+    last_uuid, last = None, _NO_ROW  # nearly every line answers the one before it
     record: Record
     for record, line, start, end in zip(records.values, records.lines, records.starts, records.ends, strict=True):
-        uuid = record.uuid
-        ts = micros(record.timestamp)
+        uuid, parent_uuid, ts = record.uuid, record.parent_uuid, micros(record.timestamp)
         if uuid is not None:
             known = firsts.get(uuid)
             if known is not None:
@@ -61,11 +61,10 @@ def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
             if own in known_lines:
                 continue
         thread = _sidechain(state, record) if inline and record.is_sidechain else main
-        rows = thread.rows
-        parent_uuid = record.parent_uuid
-        parent = firsts.get(parent_uuid, _NO_ROW)[0] if parent_uuid is not None else None
+        parent = (_NO_ROW if parent_uuid is None else last if parent_uuid == last_uuid else firsts.get(parent_uuid, _NO_ROW))[0]
         if thread.open_facts:
             _facts(state, thread, record)
+        rows = thread.rows
         seq = first = len(rows)
         event = f"{prefix}{line}."
         if glued:
@@ -98,6 +97,7 @@ def walk(state: Gathered, stream: StreamBytes, main: Thread) -> None:
             rows.append(row)
             if uuid is not None and seq == first:
                 firsts[uuid] = row
+                last_uuid, last = uuid, row
             seq += 1
         if parent is None and parent_uuid is not None:
             state.orphans.append(Orphan(thread, first, seq, parent_uuid))

@@ -9,7 +9,7 @@ from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, ente
 from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.declared import Database, Host
 from ctx_pipeline.model.deferred import Deferred
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, HookFile, ServerFile
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,5 +71,17 @@ HOST = Host(
         since=(0, 116),
         instructions="AGENTS.md",
         note="Codex runs a new hook only once it is trusted: review them with /hooks. Early versions need [features] codex_hooks = true.",
+    ),
+    # a feature that a version does not know is passed over in -c, while --disable refuses it
+    headless=Headless(
+        (
+            *("codex", "exec", "--json", "--sandbox", "read-only", "--skip-git-repo-check", "--ephemeral"),
+            *("--ignore-user-config", "--ignore-rules", "--output-schema", "{schema}"),
+            *("-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", 'web_search="disabled"'),
+        ),
+        read=Deferred("ctx_pipeline.hosts.codex.headless:read"),
+        method="codex_headless",
+        model=("--model", "{model}"),
+        without=("CODEX_THREAD_ID",),
     ),
 )

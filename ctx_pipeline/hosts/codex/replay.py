@@ -96,7 +96,8 @@ def origin(own: Payload, parent: Payload | None) -> str | None:
 
 def _old_turn(entries: Sequence[Entry], born: int) -> bool:
     """Tell whether the first turn that says when it began did so before the thread."""
-    when = next((began for e in entries if (began := began_at(e.type, e.payload)) is not None), None)
+    turns = (e for e in entries if e.type == "turn_context" or (e.payload is not None and e.payload.type in _TURNS))
+    when = next((began for e in turns if (began := began_at(e.type, e.payload)) is not None), None)
     return when is not None and older(when, born)
 
 

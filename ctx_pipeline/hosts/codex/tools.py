@@ -39,7 +39,8 @@ _ACTIONS = {
     "list_mcp_resource_templates": "mcp",
     "read_mcp_resource": "mcp",
 }
-_PATCH_FILE = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
+_PATCH_FILE = re.compile(r"\*\*\* (?<![^\n]\*\*\* )(?:(Update|Add|Delete) File|Move to): (.+)")
+"""The test for the beginning of a line stands behind the stars: a pattern that begins with letters is looked for faster."""
 _EXIT = re.compile(r"(?:Exit code:|Process exited with code|exited with code) (-?\d{1,10})")
 _HUNK = re.compile(r"^@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.MULTILINE)
 _FAILED = (
@@ -103,9 +104,9 @@ def _patched(name: str, text: str) -> Touched:
         text = said.patch or said.input or ""
     verbs = set()
     paths: dict[str, None] = {}
-    for verb, path, target in _PATCH_FILE.findall(text):
+    for verb, path in _PATCH_FILE.findall(text):
         verbs.add(verb or "Move")
-        paths[(path or target).strip()] = None
+        paths[path.strip()] = None
     return Touched(name, "write" if verbs == {"Add"} else "edit", tuple(paths))
 
 

@@ -229,7 +229,8 @@ class _Ingest:
             if done.error:
                 group.error = group.error or done.error
             elif done.events is not None:
-                self.store.search.add_part(cell, done.events.path, done.events.rows, done.documents, done.spans)
+                part = done.events
+                self.store.search.add_part(cell, part.path, part.rows, done.documents, done.spans, marks=done.marks, pages=done.pages)
             group.parts += [p for p in (done.events, done.tool_calls) if p is not None]
             group.sessions |= {s.session_id: s for s in done.sessions}
             group.seconds += done.seconds

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import ContractError
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.storage.lake.columns import arrow_table, columns_of, rows_of, runs_of
+from ctx_pipeline.storage.lake.columns import arrow_table, columns_of, of_used_values, rows_of, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,6 +51,6 @@ def written(store: Store, cell: Cell, same: pa.Table, rows: Sequence[tuple]) -> 
 
     try:
         fresh = arrow_table(MODEL_CALLS, columns_of(MODEL_CALLS, rows))
-        return store.lake.write_part("normalized", cell, "model_calls", pa.concat_tables([same, fresh]).unify_dictionaries())
+        return store.lake.write_part("normalized", cell, "model_calls", of_used_values(pa.concat_tables([same, fresh])))
     except ContractError as error:
         return error

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.tables import Table
     from ctx_pipeline.redaction import Redactor
+
+    Columns = Sequence[Sequence[Any]]
 
 _TEXT = EVENTS.names.index("text")
 
@@ -35,27 +35,28 @@ _CALLS = _where(MODEL_CALLS, ("model", "tier", "speed", "rule"), (), ("call_key"
 _TOOLS = _where(TOOL_CALLS, ("tool",), ("paths", "ranges", "argv"), ("call_id",))
 
 
-def cleaned(
-    redactor: Redactor, events: list[tuple], calls: list[tuple], tools: list[tuple]
-) -> tuple[list[tuple], list[tuple], list[tuple]]:
-    """Return events, model calls and tool calls with every secret replaced; rows without one are the same objects."""
-    texts = [text for text in map(itemgetter(_TEXT), events) if text]
+def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Columns) -> dict[str, str]:
+    """Return every value of the columns that holds a secret, with what stands in its place."""
     words: set[Any] = set()
-    for rows, where in ((events, _EVENTS), (calls, _CALLS), (tools, _TOOLS)):
-        for place in (*where.texts, *where.ids):
-            words.update(map(itemgetter(place), rows))
+    for columns, where in ((events, _EVENTS), (calls, _CALLS), (tools, _TOOLS)):
+        words.update(*(columns[place] for place in (*where.texts, *where.ids)))
         for place in where.lists:
-            words.update(chain.from_iterable(map(itemgetter(place), rows)))
+            words.update(*columns[place])
     words -= {None, ""}
-    values = [*texts, *words]
+    values = [*filter(None, events[_TEXT]), *words]
     secrets = {}
     for place in redactor.suspects(values):
         value = values[place]
         clean = redactor.redact(value)
         if clean != value:
             secrets[value] = clean
-    if not secrets:
-        return events, calls, tools
+    return secrets
+
+
+def cleaned(
+    secrets: Mapping[str, str], events: list[tuple], calls: list[tuple], tools: list[tuple]
+) -> tuple[list[tuple], list[tuple], list[tuple]]:
+    """Return events, model calls and tool calls with every secret replaced; rows without one are the same objects."""
     said = _Where((_TEXT, *_EVENTS.texts), (), _EVENTS.ids)
     return _rows(events, said, secrets), _rows(calls, _CALLS, secrets), _rows(tools, _TOOLS, secrets)
 

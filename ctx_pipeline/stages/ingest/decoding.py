@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from operator import itemgetter
+from itertools import groupby
+from operator import itemgetter, lt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -12,15 +13,18 @@ import msgspec
 from ctx_pipeline.errors import ContractError
 from ctx_pipeline.model.raw import ThreadFacts
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
-from ctx_pipeline.stages.ingest.cleaning import cleaned
+from ctx_pipeline.stages.ingest.cleaning import cleaned, secrets_in
 from ctx_pipeline.stages.ingest.places import project_of, repository_of
+from ctx_pipeline.storage.lake.columns import columns_of
 from ctx_pipeline.storage.ledger.branch_titles import ID_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ctx_pipeline.model.raw import Parsed, Quarantined, SessionInput
     from ctx_pipeline.redaction import Redactor
+
+    Columns = Sequence[Sequence[Any]]
 
 _E = {name: place for place, name in enumerate(EVENTS.names)}
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
@@ -33,6 +37,10 @@ _LABEL_CHARS = 120
 _KINDS = frozenset(EVENT_KINDS)
 _ACTORS = frozenset(ACTORS)
 _ACTIONS = frozenset(TOOL_ACTIONS)
+_TIMES = frozenset({int, type(None)})
+_PIECE = 256
+"""Rows that are written as MessagePack at a time."""
+
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -51,6 +59,9 @@ class SessionRows(NamedTuple):
     parent_session: str | None
     line_ids: bytes
     branch_titles: dict[bytes, str]
+    event_columns: Columns
+    """the events by column"""
+    tool_columns: Columns
 
 
 def decode(
@@ -68,41 +79,59 @@ def decode(
     """
     parsed = parse(given)
     threads = _threads(given.session_id, parsed)
-    events = _ordered(parsed.events, threads, _E["thread_id"])
-    tools = _ordered(parsed.tool_calls, threads, _T["thread_id"])
-    calls = parsed.model_calls
-    check(given, events, calls, tools)
-    events, calls, tools = cleaned(redactor, events, calls, tools)
+    rows = (_ordered(parsed.events, threads, _E), parsed.model_calls, _ordered(parsed.tool_calls, threads, _T))
+    columns = _columns(*rows)
+    check(given, *columns)
+    if secrets := secrets_in(redactor, *columns):
+        rows = cleaned(secrets, *rows)
+        columns = _columns(*rows)
+    (events, calls, tools), (event_columns, _, tool_columns) = rows, columns
     clean = _nullable(redactor.redact)
-    thread_rows = _thread_rows(given, threads, (events, calls, tools), clean)
-    session = _session_row(given, parsed, thread_rows, events, month=month, parent=parent_session, clean=clean)
-    content = hashlib.sha256(_pack((events, tools))).hexdigest()
-    row = (*session, len(calls), len(tools), sum(t[_T["is_error"]] for t in tools), _unknown(events), len(parsed.quarantined))
+    thread_rows = _thread_rows(given, threads, columns, clean)
+    session = _session_row(given, parsed, thread_rows, event_columns, month=month, parent=parent_session, clean=clean)
+    content = _content(events, tools)
+    unknown = event_columns[_E["kind"]].count("unknown")
+    row = (*session, len(calls), len(tools), sum(tool_columns[_T["is_error"]]), unknown, len(parsed.quarantined))
     row = (*row, parsed.lines, size, content)
     labels = {(clean(label) or "")[:_LABEL_CHARS]: count for label, count in parsed.unknown.items()}
-    parent = parsed.facts.parent_session or parent_session
-    told = {_line_id(leaf): title for leaf, text in parsed.branch_titles.items() if (title := _short(clean(text)))}
-    lines = b"".join(map(_line_id, parsed.line_ids))
-    return SessionRows(given.session_id, content, row, thread_rows, events, calls, tools, parsed.quarantined, labels, parent, lines, told)
+    return SessionRows(
+        given.session_id,
+        content,
+        row,
+        thread_rows,
+        events,
+        calls,
+        tools,
+        parsed.quarantined,
+        labels,
+        parsed.facts.parent_session or parent_session,
+        b"".join(map(_line_id, parsed.line_ids)),
+        {_line_id(leaf): title for leaf, text in parsed.branch_titles.items() if (title := _short(clean(text)))},
+        event_columns,
+        tool_columns,
+    )
 
 
-def check(given: SessionInput, events: Sequence[tuple], calls: Sequence[tuple], tools: Sequence[tuple]) -> None:
-    """Raise ContractError for rows that break a rule of the tables; its text names the rule, never a value."""
-    ids = set(map(itemgetter(_E["event_id"]), events))
+def check(given: SessionInput, events: Columns, calls: Columns, tools: Columns) -> None:
+    """Raise ContractError for columns that break a rule of the tables; its text names the rule, never a value."""
+    ids, keys = events[_E["event_id"]], calls[_C["call_key"]]
+    answers = set(zip(tools[_T["thread_id"]], tools[_T["call_id"]], strict=True))
+    times = (events[_E["ts"]], calls[_C["ts"]], tools[_T["started"]], tools[_T["ended"]])
+    tables = ((_E, events), (_C, calls), (_T, tools))
     rules = (
-        ("events.event_id is unique", len(ids) == len(events)),
-        ("events.kind is known", set(map(itemgetter(_E["kind"]), events)) <= _KINDS),
-        ("events.actor is known", set(map(itemgetter(_E["actor"]), events)) <= _ACTORS),
-        ("tool_calls.action is known", set(map(itemgetter(_T["action"]), tools)) <= _ACTIONS),
-        ("model_calls.call_key is unique in a session", len(set(map(itemgetter(_C["call_key"]), calls))) == len(calls)),
-        ("tool_calls.call_id is unique in a thread", len(set(map(itemgetter(_T["thread_id"], _T["call_id"]), tools))) == len(tools)),
-        ("tokens are whole numbers of at least 0", all(_counts(map(itemgetter(place), calls)) for place in _TOKENS)),
-        ("times are whole numbers", _times(events, _E["ts"]) and _times(calls, _C["ts"]) and _times(tools, _T["started"], _T["ended"])),
+        ("events.event_id is unique", len(set(ids)) == len(ids)),
+        ("events.kind is known", set(events[_E["kind"]]) <= _KINDS),
+        ("events.actor is known", set(events[_E["actor"]]) <= _ACTORS),
+        ("tool_calls.action is known", set(tools[_T["action"]]) <= _ACTIONS),
+        ("model_calls.call_key is unique in a session", len(set(keys)) == len(keys)),
+        ("tool_calls.call_id is unique in a thread", len(answers) == len(tools[_T["call_id"]])),
+        ("tokens are whole numbers of at least 0", all(_counts(calls[place]) for place in _TOKENS)),
+        ("times are whole numbers", all(set(map(type, column)) <= _TIMES for column in times)),
         (
             "rows carry the ids of their session",
             all(
-                set(map(itemgetter(places["host"], places["session_id"]), rows)) <= {(given.host, given.session_id)}
-                for places, rows in ((_E, events), (_C, calls), (_T, tools))
+                set(columns[places["host"]]) <= {given.host} and set(columns[places["session_id"]]) <= {given.session_id}
+                for places, columns in tables
             ),
         ),
     )
@@ -116,13 +145,29 @@ def check(given: SessionInput, events: Sequence[tuple], calls: Sequence[tuple], 
             )
 
 
-def _counts(values: Iterable[Any]) -> bool:
-    found = tuple(values)
-    return set(map(type, found)) <= {int} and min(found, default=0) >= 0
+def _counts(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) <= {int} and min(values, default=0) >= 0
 
 
-def _times(rows: Sequence[tuple], *places: int) -> bool:
-    return all(set(map(type, map(itemgetter(place), rows))) <= {int, type(None)} for place in places)
+def _columns(events: Sequence[tuple], calls: Sequence[tuple], tools: Sequence[tuple]) -> tuple[Columns, Columns, Columns]:
+    return columns_of(EVENTS, events), columns_of(MODEL_CALLS, calls), columns_of(TOOL_CALLS, tools)
+
+
+def _content(events: Sequence[tuple], tools: Sequence[tuple]) -> str:
+    """Return the hex SHA-256 over both lists of rows as one MessagePack value, written in pieces that stay in the processor's cache."""
+    state = hashlib.sha256(_head(2))
+    for rows in (events, tools):
+        state.update(_head(len(rows)))
+        for first in range(0, len(rows), _PIECE):
+            piece = rows[first : first + _PIECE]
+            state.update(memoryview(_pack(piece))[len(_head(len(piece))) :])
+    return state.hexdigest()
+
+
+def _head(count: int) -> bytes:
+    """Return how MessagePack begins a list of so many values."""
+    whole: bytes = _pack((None,) * count)
+    return whole[: len(whole) - count]
 
 
 def _threads(session_id: str, parsed: Parsed) -> dict[str, ThreadFacts]:
@@ -137,31 +182,31 @@ def _threads(session_id: str, parsed: Parsed) -> dict[str, ThreadFacts]:
     return {thread: found[thread] for thread in sorted(found, key=lambda t: (t not in main, rank[t]))}
 
 
-def _ordered(rows: list[tuple], threads: dict[str, ThreadFacts], place: int) -> list[tuple]:
+def _ordered(rows: list[tuple], threads: dict[str, ThreadFacts], places: Mapping[str, int]) -> list[tuple]:
     """Return the rows thread by thread; inside a thread they keep their order."""
-    if len(threads) < 2:
-        return rows
+    thread_of = itemgetter(places["thread_id"])
     rank = {thread: number for number, thread in enumerate(threads)}
-    return sorted(rows, key=lambda row: rank[row[place]])
+    runs = [rank[thread] for thread, _ in groupby(map(thread_of, rows))]
+    return rows if all(map(lt, runs, runs[1:])) else sorted(rows, key=lambda row: rank[thread_of(row)])
 
 
 def _thread_rows(
     given: SessionInput,
     threads: dict[str, ThreadFacts],
-    tables: tuple[Sequence[tuple], Sequence[tuple], Sequence[tuple]],
+    tables: tuple[Columns, Columns, Columns],
     clean: Callable[[str | None], str | None],
 ) -> list[tuple]:
     events, calls, tools = tables
-    counts = [Counter(map(itemgetter(p["thread_id"]), rows)) for p, rows in ((_E, events), (_C, calls), (_T, tools))]
+    counts = [Counter(columns[places["thread_id"]]) for places, columns in ((_E, events), (_C, calls), (_T, tools))]
     models: dict[str, dict[str, None]] = {}
-    for call in sorted(calls, key=lambda c: (c[_C["ts"]] is None, c[_C["ts"]] or 0)):
-        if call[_C["model"]]:
-            models.setdefault(call[_C["thread_id"]], {})[call[_C["model"]]] = None
+    for _, thread, model in sorted(zip(calls[_C["ts"]], calls[_C["thread_id"]], calls[_C["model"]], strict=True), key=_clock):
+        if model:
+            models.setdefault(thread, {})[model] = None
     rows = []
     at = 0
     for thread, facts in threads.items():
         number = counts[0][thread]
-        times = [ts for ts in map(itemgetter(_E["ts"]), events[at : at + number]) if ts is not None]
+        times = [ts for ts in events[_E["ts"]][at : at + number] if ts is not None]
         at += number
         told = given.hints.get(thread, {})
         rows.append(
@@ -192,7 +237,7 @@ def _session_row(
     given: SessionInput,
     parsed: Parsed,
     threads: Sequence[tuple],
-    events: Sequence[tuple],
+    events: Columns,
     *,
     month: str,
     parent: str | None,
@@ -200,7 +245,7 @@ def _session_row(
 ) -> tuple:
     """Return the session's columns up to ``prompts``."""
     facts = parsed.facts
-    prompts = [e[_E["text"]] for e in events if e[_E["kind"]] == "prompt"]
+    prompts = [text for kind, text in zip(events[_E["kind"]], events[_E["text"]], strict=True) if kind == "prompt"]
     title, source = _short(clean(facts.title)), facts.title_source
     if not title:
         title = next((short for short in map(_short, prompts) if short), None)
@@ -226,7 +271,7 @@ def _session_row(
         facts.parent_session or parent,
         facts.status,
         len(threads),
-        len(events),
+        len(events[0]),
         len(prompts),
     )
 
@@ -235,8 +280,9 @@ def _line_id(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=ID_BYTES).digest()
 
 
-def _unknown(events: Sequence[tuple]) -> int:
-    return sum(1 for e in events if e[_E["kind"]] == "unknown")
+def _clock(timed: tuple) -> tuple[bool, int]:
+    """Return what sorts by the time that stands first, unknown times last."""
+    return timed[0] is None, timed[0] or 0
 
 
 def _short(text: str | None) -> str | None:

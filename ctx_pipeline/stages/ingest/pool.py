@@ -1,4 +1,4 @@
-"""Who does the tasks: this process, or two workers that hand back small results and documents."""
+"""Who does the tasks: this process alone, or with others that hand back small results and documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctx_pipeline.errors import ContractError, CtxError, StoreError
-from ctx_pipeline.stages.ingest import streams
+from ctx_pipeline.stages.ingest import spools
+from ctx_pipeline.stages.ingest.memory import keep_freed
 from ctx_pipeline.stages.ingest.working import TaskDone, Tools, work
 from ctx_pipeline.stages.reports import reason
 
@@ -30,6 +31,9 @@ POOL_ABOVE = 30 * 1024 * 1024
 
 _HEAVY = ("pyarrow", "numpy", "duckdb", "dagster")
 _NUMBER = 4
+_READ = b"read"
+"""Says that this process has read a result: when it has read all, its writer begins its spool anew."""
+
 _MARSHAL = 2
 """Version without references: no text is sent twice, and looking for one costs more than all the rest."""
 
@@ -87,40 +91,60 @@ class Here:
 
 
 class Workers:
-    """Processes that take task numbers from one pipe, so that nobody has to balance their load."""
+    """This process and others, as many as there are workers, which take task numbers from one pipe: nobody balances their load.
+
+    A process more, for the caller's part alone, would take turns with the others on the
+    same processors. What others have done comes first; between it this one takes a task.
+    """
 
     def __init__(self, tools: Tools, tasks: Sequence[Task]) -> None:
-        self._tasks = len(tasks)
+        self._tools = tools
+        self._tasks = tasks
         self._lines: list[Connection] = []
-        self._texts: dict[Any, int] = {}
+        self._spools: dict[Any, int] = {}
         self._children: list[int | subprocess.Popen[bytes]] = []
-        numbers, feed = os.pipe()
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        keep_freed()
+        self._numbers, feed = os.pipe()
         os.write(feed, b"".join(n.to_bytes(_NUMBER, "little") for n in range(len(tasks))))
         os.close(feed)
         try:
-            for _ in range(min(tools.settings.workers, len(tasks))):
-                self._begin(tools, tasks, numbers)
-        finally:
-            os.close(numbers)
+            for _ in range(min(tools.settings.workers, len(tasks)) - 1):
+                self._begin(tools, tasks, self._numbers)
+        except BaseException:
+            self.close()
+            raise
 
     def run(self) -> Iterator[TaskDone]:
         """Yield the finished tasks as they come; raises what a worker raised."""
-        for _ in range(self._tasks):
-            ready = wait(self._lines)
-            yield self._receive(ready[0])
+        waiting, none_left = len(self._tasks), False
+        while waiting:
+            ready = wait(self._lines, None if none_left else 0)
+            for line in ready:
+                yield self._receive(line)
+            waiting -= len(ready)
+            if ready or none_left:
+                continue
+            if number := os.read(self._numbers, _NUMBER):
+                n = int.from_bytes(number, "little")
+                yield work(self._tools, n, self._tasks[n])
+                waiting -= 1
+            else:
+                none_left = True
 
     def write(self, batch: Sequence[Rows]) -> list[Part | ContractError]:
-        """Return a part, or why there is none, for each; the workers write a share each, at the same time."""
-        shares: list[list[int]] = [[] for _ in self._lines]
+        """Return a part, or why there is none, for each; every process writes a share, at the same time."""
+        shares: list[list[int]] = [[] for _ in (*self._lines, self)]
         loads = [0] * len(shares)
         for number in sorted(range(len(batch)), key=lambda n: -len(batch[n][2])):
             lightest = loads.index(min(loads))
             shares[lightest].append(number)
             loads[lightest] += len(batch[number][2])
+        mine = shares.pop()
         asked = [(line, share) for line, share in zip(self._lines, shares, strict=True) if share]
         for line, share in asked:
             line.send_bytes(marshal.dumps([(tuple(batch[n][0]), *batch[n][1:]) for n in share], _MARSHAL))
-        parts: dict[int, Part | ContractError] = {}
+        parts: dict[int, Part | ContractError] = dict(zip(mine, _written(self._tools, [batch[n] for n in mine]), strict=True))
         for line, share in asked:
             parts.update(zip(share, self._answer(line), strict=True))
         return [parts[n] for n in range(len(batch))]
@@ -131,45 +155,50 @@ class Workers:
             with contextlib.suppress(OSError):
                 line.send_bytes(b"")
             line.close()
-            os.close(self._texts.pop(line))
+            os.close(self._spools.pop(line))
+        if self._numbers >= 0:
+            os.close(self._numbers)
         for child in self._children:
             if isinstance(child, int):
                 os.waitpid(child, 0)
             else:
                 child.wait()
-        self._lines, self._children = [], []
+        self._lines, self._children, self._numbers = [], [], -1
 
     def _begin(self, tools: Tools, tasks: Sequence[Task], numbers: int) -> None:
         ours, theirs = Pipe()
-        texts, feed = streams.pipe()
+        spool = spools.spool(tools.files.root)
         if _may_fork():
             child = os.fork()
             if child == 0:
                 for line in (*self._lines, ours):
                     line.close()
-                for handle in (*self._texts.values(), texts):
+                for handle in self._spools.values():
                     os.close(handle)
-                _live(theirs, feed, numbers, tools, tasks)
+                _live(theirs, spool, numbers, tools, tasks)
             self._children.append(child)
         else:
             code = "from ctx_pipeline.stages.ingest.pool import main; main()"
-            handles = (theirs.fileno(), feed, numbers)
+            handles = (theirs.fileno(), spool, numbers)
             words = [sys.executable, "-c", code, *map(str, handles)]
             self._children.append(subprocess.Popen(words, pass_fds=handles))  # noqa: S603 - our own words
             ours.send_bytes(pickle.dumps((tools.settings, tools.files, list(tasks))))
         theirs.close()
-        os.close(feed)
         self._lines.append(ours)
-        self._texts[ours] = texts
+        self._spools[ours] = spool
 
     def _receive(self, line: Any) -> TaskDone:
-        done, size = self._answer(line)
+        at, small, large = self._answer(line)
         try:
-            body = streams.receive(self._texts[line], size)
+            rest = spools.read(self._spools[line], at, small)
+            texts = spools.read(self._spools[line], at + small, large)
         except EOFError:
             raise _ended() from None
-        done.documents = marshal.loads(body)  # noqa: S302 - from our own worker
-        return done  # type: ignore[no-any-return]
+        done: TaskDone = pickle.loads(rest)  # noqa: S301 - from our own worker
+        done.documents = marshal.loads(texts)  # noqa: S302 - as above
+        with contextlib.suppress(OSError):  # the next look at the line tells that its process has ended
+            line.send_bytes(_READ)
+        return done
 
     def _answer(self, line: Any) -> Any:
         try:
@@ -183,9 +212,10 @@ class Workers:
 
 def main() -> None:
     """Be a worker that was started as a program of its own."""
-    line, texts, numbers = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
+    keep_freed()
+    line, spool, numbers = Connection(int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
     settings, files, tasks = pickle.loads(line.recv_bytes())  # noqa: S301 - from our own parent
-    _live(line, texts, numbers, Tools(settings, files), tasks)
+    _live(line, spool, numbers, Tools(settings, files), tasks)
 
 
 def _ended() -> StoreError:
@@ -197,22 +227,30 @@ def _may_fork() -> bool:
     return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1 and not any(n in sys.modules for n in _HEAVY)
 
 
-def _live(line: Connection, texts: int, numbers: int, tools: Tools, tasks: Sequence[Task]) -> None:
+def _live(line: Connection, spool: int, numbers: int, tools: Tools, tasks: Sequence[Task]) -> None:
     """Work until the pipe of numbers is empty, then write what is sent until an empty message; never returns."""
     status = 1
     try:
         gc.disable()
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        at = unread = 0
         while number := os.read(numbers, _NUMBER):
             n = int.from_bytes(number, "little")
             done = work(tools, n, tasks[n])
-            body = marshal.dumps(done.documents, _MARSHAL)
-            done.documents = []
-            line.send_bytes(pickle.dumps((done, len(body)), 5))
-            streams.send(texts, body)
-        while message := line.recv_bytes():
-            from ctx_pipeline.model.raw import Cell
+            large, done.documents = marshal.dumps(done.documents, _MARSHAL), []
+            small = pickle.dumps(done, 5)
+            while unread and line.poll():
+                line.recv_bytes()
+                unread -= 1
+            at = at if unread else 0
+            spools.write(spool, at, [small, large])
+            line.send_bytes(pickle.dumps((at, len(small), len(large))))
+            at, unread = at + len(small) + len(large), unread + 1
+        from ctx_pipeline.model.raw import Cell
 
+        while message := line.recv_bytes():
+            if message == _READ:
+                continue
             share = [(Cell(*cell), table, rows) for cell, table, rows in marshal.loads(message)]  # noqa: S302 - from our own parent
             line.send_bytes(pickle.dumps(_written(tools, share)))
         status = 0

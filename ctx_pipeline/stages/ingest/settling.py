@@ -179,6 +179,8 @@ def compacted(store: Store, one: Ready, parts: list[Part]) -> list[Part]:
             parts = list(merged)
             if table == "events":
                 store.search.move(moves)
+                for path in {move.new for move in moves}:
+                    store.search.note_pages(path, store.lake.pages(path))
     return parts
 
 

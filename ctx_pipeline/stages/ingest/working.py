@@ -9,15 +9,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import ContractError, CtxError, StoreFull
 from ctx_pipeline.model.raw import Quarantined, SessionInput, StreamBytes
-from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
+from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
 from ctx_pipeline.stages.capture import attempt
 from ctx_pipeline.stages.ingest.decoding import SessionRows, decode
+from ctx_pipeline.storage.search_index.marks import MarkWriter
 from ctx_pipeline.storage.search_index.matching import documents
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Document = tuple[int, str | None, str | None]
 
-_KIND, _TEXT = itemgetter(EVENTS.names.index("kind")), itemgetter(EVENTS.names.index("text"))
+_KIND, _TEXT = EVENTS.names.index("kind"), EVENTS.names.index("text")
 _COST = MODEL_CALLS.names.index("cost")
 
 
@@ -73,6 +73,10 @@ class TaskDone:
     tool_calls: Part | None = None
     documents: list[Document] = field(default_factory=list)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
+    marks: bytes = b""
+    """kind, outcome, tool and time of each event, packed for the search index"""
+    pages: bytes = b""
+    """where the texts of the events lie in their part"""
     error: str = ""
     """why the cell is held back; the sources are captured all the same"""
     bytes: int = 0
@@ -123,13 +127,16 @@ def work(tools: Tools, number: int, task: Task) -> TaskDone:
     began = time.perf_counter()
     with tools.files.together():
         done = _worked(tools, TaskDone(number), task)
+    if done.events is not None:
+        done.pages = tools.lake.pages(done.events.path)
     done.seconds = time.perf_counter() - began
     return done
 
 
 def _worked(tools: Tools, done: TaskDone, task: Task) -> TaskDone:
-    events: list[tuple] = []
-    tool_calls: list[tuple] = []
+    events: list[list[Any]] = [[] for _ in EVENTS.columns]
+    tool_calls: list[list[Any]] = [[] for _ in TOOL_CALLS.columns]
+    marks = MarkWriter()
     for job in task.jobs:
         taken = [
             one for source in job.pending if (one := attempt(tools.files, source, tools.hosts[source.host], done.problems)) is not None
@@ -145,15 +152,19 @@ def _worked(tools: Tools, done: TaskDone, task: Task) -> TaskDone:
         except Exception as error:  # noqa: BLE001 - whatever a parser raises holds back its own cell alone
             done.error = _reason(job, error)
             continue
-        done.spans += [(job.session_id, len(events), len(events) + len(rows.events) - 1)] if rows.events else []
-        done.documents += documents(map(_KIND, rows.events), map(_TEXT, rows.events), len(events))
-        events += rows.events
-        tool_calls += rows.tool_calls
+        first = len(events[0])
+        done.spans += [(job.session_id, first, first + len(rows.events) - 1)] if rows.events else []
+        done.documents += documents(rows.event_columns[_KIND], rows.event_columns[_TEXT], first)
+        marks.add(rows.event_columns, rows.tool_columns)
+        for table, columns in ((events, rows.event_columns), (tool_calls, rows.tool_columns)):
+            for whole, piece in zip(table, columns, strict=True):
+                whole.extend(piece)
         done.sessions.append(_small(tools, job, taken, rows))
     if not done.error:
         try:
-            done.events = tools.lake.write_rows("normalized", task.cell, "events", events) if events else None
-            done.tool_calls = tools.lake.write_rows("normalized", task.cell, "tool_calls", tool_calls) if tool_calls else None
+            done.events = tools.lake.write_part("normalized", task.cell, "events", events) if events[0] else None
+            done.tool_calls = tools.lake.write_part("normalized", task.cell, "tool_calls", tool_calls) if tool_calls[0] else None
+            done.marks = marks.packed()
         except ContractError as error:
             done.error = error.message
     if done.error:
@@ -219,7 +230,7 @@ def _generations(
 
 def _small(tools: Tools, job: SessionJob, taken: Sequence[Taken], rows: SessionRows) -> SessionDone:
     costs = tools.prices.cost_rows(rows.model_calls)
-    calls = [(*row[:_COST], *cost, *row[_COST + 2 :]) for row, cost in zip(rows.model_calls, costs, strict=True)]
+    calls = [row[:_COST] + cost + row[_COST + 2 :] for row, cost in zip(rows.model_calls, costs, strict=True)]
     streams = {s.stream for s in (*(t.source for t in taken), *job.known) if s.captured or s.generation}
     return SessionDone(
         job.host,

@@ -22,17 +22,23 @@ from ctx_pipeline.storage.lake.manifests import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import duckdb
     import pyarrow as pa
 
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.storage.event_pages import PageReader
     from ctx_pipeline.storage.files import Files
     from ctx_pipeline.storage.lake.reading import PartReader
 
 __all__ = ["COMPACT_ABOVE", "Lake", "Manifest", "Move", "Part"]
 
 ROW_GROUP = 2_000
+PAGE_BYTES = 128 * 1024
+PAGE_ROWS = 128
+"""Pages are short, since a search unpacks one for each of its hits: 1.3 % more for an eighth of the work."""
+
 COMPACT_ABOVE = 100
 """Parts of one table in a cell above which they are merged."""
 
@@ -57,6 +63,7 @@ class Lake:
         self._files = files
         self._decoded: dict[str, tuple[tuple[int, int], Manifest]] = {}
         self._reader: PartReader | None = None
+        self._page_reader: PageReader | None = None
 
     # writing
 
@@ -72,14 +79,19 @@ class Lake:
 
         declared = TABLES[table]
         arrow = data if isinstance(data, pa.Table) else arrow_table(declared, data)
+        repeated = [c.name for c in declared.columns if c.repeated]
+        others = [f"{c.name}.list.element" if c.type == "list" else c.name for c in declared.columns if not c.repeated]
         sink = pa.BufferOutputStream()
         pq.write_table(
             arrow,
             sink,
-            compression="zstd",
-            compression_level=1,
+            # numbers of a dictionary are short as they are, and each start of the compressor costs as much as its work on them
+            compression=dict.fromkeys(repeated, "none") | dict.fromkeys(others, "zstd"),
+            compression_level=dict.fromkeys(others, 1),
             row_group_size=ROW_GROUP,
-            use_dictionary=[c.name for c in declared.columns if c.repeated],
+            use_dictionary=repeated,
+            data_page_size=PAGE_BYTES,
+            write_batch_size=PAGE_ROWS,
             write_statistics=[c.name for c in declared.columns if c.type in {"time", "int"}],
         )
         body = memoryview(sink.getvalue())
@@ -128,7 +140,7 @@ class Lake:
         """
         import pyarrow as pa
 
-        from ctx_pipeline.storage.lake.columns import values_of
+        from ctx_pipeline.storage.lake.columns import of_used_values, plain, values_of
         from ctx_pipeline.storage.lake.reading import open_part
 
         session = next(c for c in TABLES[table].columns if c.name == "session_id")
@@ -137,11 +149,11 @@ class Lake:
         for part in (p for p in parts if p.table == table):
             dead = set(part.dead)
             with open_part(self._files.local(part.path)) as file:
-                arrow = file.read(use_threads=False)
+                arrow = plain(TABLES[table], file.read(use_threads=False))
             for start, end in _live_runs(values_of(session, arrow.column("session_id")), dead):
                 pieces.append(arrow.slice(start, end - start))
                 runs.append((part.path, start, end - start))
-        merged = self.write_part(asset, cell, table, pa.concat_tables(pieces).unify_dictionaries())
+        merged = self.write_part(asset, cell, table, of_used_values(pa.concat_tables(pieces)))
         moves = []
         at = 0
         for path, start, count in runs:
@@ -283,6 +295,25 @@ class Lake:
         if self._reader is None:
             self._reader = PartReader(self._files.local)
         return self._reader
+
+    @property
+    def page_reader(self) -> PageReader:
+        """Reader of single events that does without Arrow."""
+        from ctx_pipeline.storage.event_pages import PageReader
+
+        if self._page_reader is None:
+            self._page_reader = PageReader(self._files.local)
+        return self._page_reader
+
+    def local(self, path: str) -> Path:
+        """Return where a part lies on disk."""
+        return self._files.local(path)
+
+    def pages(self, path: str) -> bytes:
+        """Return where the pages of a part of events lie, for :class:`PageReader`; empty where they are of another make."""
+        from ctx_pipeline.storage.event_pages import noted
+
+        return noted(self._files.local(path))
 
     def _assets(self) -> list[str]:
         folder = self._files.local(FOLDER)

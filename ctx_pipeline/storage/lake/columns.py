@@ -61,6 +61,44 @@ def _array(table: Table, column: Column, values: Sequence[Any]) -> pa.Array:
     return array
 
 
+def plain(table: Table, arrow: pa.Table) -> pa.Table:
+    """Return rows of a part with no dictionary but where the table has one now: an earlier version may have written another."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.columns):
+        if not column.repeated and isinstance(arrow.schema.field(place).type, pa.DictionaryType):
+            arrow = arrow.set_column(place, column.name, arrow.column(place).cast(pa.string()))
+    return arrow
+
+
+def of_used_values(arrow: pa.Table) -> pa.Table:
+    """Return rows whose dictionaries hold the values of these rows alone: a slice or a filter keeps those of the rows that went."""
+    import pyarrow as pa
+
+    arrow = arrow.combine_chunks().unify_dictionaries()
+    for place, field in enumerate(arrow.schema):
+        if isinstance(field.type, pa.DictionaryType) and any(map(_has_unused, arrow.column(place).chunks)):
+            # by way of Python: pyarrow.compute takes a tenth of a sync to import
+            arrow = arrow.set_column(place, field.name, pa.array(arrow.column(place).to_pylist(), field.type))
+    return arrow
+
+
+def _has_unused(chunk: pa.DictionaryArray) -> bool:
+    import pyarrow as pa
+
+    known = len(chunk.dictionary)
+    if chunk.null_count or chunk.indices.type != pa.int32():
+        return len(set(chunk.indices.to_pylist()) - {None}) < known
+    return len(set(_numbers(chunk.indices))) < known
+
+
+def _numbers(indices: pa.Int32Array) -> Sequence[int]:
+    """Return the numbers of an array without nulls, not copied."""
+    if not len(indices):
+        return ()
+    return memoryview(indices.buffers()[1]).cast("B").cast("i")[indices.offset : indices.offset + len(indices)]
+
+
 def _arrow_type(kind: str) -> pa.DataType:
     import pyarrow as pa
 
@@ -133,10 +171,7 @@ def runs_of(data: pa.ChunkedArray) -> Iterator[tuple[Any, int, int]]:
         values: Iterable[Any]
         if isinstance(chunk, pa.DictionaryArray) and chunk.indices.type == pa.int32() and not chunk.null_count:
             known = chunk.dictionary.to_pylist()
-            indices = chunk.indices
-            values = (
-                memoryview(indices.buffers()[1]).cast("B").cast("i")[indices.offset : indices.offset + len(indices)] if len(chunk) else ()
-            )
+            values = _numbers(chunk.indices)
         else:
             known, values = None, chunk.to_pylist()
         for value, members in groupby(values):
