@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import reading
+from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.tables import EVENT_KINDS
+from ctx_pipeline.storage.search_index import Asked, Counting, Wanted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.search_index import Answer, Found
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "user": ("prompt",),
+    "assistant": ("answer", "reasoning"),
+    "command": ("tool_call",),
+    "output": ("tool_result",),
+    "system": ("injected", "compaction", "title", "todo", "error"),
+}
+"""role -> the kinds of events that it speaks in"""
+
+OUTCOMES = ("passed", "failed", "unanswered")
+"""How a tool call ended that a hit is the call or the output of."""
+
+MOST = 1_000
+"""Hits of one answer."""
+
+LONGEST_SCAN = 60.0
+"""Seconds that a regular expression may take."""
 
 
 @dataclass(frozen=True)
 class SearchHit:
-    """One event that fits, with the text around the match and the command that resumes its session."""
+    """One event that fits, with the text around the match and the command that resumes its session.
+
+    ``marks`` are where the words stand in ``snippet``, as [start, end). ``score`` has tier, total, and what the row, its
+    neighbours and its session gave; None for a hit that was not ranked.
+    """
 
     host: str
     session_id: str
@@ -23,38 +52,133 @@ class SearchHit:
     event_id: str
     ts: str | None
     kind: str
+    tool: str | None
+    outcome: str | None
     title: str | None
     project: str | None
     snippet: str
+    marks: list[list[int]]
     resume: str
+    score: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Hits, best first."""
+    """Hits, best first, and how the question was taken.
+
+    ``level`` is phrase, all, any or beginning (how far the words were relaxed), regex or file. ``next_offset`` is None at the
+    end. ``total``, ``facets`` (facet -> value -> hits) and ``left_out`` (hits of sessions that were not to be shown) are there
+    where they were asked for. ``covered`` says how far a regular expression came.
+    """
 
     query: str
+    level: str
+    offset: int
+    next_offset: int | None
     hits: list[SearchHit]
+    total: int | None = None
+    left_out: int = 0
+    facets: dict[str, dict[str, int]] | None = None
+    covered: dict[str, Any] | None = field(default=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""
         return asdict(self)
 
 
-def search(query: str, *, host: str | None = None, limit: int = 10, offset: int = 0, settings: Settings | None = None) -> SearchResult:
+@dataclass(frozen=True)
+class Filters:
+    """Which events are meant; everything is by default.
+
+    ``project`` is part of a project's name, ``role`` a key of ROLES, ``kind`` an event kind, ``tool`` a tool's name as
+    recorded (case does not matter), ``file`` a file name or path that a tool was called with or printed, ``since`` and
+    ``until`` days (``2026-03-01``, both included) of the timezone, ``without`` ids of sessions to leave out.
+    """
+
+    host: str | None = None
+    project: str | None = None
+    role: Collection[str] = ()
+    kind: Collection[str] = ()
+    tool: Collection[str] = ()
+    outcome: Collection[str] = ()
+    file: str | None = None
+    since: str | None = None
+    until: str | None = None
+    timezone: str | None = None
+    without: Collection[str] = ()
+
+
+def search(
+    query: str = "",
+    *,
+    filters: Filters | None = None,
+    host: str | None = None,
+    regex: bool = False,
+    seconds: float = 5.0,
+    facets: bool = False,
+    limit: int = 10,
+    offset: int = 0,
+    width: int = 240,
+    settings: Settings | None = None,
+) -> SearchResult:
     """Return events that fit a question as typed: the phrase first, then all its words, then any of them.
 
-    Raises StoreError when nothing was indexed yet, UnknownName for an unknown host.
+    A hit is scored with its neighbours and its session. With ``regex`` the query is a
+    regular expression (RE2) over the texts, newest first, for at most ``seconds``. With
+    ``facets`` all hits are counted.
+
+    Raises StoreError when nothing was indexed yet, UnknownName for an unknown host, role,
+    kind or outcome, UsageError for a day or a pattern that is none.
     """
-    key = discovery.host(host).key if host else None
-    with reading(settings) as (store, _):
-        found = store.search.search(store.lake, query, host=key, limit=limit, offset=offset)
-        sessions = {place: store.ledger.session(*place) for place in {(hit.event.host, hit.event.session_id) for hit in found}}
+    chosen = filters or Filters()
+    if host is not None:
+        chosen = Filters(**{**asdict(chosen), "host": host})
+    if not 0 < limit <= MOST or offset < 0:
+        raise UsageError(f"limit {limit} or offset {offset} is out of range", hint=f"a limit of 1 to {MOST}, an offset of 0 or more")
+    if regex and not query:
+        raise UsageError("an empty regular expression", hint="give a pattern")
+    with reading(settings) as (store, used):
+        zone = chosen.timezone or used.timezone
+        projects = {place: told.project or "" for place, told in store.shown().items()} if facets or chosen.project else {}
+        asked = Asked(
+            query,
+            _wanted(chosen, zone, projects),
+            without=_without(chosen.without),
+            file=chosen.file,
+            regex=regex,
+            seconds=min(max(seconds, 0.0), LONGEST_SCAN),
+        )
+        counting = Counting(_months(zone), projects) if facets else None
+        answer = store.search.ask(store, asked, limit=limit, offset=offset, width=width, counting=counting)
+        hits = _hits(store, answer.found)
+    return _result(query, answer, hits, limit, offset)
+
+
+def _result(query: str, answer: Answer, hits: list[SearchHit], limit: int, offset: int) -> SearchResult:
+    covered = None
+    if answer.covered is not None:
+        covered = answer.covered._asdict() | {"complete": answer.covered.rows == answer.covered.of}
+    return SearchResult(
+        query,
+        answer.level,
+        offset,
+        offset + limit if answer.more else None,
+        hits,
+        answer.total,
+        answer.left_out,
+        answer.facets,
+        covered,
+    )
+
+
+def _hits(store: Store, found: Sequence[Found]) -> list[SearchHit]:
+    sessions = store.shown({(hit.event.host, hit.event.session_id) for hit in found})
+    hosts = discovery.hosts() if found else {}
     hits = []
     for hit in found:
         event = hit.event
-        row = sessions[event.host, event.session_id]
-        counts = row.rows if row else {}
+        told = sessions.get((event.host, event.session_id))
+        host = hosts.get(event.host)
         hits.append(
             SearchHit(
                 host=event.host,
@@ -63,10 +187,87 @@ def search(query: str, *, host: str | None = None, limit: int = 10, offset: int 
                 event_id=event.event_id,
                 ts=iso(event.ts),
                 kind=event.kind,
-                title=counts.get("title"),
-                project=counts.get("project"),
-                snippet=hit.snippet,
-                resume=discovery.hosts()[event.host].resume.format(session_id=event.session_id),
+                tool=event.tool,
+                outcome=None if event.outcome == "none" else event.outcome,
+                title=told.title if told else None,
+                project=told.project if told else None,
+                snippet=hit.snippet.text,
+                marks=[list(mark) for mark in hit.snippet.marks],
+                resume=host.resume.format(session_id=event.session_id) if host else "",
+                score={k: round(v, 4) for k, v in hit.score._asdict().items()} if hit.score else None,
             )
         )
-    return SearchResult(query, hits)
+    return hits
+
+
+def _wanted(chosen: Filters, zone: str | None, projects: Mapping[tuple[str, str], str]) -> Wanted:
+    key = discovery.host(chosen.host).key if chosen.host else None
+    part = chosen.project.strip().lower() if chosen.project else None
+    kinds = {kind for role in _known("role", chosen.role, ROLES) for kind in ROLES[role]} | set(_known("kind", chosen.kind, EVENT_KINDS))
+    outcomes = _known("outcome", chosen.outcome, OUTCOMES)
+
+    def session(host: str, session_id: str) -> bool:
+        if key is not None and host != key:
+            return False
+        return part is None or part in projects.get((host, session_id), "").lower()
+
+    since, until = _quarters(chosen.since, chosen.until, zone)
+    return Wanted(
+        session=session if key is not None or part is not None else None,
+        kinds=kinds or None,
+        tools={tool.lower() for tool in chosen.tool} or None,
+        outcomes=outcomes or None,
+        since=since,
+        until=until,
+    )
+
+
+def _known(what: str, given: Collection[str], known: Collection[str]) -> list[str]:
+    for name in given:
+        if name not in known:
+            raise UnknownName(what, name, known)
+    return list(given)
+
+
+def _without(sessions: Collection[str]) -> Any:
+    left = frozenset(sessions)
+    return (lambda _, session_id: session_id in left) if left else None
+
+
+def _quarters(since: str | None, until: str | None, zone: str | None) -> tuple[int | None, int | None]:
+    """Return the first quarter of an hour that is meant and the one after the last."""
+    if since is None and until is None:
+        return None, None
+    from datetime import UTC, timedelta
+
+    from ctx_pipeline.api.usage import day
+    from ctx_pipeline.storage.days import day_start
+
+    def at(text: str | None, option: str, more: int) -> int | None:
+        when = day(text, option)
+        return int(day_start(when + timedelta(days=more), zone).replace(tzinfo=UTC).timestamp()) // 900 if when else None
+
+    low, high = at(since, "--since", 0), at(until, "--until", 1)
+    return low if low is None else max(1, low), high if high is None else max(0, high)
+
+
+def _months(zone: str | None) -> Any:
+    """Return what names the month (2026-03) of a quarter of an hour since 1970 in a zone."""
+    from bisect import bisect_right
+    from datetime import UTC, datetime
+
+    from ctx_pipeline.storage.days import offsets
+
+    steps = offsets(zone, datetime.now(UTC).year + 2)
+    begins = [int(when.replace(tzinfo=UTC).timestamp()) for when, _ in steps]
+    known: dict[int, str] = {}
+
+    def month(quarter: int) -> str:
+        seconds = quarter * 900
+        number = max(0, bisect_right(begins, seconds) - 1)
+        day = (seconds + steps[number][1]) // 86_400
+        if day not in known:
+            known[day] = datetime.fromtimestamp(day * 86_400, UTC).strftime("%Y-%m")
+        return known[day]
+
+    return month

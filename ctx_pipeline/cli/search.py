@@ -2,38 +2,126 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
 
+if TYPE_CHECKING:
+    from ctx_pipeline.api.search import SearchResult
 
-@click.command()
-@click.argument("words", nargs=-1, required=True)
+_SHOWN = 8
+"""Values of a facet that are printed."""
+
+_LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words", "beginning": "beginnings of words"}
+
+
+@click.command(
+    epilog="""Examples:
+
+\b
+  ctx search why does the upload fail
+  ctx search timeout --tool bash --outcome failed --since 2026-10-01
+  ctx search --file parser.py --role command
+  ctx search --regex 'E[0-9]{4}' --project api --facets"""
+)
+@click.argument("words", nargs=-1)
 @click.option("--host", help="Only this host.")
+@click.option("--project", help="Only projects with this in their name.")
+@click.option("--role", multiple=True, help="Only what was said by: user, assistant, command, output or system. Repeatable.")
+@click.option("--kind", multiple=True, help="Only this kind of event, e.g. prompt or tool_result. Repeatable.")
+@click.option("--tool", multiple=True, help="Only calls of this tool and their output. Repeatable.")
+@click.option("--outcome", multiple=True, help="Only tool calls that passed, failed or are unanswered. Repeatable.")
+@click.option("--file", metavar="NAME", help="Only what tools were told or printed that names this file or path.")
+@click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
+@click.option("--until", metavar="DAY", help="Last day, 2026-03-31.")
+@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--regex", is_flag=True, help="The words are a regular expression (RE2), newest first.")
+@click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1, 60), help="How long --regex may take.")
+@click.option("--facets", is_flag=True, help="Count all hits by host, project, kind, tool, outcome and month.")
+@click.option("--explain", is_flag=True, help="Show how each hit was scored.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--offset", default=0, show_default=True, type=click.IntRange(0, 1_000_000), help="Hits to pass over.")
 @json_option
-def search(words: tuple[str, ...], host: str | None, limit: int, as_json: bool) -> None:
-    """Search prompts, answers, commands and tool output.
+def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, explain: bool, as_json: bool, **chosen: Any) -> None:
+    """Search prompts, answers, commands, tool output and file names.
 
-    Takes a question as typed: first the phrase, then all words, then any of them.
+    Takes a question as typed: first the phrase, then all words, then any of them. A
+    hit counts for more where its neighbours and its session fit too.
     """
+    from ctx_pipeline.api.search import Filters
     from ctx_pipeline.api.search import search as find
     from ctx_pipeline.cli.lean import without_numpy
 
+    limit, offset = chosen.pop("limit"), chosen.pop("offset")
+    filters = Filters(**chosen)
+    if not words and filters == Filters():
+        raise click.UsageError("give some words or a filter")
     without_numpy()
-    found = find(" ".join(words), host=host, limit=limit, settings=for_reading())
+    found = find(
+        " ".join(words),
+        filters=filters,
+        regex=regex,
+        seconds=seconds,
+        facets=facets,
+        limit=limit,
+        offset=offset,
+        settings=for_reading(),
+    )
     if as_json:
         emit(found.to_json())
-        return
+    else:
+        _show(found, explain=explain)
+
+
+def _show(found: SearchResult, *, explain: bool) -> None:
     for hit in found.hits:
-        say(f"{hit.host} {hit.session_id}  {hit.ts or ''}  {hit.kind}", bold=True)
+        call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
+        say(f"{hit.host} {hit.session_id}  {hit.ts or ''}  {hit.kind}{call}", bold=True)
         if hit.title:
             say(f"  {one_line(hit.title, 100)}")
-        say(f"  {one_line(hit.snippet, 300)}")
+        _snippet(hit.snippet, hit.marks)
+        if explain and hit.score:
+            say("  " + "  ".join(f"{name} {value:g}" for name, value in hit.score.items()), dim=True)
         if hit.resume:
             say(f"  {hit.resume}", fg="cyan")
-    say(f"{len(found.hits)} hits" if found.hits else "nothing found")
+    if found.facets is not None:
+        for name, counts in found.facets.items():
+            told = [f"{one_line(value, 40)} {count:,}" for value, count in list(counts.items())[:_SHOWN]]
+            more = [f"and {len(counts) - _SHOWN} more"] if len(counts) > _SHOWN else []
+            if told:
+                say(f"{name:<8} " + ", ".join(told + more))
+    say(_told(found))
+
+
+def _snippet(text: str, marks: list[list[int]]) -> None:
+    """Print a snippet with its marks in bold."""
+    say("  ", nl=False)
+    place = 0
+    for start, end in marks:
+        say(text[place:start], nl=False)
+        say(text[start:end], nl=False, bold=True, fg="yellow")
+        place = end
+    say(text[place:])
+
+
+def _told(found: SearchResult) -> str:
+    """Return how many hits there are and how they were found."""
+    if not found.hits:
+        told = "nothing found"
+    elif found.total is not None:
+        told = f"{len(found.hits)} of {found.total:,} hits"
+    else:
+        told = f"{len(found.hits)} hits"
+    if found.hits and found.level in _LEVELS:
+        told += f" for {_LEVELS[found.level]}"
+    if found.next_offset is not None:
+        told += f"; more with --offset {found.next_offset}"
+    if found.covered and not found.covered["complete"] and found.covered["out_of_time"]:
+        told += f"; out of time after {found.covered['rows']:,} of {found.covered['of']:,} events (--seconds)"
+    return told
 
 
 @click.command()

@@ -10,15 +10,18 @@ from ctx_pipeline.errors import StoreError
 from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.event_pages import PageReader
     from ctx_pipeline.storage.journal import Journal
     from ctx_pipeline.storage.lake import Lake
     from ctx_pipeline.storage.ledger import Ledger
     from ctx_pipeline.storage.memory_index import MemoryIndex
     from ctx_pipeline.storage.search_index import SearchIndex
+    from ctx_pipeline.storage.shown_sessions import Shown
 
 
 class Store:
@@ -50,6 +53,19 @@ class Store:
         from ctx_pipeline.storage.lake import Lake
 
         return Lake(self.files)
+
+    def shown(self, sessions: Iterable[tuple[str, str]] | None = None) -> dict[tuple[str, str], Shown]:
+        """Return title and project of some sessions (host, id), or of all."""
+        from ctx_pipeline.storage.shown_sessions import shown
+
+        return shown(self.home / "ledger.db", sessions)
+
+    @cached_property
+    def page_reader(self) -> PageReader:
+        """Single events without Arrow."""
+        from ctx_pipeline.storage.event_pages import PageReader
+
+        return PageReader(self.files.local)
 
     @cached_property
     def search(self) -> SearchIndex:

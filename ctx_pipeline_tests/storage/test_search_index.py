@@ -171,17 +171,18 @@ def test_what_of_an_event_is_searched():
 @pytest.mark.feature("search.snippet")
 def test_the_snippet_stands_around_the_match_on_one_line():
     text = "a" * 300 + "\nthe needle is here\n" + "b" * 300
-    cut = snippet(text, "where is the needle", 60)
+    cut, marks = snippet(text, ("needle",), 60)
     assert "the needle is here" in cut
+    assert [cut[a:b] for a, b in marks] == ["needle"]
     assert cut.startswith("…")
     assert cut.endswith("…")
     assert "\n" not in cut
-    assert snippet("short text", "absent", 60) == "short text"
+    assert snippet("short  text", ("absent",), 60) == ("short text", ())
 
 
 @pytest.mark.feature("search.dead")
 def test_dead_rows_and_rows_of_other_hosts_take_no_place_among_the_newest(index, monkeypatch):
-    monkeypatch.setattr("ctx_pipeline.storage.search_index._NEWEST", 3)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking._POOL", 3)
     add(index, "p", "apple of long ago", session="old")
     for turn in range(4):
         index.begin_bulk()

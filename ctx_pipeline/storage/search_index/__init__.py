@@ -9,65 +9,34 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.search_index import database
-from ctx_pipeline.storage.search_index.matching import documents, matches, snippet
+from ctx_pipeline.storage.search_index.asking import Answer, Asked, Counting, Found, Hit, Reading
+from ctx_pipeline.storage.search_index.remaking import Indexed, rows_of
+from ctx_pipeline.storage.search_index.shelf import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.storage.lake import Lake, Move
 
-_NEWEST = 4_000
-"""Findable rows, the newest first, that are ranked for an expression."""
+__all__ = ["Answer", "Asked", "Counting", "Found", "Hit", "SearchIndex", "Wanted"]
 
-_ENOUGH = 5
 _CROWDED = 5_000
 """Dead rows from which on they are counted against the live ones."""
 
-_LIVE = "coalesce((SELECT last FROM dead WHERE first <= history.rowid ORDER BY first DESC LIMIT 1), 0) < history.rowid"
-_OF_HOST = "(SELECT host FROM parts WHERE base <= history.rowid ORDER BY base DESC LIMIT 1) = ?"
 
-
-class Hit(NamedTuple):
-    """A row of an events part; a lower ``score`` is better."""
-
-    rowid: int
-    part: str
-    row: int
-    score: float
-
-
-class Found(NamedTuple):
-    """A hit with its event and the text around the match."""
-
-    hit: Hit
-    event: Any
-    snippet: str
-
-
-class _Shelf(NamedTuple):
-    """The small tables in memory, as of one state of the file."""
-
-    stamp: tuple[int, int]
-    bases: list[int]
-    parts: list[tuple[int, int, str, int]]
-
-
-class SearchIndex:
+class SearchIndex(Reading):
     """The index file; opened when first used. One writer at a time, any number of readers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection: sqlite3.Connection | None = None
         self._file = (0, 0)
-        self._shelf: _Shelf | None = None
         self._building: Path | None = None
         self._next = 0
 
@@ -102,35 +71,33 @@ class SearchIndex:
         cell: Cell,
         part: str,
         rows: int,
-        documents: Iterable[tuple[int, str | None, str | None]],
+        documents: Collection[tuple[int, str | None, str | None]],
         spans: Iterable[tuple[str, int, int]],
+        *,
+        marks: bytes = b"",
+        pages: bytes = b"",
     ) -> None:
         """Index the documents (row, said, done; rows ascending) of an events part.
 
-        ``spans`` are its sessions with their first and last row. A part that is in the index already is left alone.
+        ``spans`` are its sessions with their first and last row, ``marks`` what is known of
+        each row (:class:`MarkWriter`), ``pages`` where its texts lie (``Lake.pages``). A
+        part that is in the index already is left alone.
         """
         connection = self._writer()
         if not connection.execute("SELECT 1 FROM spans WHERE part = ? LIMIT 1", (part,)).fetchone():
-            self._add(cell, part, rows, documents, spans)
+            self._add(cell, part, rows, Indexed(documents, spans, marks, pages))
 
-    def _add(
-        self,
-        cell: Cell,
-        part: str,
-        rows: int,
-        documents: Iterable[tuple[int, str | None, str | None]],
-        spans: Iterable[tuple[str, int, int]],
-    ) -> None:
+    def _add(self, cell: Cell, part: str, rows: int, found: Indexed) -> None:
         connection = self._writer()
         base = self._next
         self._next += rows
         connection.execute("INSERT INTO parts VALUES (?, ?, ?, ?, ?, 0)", (base, rows, cell.host, cell.month, part))
+        connection.execute("INSERT INTO marks VALUES (?, ?, ?)", (base, rows, found.marks))
+        connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?)", (part, found.pages))
         connection.executemany(
-            "INSERT INTO spans VALUES (?, ?, ?, ?, ?)", ((base + first, base + last, cell.host, s, part) for s, first, last in spans)
+            "INSERT INTO spans VALUES (?, ?, ?, ?, ?)", ((base + first, base + last, cell.host, s, part) for s, first, last in found.spans)
         )
-        connection.executemany(
-            "INSERT INTO history(rowid, said, done) VALUES (?, ?, ?)", ((base + row, said, done) for row, said, done in documents)
-        )
+        connection.executemany(f"INSERT INTO history(rowid, said, done) VALUES (? + {base}, ?, ?)", found.documents)
 
     def bury(self, host: str, sessions: Collection[str], *, keep: Collection[str] = (), only: Collection[str] | None = None) -> int:
         """Make rows of these sessions unfindable, but for those in the parts to ``keep``; return how many ranges."""
@@ -157,6 +124,7 @@ class SearchIndex:
         }
         for path in old_parts:
             connection.execute("DELETE FROM parts WHERE part = ?", (path,))
+            connection.execute("DELETE FROM pages WHERE part = ?", (path,))
         for moved in moves:
             for base, rows, host, month, first_row in entries[moved.old]:
                 low, high = max(moved.old_row, first_row), min(moved.old_row + moved.rows, first_row + rows)
@@ -166,6 +134,10 @@ class SearchIndex:
                         (base + low - first_row, high - low, host, month, moved.new, moved.new_row + low - moved.old_row),
                     )
         connection.executemany("UPDATE spans SET part = ? WHERE part = ?", {(m.new, m.old) for m in moves})
+
+    def note_pages(self, part: str, pages: bytes) -> None:
+        """Note where the texts of a part lie that compaction made."""
+        self._writer().execute("INSERT OR REPLACE INTO pages VALUES (?, ?)", (part, pages))
 
     def flush(self) -> None:
         """Write out the words of what was added, without a commit; a thread beside others may call it: it leaves them the interpreter."""
@@ -226,9 +198,10 @@ class SearchIndex:
     def _mend(self, lake: Lake) -> int:
         """Bury what the lake does not have, add what the index lacks, the newest last, and return how many documents that was."""
         connection = self._writer()
+        manifests = lake.manifests("normalized")
         live = {
             (cell.host, session, part.path): (cell, part)
-            for cell, manifest in sorted(lake.manifests("normalized").items(), key=lambda pair: (pair[0].month, pair[0].host))
+            for cell, manifest in sorted(manifests.items(), key=lambda pair: (pair[0].month, pair[0].host))
             for part in manifest.of_table("events")
             for session in part.live
         }
@@ -241,9 +214,9 @@ class SearchIndex:
         count = 0
         for (_, _, path), (cell, part) in live.items():
             if sessions := missing.pop(path, None):
-                found, spans = _documents_of(lake, path, sessions)
-                self._add(cell, path, part.rows, found, spans)
-                count += len(found)
+                found = rows_of(lake, path, sessions, manifests[cell])
+                self._add(cell, path, part.rows, found)
+                count += len(found.documents)
         return count
 
     # reading
@@ -281,60 +254,12 @@ class SearchIndex:
             problems.append(f"{extra} sessions of the search index are not in the lake")
         return problems
 
-    def query(self, text: str, *, host: str | None = None, limit: int = 20, offset: int = 0) -> list[Hit]:
-        """Return the best rows for a text, whatever characters it has.
-
-        The whole phrase comes first, then rows with all its words, then, when these are
-        few, rows with any of them, at last words that begin with them. Raises StoreError when there is no index.
-        """
-        connection = self._reading()
-        shelf = self._shelved(connection)
-        wanted = offset + limit
-        hits: dict[int, Hit] = {}
-        for number, match in enumerate(matches(text)):
-            if len(hits) >= wanted or (number >= 2 and len(hits) >= min(wanted, _ENOUGH)):
-                break
-            for hit in self._ranked(connection, shelf, match, host):
-                hits.setdefault(hit.rowid, hit)
-                if len(hits) >= wanted:
-                    break
-        return list(hits.values())[offset:wanted]
-
-    def search(self, lake: Lake, text: str, *, host: str | None = None, limit: int = 20, offset: int = 0, width: int = 240) -> list[Found]:
-        """Return hits with their events and the text around the match; rows whose part is gone are left out."""
-        names = ("event_id", "host", "session_id", "thread_id", "ts", "kind", "actor", "call_id", "text")
-        hits = self.query(text, host=host, limit=limit, offset=offset)
-        events = lake.reader.rows(EVENTS, [(hit.part, hit.row) for hit in hits], names) if hits else []
-        return [Found(hit, e, snippet(e.text or "", text, width)) for hit, e in zip(hits, events, strict=True) if e is not None]
-
     def close(self) -> None:
         """Close the file."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
         self._shelf = None
-
-    def _ranked(self, connection: sqlite3.Connection, shelf: _Shelf, match: str, host: str | None) -> Iterator[Hit]:
-        only, values = (f" AND {_OF_HOST}", (host,)) if host else ("", ())
-        rows = connection.execute(
-            "SELECT rowid, score FROM (SELECT rowid, bm25(history, 1.0, 2.0) AS score FROM history"
-            f" WHERE history MATCH ? AND {_LIVE}{only} ORDER BY rowid DESC LIMIT ?) ORDER BY score, rowid DESC",
-            (match, *values, _NEWEST),
-        )
-        for rowid, score in rows:
-            number = bisect_right(shelf.bases, rowid) - 1
-            if number < 0:
-                continue
-            base, count, path, first_row = shelf.parts[number]
-            if rowid < base + count:
-                yield Hit(rowid, path, first_row + rowid - base, score)
-
-    def _shelved(self, connection: sqlite3.Connection) -> _Shelf:
-        stamp = (database.scalar(connection, "PRAGMA data_version"), connection.total_changes)
-        if self._shelf is None or self._shelf.stamp != stamp:
-            parts = connection.execute("SELECT base, rows, part, first_row FROM parts ORDER BY base").fetchall()
-            self._shelf = _Shelf(stamp, [p[0] for p in parts], parts)
-        return self._shelf
 
     def _reading(self) -> sqlite3.Connection:
         if self._connection is not None and not self._connection.in_transaction and database.identity(self.path) != self._file:
@@ -373,15 +298,3 @@ class SearchIndex:
     def _open(self) -> sqlite3.Connection:
         self._file = database.identity(self.path)
         return database.connect(self.path)
-
-
-def _documents_of(lake: Lake, path: str, live: set[str]) -> tuple[list[tuple[int, str | None, str | None]], list[tuple[str, int, int]]]:
-    spans: dict[str, tuple[int, int]] = {}
-    kinds, texts = [], []
-    for row, (session, kind, text) in enumerate(lake.scan(path, "events", ("session_id", "kind", "text"))):
-        alive = session in live
-        kinds.append(kind)
-        texts.append(text if alive else None)
-        if alive:
-            spans[session] = (spans.get(session, (row, row))[0], row)
-    return documents(kinds, texts), [(s, first, last) for s, (first, last) in spans.items()]

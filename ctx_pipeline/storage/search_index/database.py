@@ -18,11 +18,13 @@ CREATE INDEX parts_by_path ON parts(part);
 CREATE TABLE spans(first INTEGER PRIMARY KEY, last INTEGER NOT NULL, host TEXT NOT NULL, session_id TEXT NOT NULL, part TEXT NOT NULL);
 CREATE INDEX spans_by_session ON spans(host, session_id);
 CREATE TABLE dead(first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE marks(base INTEGER PRIMARY KEY, rows INTEGER NOT NULL, packed BLOB NOT NULL);
+CREATE TABLE pages(part TEXT PRIMARY KEY, places BLOB NOT NULL);
 CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE VIRTUAL TABLE history USING fts5(done, said, content='', tokenize='unicode61');
 """
-VERSION = 1
-HASH_BYTES = 64 * 1024 * 1024
+VERSION = 2
+HASH_BYTES = 32 * 1024 * 1024
 _ANEW = "run `ctx run`: it is made anew"
 
 

@@ -1,0 +1,267 @@
+"""The reading side of the index: questions in, hits with their texts out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from ctx_pipeline.model.tables import EVENTS
+from ctx_pipeline.storage.search_index import database
+from ctx_pipeline.storage.search_index.matching import Snippet, around, named, question, snippet
+from ctx_pipeline.storage.search_index.patterns import Coverage, scan
+from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, ranked
+from ctx_pipeline.storage.search_index.shelf import Shelf, Wanted
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ctx_pipeline.storage.event_pages import PageReader
+    from ctx_pipeline.storage.lake import Lake
+    from ctx_pipeline.storage.search_index.ranking import Score
+    from ctx_pipeline.storage.search_index.shelf import Session
+
+
+class Asked(NamedTuple):
+    """A question and which rows are meant.
+
+    ``file`` keeps to rows of tools that name a file, ``without`` leaves out sessions and counts what it leaves out,
+    ``seconds`` ends a regular expression.
+    """
+
+    text: str
+    wanted: Wanted = Wanted()
+    without: Callable[[str, str], bool] | None = None
+    file: str | None = None
+    regex: bool = False
+    seconds: float = 5.0
+
+
+class Counting(NamedTuple):
+    """What facets need that the index has not: the month of a quarter of an hour, the projects of sessions."""
+
+    month: Callable[[int], str]
+    project: Mapping[Session, str]
+
+
+class Hit(NamedTuple):
+    """A row of an events part; a higher ``score`` is better."""
+
+    rowid: int
+    part: str
+    row: int
+    score: float
+
+
+class FoundEvent(NamedTuple):
+    """The event of a hit."""
+
+    event_id: str
+    host: str
+    session_id: str
+    thread_id: str
+    ts: int | None
+    kind: str
+    tool: str | None
+    outcome: str
+    text: str | None
+
+
+class Found(NamedTuple):
+    """A hit with its event, the text around the match, and how it was scored."""
+
+    hit: Hit
+    event: FoundEvent
+    snippet: Snippet
+    score: Score | None
+
+
+class Answer(NamedTuple):
+    """Hits in order, best first. ``total``, ``facets`` and ``left_out`` are of all hits, and None and 0 where they were not asked for."""
+
+    found: list[Found]
+    level: str
+    more: bool
+    total: int | None = None
+    left_out: int = 0
+    facets: dict[str, dict[str, int]] | None = None
+    covered: Coverage | None = None
+
+
+class _Rows(NamedTuple):
+    order: list[int]
+    ranking: Ranking | None
+    every: list[int] | None
+    left_out: int
+    matched: dict[int, str]
+    covered: Coverage | None
+
+
+class Texts(Protocol):
+    """Where the texts of hits are read: a store, whose lake is opened only when the pages do not suffice."""
+
+    @property
+    def lake(self) -> Lake:
+        """The parts, read by Arrow."""
+
+    @property
+    def page_reader(self) -> PageReader:
+        """Single events without Arrow."""
+
+
+class _Texts:
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.page_reader = lake.page_reader
+
+
+class Reading:
+    """The part of the index that answers; opened by the class that has the file."""
+
+    _shelf: Shelf | None = None
+
+    def _reading(self) -> sqlite3.Connection:
+        raise NotImplementedError
+
+    @property
+    def shelf(self) -> Shelf:
+        """What the index holds now."""
+        return self._shelved()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """A connection to the file; raises StoreError when there is none."""
+        return self._reading()
+
+    def query(self, text: str, *, host: str | None = None, limit: int = 20, offset: int = 0) -> list[Hit]:
+        """Return the best rows for a text, whatever characters it has.
+
+        The whole phrase comes first, then rows with all its words, then, when these are
+        few, rows with any of them, at last words that begin with them. Raises StoreError when there is no index.
+        """
+        wanted = Wanted(session=(lambda h, _: h == host) if host else None)
+        rows = self._rows(self._shelved(), Asked(text, wanted), need=offset + limit, count=False)
+        return self._hits(rows, offset, offset + limit)
+
+    def search(self, lake: Lake, text: str, *, limit: int = 20) -> list[Found]:
+        """Return the best hits for a text."""
+        return self.ask(_Texts(lake), Asked(text), limit=limit).found
+
+    def ask(
+        self, texts: Texts, asked: Asked, *, limit: int = 20, offset: int = 0, width: int = 240, counting: Counting | None = None
+    ) -> Answer:
+        """Return hits with their events and the text around the match; hits whose part is gone are left out.
+
+        With ``counting`` all hits are counted, in all and by facet; without it only as many as are shown are looked for.
+        """
+        shelf = self._shelved()
+        rows = self._rows(shelf, asked, need=offset + limit + 1, count=counting is not None, texts=texts)
+        hits = self._hits(rows, offset, offset + limit)
+        words = question(asked.text).telling or question(asked.file or "").telling
+        found = []
+        for hit, event in zip(hits, self._events(texts, hits), strict=True):
+            if event is None:
+                continue
+            text = event.text or ""
+            matched = rows.matched.get(hit.rowid)
+            place = text.find(matched) if matched else -1
+            cut = around(text, place, place + len(matched), width) if matched and place >= 0 else snippet(text, words, width)
+            found.append(Found(hit, event, cut, rows.ranking.scores.get(hit.rowid) if rows.ranking else None))
+        level = rows.ranking.level if rows.ranking else "regex" if asked.regex else "file"
+        more = len(rows.order) > offset + limit
+        if counting is None or rows.every is None:
+            return Answer(found, level, more, covered=rows.covered)
+        facets = shelf.counts(rows.every, counting.month, counting.project)
+        return Answer(found, level, len(rows.every) > offset + limit, len(rows.every), rows.left_out, facets, rows.covered)
+
+    def _rows(self, shelf: Shelf, asked: Asked, *, need: int, count: bool, texts: Texts | None = None) -> _Rows:
+        """Return at least ``need`` rows in order where there are so many; with ``count`` all of them."""
+        connection = self._reading()
+        mask = self._mask(shelf, asked)
+        base = mask
+        if asked.without is not None:
+            leave = asked.without
+            inner = asked.wanted.session
+            both = asked.wanted._replace(session=lambda h, s: not leave(h, s) and (inner is None or inner(h, s)))
+            mask = self._mask(shelf, asked._replace(wanted=both))
+        if asked.regex:
+            matched, covered = scan(
+                texts.lake if texts else None, shelf, mask, asked.text, seconds=asked.seconds, most=None if count else need
+            )
+            order = sorted(matched, reverse=True)
+            return _Rows(order, None, order[::-1] if count else None, 0, matched, covered)
+        ranking: Ranking | None = None
+        order = []
+        expression = named(asked.file) if asked.file else ""
+        if asked.text.strip() or not asked.file:
+            ranking = ranked(connection, shelf, question(asked.text), mask)
+            order, expression = ranking.rows, ranking.expression
+        every: list[int] | None = None
+        left_out = 0
+        if count or ranking is None or 0 < len(order) < need:
+            rows = matching_rows(connection, expression)
+            every = shelf.alive(rows, mask)
+            if base is not mask:
+                left_out = len(shelf.alive(rows, base)) - len(every)
+            known = set(order)
+            order = [*order, *(row for row in reversed(every) if row not in known)]
+        return _Rows(order, ranking, every, left_out, {}, None)
+
+    def _mask(self, shelf: Shelf, asked: Asked) -> bytes | None:
+        """Return which rows are meant, None for all of an index without dead rows."""
+        wanted = asked.wanted
+        if not asked.file:
+            return shelf.mask(wanted) if shelf.gaps or wanted.by_row or wanted.session else None
+        naming = bytearray(shelf.top + 1)
+        for row in matching_rows(self._reading(), named(asked.file)):
+            if row <= shelf.top:
+                naming[row] = 1
+        both = int.from_bytes(naming, "little") & int.from_bytes(shelf.mask(wanted), "little")
+        return both.to_bytes(shelf.top + 1, "little")
+
+    def _hits(self, rows: _Rows, start: int, end: int) -> list[Hit]:
+        shelf = self._shelved()
+        hits = []
+        for row in rows.order[start:end]:
+            place = shelf.place_of(row)
+            if place is not None:
+                score = rows.ranking.scores.get(row) if rows.ranking else None
+                hits.append(Hit(row, *place, score.total if score else 0.0))
+        return hits
+
+    def _events(self, texts: Texts, hits: Sequence[Hit]) -> list[FoundEvent | None]:
+        """Return the events of hits, from the noted pages where they can be read, else by Arrow."""
+        shelf = self._shelved()
+        by_part: dict[str, list[int]] = {}
+        for number, hit in enumerate(hits):
+            by_part.setdefault(hit.part, []).append(number)
+        events: list[FoundEvent | None] = [None] * len(hits)
+        others = []
+        for part, numbers in by_part.items():
+            note = self._reading().execute("SELECT places FROM pages WHERE part = ?", (part,)).fetchone()
+            found = texts.page_reader.events(part, [hits[n].row for n in numbers], note[0]) if note and note[0] else None
+            if found is None:
+                others += numbers
+                continue
+            for number, event in zip(numbers, found, strict=True):
+                span = shelf.span_of(hits[number].rowid)
+                if span is not None:
+                    told = shelf.told_of(hits[number].rowid)
+                    who = (span.host, span.session_id, told.thread_id or span.session_id)
+                    events[number] = FoundEvent(event.event_id, *who, event.ts, told.kind, told.tool, told.outcome, event.text)
+        names = ("event_id", "host", "session_id", "thread_id", "ts", "kind", "text")
+        for number, row in zip(
+            others, texts.lake.reader.rows(EVENTS, [(hits[n].part, hits[n].row) for n in others], names) if others else (), strict=True
+        ):
+            if row is not None:
+                told = shelf.told_of(hits[number].rowid)
+                events[number] = FoundEvent(
+                    row.event_id, row.host, row.session_id, row.thread_id, row.ts, row.kind, told.tool, told.outcome, row.text
+                )
+        return events
+
+    def _shelved(self) -> Shelf:
+        connection = self._reading()
+        stamp = (database.scalar(connection, "PRAGMA data_version"), connection.total_changes)
+        if self._shelf is None or self._shelf.stamp != stamp:
+            self._shelf = Shelf(connection, stamp)
+        return self._shelf

@@ -1,0 +1,139 @@
+"""How well questions as people type them find the session that answers them, and how soon.
+
+The forty questions of ``search_questions.tsv`` were written from reading published
+sessions, in other words than theirs, before the ranking was made; half of them
+(``held``) were not looked at until it was done. ``plain`` is the order that rows have
+by themselves, the phrase before all words before any, each by BM25.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline import settings as settings_of
+from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.search_index.matching import question
+from ctx_pipeline.storage.search_index.ranking import ranked
+from ctx_pipeline_tests.bench.rows import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ctx_pipeline.storage import Store
+
+TABLE = Path(__file__).with_name("search_questions.tsv")
+SETS = ("tune", "held")
+_DEEP = 1_000
+
+
+class Question(NamedTuple):
+    """A question and the sessions (``host/id``) of which any answers it: forks and copies of one session are the same answer."""
+
+    set: str
+    sessions: frozenset[str]
+    text: str
+
+
+def table() -> list[Question]:
+    """Return the forty questions."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    return [Question(row["set"], frozenset(row["sessions"].split()), row["question"]) for row in rows]
+
+
+def ranks(store: Store, order: Callable[[str], Iterable[int]], asked: Sequence[Question]) -> list[int]:
+    """Return for each question the place of the right session among the sessions of the hits, 0 where it is not among them."""
+    shelf = store.search.shelf
+    found = []
+    for one in asked:
+        spans = [span for row in order(one.text) if (span := shelf.span_of(row)) is not None]
+        sessions = list(dict.fromkeys(f"{span.host}/{span.session_id}" for span in spans))
+        found.append(next((place for place, session in enumerate(sessions, 1) if session in one.sessions), 0))
+    return found
+
+
+def in_context(store: Store) -> Callable[[str], list[int]]:
+    """Return what orders rows as ``ctx search`` does."""
+    return lambda text: ranked(store.search.connection, store.search.shelf, question(text), None).rows
+
+
+def plain(store: Store) -> Callable[[str], list[int]]:
+    """Return what orders rows by themselves: phrase, all words, any words, each by BM25, no further than it takes to have some."""
+
+    def order(text: str) -> list[int]:
+        asked = question(text)
+        rows: dict[int, None] = {}
+        for number, expression in enumerate((asked.phrase, asked.every, asked.some, asked.beginnings)):
+            if number >= 2 and len(rows) >= 5:
+                break
+            found = store.search.connection.execute(
+                "SELECT rowid FROM history WHERE history MATCH ? ORDER BY bm25(history, 1.0, 2.0), rowid DESC LIMIT ?", (expression, _DEEP)
+            )
+            rows |= dict.fromkeys(row for (row,) in found)
+        return list(rows)
+
+    return order
+
+
+def figures(name: str, places: Sequence[int]) -> list[Row]:
+    """Return shares of right sessions first, among the first five and ten, and the mean reciprocal rank."""
+    count = len(places)
+    shares = [Row(f"{name} ({count}): in the first {n}", sum(0 < p <= n for p in places) / count, "") for n in (1, 5, 10)]
+    return [*shares, Row(f"{name} ({count}): mean reciprocal rank", mean_reciprocal(places), "")]
+
+
+def mean_reciprocal(places: Sequence[int]) -> float:
+    """Return the mean of 1/place, 0 for what was not found."""
+    return sum(1 / p for p in places if p) / len(places)
+
+
+def search_questions_rows(home: Path) -> list[Row]:
+    """Return the figures of both halves of the questions over a home with the published sessions, before and after scoring in context."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder, opened(home, Path(folder)) as store:
+        for half in SETS:
+            asked = [one for one in table() if one.set == half]
+            for name, order in (("plain", plain(store)), ("in context", in_context(store))):
+                rows += figures(f"questions, {half}, {name}", ranks(store, order, asked))
+    return rows
+
+
+def search_update_rows(home: Path) -> list[Row]:
+    """Return the seconds from a new session on disk to its words being found, capture included, in process."""
+    with tempfile.TemporaryDirectory() as folder:
+        copied = Path(folder) / "home"
+        shutil.copytree(home / ".claude", copied / ".claude")
+        shutil.copytree(home / ".codex", copied / ".codex")
+        settings = _settings(copied, Path(folder) / "store")
+        with open_store(settings) as store:
+            ingest(store, settings)
+            pattern = max((copied / ".claude").rglob("*.jsonl"), key=lambda path: path.stat().st_size)
+            taken = []
+            for turn in range(3):
+                new = pattern.with_name(f"00000000-0000-4000-8000-00000000000{turn}.jsonl")
+                text = pattern.read_bytes()[:1_000_000].rpartition(b"\n")[0].replace(pattern.stem.encode(), new.stem.encode())
+                new.write_bytes(text + b"\n")
+                began = time.perf_counter()
+                ingest(store, settings)
+                taken.append(time.perf_counter() - began)
+    return [Row("search: a new session of 1 MB captured and indexed", statistics.median(taken), "s", 0.5)]
+
+
+def _settings(home: Path, store: Path) -> settings_of.Settings:
+    folders = {key: next((home / name for name in (f".{key}", key) if (home / name).is_dir()), home / key) for key in ("claude", "codex")}
+    return settings_of.load({"CTX_HOME": str(store), "CLAUDE_CONFIG_DIR": str(folders["claude"]), "CODEX_HOME": str(folders["codex"])})
+
+
+def opened(home: Path, folder: Path) -> Store:
+    """Return the store of a home with claude and codex folders, ingested below a folder."""
+    settings = _settings(home, folder / "store")
+    with open_store(settings) as made:
+        ingest(made, settings)
+    return open_store(settings, read_only=True)

@@ -1,0 +1,95 @@
+"""``ctx search`` as a process: filters, facets, pages, marks and what it loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+HIT = {
+    "host",
+    "session_id",
+    "thread_id",
+    "event_id",
+    "ts",
+    "kind",
+    "tool",
+    "outcome",
+    "title",
+    "project",
+    "snippet",
+    "marks",
+    "resume",
+    "score",
+}
+ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered"}
+
+
+@pytest.mark.feature("cli.search-json")
+def test_the_json_has_stable_keys_and_counts_where_they_are_asked_for(ran: Ctx):
+    plain = ran.json("search", "pytest")
+    assert set(plain) == ANSWER
+    assert all(set(hit) == HIT for hit in plain["hits"])
+    assert (plain["total"], plain["facets"], plain["covered"]) == (None, None, None)
+
+    counted = ran.json("search", "pytest", "--facets", "--limit", "3")
+    assert sum(counted["facets"]["kind"].values()) == counted["total"] > 3
+    assert counted["hits"] == plain["hits"][:3]
+    assert counted["next_offset"] == 3
+    rest = ran.json("search", "pytest", "--limit", "1000", "--offset", "3")
+    assert len(rest["hits"]) == counted["total"] - 3
+    assert rest["next_offset"] is None
+    assert {hit["event_id"] for hit in rest["hits"]}.isdisjoint(hit["event_id"] for hit in counted["hits"])
+
+
+@pytest.mark.feature("search.filters")
+def test_filters_narrow_and_can_stand_alone(ran: Ctx):
+    failed = ran.json("search", "--outcome", "failed", "pytest", "--limit", "100")
+    assert failed["hits"]
+    assert {hit["outcome"] for hit in failed["hits"]} == {"failed"}
+    tests = ran.json("search", "--file", "test_discounts.py", "--role", "command")
+    assert {hit["kind"] for hit in tests["hits"]} == {"tool_call"}
+    assert ran.json("search", "pytest", "--until", "2020-01-01")["hits"] == []
+    none = ran("search", ok=False)
+    assert none.returncode == 2
+    assert "words or a filter" in none.stderr
+    wrong = ran("search", "x", "--role", "pilot", ok=False)
+    assert wrong.returncode == 1
+    assert "user" in wrong.stderr
+
+
+@pytest.mark.feature("search.regex")
+def test_a_regular_expression_is_searched_and_a_wrong_one_refused(ran: Ctx):
+    found = ran.json("search", "--regex", r"freeze\w+", "--facets")
+    assert found["level"] == "regex"
+    assert found["covered"]["complete"]
+    assert all("freezegun" in hit["snippet"] for hit in found["hits"])
+    assert ran("search", "--regex", "(", ok=False).returncode == 2
+
+
+@pytest.mark.feature("cli.search")
+def test_people_see_counts_scores_and_how_to_go_on(ran: Ctx):
+    shown = ran("search", "pytest", "--facets", "--explain", "--limit", "2").stdout
+    assert "\x1b" not in shown
+    lines = shown.splitlines()
+    assert any(line.startswith("host") and "claude" in line for line in lines)
+    assert any("session " in line and "around " in line for line in lines)
+    assert lines[-1].startswith("2 of ")
+    assert lines[-1].endswith("more with --offset 2")
+
+
+@pytest.mark.feature("search.light")
+def test_a_search_loads_neither_arrow_nor_duckdb_nor_dagster(ran: Ctx):
+    code = (
+        "import sys; from ctx_pipeline.cli import cli; cli.main(['search', 'pytest'], standalone_mode=False);"
+        "print([m for m in ('pyarrow', 'duckdb', '_duckdb', 'pydantic', 'dagster', 'rich', 'numpy') if sys.modules.get(m)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **ran.environ}, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "resume" in done.stdout

@@ -1,0 +1,37 @@
+"""Forty questions as people type them find their session among the published ones: a floor under the figures of docs/search.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline_tests.bench.bench_search import SETS, in_context, mean_reciprocal, opened, plain, ranks, table
+from ctx_pipeline_tests.conftest import CORPUS, corpus
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "search.md"
+
+
+@pytest.mark.feature("search.table-of-questions")
+def test_the_table_has_forty_different_questions_half_of_them_held_out():
+    asked = table()
+    assert len({one.text for one in asked}) == 40
+    assert [sum(one.set == half for one in asked) for half in SETS] == [20, 20]
+    assert all(re.fullmatch(r"(claude|codex)/\S+", session) for one in asked for session in one.sessions)
+
+
+@corpus
+@pytest.mark.feature("search.table-of-questions")
+def test_the_right_sessions_come_first_more_often_than_by_rows_alone(tmp_path):
+    asked = table()
+    with opened(CORPUS, tmp_path) as store:
+        places, before = ranks(store, in_context(store), asked), ranks(store, plain(store), asked)
+
+    assert sum(place > 0 for place in places) >= 38
+    assert sum(place == 1 for place in places) >= 29
+    assert sum(0 < place <= 10 for place in places) >= 32
+    assert mean_reciprocal(places) > mean_reciprocal(before) + 0.03
+    told = dict(re.findall(r"^\| (?:tune|held) \| (.+?) \| (\S+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    assert list(told) == [one.text for one in asked]
+    assert abs(sum(place == "1" for place in told.values()) - sum(place == 1 for place in places)) <= 1

@@ -1,0 +1,159 @@
+"""How hits are ordered: a row counts for more where its neighbours and its session fit too; pages are stable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ctx_pipeline import settings as settings_of
+from ctx_pipeline.storage import Store, open_store
+from ctx_pipeline.storage.search_index import Asked, SearchIndex
+from ctx_pipeline.storage.search_index.matching import around, named, question, snippet
+from ctx_pipeline_tests.factories.stores import normalized
+from ctx_pipeline_tests.factories.views import view
+from ctx_pipeline_tests.storage.test_search_index import CELL, OTHER, add, found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[SearchIndex]:
+    opened = SearchIndex(tmp_path / "search.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def store(environ) -> Iterator[Store]:
+    with open_store(settings_of.load(environ)) as opened:
+        yield opened
+
+
+def filler(index: SearchIndex) -> None:
+    """Add sessions of other words, so that no word is in most rows."""
+    for number in range(6):
+        add(index, f"f{number}", *["nothing to see in this line of filler"] * 8, session=f"f{number}")
+
+
+@pytest.mark.feature("search.surroundings")
+def test_a_row_whose_neighbours_fit_comes_before_its_twin_elsewhere(index):
+    filler(index)
+    add(index, "p", "the parser fails again", "in the nightly build", "with unicode names", "x", "y", session="near")
+    add(index, "q", "the parser fails again", "z", "z", "z", "z", session="alone")
+    best = [hit for hit in index.query("parser fails in the nightly build with unicode names") if hit.row == 0]
+    assert [hit.part for hit in best] == ["p", "q"]
+
+
+@pytest.mark.feature("search.surroundings")
+def test_a_row_of_a_session_that_fits_comes_before_its_twin_elsewhere(index):
+    filler(index)
+    far = ["o"] * 6
+    add(index, "p", "the parser fails again", *far, "the nightly build", *far, "of unicode names", session="fits")
+    add(index, "q", "the parser fails again", *far, "z", *far, "z", session="other")
+    best = [hit for hit in index.query("parser fails in the nightly build with unicode names") if hit.row == 0]
+    assert [hit.part for hit in best] == ["p", "q"]
+
+
+@pytest.mark.feature("search.surroundings")
+def test_neighbours_of_another_session_do_not_count(index):
+    filler(index)
+    index.begin_bulk()
+    texts = ("the parser fails again", "in the nightly build with unicode names", "the parser fails again")
+    index.add_part(CELL, "p", 3, [(n, t, None) for n, t in enumerate(texts)], [("one", 0, 1), ("two", 2, 2)])
+    index.finish()
+    best = [hit.row for hit in index.query("parser fails in the nightly build with unicode names") if hit.row in {0, 2}]
+    assert best == [0, 2]
+
+
+@pytest.mark.feature("search.relaxing")
+def test_a_rare_word_is_found_among_words_that_are_everywhere(index):
+    add(index, "p", "the build of zanzibar", *["how the build and the tests run"] * 40)
+    assert found(index, "how did we run the tests of zanzibar", limit=1) == [("p", 0)]
+
+
+@pytest.mark.feature("search.relaxing")
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("locked door is open because somebody forgot keys", "phrase"),
+        ("door locked", "all"),
+        ("locked window", "any"),
+        ("loc", "beginning"),
+    ],
+)
+def test_an_answer_says_how_far_the_words_were_relaxed(store, text, level):
+    normalized(store, *(view(f"s{n}").prompt("the locked door is open because somebody forgot keys") for n in range(6)))
+    store.search.rebuild(store.lake)
+    answer = store.search.ask(store, Asked(text))
+    assert answer.level == level
+    assert len(answer.found) == 6
+
+
+@pytest.mark.feature("search.relaxing")
+def test_common_words_are_found_where_the_rare_ones_are_filtered_away(index):
+    filler(index)
+    add(index, "p", "zanzibar build", cell=OTHER)
+    add(index, "q", *["the usual build"] * 3)
+    assert {part for part, _ in found(index, "zanzibar build", host="claude")} == {"q"}
+
+
+@pytest.mark.feature("search.paging")
+def test_pages_follow_on_each_other_without_gap_or_twin(index):
+    for number in range(30):
+        add(index, f"p{number}", "apple", "apple pie", "pear", session=f"s{number}")
+    everything = found(index, "apple pie", limit=1_000)
+    assert len(everything) == len(set(everything)) == 30
+    assert [hit for offset in range(0, 30, 7) for hit in found(index, "apple pie", limit=7, offset=offset)] == everything
+    either = found(index, "apple pear", limit=1_000)
+    assert [hit for offset in range(0, 90, 11) for hit in found(index, "apple pear", limit=11, offset=offset)] == either
+
+
+@pytest.mark.feature("search.paging")
+def test_hits_beyond_those_that_are_scored_are_reached(index, monkeypatch):
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking._SCORED", 3)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking._POOL", 4)
+    monkeypatch.setattr("ctx_pipeline.storage.search_index.ranking._SAMPLE", 4)
+    add(index, "p", *["apple"] * 10)
+    assert sorted(found(index, "apple", limit=100)) == [("p", n) for n in range(10)]
+    assert len(found(index, "apple", limit=6, offset=4)) == 6
+
+
+@pytest.mark.feature("search.any-input")
+@pytest.mark.parametrize(
+    "text", ["the of and", "a" * 10_000, '"' * 10_000, "\0", "词 搜索", "🙂", "\uff41\uff50\uff50", "NEAR(a b)", "x AND", "{col}: y", "٣٤"]
+)
+def test_hostile_questions_are_answered(index, text):
+    add(index, "p", "apple of the tree", "搜索 词")
+    hits = found(index, text)
+    assert len(hits) <= 2
+    assert (("p", 1) in hits) == ("词" in text)
+
+
+@pytest.mark.feature("search.snippet")
+def test_the_snippet_is_where_most_words_meet_and_marks_them():
+    text = "parser " + "x " * 400 + "why the parser\n\tfails on é unicode" + " y" * 400
+    cut, marks = snippet(text, ("parser", "fails", "unicode"), 100)
+    assert "why the parser fails on é unicode" in cut
+    assert [cut[a:b] for a, b in marks] == ["parser", "fails", "unicode"]
+    assert snippet("parsers", ("parse",)) == ("parsers", ((0, 5),))
+    assert snippet("", ("a",)) == ("", ())
+
+
+@pytest.mark.feature("search.snippet")
+def test_one_place_can_be_marked():
+    cut, marks = around("a" * 500 + " E1234\n " + "b" * 500, 501, 506, 80)
+    assert [cut[a:b] for a, b in marks] == ["E1234"]
+    assert cut.startswith("…")
+    assert len(cut) < 100
+
+
+def test_expressions_hold_words_only():
+    asked = question('how does "foo_bar.baz" OR NEAR(x)')
+    assert asked.telling == ("foo", "bar", "baz", "near", "x")
+    assert asked.phrase == '"how does foo bar baz OR NEAR x"'
+    assert asked.every == '"foo bar baz" AND "NEAR x"'
+    assert named("/home/sam/code/acme/parser.py") == 'done : "home sam code acme parser py"'
+    assert named("../..") == ""
