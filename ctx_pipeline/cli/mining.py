@@ -9,17 +9,27 @@ import click
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say
 
 if TYPE_CHECKING:
+    from ctx_pipeline.mining.filters import Filtered
+    from ctx_pipeline.model.declared import Method
     from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
 
 
 @click.command()
 @click.argument("host", default="*")
 @click.argument("session_id", default="*")
-@click.option("--method", "names", multiple=True, help="Only this method, or all local ones.")
+@click.option(
+    "--method", "names", multiple=True, help="Only this method, or all local ones. One that asks a model runs only when it is named."
+)
 @click.option("--filter", "filters", multiple=True, help="risk_aware, near_duplicate, contradiction or staleness; several with commas.")
 @click.option("--all", "everything", is_flag=True, help="Also what one session saw and no other bears out.")
 @click.option("--block", "as_block", is_flag=True, help="Print the best as a block to paste into a prompt, and nothing else.")
 @click.option("--budget", type=click.IntRange(1), help="At most so many tokens in the block.")
+@click.option("--dry-run", is_flag=True, help="With a method that asks a model: show what would be sent, and send nothing.")
+@click.option("--again", is_flag=True, help="With a method that asks a model: ask although there is an answer.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With a method that asks a model: questions at most.")
 @json_option
 def mine(
     host: str,
@@ -29,20 +39,26 @@ def mine(
     everything: bool,
     as_block: bool,
     budget: int | None,
+    dry_run: bool,
+    again: bool,
+    limit: int,
     as_json: bool,
 ) -> None:
     """Draw memory candidates from sessions and show them; '*' stands for all.
 
     Only cells whose input or code changed are mined anew. What needs several sessions
-    to be true is shown where they agree.
+    to be true is shown where they agree. Methods that ask a model (ctx methods) send the
+    redacted record of each session away and cost money; they answer from what was said
+    before unless --again.
     """
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.api.sessions import resolve
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.errors import UnknownName, UsageError
     from ctx_pipeline.memory.block import DEFAULT_BUDGET, block
     from ctx_pipeline.mining.filters import FILTERS, filtered
+    from ctx_pipeline.stages.asking import ask
     from ctx_pipeline.stages.mine import candidates
     from ctx_pipeline.stages.mine import mine as stage
     from ctx_pipeline.storage import open_store
@@ -60,7 +76,15 @@ def mine(
         if session_id != "*":
             key, full = resolve(store, host, session_id)
         cells = [c for c in store.ledger.cells() if key is None or c.host == key]
-        report = stage(store, settings, methods=methods, cells=cells)
+        asking = [known[m] for m in methods if m in known and known[m].asks]
+        if (dry_run or again) and not asking:
+            raise UsageError("--dry-run and --again are for methods that ask a model", hint="ctx methods")
+        sessions = None if full is None else {full}
+        if dry_run:
+            _show_questions(store, settings, asking, cells, sessions, limit=limit, again=again, as_json=as_json)
+            return
+        asked = {m.name: ask(store, settings, m, cells=cells, sessions=sessions, limit=limit, again=again) for m in asking}
+        report = stage(store, settings, methods=[m for m in methods if m not in asked], cells=cells)
         drawn = [c for name in methods for c in candidates(store, known[name], combined=not everything)]
     found = [c for c in drawn if key in (None, c.host) and full in (None, c.session_id)]
     result = filtered(sorted(found, key=lambda c: (c.method, c.host, c.session_id, c.candidate_id)), chosen)
@@ -68,11 +92,17 @@ def mine(
     text = block(result.kept, method=",".join(methods), source=source, marks=result.marks, budget=budget or DEFAULT_BUDGET)
     if as_json:
         shown = [{**_plain(c), "marks": result.marks.get(c.candidate_id, [])} for c in result.kept]
-        emit({"candidates": shown, "dropped": result.dropped, "block": text, **report.totals})
+        emit({"candidates": shown, "dropped": result.dropped, "block": text, **({"asked": asked} if asked else {}), **report.totals})
         return
     if as_block:
         say(text, nl=False)
         return
+    _print(result)
+    for name, done in asked.items():
+        _tell(name, done)
+
+
+def _print(result: Filtered) -> None:
     for c in result.kept:
         say(f"{c.kind}  {plain(c.method)}  {c.host} {c.session_id}", bold=True)
         say(f"  {one_line(c.text, 400)}")
@@ -83,6 +113,48 @@ def mine(
             say(f"  mind: {one_line(mark, 200)}")
     left = f", {len(result.dropped)} left out" if result.dropped else ""
     say(f"{len(result.kept)} candidates{left}")
+
+
+def _tell(name: str, done: dict[str, Any]) -> None:
+    """Say what a method that asks a model did: questions, failures, what was refused, tokens and cost."""
+    if not done["asked"]:
+        say(f"{name}: nothing asked, every session has its answer (--again asks anew)")
+        return
+    refused = "".join(f", {count:,} refused ({reason})" for reason, count in sorted(done["refused"].items()))
+    cost = f"${done['cost_nano'] / 1e9:.4f}" if done["cost_nano"] else "cost not told"
+    tokens = f"{done['input_tokens']:,} tokens in, {done['output_tokens']:,} out, {cost}"
+    lost = f", {done['failed']:,} without an answer" if done["failed"] else ""
+    say(f"{name}: asked {done['model']} {done['asked']:,} times{lost}, {done['lessons']:,} lessons{refused}; {tokens}")
+    for session, why in done["errors"].items():
+        say(f"  {plain(session)}: {one_line(why, 200)}", err=True)
+
+
+def _show_questions(
+    store: Store,
+    settings: Settings,
+    asking: list[Method],
+    cells: list[Cell],
+    sessions: set[str] | None,
+    *,
+    limit: int,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Print what would be sent, to whom, and send nothing."""
+    from ctx_pipeline.stages import asking as stage
+
+    rows: list[dict[str, str]] = []
+    for method in asking:
+        model, to = stage.recipient(settings, method)
+        found = stage.questions(store, settings, method, cells=cells, sessions=sessions, limit=limit, again=again, model=model)
+        rows += [{"method": method.name, "host": q.view.host, "session_id": q.view.session_id, "to": to, "question": q.text} for q in found]
+    if as_json:
+        emit({"questions": rows})
+        return
+    for row in rows:
+        say(f"{row['method']}  {row['host']} {row['session_id']}  to: {plain(row['to'])}", bold=True)
+        say(plain(row["question"]))
+    say(f"{len(rows):,} questions, nothing was sent")
 
 
 def _plain(c: StoredCandidate) -> dict[str, Any]:

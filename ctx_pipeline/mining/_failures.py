@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_HEAD, _TAIL = 12_000, 12_000
-_WIDTH = 180
+_HEAD, _TAIL, _END = 24_000, 24_000, 12_000
+_WIDTH, _LINE = 180, 2000
 
 _SCORES = tuple(
     (score, re.compile(pattern))
@@ -31,6 +32,8 @@ _GENERIC = re.compile(
     r"(?i)^(?:exit code \d+|process exited with code \d+|.*\berror task failed"
     r"|error: (?:process|script|command|recipe).*(?:exit|fail).*"
     r"|make(?:\[\d+\])?: \*\*\*.*|npm (?:err!|error) (?:a complete log|code|errno|lifecycle).*|exit status \d+|fail"
+    r"|(?:compiling|checking|downloaded|downloading|updating|fetching|finished|blocking) .*|\S+:\d+: : # .*|warning: build failed.*"
+    r"|process didn't exit.*"
     r"|found \d+ errors?.*|\d+ errors?.*"
     r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
     r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
@@ -52,7 +55,7 @@ def clean(text: str) -> str:
 
 def looks_red(output: str) -> bool:
     """Tell whether an output speaks of a failure although its command ended well, as in ``pytest | tail``."""
-    text = output[-_TAIL:] if len(output) > _HEAD else output
+    text = output[-_END:]
     text = "\n" + (_ANSI.sub("", text) if "\x1b" in text else text)
     # plain searches first: a pattern that may begin at every character takes twenty times as long
     if any(line in text for line in _RED_LINES) or any(word in text for word in _RED_WORDS):
@@ -62,6 +65,7 @@ def looks_red(output: str) -> bool:
     return any(word in text for word in _COUNTED) and bool(_RED_COUNT.search(text))
 
 
+@lru_cache(maxsize=256)
 def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False) -> str:
     """Return the line that best says what went wrong, at most 180 characters; empty when no line does.
 
@@ -72,7 +76,8 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False)
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     best, best_score = "", 0
     for raw in _ANSI.sub("", text).splitlines():
-        if not raw.strip() or len(raw) > 2000 or _GENERIC.match(raw.strip()):
+        raw = raw[:_LINE]  # noqa: PLW2901 - the beginning of a line says enough
+        if not raw.strip() or _GENERIC.match(raw.strip()):
             continue
         for score, pattern in _SCORES:
             if score <= best_score:

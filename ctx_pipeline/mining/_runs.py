@@ -44,7 +44,7 @@ _LOOKING = frozenset(
 """Programs that look around or move files: their misses are no lessons."""
 
 _LOOKING_GIT = frozenset({"git status", "git log", "git show", "git diff", "git blame", "git grep", "git ls-files", "git rev-parse"})
-_LONGEST = 600
+_LONGEST, _QUOTE = 600, 40
 OUTSIDE = re.compile(r"^(?:/tmp/|/private/|/var/|/dev/)|/\.(?:claude|codex)/|/node_modules/|/\.venv/")
 
 
@@ -59,11 +59,56 @@ class Run:
     """the step that counts: the first check of the line, else its last step"""
     failed: bool
     output: str = ""
+    told: tuple[str, ...] = ()
+    """events of all that it printed; the last one is how it ended"""
 
     @cached_property
     def passed(self) -> bool:
         """It ended well and its output speaks of no failure."""
         return not self.failed and not looks_red(self.output)
+
+    def shown_by(self, view: SessionView, line: str) -> tuple[str, ...]:
+        """Return the events that show a line of its output and its end."""
+        start = line[-_QUOTE:].rstrip("…")
+        said = next((e for e in self.told if e in view.by_event and start in clean(shorten_paths(view.by_event[e].text or "", None))), None)
+        return tuple(dict.fromkeys(filter(None, (said, self.call.result_event))))
+
+
+# Codex answers after some seconds although the command goes on; its end stands in the answer to a later poll.
+_RUNNING = re.compile(r"Process running with session ID (\d+)")
+_POLLED = re.compile(r'"session_id"\s*:\s*(\d+)')
+_HEADER, _PIECE = 400, 20_000
+
+
+def _polls(view: SessionView) -> dict[tuple[str, str], list[Any]]:
+    """Return thread and number of a command that went on -> the calls that asked for more of it, in order."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for call in view.tool_calls:
+        if call.action == "shell" and not call.argv and (match := _POLLED.search(view.call_text(call))):
+            found.setdefault((call.thread_id, match[1]), []).append(call)
+    return found
+
+
+def _ended(view: SessionView, call: Any) -> tuple[Any, str, tuple[str, ...]] | None:
+    """Return a call with the result that its command ended with, all that it printed, and the events of that; None: nobody saw it end."""
+    output = view.result_text(call)
+    going = _RUNNING.search(output[:_HEADER]) if call.exit is None else None
+    if going is None:
+        return call, output, (call.result_event,)
+    seen = [call.result_event]
+    texts = [_ends(output)]
+    for poll in view.once(_polls).get((call.thread_id, going[1]), ()):
+        if poll.seq > call.seq:
+            texts.append(_ends(view.result_text(poll)))
+            seen.append(poll.result_event)
+            if poll.exit is not None:
+                shown = {"result_event": poll.result_event, "exit": poll.exit, "is_error": poll.is_error, "ended": poll.ended}
+                return call._replace(**shown), "\n".join(texts), tuple(seen)
+    return None
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= 2 * _PIECE else f"{text[:_PIECE]}\n{text[-_PIECE:]}"
 
 
 def run_of(view: SessionView, place: int, call: Any) -> Run | None:
@@ -79,10 +124,14 @@ def run_of(view: SessionView, place: int, call: Any) -> Run | None:
     step = next((s for s in found if s.purpose in CHECKS), found[0])
     if step.subject.partition(" ")[0] in _LOOKING or step.subject in _LOOKING_GIT:
         return None
+    ended = _ended(view, call)
+    if ended is None:
+        return None
+    call, output, told = ended
     failed = call.is_error and bool(call.exit) and not found_nothing(call.argv, call.exit)
     if call.is_error and not failed:
         return None
-    return Run(place, call, command, step, failed, view.result_text(call))
+    return Run(place, call, command, step, failed, output, told)
 
 
 def runs(view: SessionView) -> list[Run]:

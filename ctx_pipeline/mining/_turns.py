@@ -31,6 +31,22 @@ _TASK = re.compile(
     r"|improve|migrate|upgrade|build|set|invert|bump|port|allow|show|extend|drop|split|extract|enable|disable|validate|test|document"
     r"|optimi[sz]e|integrate|rewrite|send|mark|reuse|address|resolve|restrict|prevent|expose|parse|cache|log)\b"
 )
+_POINTS = re.compile(
+    r"(?i)\b(?:these|those|them|above|below|again)\b"
+    r"|\b(?:for|of|to|with|do|about|in|from|make|fix|like|on|invert|remove|change|update|use|reuse|if|is|add|does|keep|just)\s+(?:that|this|it)\b"
+    r"|\b(?:that|this)\s+(?:\w+\s+)?(?:logic|behaviou?r|way|one|thing|test|method|code|file|function|comment|problem|issue|error|part|bit|line"
+    r"|section|page)\b|^\W*(?:could|can|would)\s+(?:we|you)\s+(?:also\s+)?just\b|\bthe others\b|\bon the PR\b"
+)
+"""A prompt with one of these can only be understood by who was there."""
+
+_NAME = re.compile(r"[`_/\d]|[a-z][A-Z]|\w\.\w|\w-\w+-\w|\w\(\)")
+_ASIDE = re.compile(
+    r"(?i)^(?:(?:hey|hi|hello|ok(?:ay)?|so|now|then|alright|perfect|great|thanks|claude|codex)\b[\s,.!:-]*)*"
+    r"(?:(?:can|could|would) (?:you|we) (?:please |also |now )*|please )?(?=\w)"
+)
+_TELLING_WORDS = 8
+"""A shorter prompt has to name a file, a command or a part of the program."""
+
 _PAGE, _BEGINNING = 4000, 300
 _WORK = frozenset({"edit", "write"})
 _LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
@@ -93,13 +109,18 @@ def asked(text: str) -> str:
 
 
 def tells(ask: str) -> bool:
-    """Tell whether a prompt says by itself what is to be done: neither "go on" nor a question nor a page."""
+    """Tell whether a prompt says by itself what is to be done: neither "go on" nor a question nor a page nor "do that too"."""
     words = ask.split()
-    return _LEAST_WORDS <= len(words) <= _MOST_WORDS and bool(_TASK.match(ask))
+    return _LEAST_WORDS <= len(words) <= _MOST_WORDS and bool(_TASK.match(ask)) and not _POINTS.search(goal(ask)) and _names(goal(ask))
+
+
+def _names(title: str) -> bool:
+    return len(title.split()) >= _TELLING_WORDS or bool(_NAME.search(title))
 
 
 def goal(ask: str) -> str:
     """Return a prompt as a title, at most 120 characters."""
+    ask = _ASIDE.sub("", ask)
     sentences = re.split(r"(?<=[.!?])\s", ask) if len(ask) > _TITLE else [ask]
     first = next((t for t in sentences if len(t.split()) >= _LEAST_WORDS), sentences[0])
     return first.rstrip(" .:;") if len(first) <= _TITLE else f"{first[: _TITLE - 1].rsplit(' ', 1)[0].rstrip(' ,.;')}…"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.mining._changes import is_test, telling_change
 from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature
 from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, Run, listed, run_of, shown
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from ctx_pipeline.mining._changes import Change
+    from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
 _REACH = 60
@@ -25,8 +29,15 @@ _ALIKE = 60
 _ENVIRONMENT = re.compile(
     r"(?i)command not found|No module named|ModuleNotFoundError|Cannot find module|not a git repository|No such file or directory"
     r"|unknown (?:option|command|flag|argument)|unrecognized|invalid (?:option|choice|argument)|flag provided but not defined|not installed"
-    r"|permission denied|no such (?:command|option)|usage:|unexpected argument|could not find|not found in PATH"
+    r"|permission denied|no such (?:command|option)|unknown JSON field|already (?:used by|checked out)"
+    r"|usage:|unexpected argument|could not find|not found in PATH"
 )
+
+_CALL = re.compile(
+    r"(?i)command not found|no such (?:command|option|subcommand)|not installed|unrecogni[sz]ed|unexpected argument|no library targets"
+    r"|unknown (?:option|command|flag|argument)|invalid (?:option|choice|argument)|flag provided but not defined|usage:"
+)
+"""Says that the program was called wrongly, whatever it was called for."""
 
 
 @dataclass
@@ -84,7 +95,7 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
     """Return the first later run that shows the same thing working, and what was done before it."""
     run = runs[index]
     between = _Between()
-    environment = bool(_ENVIRONMENT.search(error))
+    environment, called = bool(_ENVIRONMENT.search(error)), bool(_CALL.search(error))
     edits_from = run.place + 1
     for later in runs[index + 1 :]:
         if later.place - run.place > _REACH:
@@ -94,7 +105,7 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
                 between.edits.append(call)
                 between.files += [p for p in call.paths if not OUTSIDE.search(p)]
         edits_from = later.place
-        if not _same_goal(run, later, environment=environment):
+        if (run.step.purpose in CHECKS and not called and _apart(run, later)) or not _same_goal(run, later, environment=environment):
             if not later.failed and later.step.purpose == "install":
                 between.setup.append(later)
             continue
@@ -122,6 +133,19 @@ def _same_goal(run: Run, later: Run, *, environment: bool) -> bool:
     return first[0] == second[0] or first[-1] == second[-1]
 
 
+def _apart(run: Run, later: Run) -> bool:
+    """Tell whether two checks chose tests or files that have nothing in common."""
+    chosen = [
+        [w.strip("'\"") for w in r.step.text.split() if not w.startswith("-") and len(w) > _LEAST_NAME and w not in r.step.subject.split()]
+        for r in (run, later)
+    ]
+    return all(chosen) and not any(a in b or b in a for a in chosen[0] for b in chosen[1])
+
+
+_LEAST_NAME = 5
+"""Characters of the longest word of a call that names neither a test nor a file."""
+
+
 def _likeness(run: Run, later: Run) -> float:
     """Return how alike two command lines are, 0 to 100."""
     from rapidfuzz import fuzz
@@ -136,27 +160,31 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     setup = list(dict.fromkeys(shown(r.command, cwd) for r in between.setup))
     environment = bool(_ENVIRONMENT.search(error))
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
-    evidence = [run.call.call_event, run.call.result_event]
+    evidence = [run.call.call_event, *run.shown_by(view, error)]
     check = run.step.purpose in CHECKS
     if setup and environment:
-        body |= {"resolution": "setup", "did": setup[:3]}
+        body |= {"resolution": "setup", "did": setup[:3], "steps": [f"run `{c}`" for c in (*setup[:3], failed_text)]}
         text = f"`{failed_text}` fails with “{error}” until {listed(setup[:3])} has run."
         kind, confidence = "tool_lesson", 0.7
         evidence += [e for r in between.setup[:2] for e in (r.call.call_event, r.call.result_event)]
     elif _changed(run, passed) and (environment or not between.files):
         if not environment and not check:
             return None
-        body |= {"resolution": "command", "did": [passed_text]}
-        text = f"`{failed_text}` fails with “{error}”; `{passed_text}` works."
+        body |= {"resolution": "command", "did": [passed_text], "steps": [f"run `{passed_text}`"]}
+        text = _both(run, passed, error, cwd)
         kind, confidence = "tool_lesson", 0.7 if environment else 0.55
     elif files and check:
         said = _explanation(view, run, between)
-        body |= {"resolution": "edit", "files": files[:6]} | ({"said": said} if said else {})
-        text = f"`{failed_text}` failed with “{error}”; it passed after changes in {listed(files[:4], len(files))}."
+        change = telling_change(view, between.edits, error)
+        rule = _rule(error)
+        body |= {"resolution": "edit", "files": files[:6]} | ({"said": said} if said else {}) | ({"rule": rule} if rule else {})
+        body |= {"change": change._asdict()} if change else {}
+        body["steps"] = [_step(change, files[0]), *(f"change `{f}`" for f in files[1:3] if change is None), f"run `{passed_text}`"]
+        text = f"`{failed_text}` failed with “{error}”; it passed after {_done(change)} in {listed(files[:4], len(files))}."
         if said:
             text += f" The agent's reason: “{said}”"
-        kind, confidence = "failure_trigger", 0.6 if said else 0.45
-        evidence += [c.call_event for c in between.edits[:3]]
+        kind, confidence = "failure_trigger", 0.6 if said else 0.55 if change and rule else 0.45
+        evidence += [c.call_event for c in (*between.edits[:2], between.edits[-1])]
     else:
         return None
     return MemoryCandidate(
@@ -172,6 +200,70 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
         subject=run.step.subject,
         ts=run.call.ended,
     )
+
+
+_LONG, _SAME, _PART, _WORD = 110, 50, 80, 40
+
+
+def _both(run: Run, passed: Run, error: str, cwd: str | None) -> str:
+    """Return how a command failed and the one that works; of two long ones that are alike only where they differ."""
+    failed, works = shown(run.command, cwd), shown(passed.command, cwd)
+    first, second = (clean(shorten_paths(r.command, cwd)).replace("`", "'").split() for r in (run, passed))
+    head = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second)))
+    alike = len(" ".join(first[:head])) >= _SAME and min(len(failed), len(works)) >= _LONG
+    left, right = " ".join(first[head:]), " ".join(second[head:])
+    if not alike or max(len(left), len(right)) > _PART:
+        return f"`{_shorter(failed)}` fails with “{error}”; `{_shorter(works)}` works."
+    start = " ".join(first[:3])
+    instead = f"with `{right}` in place of `{left}`" if left and right else f"without `{left}`" if left else f"with `{right}` added"
+    return f"`{start} …{' ' + left if left else ''}` fails with “{error}”; {instead} it works."
+
+
+def _shorter(command: str) -> str:
+    """Return a long command with its long words cut: what it does shows in the short ones."""
+    if len(command) < _LONG:
+        return command
+    return " ".join(w if len(w) <= _WORD else f"{w[: _WORD - 1]}…" for w in command.split())
+
+
+def _done(change: Change | None) -> str:
+    if change is None:
+        return "changes"
+    return f"`{change.before}` became `{change.after}`" if change.before else f"`{change.after}` was added"
+
+
+def _step(change: Change | None, file: str) -> str:
+    if change is None:
+        return f"change `{file}`"
+    return f"make `{change.before}` into `{change.after}`" if change.before else f"add `{change.after}`"
+
+
+_RULES = re.compile(r"\(([a-z][a-z0-9_-]{2,30})\)$|\b(TS\d{4,5}|E0\d{3}|SC\d{4}|[A-Z]{1,4}\d{3,4})\b|\s([a-z@][\w@-]*/[\w-]+)$")
+
+
+def _rule(error: str) -> str:
+    """Return the name of the rule that a linter or compiler gives with its finding; empty when there is none."""
+    match = _RULES.search(error)
+    return next(filter(None, match.groups()), "") if match else ""
+
+
+def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
+    """Return the lessons that help whoever was not there.
+
+    A change of files alone tells nothing: it needs the agent's reason, the name of a rule,
+    a line of the program itself that became another one, or a second session with the
+    same error. What a session mended in tests of its own making is left out.
+    """
+    sessions: dict[tuple[Any, ...], set[Any]] = defaultdict(set)
+    for c in candidates:
+        # a fork repeats its parent's calls with their times
+        sessions[c.repository or c.cwd, c.subject, c.body.get("signature")].add(c.ts or c.candidate_id)
+    for c in candidates:
+        body = c.body
+        of_program = "change" in body and not all(is_test(f) for f in body.get("files", ()))
+        met = len(sessions[c.repository or c.cwd, c.subject, body.get("signature")])
+        if body.get("resolution") != "edit" or body.get("said") or body.get("rule") or of_program or met > 1:
+            yield c
 
 
 def _changed(run: Run, passed: Run) -> bool:
@@ -194,7 +286,7 @@ def _explanation(view: SessionView, run: Run, between: _Between) -> str:
     for event in view.events:
         if event.kind == "answer" and event.thread_id == run.call.thread_id and first < event.seq < last:
             for sentence in re.split(r"(?<=[.!:])\s+|\n+", clean_lines(event.text or "")):
-                if 30 <= len(sentence) <= 240 and _CAUSE.search(sentence) and not _PLAN.match(sentence):
+                if 30 <= len(sentence) <= 240 and _CAUSE.search(sentence) and not _PLAN.match(sentence) and _NAMES.search(sentence):
                     return shorten_paths(sentence.rstrip(":"), view.session.cwd)
     return ""
 
@@ -204,6 +296,9 @@ _CAUSE = re.compile(
     r"|needs? \w+ing|requires?|expects?|instead of|rather than|too \w+|doesn't (?:exist|support|handle|match|include)"
     r"|(?:is|are|was|were)n't|not (?:allowed|supported|set))\b"
 )
+_NAMES = re.compile(r"[`_/\d]|[a-z][A-Z]|\w\.\w|\w\(\)")
+"""Something of the program itself: a reason without it would be true of any."""
+
 _PLAN = re.compile(
     r"(?i)^(?:let me|let's|i'll|i will|i'm going|i need|i should|now\b|first\b|next\b|looking|checking|i see"
     r"|good|great|perfect|okay|ok\b|done|all)"
@@ -217,7 +312,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=1,
+    version=2,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "
@@ -225,6 +320,7 @@ ERROR_RESOLUTIONS = Method(
         "A session in which nothing failed, or nothing was cured, gives nothing."
     ),
     extract=extract,
+    combine=combine,
     reads=("events", "tool_calls"),
-    kinds=("tool_result", "answer"),
+    kinds=("tool_call", "tool_result", "answer"),
 )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.mining._turns import Turn
     from ctx_pipeline.model.session_view import SessionView
 
-_LEAST_TURNS, _LEAST_STEPS, _STEPS, _WARNINGS = 2, 3, 14, 4
+_LEAST_TURNS, _LEAST_STEPS, _LEAST_FILES, _STEPS, _WARNINGS = 2, 3, 2, 14, 4
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -37,9 +37,11 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     if len(steps) < _LEAST_STEPS or all(s.startswith("run ") for s in steps):
         return
     task = goal(telling[0].ask)
-    asked = list(dict.fromkeys(goal(t.ask) for t in telling[1:] if t.edits and not t.corrected))
+    asked = [a for a in dict.fromkeys(goal(t.ask) for t in telling[1:] if t.edits and not t.corrected) if a != task]
     files = list(dict.fromkeys(s.partition(" ")[2].strip("`") for s in steps if not s.startswith("run ")))
     warnings = _warnings(view, made)
+    if len(files) < _LEAST_FILES and not warnings:
+        return
     text = f"“{task}”"
     if asked:
         text += ", then " + ", ".join(f"“{a}”" for a in asked[:2])
@@ -107,7 +109,7 @@ def _warnings(view: SessionView, made: list[Turn]) -> list[str]:
 
 MEMP_PROCEDURAL = Method(
     name="memp_procedural",
-    version=1,
+    version=2,
     describe=(
         "The course of a whole session: what was asked for, what had to be there, the steps, what went wrong, and how it ended.\n\n"
         "Drawn where at least two turns changed files and the last of them ended with a check that passed or a commit. The "
@@ -115,5 +117,5 @@ MEMP_PROCEDURAL = Method(
     ),
     extract=extract,
     reads=("events", "tool_calls"),
-    kinds=("prompt", "tool_result"),
+    kinds=("prompt", "tool_call", "tool_result"),
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._runs import form, listed, runs
+from ctx_pipeline.model.commands import steps
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
@@ -24,6 +26,12 @@ _WHEN = {
     "type check": "types of the project are checked",
     "build": "the project is built",
 }
+_HOW = {
+    "tests": "run the tests with",
+    "lint and format": "lint and format with",
+    "type check": "check the types with",
+    "build": "build with",
+}
 _ASKING = ("command ", "which ", "type ")
 """Begins a line that asks whether a program is there."""
 
@@ -37,7 +45,9 @@ _MOST_OTHERS = 3
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield for each kind of check the commands that passed, and the order in which they ran last; alone it proves no habit."""
     cwd = view.session.cwd
-    checks = [r for r in view.once(runs) if r.step.purpose in _NAMES and r.passed and not r.step.text.startswith(_ASKING)]
+    checks = [
+        r for run in view.once(runs) if run.passed for r in _each(run) if r.step.purpose in _NAMES and not r.step.text.startswith(_ASKING)
+    ]
     by_purpose: dict[str, list[Run]] = defaultdict(list)
     for run in checks:
         by_purpose[run.step.purpose].append(run)
@@ -64,8 +74,15 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
         yield _candidate(_ORDER, " → ".join(f"`{t}`" for t in texts), {"order": texts}, last)
 
 
+def _each(run: Run) -> list[Run]:
+    """Return a run for every step of a line that passed: in ``a && b`` both did."""
+    found = steps(run.command)
+    return [replace(run, step=s) for s in found] if len(found) > 1 and "||" not in run.command else [run]
+
+
 def _candidate(subject: str, text: str, body: dict[str, Any], members: Sequence[Run]) -> MemoryCandidate:
-    shown = members[:2]
+    calls = list({r.call.call_event: r for r in members}.values())
+    shown = calls if subject == _ORDER else calls[:2]
     return MemoryCandidate(
         kind="repo_convention",
         text=text,
@@ -110,7 +127,7 @@ def _habit(subject: str, members: Sequence[StoredCandidate]) -> Iterator[StoredC
     if not ranked:
         return
     (top, times), others = ranked[0], ranked[1 : 1 + _MOST_OTHERS]
-    text = f"{subject}: `{top}` ({times} of {len(members)} sessions)"
+    text = f"{_HOW[subject]} `{top}` ({times} of {len(members)} sessions)"
     if others:
         text += ", also " + ", ".join(f"`{t}` ({n})" for t, n in others)
     if narrowed:
@@ -154,7 +171,7 @@ def _told(kept: Sequence[StoredCandidate], text: str, when: str, body: dict[str,
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=1,
+    version=2,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed. A habit names the command that most sessions ran, the others, one call that was "
@@ -163,5 +180,5 @@ PROJECT_CONVENTIONS = Method(
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls"),
-    kinds=("tool_result",),
+    kinds=("tool_call", "tool_result"),
 )

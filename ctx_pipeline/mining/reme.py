@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _OUTCOME, _FAILURE, _REFUSED = "outcome", "failure", "refused"
 _LEAST = 2
+_TAIL = 4000
 _APART = 0.4
 """Least difference of two shares of passes that is worth telling."""
 
@@ -50,27 +51,28 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     cwd = view.session.cwd
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
-        if run.step.purpose in CHECKS:
+        if run.step.purpose in CHECKS or not run.failed or _ABSENT.search(run.output[-_TAIL:]):
             threads[run.call.thread_id].append(run)
     yielded = 0
     told: set[tuple[str, str]] = set()
     for thread, members in threads.items():
         edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
+            if run.step.purpose not in CHECKS and not run.failed:
+                continue
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
             first = (_OUTCOME, run.step.subject)
             if first not in told and not made.narrowed and run.step.purpose in ("test", "lint", "types", "build"):
                 told.add(first)
                 since = max((e for e in edits if e < run.place), default=-1)
-                before = [form(r, cwd).text for r in members[:place] if r.place > since and not r.failed]
+                before = [form(r, cwd).text for r in members[:place] if r.place > since and not r.failed and r.step.purpose in CHECKS]
                 yield _outcome(run, made.text, run.passed, list(dict.fromkeys(before)))
             failure = (_FAILURE, f"{run.step.subject} {signature(error)}")
             if error and failure not in told:
                 told.add(failure)
-                yield _failure(
-                    run, shown(run.command, cwd), error, any(r.step.subject == run.step.subject and r.passed for r in members[place + 1 :])
-                )
+                later = next((r for r in members[place + 1 :] if r.step.subject == run.step.subject and r.passed), None)
+                yield _failure(run, shown(run.command, cwd), error, later, shown(later.command, cwd) if later else "")
             yielded = len(told)
             if yielded >= _MOST_PER_SESSION:
                 return
@@ -95,11 +97,12 @@ def _outcome(run: Run, text: str, fine: bool, before: list[str]) -> MemoryCandid
     )
 
 
-def _failure(run: Run, command: str, error: str, cured: bool) -> MemoryCandidate:
+def _failure(run: Run, command: str, error: str, later: Run | None, works: str) -> MemoryCandidate:
+    shows = (later.call.call_event, later.call.result_event) if later else ()
     return MemoryCandidate(
         kind="case",
         text=f"`{command}` failed with “{error}”",
-        evidence_refs=(run.call.call_event, run.call.result_event),
+        evidence_refs=(run.call.call_event, run.call.result_event, *shows),
         confidence=0.2,
         priority=1,
         structured={
@@ -107,7 +110,8 @@ def _failure(run: Run, command: str, error: str, cured: bool) -> MemoryCandidate
             "command": command,
             "error": error,
             "signature": signature(error),
-            "cured": cured,
+            "cured": later is not None,
+            "works": works,
             "purpose": run.step.purpose,
         },
         subject=run.step.subject,
@@ -137,7 +141,7 @@ def _refusals(view: SessionView) -> Iterator[MemoryCandidate]:
         yield MemoryCandidate(
             kind="risk_rule",
             text=f"{what} was refused: “{said}”",
-            when_to_use=f"{what} comes up",
+            when_to_use=f"{what} is about to be made" if call.action != "shell" else f"{what} is about to run",
             evidence_refs=(call.call_event, call.result_event),
             confidence=0.6 if call.action == "shell" else 0.45,
             priority=4,
@@ -181,8 +185,15 @@ def _again(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCand
     newest = rows[-1].body
     sessions = len({(c.host, c.session_id) for c in rows})
     cured = sum(bool(c.body["cured"]) for c in rows)
-    text = f"`{newest['command']}` failed with “{newest['error']}” in {sessions} sessions; {cured or 'none'} of them got it to pass"
+    works = list(dict.fromkeys(str(c.body["works"]) for c in rows if c.body.get("works") and c.body["works"] != c.body["command"]))
+    text = f"`{newest['command']}` failed with “{newest['error']}” in {sessions} sessions; "
+    if works and _ABSENT.search(str(newest["error"])):
+        text += f"what worked: {listed(works[:3])}"
+    else:
+        text += f"{cured or 'none'} of them got it to pass"
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
+    if works:
+        body |= {"resolution": "command", "did": works[:3]}
     for c in rows:
         yield _told(c, "failure_trigger", text, f"`{subject}` fails", body, confidence=min(0.9, 0.4 + 0.1 * sessions))
 
@@ -242,7 +253,7 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 REME = Method(
     name="reme",
-    version=1,
+    version=2,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
@@ -252,5 +263,5 @@ REME = Method(
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls"),
-    kinds=("tool_result",),
+    kinds=("tool_call", "tool_result"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._failures import clean
 from ctx_pipeline.model.declared import Method
@@ -39,18 +39,28 @@ _STOP_TEXT = """
     when with you your
 """
 _STOP = frozenset(_STOP_TEXT.split())
-_ALIKE = 80
+_ALIKE, _HELD = 80, 90
+"""Likeness of two sayings of one rule, and of a saying and a line of a rules file that holds it."""
+
 _WORDS = (3, 30)
+_WRITTEN, _MOST_LINES, _MOST_SAID = "written", 80, 12
+RULE_FILES = ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
+_RULES_FILE = re.compile(rf"(?:{'|'.join(map(re.escape, RULE_FILES))})\b")
+_OPENING = re.compile(r"(?i)^(?:(?:no|ok|okay|please|also|and|but|remember|again|wait|hey|i said|i told you(?: to)?)[,:!.\s]+)+")
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield each sentence in which the person lays down how to work; alone it proves nothing, see ``combine``."""
+    """Yield each sentence in which the person lays down how to work, and the rules that stood before the agent.
+
+    Alone they prove nothing, see ``combine``.
+    """
+    yield from _written(view)
     seen: set[str] = set()
     for event in view.prompts:
         if not _HINT.search(event.text or ""):
             continue
         for sentence in re.split(r"(?<=[.!?;])\s+|\n+", _CODE.sub(" ", (event.text or "")[:4000])):
-            said = clean(sentence).strip(" -*•.\"'")
+            said = clean(sentence).strip(" -*•.;,\"'")
             if not _WORDS[0] <= len(said.split()) <= _WORDS[1] or not _RULE.match(said) or _ABOUT_NOW.search(said) or said.endswith("?"):
                 continue
             subject = " ".join(sorted(_content(said)))
@@ -71,19 +81,59 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             )
 
 
+def _written(view: SessionView) -> Iterator[MemoryCandidate]:
+    """Yield the rules of the files that the host put before the agent, or that were read or changed in the session."""
+    texts: list[tuple[str, Any]] = []
+    for event in view.of_kinds("injected"):
+        found = _RULES_FILE.search((event.text or "")[:4000])
+        if found:
+            texts.append((found[0], event))
+    for call in view.tool_calls:
+        if call.is_error or not any(p.endswith(RULE_FILES) for p in call.paths):
+            continue
+        file = next((f for p in call.paths for f in RULE_FILES if p.endswith(f)), "")
+        if file:
+            both = (call.call_event, call.result_event if call.action == "read" else None)
+            texts += [(file, view.by_event[e]) for e in both if e in view.by_event]
+    rules: dict[str, None] = {}
+    for _, event in texts:
+        for line in re.split(r"\\n|\n|(?<=[.!?;])\s+", (event.text or "")[:40_000]):
+            if not _HINT.search(line):
+                continue
+            said = re.sub(r"^\s*\d+\s*[→:]", "", clean(line)).strip(" -*•.\"'`")
+            if _WORDS[0] <= len(said.split()) <= _WORDS[1] and len(rules) < _MOST_LINES:
+                rules.setdefault(said)
+    if rules:
+        file, event = texts[0]
+        yield MemoryCandidate(
+            kind="case",
+            text=f"{len(rules)} rules of {file} stood before the agent",
+            evidence_refs=(event.event_id,),
+            confidence=0.1,
+            priority=1,
+            risk="low",
+            structured={"what": _WRITTEN, "file": file, "rules": list(rules)},
+            subject="rules file",
+            ts=event.ts,
+        )
+
+
 def _content(said: str) -> set[str]:
     return {w for w in re.findall(r"[\w./@-]+", said.lower()) if w not in _STOP}
 
 
 def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
-    """Return the rules that the person laid down in at least two sessions, each with its quotes.
+    """Return the rules that the person laid down in two sessions, or although they stood in a file, with quotes and what came after.
 
-    A rule heard in several repositories holds for the person and not for one of them.
+    A rule is proposed when the second session says it. What later sessions say counts as
+    said again: since then, and since it first stood in a rules file before the agent. A
+    rule heard in several repositories holds for the person and not for one of them.
     """
     from rapidfuzz import fuzz
 
+    written = [c for c in candidates if c.body.get("what") == _WRITTEN]
     groups: list[list[StoredCandidate]] = []
-    for candidate in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
+    for candidate in sorted((c for c in candidates if c.body.get("what") != _WRITTEN), key=lambda c: (c.ts or 0, c.candidate_id)):
         for group in groups:
             if _negates(group[0].text) == _negates(candidate.text) and fuzz.token_sort_ratio(group[0].subject, candidate.subject) >= _ALIKE:
                 group.append(candidate)
@@ -91,21 +141,64 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         else:
             groups.append([candidate])
     for group in groups:
-        sessions = {(c.host, c.session_id) for c in group}
-        if len(sessions) < 2:
+        # a fork repeats its parent's prompts with their times
+        sessions = list({(c.ts or c.candidate_id, c.text, c.repository or c.cwd): c for c in reversed(group)}.values())[::-1]
+        told = list(dict.fromkeys((c.host, c.session_id) for c in sessions))
+        stood = _stood(group, written, [_saying(c) for c in sessions])
+        if len(told) < 2 and not stood.get("again_since_written"):
             continue
         everywhere = len({c.repository for c in group}) > 1
         quotes = list(dict.fromkeys(q for c in group for q in c.body.get("quotes", [])))[:5]
-        body = json.dumps({"subject": group[0].subject, "quotes": quotes, "times": len(group)}, ensure_ascii=False, sort_keys=True)
-        share = min(0.9, 0.4 + 0.15 * len(sessions))
+        proposed = next((c.ts for c in sessions if (c.host, c.session_id) in told[1:]), None)
+        body = {
+            "subject": group[0].subject,
+            "quotes": quotes,
+            "times": len(sessions),
+            "line": _line(group[-1].text),
+            "proposed_ts": proposed,
+            "again": said_again(later := [_saying(c) for c in sessions if (c.host, c.session_id) not in told[:2]], proposed),
+            "said": later[-_MOST_SAID:],
+            **stood,
+        }
+        share = min(0.9, 0.4 + 0.15 * len(told))
         for candidate in group:
             yield candidate._replace(
                 text=group[-1].text,
-                structured=body,
+                structured=json.dumps(body, ensure_ascii=False, sort_keys=True),
                 scope="user" if everywhere else "repo",
                 confidence=share,
                 priority=5,
             )
+
+
+def _saying(candidate: StoredCandidate) -> dict[str, Any]:
+    return {"ts": candidate.ts, "session": f"{candidate.host}/{candidate.session_id}", "quote": candidate.text[:300]}
+
+
+def said_again(sayings: Sequence[dict[str, Any]], since: int | None) -> int:
+    """Return how many sayings are later than a time in microseconds; none where there is no time."""
+    return sum(since is not None and (s["ts"] or 0) > since for s in sayings)
+
+
+def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate], sayings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return since when the rule stood in a file before the agent, in which, and how often it was said again; empty where it never did."""
+    from rapidfuzz import fuzz
+
+    subject = " ".join(sorted(_content(group[0].text)))
+    places = {c.repository or c.cwd for c in group}
+    for c in sorted(written, key=lambda c: (c.ts or 0, c.candidate_id)):
+        if (c.repository or c.cwd) not in places:
+            continue
+        for rule in c.body["rules"]:
+            if _negates(rule) == _negates(group[0].text) and fuzz.token_set_ratio(subject, " ".join(sorted(_content(rule)))) >= _HELD:
+                return {"written_in": c.body["file"], "written_ts": c.ts, "again_since_written": said_again(sayings, c.ts)}
+    return {}
+
+
+def _line(said: str) -> str:
+    """Return a rule as a line for a rules file."""
+    text = _OPENING.sub("", said).strip(" !.")
+    return f"- {text[:1].upper()}{text[1:]}."
 
 
 def _negates(said: str) -> bool:
@@ -114,14 +207,16 @@ def _negates(said: str) -> bool:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=1,
+    version=2,
     describe=(
-        "Rules of work that the person typed in at least two sessions, with the quotes.\n\n"
+        "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read. What was said once stays a candidate of its session and never becomes a memory; "
-        "what was said in several repositories becomes a preference of the person."
+        "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "
+        "more after it was proposed, `again_since_written` those after it stood in CLAUDE.md, AGENTS.md or the like: a rule that is "
+        "written down and said again is not followed."
     ),
     extract=extract,
     combine=combine,
-    reads=("events",),
-    kinds=("prompt",),
+    reads=("events", "tool_calls"),
+    kinds=("prompt", "injected", "tool_call", "tool_result"),
 )

@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.mining._changes import is_test
 from ctx_pipeline.mining._failures import shorten_paths
 from ctx_pipeline.mining._runs import OUTSIDE, shown
 from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _LEAST, _MOST, _STEPS, _CALLS, _FILES, _QUOTES = 2, 8, 12, 60, 8, 2
+_MANY, _CHECKS = 3, 2
+"""Sessions from which a file needs neither a companion nor one check of its own, and how many checks are told."""
 
 _BESIDE = (".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".yml", ".lock")
 """Endings of files that change along with what a task is about."""
@@ -97,20 +100,23 @@ def _skill(file: str, members: Sequence[StoredCandidate]) -> Iterator[StoredCand
     beside = [(f, n) for f, n in together.most_common(3) if n >= _LEAST]
     checks = Counter(c.body["verification"] for c in members)
     (check, times), *_ = checks.most_common()
+    if not beside and (is_test(file) or (count < _MANY and times < _LEAST)):
+        return
     asked = list(dict.fromkeys(c.body["activation"] for c in members if c.body["activation"]))
     if not asked:
         return
     text = f"`{file}` was changed in {count} sessions"
     if beside:
         text += ", together with " + ", ".join(f"`{f}` ({n})" for f, n in beside)
-    text += f"; `{check}` passed after {times} of {len(members)} changes: " + ", ".join(f"“{a}”" for a in asked[-_QUOTES:])
+    ran = ", ".join(f"`{c}` ({n})" for c, n in checks.most_common(_CHECKS))
+    text += f", and checked with {ran}: " + ", ".join(f"“{a}”" for a in asked[-_QUOTES:])
     body = {
         "subject": file,
         "title": f"change {file.rpartition('/')[2]}",
         "activation": asked,
         "steps": [f"change `{file}`", *(f"see whether `{f}` changes with it" for f, _ in beside), f"run `{check}`"],
         "termination": f"`{check}` passes",
-        "verification": [f"`{c}`" for c, _ in checks.most_common(3)],
+        "verification": [f"`{c}`" for c, _ in checks.most_common(_CHECKS + 1)],
         "files": [file, *(f for f, _ in beside)],
         "sessions": count,
     }
@@ -123,15 +129,16 @@ def _skill(file: str, members: Sequence[StoredCandidate]) -> Iterator[StoredCand
 
 SKILL_PRO = Method(
     name="skill_pro",
-    version=1,
+    version=2,
     describe=(
         "Parts of a project that several sessions changed and checked: what was asked, the files that go together, the check.\n\n"
         "A turn counts when it changed at most eight files of the project with at most sixty calls, a test, lint, type check or "
         "build passed after the last change, and the next prompt does not object. Turns of at least two sessions that changed the "
-        "same file are one skill, with activation, steps, termination and verification; one turn alone never becomes a memory."
+        "same file are one skill, with activation, steps, termination and verification, where another file goes with it, one check "
+        "follows it, or three sessions changed it; one turn alone never becomes a memory."
     ),
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls"),
-    kinds=("prompt", "tool_result"),
+    kinds=("prompt", "tool_call", "tool_result"),
 )

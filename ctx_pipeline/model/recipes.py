@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 WEAVE = "weave"
 """What a hook does: answer with the memories that are relevant now."""
 
 CAPTURE = "capture"
 """What a hook does: start a ``ctx sync`` and answer nothing."""
+
+
+ASKED_BOX, ASKED_FOLDER = "ctx-asked-", "ctx-mining"
+"""Beginning of the name of the temporary folder in which an agent is asked, and the name of the empty one in it."""
+
+_ASKED = re.compile(rf"[/\\]{ASKED_BOX}[^/\\]+[/\\]{ASKED_FOLDER}[/\\]?$")
+
+
+def asked_here(cwd: str | None) -> bool:
+    """Tell whether a session ran in a folder that was made for a question: a version that saves it anyway must not be mined."""
+    return bool(cwd) and _ASKED.search(str(cwd)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +68,38 @@ class HookFile:
     """File in the home whose text every session reads; a block in it stands in for hooks before ``since``."""
     note: str = ""
     """What the person must do in the host for the hooks to run."""
+
+
+class Told(NamedTuple):
+    """What an agent that was asked without a person said, as its stream tells."""
+
+    text: str
+    """its last message; empty when it gave none"""
+    model: str | None = None
+    input_tokens: int = 0
+    """fresh, cached and written to the cache together"""
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano: int | None = None
+    """nano-dollars as the agent counts them; None where it does not say"""
+    error: str = ""
+    """why there is no answer, in the agent's words"""
+
+
+@dataclass(frozen=True, slots=True)
+class Headless:
+    """How a host's agent is asked one question without a person: the question on standard input, JSON lines on standard output.
+
+    It runs in an empty folder, may use no tool or only read, and leaves no session behind.
+    """
+
+    command: tuple[str, ...]
+    """program and arguments; ``{schema}`` stands for a file with the JSON schema of the answer"""
+    read: Callable[[Iterable[Mapping[str, Any]]], Told]
+    """the records of its stream -> what it said"""
+    method: str
+    """the mining method that asks this agent"""
+    model: tuple[str, ...] = ()
+    """arguments that choose a model, ``{model}``; left out where the person chose none"""
+    without: tuple[str, ...] = ()
+    """variables that it must not see, since they make it take itself for a part of a running session"""

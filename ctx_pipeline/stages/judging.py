@@ -35,12 +35,13 @@ class Access(NamedTuple):
     options: Mapping[str, Any]
 
 
-def access(settings: Settings) -> Access:
-    """Return the configured judge. Raises SettingsError where none is; nothing is asked without one."""
-    table = settings.config.get("judge", {})
+def access(settings: Settings, name: str = "judge") -> Access:
+    """Return the model that a table of config.toml names. Raises SettingsError where none is; nothing is asked without one."""
+    table = settings.config.get(name, {})
     model = table.get("model") if isinstance(table, dict) else None
     if not isinstance(model, str) or not model:
-        raise SettingsError("no judge is configured", hint='write into config.toml: [judge]\nmodel = "openai/gpt-5-mini"')
+        what = "judge" if name == "judge" else "model"
+        raise SettingsError(f"no {what} is configured", hint=f'write into config.toml: [{name}]\nmodel = "openai/gpt-5-mini"')
     options: dict[str, Any] = {"cache": False, "temperature": 0.0, "max_tokens": 400}
     if table.get("api_base"):
         options["api_base"] = str(table["api_base"])

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.memories import StoredCandidate, store_candidate
+from ctx_pipeline.model.recipes import asked_here
 from ctx_pipeline.model.tables import NORMALIZED
+from ctx_pipeline.stages import answers
 from ctx_pipeline.stages.derived_cells import Due, commit, run_cells, wanted_kinds
+from ctx_pipeline.stages.repositories import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -56,8 +59,11 @@ def plan(store: Store, methods: Iterable[str] | None = None) -> tuple[Due, Begin
 
 def candidates(store: Store, method: Method, *, combined: bool = True) -> list[StoredCandidate]:
     """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off."""
+    if method.asks:
+        return settled(store, answers.candidates(store, method.name))
     asset = f"mined/{method.name}"
     drawn = [StoredCandidate._make(r) for cell in store.lake.manifests(asset) for r in store.lake.read_rows("candidates", cell, asset)]
+    drawn = settled(store, drawn)
     return list(method.combine(drawn)) if method.combine and combined else drawn
 
 
@@ -76,8 +82,10 @@ class _Mining:
         self._counts: Counter[str] = Counter({"sessions": 0, "candidates": 0, "errors": 0})
 
     def see(self, view: SessionView) -> None:
-        """Draw the candidates of a session."""
+        """Draw the candidates of a session; what an agent was asked by a method is nobody's work."""
         self._counts["sessions"] += 1
+        if asked_here(view.session.cwd):
+            return
         view.readings = self._readings.get(view.session_id, {})
         for asset, method in self._methods.items():
             drawn, raised = draw(method, view)

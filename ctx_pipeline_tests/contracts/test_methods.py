@@ -48,7 +48,34 @@ def idle():
     return view().prompt("what does this project do").answer("It copies logs.")
 
 
+class Answered:
+    """A session about which somebody was asked, with the answer."""
+
+    def __init__(self, name, *lessons):
+        self.name, self.lessons = name, list(lessons)
+
+    def build(self):
+        """Return the view with the answer in it."""
+        built = cured().build()
+        built.seen[self.name] = {"lessons": self.lessons}
+        return built
+
+
+def told(name):
+    """Return two examples of a method that asks: a lesson that names what is there, and one that names what is not."""
+    lesson = {"kind": "tool_lesson", "text": "run `pytest`", "evidence": ["e2"]}
+    return (
+        (lambda: Answered(name, lesson), ["run `pytest`"]),
+        (lambda: Answered(name, {**lesson, "evidence": ["e40"]}), []),
+    )
+
+
 EXAMPLES = {
+    **{name: told(name) for name in ("claude_headless", "codex_headless", "dspy")},
+    "action_patterns": (
+        (solved, ["3 actions in 2 turns: a change → a change → `uv run pytest`"]),
+        (refused, []),
+    ),
     "error_resolutions": ((cured, ["`pytest` failed with “KeyError: 'a'”; it passed after changes in `a.py`."]), (idle, [])),
     "memp_procedural": (
         (

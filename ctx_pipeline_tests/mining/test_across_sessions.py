@@ -33,7 +33,7 @@ def test_the_command_that_most_sessions_tested_with_is_the_habit_of_the_project(
     ]
     (found,) = lessons("project_conventions", *sessions)
     assert found.kind == "repo_convention"
-    assert found.text == "tests: `make check` (2 of 4 sessions), also `pytest` (2); only some: `pytest tests/test_a.py::test_b`"
+    assert found.text == "run the tests with `make check` (2 of 4 sessions), also `pytest` (2); only some: `pytest tests/test_a.py::test_b`"
     assert (found.support, found.repository, found.confidence) == (2, "/w/app", 0.5)
     assert set(found.sessions) == {"claude/a", "claude/b"}
     assert len(found.evidence) == 6
@@ -117,7 +117,7 @@ def test_a_file_that_two_sessions_changed_and_checked_becomes_a_skill_with_its_c
     )
     assert found.kind == "skill"
     assert found.text == (
-        "`export.py` was changed in 2 sessions, together with `docs.md` (2); `make test` passed after 2 of 2 changes: "
+        "`export.py` was changed in 2 sessions, together with `docs.md` (2), and checked with `make test` (2): "
         "“add a flag that skips hidden files please”, “make the export keep empty folders as well”"
     )
     body = json.loads(found.structured)
@@ -190,3 +190,31 @@ def test_two_sessions_that_did_the_same_kind_of_thing_differ_in_text_and_an_unfi
         .edit("/w/app/b.py")
     )
     assert lessons("memp_procedural", unfinished) == []
+
+
+@pytest.mark.feature("mining.success-failure")
+def test_a_program_that_two_sessions_lacked_is_told_with_what_worked_instead_whatever_it_is_for():
+    def lacking(name, number, instead):
+        lacks = day(name, number).shell("cargo deny check", exit=101, text="error: no such command: `deny`")
+        return lacks.shell(f"mise x {instead} -- cargo deny check", text="advisories ok")
+
+    (found,) = lessons("reme", lacking("a", 1, "cargo:cargo-deny"), lacking("b", 2, "aqua:cargo-deny"))
+    assert found.text == (
+        "`cargo deny check` failed with “error: no such command: `deny`” in 2 sessions; "
+        "what worked: `mise x cargo:cargo-deny -- cargo deny check`, `mise x aqua:cargo-deny -- cargo deny check`"
+    )
+    assert set(found.evidence) >= {"a.e0", "a.e1", "a.e2", "a.e3", "b.e3"}
+    other = [
+        day(n, i).shell("cargo deny check", exit=1, text="error: a licence is denied").shell("cargo deny check") for i, n in enumerate("cd")
+    ]
+    assert lessons("reme", *other) == []
+
+
+@pytest.mark.feature("mining.conventions")
+def test_every_check_of_a_line_that_passed_counts():
+    sessions = [day(n, i).shell("make fmt && make lint && make test", text="ok") for i, n in enumerate("ab", 1)]
+    texts = {m.text for m in lessons("project_conventions", *sessions)}
+    assert "run the tests with `make test` (2 of 2 sessions)" in texts
+    assert "`make fmt` → `make lint` → `make test`, in this order in 2 of 2 sessions that ran them" in texts
+    either = [day(n, i).shell("make lint || make test", text="ok") for i, n in enumerate("ab", 1)]
+    assert not any("make test" in m.text for m in lessons("project_conventions", *either))

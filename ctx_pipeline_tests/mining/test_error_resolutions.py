@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ctx_pipeline.mining._failures import looks_red, salient_line, signature
-from ctx_pipeline.mining.error_resolutions import extract
-from ctx_pipeline_tests.factories.views import view
+from ctx_pipeline.mining.error_resolutions import ERROR_RESOLUTIONS, combine, extract
+from ctx_pipeline.stages.mine import draw
+from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 FAILED = "--- FAIL: TestCount (0.00s)\n    count_test.go:42: expected 3, got 4\nFAIL\nexit status 1"
 
@@ -35,15 +38,16 @@ def test_a_failed_test_that_passes_after_an_edit_is_a_lesson_with_cause_files_an
     assert found.structured["files"] == ["count.go"]
 
 
-@pytest.mark.feature("mining.error-resolution-command")
+@pytest.mark.feature("mining.error-resolution-command", "mining.recovery-tips")
 def test_another_way_to_call_the_program_is_the_lesson():
     session = view().shell("pytest -q", exit=127, text="bash: pytest: command not found").shell("uv run pytest -q", text="12 passed")
     (found,) = lessons(session)
     assert found.kind == "tool_lesson"
     assert found.text == "`pytest -q` fails with “bash: pytest: command not found”; `uv run pytest -q` works."
+    assert found.structured["steps"] == ["run `uv run pytest -q`"]
 
 
-@pytest.mark.feature("mining.error-resolution-setup")
+@pytest.mark.feature("mining.error-resolution-setup", "mining.recovery-tips")
 def test_what_had_to_be_installed_is_the_lesson():
     session = (
         view()
@@ -53,6 +57,7 @@ def test_what_had_to_be_installed_is_the_lesson():
     )
     (found,) = lessons(session)
     assert found.text == "`pytest` fails with “ModuleNotFoundError: No module named 'yaml'” until `uv sync` has run."
+    assert found.structured["steps"] == ["run `uv sync`", "run `pytest`"]
     assert found.evidence_refs == ("s1.e0", "s1.e1", "s1.e2", "s1.e3", "s1.e4", "s1.e5")
 
 
@@ -131,3 +136,113 @@ def test_hostile_output_ends():
         salient_line(text, "/w")
         signature(text[:2000])
         looks_red(text)
+
+
+def edit(built, path, before, after):
+    """An edit with its arguments, as hosts record them."""
+    built.edit(path)
+    call = built.calls[-1]
+    place = next(i for i, e in enumerate(built.events) if e.event_id == call.call_event)
+    text = json.dumps({"file_path": path, "old_string": before, "new_string": after})
+    built.events[place] = built.events[place]._replace(text=text)
+    return built
+
+
+LINT = "pkg/detached.go:146:2: Error return value of `client.Enqueue` is not checked (errcheck)"
+
+
+def linted(name="s1", number=0, path="/w/app/pkg/detached.go", after="client.Enqueue(e) //nolint:errcheck // best effort"):
+    built = view(name, start=START + number * 86_400 * SECOND).shell("make lint", exit=1, text=LINT)
+    built = edit(built, "/w/app/pkg/other.go", "import os", "import os\nimport time")
+    built = edit(built, path, "x := 1\nclient.Enqueue(e)\n", f"x := 1\n{after}\n")
+    return built.shell("make lint", text="ok")
+
+
+@pytest.mark.feature("mining.error-resolution-change", "mining.recovery-tips")
+def test_the_line_that_became_another_one_is_quoted_with_the_edit_as_evidence():
+    (found,) = lessons(linted())
+    assert "it passed after `client.Enqueue(e)` became `client.Enqueue(e) //nolint:errcheck // best effort` in" in found.text
+    assert found.structured["rule"] == "errcheck"
+    assert found.structured["steps"] == [
+        "make `client.Enqueue(e)` into `client.Enqueue(e) //nolint:errcheck // best effort`",
+        "run `make lint`",
+    ]
+    assert found.structured["change"] == {"before": "client.Enqueue(e)", "after": "client.Enqueue(e) //nolint:errcheck // best effort"}
+    assert "s1.e4" in found.evidence_refs
+
+
+@pytest.mark.feature("mining.error-resolution-change")
+def test_the_lines_of_a_patch_are_read_like_those_of_an_edit():
+    patch = "*** Begin Patch\n*** Update File: pkg/detached.go\n@@\n-client.Enqueue(e)\n+_ = client.Enqueue(e)\n*** End Patch"
+    built = view().shell("make lint", exit=1, text=LINT).edit("/w/app/pkg/detached.go")
+    built.events[2] = built.events[2]._replace(text=patch)
+    (found,) = lessons(built.shell("make lint", text="ok"))
+    assert found.structured["change"] == {"before": "client.Enqueue(e)", "after": "_ = client.Enqueue(e)"}
+
+
+@pytest.mark.feature("mining.error-resolution-change")
+def test_a_change_that_tells_nothing_to_others_becomes_a_memory_only_when_two_sessions_met_it():
+    def own_test(name, number):
+        built = view(name, start=START + number * 86_400 * SECOND).shell("go test ./...", exit=1, text=FAILED)
+        return edit(built, "/w/app/count_test.go", "expected = 3", "expected = 4").shell("go test ./...", text="ok")
+
+    def kept(*sessions):
+        return list(combine([c for s in sessions for c in draw(ERROR_RESOLUTIONS, s.build())[0]]))
+
+    assert kept(own_test("a", 1)) == []
+    assert kept(own_test("a", 1), own_test("fork", 1)) == []
+    assert len(kept(own_test("a", 1), own_test("b", 2))) == 2
+    assert len(kept(linted("c", 3))) == 1
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_two_long_commands_that_are_alike_are_told_by_where_they_differ():
+    start = "cargo update -p rattler -p rattler_menuinst -p rattler_package_streaming -p rattler_cache -p rattler_repodata_gateway"
+    session = (
+        view()
+        .shell(f"{start} -p quick-xml", exit=101, text="error: the specification `quick-xml` is ambiguous: unrecognized")
+        .shell(start, text="Updating crates.io index")
+    )
+    (found,) = lessons(session)
+    assert found.text == (
+        "`cargo update -p … -p quick-xml` fails with “error: the specification `quick-xml` is ambiguous: unrecognized”; "
+        "without `-p quick-xml` it works."
+    )
+    assert found.structured["did"] == [start]
+
+
+def polled(built, session, *, exit=None, text=""):  # noqa: A002 - the status of the command
+    """A look at a command that went on, as Codex records it."""
+    going = f"Process running with session ID {session}" if exit is None else f"Process exited with code {exit}"
+    built.tool("write_stdin", action="shell", argv=[], exit=exit, text=f"Chunk ID: c\n{going}\n{text}")
+    place = next(i for i, e in enumerate(built.events) if e.event_id == built.calls[-1].call_event)
+    built.events[place] = built.events[place]._replace(text=json.dumps({"session_id": session, "chars": ""}))
+    return built
+
+
+GOING = "Chunk ID: a\nWall time: 30 seconds\nProcess running with session ID 77\nOutput:\nCompiling"
+
+
+@pytest.mark.feature("mining.still-running")
+@pytest.mark.parametrize(("ends", "kept"), [(0, 1), (101, 0), (None, 0)])
+def test_a_command_that_went_on_passed_only_when_a_later_look_saw_it_end_well(ends, kept):
+    built = view(host="codex").shell("cargo test --lib", exit=101, text="error: no library targets found: unrecognized")
+    built.shell("cargo test", exit=None, text=GOING)
+    built = polled(built, 66, exit=0)
+    built = polled(built, 77)
+    built = polled(built, 77, exit=ends, text="test result: ok" if not ends else "error: boom unrecognized")
+    found = lessons(built)
+    assert len([c for c in found if c.text.endswith("`cargo test` works.")]) == kept
+    if kept:
+        assert found[0].evidence_refs[-2:] == ("s1.e2", "s1.e9")
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_another_test_that_passes_is_no_cure_of_the_one_that_failed():
+    failed = view().shell("cargo test parses_paths", exit=101, text="No such file or directory (os error 2)")
+    assert lessons(failed.shell("cargo test keeps_order", text="ok")) == []
+    linted = view().shell("ruff check src/loader.py", exit=1, text="TypeError: unhashable type: 'list'")
+    assert lessons(linted.shell("ruff check src/parser.py", text="All checks passed!")) == []
+    assert lessons(linted.shell("ruff check src/loader.py src/parser.py --quiet", text="All checks passed!"))
+    both = view().shell("cargo test parses_paths keeps_order", exit=1, text="error: unexpected argument 'keeps_order' found")
+    assert len(lessons(both.shell("cargo test keeps_order", text="ok"))) == 1

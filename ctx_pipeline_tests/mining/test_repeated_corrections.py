@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ctx_pipeline.api.standing import said_again, sayings
+from ctx_pipeline.memory.consolidation import Fact, consolidate
 from ctx_pipeline.mining.repeated_corrections import combine, extract
 from ctx_pipeline.model.memories import store_candidate
-from ctx_pipeline_tests.factories.views import view
+from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 
 def mined(*sessions):
@@ -68,3 +70,58 @@ def test_the_opposite_is_not_the_same_rule():
 )
 def test_only_the_persons_own_rules_are_read(session):
     assert list(extract(session.build())) == []
+
+
+RULE = "please use uv instead of pip"
+DAY = 86_400 * SECOND
+
+
+def day(name, number, **place):
+    return view(name, start=START + number * DAY, **place)
+
+
+@pytest.mark.feature("memory.rule-proposal")
+def test_a_rule_is_proposed_as_one_line_and_counted_when_it_is_said_again():
+    twice = [day("a", 1).prompt(RULE), day("b", 2).prompt("no, use uv instead of pip")]
+    (once, _) = [c.body for c in combine(mined(*twice))]
+    assert (once["line"], once["proposed_ts"], once["again"]) == ("- Use uv instead of pip.", START + 2 * DAY, 0)
+    later = [day("c", 3).prompt("Please, use uv instead of pip!"), day("d", 4).prompt("thanks")]
+    body = next(iter(combine(mined(*twice, *later)))).body
+    assert (body["times"], body["again"]) == (3, 1)
+    assert body["said"] == [{"ts": START + 3 * DAY, "session": "claude/c", "quote": "Please, use uv instead of pip!"}]
+    forked = next(iter(combine(mined(*twice, *later, day("fork", 3).prompt("Please, use uv instead of pip!"))))).body
+    assert (forked["times"], forked["again"]) == (3, 1)
+
+
+@pytest.mark.feature("memory.rule-proposal")
+@pytest.mark.parametrize("how", ["injected", "read", "written"])
+def test_a_rule_that_stood_in_a_rules_file_and_was_said_again_is_told_although_one_session_said_it(how):
+    text = "# AGENTS.md instructions for /w/app\n- Use uv instead of pip for everything.\n- Tests live in tests/."
+    before = day("a", 1).prompt("hello")
+    if how == "injected":
+        before.injected(text)
+    elif how == "read":
+        before.tool("Read", action="read", paths=("/w/app/CLAUDE.md",), text=text)
+    else:
+        before.edit("/w/app/AGENTS.md")
+        before.events[-2] = before.events[-2]._replace(text=text)
+    (found,) = combine(mined(before, day("b", 2).prompt(RULE)))
+    file = "CLAUDE.md" if how == "read" else "AGENTS.md"
+    assert (found.body["written_in"], found.body["written_ts"] < found.ts, found.body["again_since_written"]) == (file, True, 1)
+    for other in (day("b", 2, cwd="/w/other").prompt(RULE), day("b", 0).prompt(RULE), day("b", 2).prompt("never use uv instead of pip")):
+        assert list(combine(mined(before, other))) == []
+
+
+@pytest.mark.feature("memory.rule-proposal")
+def test_what_was_said_after_a_rule_was_accepted_is_counted_from_then_on():
+    sessions = [day(name, number).prompt(RULE) for number, name in enumerate("abcd", 1)]
+    candidates = list(combine(mined(*sessions)))
+    (memory,) = consolidate(candidates)
+    accepted = Fact("memory.accepted", {"memory_id": memory.memory_id}, "2026-01-04T12:00:00.000Z")
+    (followed,) = consolidate(candidates, [accepted])
+    assert (memory.body["again"], followed.body["again_since_accepted"]) == (2, 1)
+    assert said_again(followed) == [
+        "said again 2 times since it was proposed (2026-01-03)",
+        "said again 1 time since it was accepted (2026-01-04)",
+    ]
+    assert [s["session"] for s in sayings(followed)] == ["claude/c", "claude/d"]

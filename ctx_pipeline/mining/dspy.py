@@ -1,0 +1,45 @@
+"""What a model of the person's choice draws from a session, through a typed DSPy signature."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from types import GenericAlias
+from typing import Any
+
+from ctx_pipeline.mining._asked import FIELDS, INSTRUCTIONS, told
+from ctx_pipeline.model.declared import MODEL, Method
+
+NAME = __name__.rpartition(".")[2]
+
+
+@lru_cache(maxsize=1)
+def signature() -> Any:
+    """Return the DSPy signature ``record -> lessons``: a list of typed lessons, so that an answer of another shape is no answer."""
+    import dspy
+    from pydantic import Field, create_model
+
+    types: dict[str, Any] = {"confidence": float, "priority": int, "steps": list[str], "evidence": list[str]}
+    described: dict[str, Any] = {name: (types.get(name, str), Field(description=meaning)) for name, meaning in FIELDS.items()}
+    lessons = GenericAlias(list, (create_model("Lesson", **described),))
+    fields: dict[str, Any] = {
+        "record": (str, dspy.InputField(desc="the session, one JSON object a line with id, by and text")),
+        "lessons": (lessons, dspy.OutputField(desc="the lessons, empty where there is nothing to learn")),
+    }
+    return dspy.Signature(fields, INSTRUCTIONS)
+
+
+DSPY = Method(
+    name=NAME,
+    version=1,
+    describe=(
+        "Lessons that a model draws from a session through a typed DSPy signature.\n\n"
+        "Only when a person names it: `ctx mine claude SESSION --method dspy`, with the model of `[mine]` in config.toml. The "
+        "redacted record goes to that model; its answer, tokens and cost are kept, and a second run answers from them. Lessons "
+        "that rest on no event of the session are refused."
+    ),
+    extract=partial(told, NAME),
+    reads=("events",),
+    deterministic=False,
+    kinds=("prompt", "answer", "tool_call", "tool_result", "error"),
+    asks=MODEL,
+)
