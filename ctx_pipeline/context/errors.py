@@ -17,17 +17,25 @@ class InvalidArgument(UsageError, TypeError):
 class InvalidMessage(CtxError, TypeError):
     """A message is not a mapping that JSON can hold."""
 
+    advice = "a message is a mapping such as {'role': 'user', 'content': 'text'}"
+
 
 class InvalidVector(CtxError, ValueError):
     """An embedding is no list of finite numbers of the expected length."""
+
+    advice = "give one list of finite numbers for each text, all of the length that the store holds"
 
 
 class EmbeddingFailed(CtxError):
     """An embedding function raised, or gave back something that is no vector."""
 
+    advice = "try the function by itself on one text: it takes a list of texts and returns a vector for each"
+
 
 class NoSuchSession(CtxError, ValueError):
     """A session was asked for that the store does not hold."""
+
+    advice = "create it first, or list those that exist"
 
     def __init__(self, session_id: str, advice: str = "") -> None:
         super().__init__(f"Session {session_id!r} does not exist.{advice}", session_id=session_id)
@@ -35,6 +43,8 @@ class NoSuchSession(CtxError, ValueError):
 
 class NoSuchInteraction(CtxError, ValueError):
     """A session holds no interaction of that id."""
+
+    advice = "list the session's interactions for the ids that it holds"
 
     def __init__(self, session_id: str, interaction_id: str) -> None:
         super().__init__(
@@ -69,6 +79,8 @@ class InvalidSelector(PactError, ValueError):
 class InvalidPlacement(PactError, ValueError):
     """A component cannot stand where it was asked to."""
 
+    advice = "a component stands in the core of a turn, before it or behind it: docs/context.md"
+
     code, status = "INVALID_PLACEMENT", 400
 
 
@@ -85,6 +97,8 @@ class DuplicateContainer(PactError, ValueError):
 class ConflictingUpdate(PactError, ValueError):
     """Two nodes of one id, or a change of something that is sealed."""
 
+    advice = "give every node an id of its own, and change the active turn only"
+
     code, status = "CONFLICTING_UPDATE", 409
 
 
@@ -97,11 +111,15 @@ class OverlapWouldViolateODI(ConflictingUpdate):
 class ParentMissing(PactError, LookupError):
     """A node names a parent that is not there."""
 
+    advice = "name a node that stands in the tree, or put it in first"
+
     code, status = "PARENT_ID_MISSING", 422
 
 
 class NothingThere(PactError, KeyError):
     """A place or selector names no component."""
+
+    advice = "look what is there first: context.select(...), context.get_by_key(...)"
 
     code, status = "INVALID_PLACEMENT", 400
     __str__ = CtxError.__str__

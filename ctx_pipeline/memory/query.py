@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LONGEST = 4000
 _MOST = 48
+_POSITION = re.compile(r"(?::\d+){1,2}$")
+_ABOVE = re.compile(r"^.*/(?=[^/]+/[^/]+$)")
 _WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
 
 _STOP = """
@@ -24,15 +30,27 @@ def words_of(query: str) -> list[str]:
     """Return the words and identifiers of a query that say something, each once; at most 48.
 
     Stop words are left out, so a query of stop words alone gives nothing. Of a long text
-    the first and the last words count: an output says at its end what went wrong.
+    the first and the last words count: an output says at its end what went wrong. Of a
+    path from the root the last folder and the file count, of any without a line's number.
     """
     found: dict[str, None] = {}
     text = query if len(query) <= 2 * _LONGEST else f"{query[:_LONGEST]} {query[-_LONGEST:]}"
-    for match in _WORD.finditer(text.replace("\0", " ")):
-        word = match.group()
+    text = text.replace("\0", " ")
+    for match in _WORD.finditer(text):
+        word = _POSITION.sub("", match.group())
+        if "/" in word and text[match.start() - 1 : match.start()] == "/":
+            word = _ABOVE.sub("", word)
         low = word.lower()
         if low in STOP_WORDS or (len(low) == 1 and low.isascii()):
             continue
         found.setdefault(low if word.islower() or word.istitle() else word, None)
     words = list(found)
     return words if len(words) <= _MOST else words[: _MOST // 2] + words[-_MOST // 2 :]
+
+
+def error_words(text: str, telling: Callable[[str], str]) -> list[str]:
+    """Return the words of the line of a pasted output that says what went wrong, as ``telling`` picks it.
+
+    Of a single line there are none: it is looked for as it stands.
+    """
+    return words_of(telling(text)) if "\n" in text.strip() else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.memory.lifetime import ended
 from ctx_pipeline.memory.scope import Place, nearness, visible
 from ctx_pipeline.model.memories import Memory, Scored
 
@@ -20,6 +21,12 @@ LINKED = 0.5
 LEAST_COVERED = 0.34
 """Share of the query's weight, rare words weighing more, that a memory must hold to be an answer."""
 
+CLOSE = 0.6
+"""Cosine from which a memory answers a question whose words it does not hold."""
+
+CLOSENESS = 0.5
+"""Weight of the cosine beside the words in a match, where a person chose an embedding function."""
+
 _DAY = 86_400_000_000.0
 _HALF_LIFE_DAYS = 60.0
 
@@ -32,6 +39,8 @@ class Recalled(NamedTuple):
     """BM25, higher is better"""
     covered: float
     """share of the query's weight (inverse document frequency) that its words hold, 0 to 1"""
+    close: float | None = None
+    """cosine of its vector and the question's; None where words alone are looked at"""
 
 
 def rank(
@@ -46,7 +55,8 @@ def rank(
 ) -> list[Scored]:
     """Return at most ``limit`` memories, best first, with the parts of their scores.
 
-    Memories that cover too little of the query are not answers: the list may be empty.
+    Memories that cover too little of the query, and whose vectors are not close to its
+    own where there are such, are not answers: the list may be empty.
     ``linked`` looks up memories by id; one hop is followed, and only to memories that the
     place may see and that no check holds back. ``now`` is in microseconds since 1970.
     """
@@ -57,15 +67,22 @@ def rank(
             memory.status in allowed
             and not memory.flags
             and memory.superseded_by is None
+            and not ended(memory, now)
             and (everywhere or visible(memory.scope, memory.repository, memory.cwd, place))
         )
 
-    hits = [r for r in recalled if r.covered >= LEAST_COVERED and may(r.memory)]
-    best = max((r.score for r in hits), default=0.0)
+    hits = [r for r in recalled if (r.covered >= LEAST_COVERED or (r.close or 0.0) >= CLOSE) and may(r.memory)]
+    best = max((r.score for r in hits if r.covered >= LEAST_COVERED), default=0.0)
     scored: dict[str, Scored] = {}
     for hit in hits:
         relative = hit.score / best if best > 0 else 1.0
-        scored[hit.memory.memory_id] = _scored(hit.memory, 0.5 * relative + 0.5 * hit.covered, place, now)
+        match = 0.5 * relative + 0.5 * hit.covered if hit.covered >= LEAST_COVERED else 0.0
+        if hit.close is not None:
+            match = (match + CLOSENESS * max(0.0, hit.close)) / (1 + CLOSENESS)
+        found = _scored(hit.memory, match, place, now)
+        scored[hit.memory.memory_id] = (
+            found if hit.close is None else found._replace(parts=found.parts | {"closeness": round(hit.close, 4)})
+        )
     if linked is not None and scored:
         sources = {t: s for s in sorted(scored.values(), key=_order)[:limit][::-1] for t in s.memory.links if t not in scored}
         for memory in linked(list(sources)) if sources else ():

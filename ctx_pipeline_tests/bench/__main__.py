@@ -21,6 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m ctx_pipeline_tests.bench", description=__doc__)
     parser.add_argument("--home", type=Path, help="folder with .claude and .codex")
     parser.add_argument("--only", default="", help="part of a function's name")
+    parser.add_argument("--embedder", help="package.module:function that the questions to memories are embedded with")
     chosen = parser.parse_args()
     base = floor(chosen.home) if chosen.home else None
     if base:
@@ -36,7 +37,8 @@ def main() -> None:
                 if wants_home and not chosen.home:
                     print(f"{name}: needs --home")
                     continue
-                for row in function(home=chosen.home) if wants_home else function():
+                asked = {"embedder": chosen.embedder} if chosen.embedder and "embedder" in inspect.signature(function).parameters else {}
+                for row in function(home=chosen.home, **asked) if wants_home else function():
                     _print(row, base.seconds if base else None)
 
 

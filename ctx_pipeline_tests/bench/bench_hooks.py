@@ -1,7 +1,8 @@
-"""How long the hook at a prompt and at a session's start takes as a process, over 100,000 memories."""
+"""What the hooks and ``ctx memory weave`` take as processes, over 100,000 memories and over a captured home."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -11,46 +12,110 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from ctx_pipeline.storage.memory_index import MemoryIndex
+from ctx_pipeline_tests.bench.bench_ingest import add_session, ingested
 from ctx_pipeline_tests.bench.bench_memory import queries, synthetic
 from ctx_pipeline_tests.bench.rows import Row
+from ctx_pipeline_tests.factories.claude import ClaudeHome, Transcript
 
-RUNS = 15
+RUNS = 25
 BUDGET = 0.150
+CAPTURES = 5
+CAPTURE_BUDGET = 0.350
+
+_CTX = [sys.executable, "-P", "-m", "ctx_pipeline"]
+_HOOK = [*_CTX, "hook", "weave", "claude"]
+_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of Linux: what a child leaves behind becomes ours to wait for."""
 
 
 def hook_rows() -> list[Row]:
-    """Return wall and CPU seconds of a whole process, the median of some; the floor is a Python that does nothing."""
+    """Return wall and CPU seconds of whole processes; the floor is a Python that does nothing."""
     memories = synthetic()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "store"
         MemoryIndex(home / "memory.db").rebuild(memories)
+        (home / "ledger.db").touch()
         project = Path(folder) / "project"
         (project / ".git").mkdir(parents=True)
         (project / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:acme/project-7.git\n', "utf-8")
-        env = {"PATH": os.environ["PATH"], "HOME": folder, "CTX_HOME": str(home)}
-        hook = [sys.executable, "-P", "-m", "ctx_pipeline", "hook", "weave", "any"]
-        prompt = [{"hook_event_name": "UserPromptSubmit", "prompt": q} for q in queries(memories, RUNS)]
+        live = _long_session(Path(folder) / "claude", str(project))
+        env = {"PATH": os.environ["PATH"], "HOME": folder, "CTX_HOME": str(home), "CLAUDE_CONFIG_DIR": f"{folder}/claude"}
+        asked = queries(memories, RUNS)
+        start: dict[str, Any] = {"hook_event_name": "SessionStart", "source": "startup"}
+        compacted = start | {"source": "compact", "transcript_path": str(live.path)}
+        plain = [_HOOK] * RUNS
         kinds = {
-            "hook: at a prompt": (hook, prompt),
-            "hook: at a session's start": (hook, [{"hook_event_name": "SessionStart", "source": "startup"}] * RUNS),
-            "hook: floor, python that does nothing": ([sys.executable, "-c", ""], [{}] * RUNS),
+            "hook: at a prompt": (plain, [{"hook_event_name": "UserPromptSubmit", "prompt": q} for q in asked]),
+            "hook: at a session's start": (plain, [start] * RUNS),
+            "hook: after a compaction": (plain, [compacted] * RUNS),
+            "memory weave": ([[*_CTX, "memory", "weave", "--query", q, "--cwd", str(project)] for q in asked], [{}] * RUNS),
+            "floor: python that does nothing": ([[sys.executable, "-c", ""]] * RUNS, [{}] * RUNS),
         }
         rows = []
-        for name, (command, payloads) in kinds.items():
+        for name, (commands, payloads) in kinds.items():
             walls, cpus = [], []
-            for number, payload in enumerate(payloads):
+            for number, (command, payload) in enumerate(zip(commands, payloads, strict=True)):
                 data = json.dumps({"session_id": f"{name} {number}", "cwd": str(project), **payload}).encode()
                 wall, cpu = _timed(command, data, env)
                 walls.append(wall)
                 cpus.append(cpu)
-            budget = None if "floor" in name else BUDGET
-            rows += [
-                Row(f"{name}, wall, median", statistics.median(walls), "s", budget),
-                Row(f"{name}, CPU, median", statistics.median(cpus), "s", budget),
-            ]
+            rows += _spread(name, walls, None if "floor" in name else BUDGET)
+            rows.append(Row(f"{name}, CPU, median", statistics.median(cpus), "s"))
     return rows
+
+
+def capture_rows(home: Path) -> list[Row]:
+    """Return how long an agent waits for the hook that captures, and when the new session is captured, as processes."""
+    found = ingested(home)
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(found.home),
+        "CTX_HOME": str(found.store),
+        "CLAUDE_CONFIG_DIR": str(found.home / ".claude"),
+        "CODEX_HOME": str(found.home / ".codex"),
+    }
+    answered, captured = [], []
+    for _ in range(CAPTURES + 1):
+        add_session(found.home / ".claude" / "projects")
+        began = time.perf_counter()
+        _timed([*_CTX, "hook", "capture", "claude"], b'{"hook_event_name": "Stop"}', env)
+        answered.append(time.perf_counter() - began)
+        _, status = os.waitpid(-1, 0)
+        captured.append(time.perf_counter() - began)
+        if status:
+            raise RuntimeError(f"the capture ended with {status}")
+    # the first one finds the files of the store cold
+    return [
+        *_spread("hook: capture, until it answers", answered[1:], BUDGET),
+        *_spread("hook: capture, until one new session is in", captured[1:], CAPTURE_BUDGET),
+    ]
+
+
+def _spread(name: str, times: list[float], budget: float | None) -> list[Row]:
+    ordered = sorted(times)
+    return [
+        Row(f"{name}, wall, median", statistics.median(ordered), "s", budget),
+        Row(f"{name}, wall, 95th percentile", ordered[int(len(ordered) * 0.95)], "s"),
+        Row(f"{name}, wall, longest", ordered[-1], "s"),
+    ]
+
+
+def _long_session(home: Path, cwd: str) -> Transcript:
+    """Write a session of about 2.5 MB that was compacted at its end."""
+    made = ClaudeHome(home).session(cwd=cwd)
+    for n in range(400):
+        if n % 20 == 0:
+            made.prompt(f"make step {n} of the basket work, and check it")
+        made.call(
+            f"r{n}", "Read", "def price(basket):\n    return sum(item.price for item in basket)\n" * 70, file_path=f"{cwd}/src/f{n}.py"
+        )
+        made.call(f"e{n}", "Edit", "ok", file_path=f"{cwd}/src/f{n % 30}.py", old_string="a", new_string="b")
+        made.call(f"b{n}", "Bash", "12 passed in 0.3s", command=f"pytest -q tests/test_{n % 30}.py")
+    return made.compact(150_000, "so far").save()
 
 
 def _timed(command: list[str], data: bytes, env: dict[str, str]) -> tuple[float, float]:

@@ -54,7 +54,7 @@ with open_store(settings) as opened:
 
 def ingest_rows(home: Path) -> list[Row]:
     """Return what a first ingest of a home into a fresh store takes, in a process of its own."""
-    found = _ingested(home)
+    found = ingested(home)
     share = found.floor.megabytes / 500
     return [
         Row(f"ingest: {found.floor.megabytes:.0f} MB, first time", found.seconds, "s", 6.0 * share),
@@ -65,9 +65,9 @@ def ingest_rows(home: Path) -> list[Row]:
 
 def sync_rows(home: Path) -> list[Row]:
     """Return what a sync takes as a process: after a new session of each host, and with nothing new."""
-    found = _ingested(home)
-    _add_session(found.home / ".claude" / "projects")
-    _add_session(found.home / ".codex" / "sessions")
+    found = ingested(home)
+    add_session(found.home / ".claude" / "projects")
+    add_session(found.home / ".codex" / "sessions")
     first = _timed(found.home, found.store)
     best = min(_timed(found.home, found.store) for _ in range(3))
     return [
@@ -78,7 +78,7 @@ def sync_rows(home: Path) -> list[Row]:
 
 def search_rows(home: Path) -> list[Row]:
     """Return the median seconds of a query, alone and with its twenty rows read from the lake."""
-    found = _ingested(home)
+    found = ingested(home)
     with open_store(_settings(found), read_only=True) as opened:
         alone, whole = [], []
         for text in QUERIES * 2:
@@ -97,7 +97,7 @@ def search_rows(home: Path) -> list[Row]:
 
 def read_rows(home: Path) -> list[Row]:
     """Return what reading every session for a signal takes: all columns of tool calls, events without and with text."""
-    found = _ingested(home)
+    found = ingested(home)
     without = ("event_id", "thread_id", "seq", "ts", "kind", "actor", "call_id")
     rows = []
     with open_store(_settings(found), read_only=True) as opened:
@@ -121,7 +121,7 @@ class _Ingested(NamedTuple):
 
 
 @cache
-def _ingested(home: Path) -> _Ingested:
+def ingested(home: Path) -> _Ingested:
     """Copy a home, ingest the copy and return what that took; the folder goes when the process ends."""
     folder = tempfile.TemporaryDirectory()
     copy, store = Path(folder.name) / "home", Path(folder.name) / "store"
@@ -143,7 +143,7 @@ def _settings(found: _Ingested) -> Settings:
     return Settings(home=found.store, demo_roots={"claude": (found.home / ".claude",), "codex": (found.home / ".codex",)})
 
 
-def _add_session(folder: Path) -> None:
+def add_session(folder: Path) -> None:
     """Write a middling transcript once more under a new id."""
     paths = sorted((p for p in folder.rglob("*.jsonl") if _ID.search(p.name)), key=lambda p: p.stat().st_size)
     path = paths[len(paths) // 2]

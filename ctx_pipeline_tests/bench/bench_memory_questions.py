@@ -1,15 +1,17 @@
 """How often retrieval finds the memory that answers a question: questions with known answers, built from the sessions of a home.
 
-What failed is asked with the part of the output that says so, as an agent would paste it, work with
-prompts of the same session that the memory does not quote, habits of a project in
-plain words. Nothing answers questions about other things (``nothing``), nor failures of
-the same projects of which no memory was made (``unlearnt``). ``lexical`` is what
-``ctx memory retrieve`` does; ``hybrid`` fuses its order with that of the packaged
-embedding model (reciprocal ranks), where the extra ``embeddings`` is installed.
+What failed is asked in three ways: with the part of the output that says so, as an agent
+would paste it (``failure``), with the line alone (``line``), and in small letters without
+signs, as a person would tell it (``told``). Work is asked with prompts of the same session
+that the memory does not quote, habits of a project in plain words. Nothing answers
+questions about other things (``nothing``), nor failures of the same projects that no
+memory quotes (``unlearnt``). ``lexical`` is what ``ctx memory retrieve`` does, ``hybrid``
+what it does where ``memory.embedder`` names a function, here the packaged model of the
+extra ``embeddings`` or the one that ``--embedder`` names.
 
-The weight of long queries and the words of project habits were chosen while looking at
-the questions of one home of published sessions, ``unlearnt`` left out: its other figures
-are no forecast. Judge by a home of your own.
+The weight of long queries, the words of project habits, the line of an error and the
+closeness that counts were chosen while looking at some homes: docs/memory.md says which.
+Judge by a home of your own.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.context.retrieval.chosen import chosen
+from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import rank
+from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
 from ctx_pipeline.memory.scope import Place, visible
 from ctx_pipeline.mining._failures import salient_line, signature
 from ctx_pipeline.mining._runs import runs
@@ -32,11 +36,14 @@ from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.stages.mine import draw
 from ctx_pipeline.storage.memory_index import MemoryIndex
+from ctx_pipeline.storage.memory_vectors import Embedder
 from ctx_pipeline_tests.bench.rows import Row
 from ctx_pipeline_tests.factories.homes import parse_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy as np
 
     from ctx_pipeline.model.memories import Memory
 
@@ -70,7 +77,10 @@ class Question(NamedTuple):
     answers: frozenset[str]
 
 
-def question_rows(home: Path) -> list[Row]:
+PACKAGED = "ctx_pipeline.context.retrieval.packaged_model:packaged_embed_fn"
+
+
+def memory_question_rows(home: Path, embedder: str = PACKAGED) -> list[Row]:
     """Return shares of questions that are answered first, among the first five, the mean reciprocal rank, and of silence kept."""
     views = _views(home)
     memories = consolidate(_mined(views))
@@ -78,11 +88,11 @@ def question_rows(home: Path) -> list[Row]:
     rows = [Row("memories / questions", len(memories), ""), Row("questions with an answer", sum(bool(q.answers) for q in asked_of), "")]
     with tempfile.TemporaryDirectory() as folder:
         index = MemoryIndex(Path(folder) / "memory.db")
-        index.rebuild(memories)
-        rows += figures("lexical", asked_of, lambda q: _lexical(index, q))
-        close = _embedded(memories)
-        if close is not None:
-            rows += figures("hybrid", asked_of, lambda q: _fused(_lexical(index, q, limit=20), close(q)))
+        vectors = _vectors(embedder)
+        index.rebuild(memories, embedder=Embedder(embedder, vectors) if vectors else None)
+        rows += figures("lexical", asked_of, lambda q: answers(index, q))
+        if vectors is not None:
+            rows += figures("hybrid", asked_of, lambda q: answers(index, q, Embedder(embedder, vectors)))
         index.close()
     return rows
 
@@ -124,22 +134,30 @@ def questions(memories: Sequence[Memory], views: Sequence[SessionView]) -> list[
             at = output.find(str(body["error"])[:30])
             pasted = output[max(0, at - 300) : at + 300] if at >= 0 else output[-600:]
             same = {o.memory_id for o in memories if o.repository == m.repository and _of(o, "signature") == body.get("signature")}
-            made.append(Question("failure", pasted, m.cwd, frozenset(same)))
+            made += [Question(f"failure{way}", text, m.cwd, frozenset(same)) for way, text in _ways(pasted, m.cwd)]
         elif m.kind == "procedure" and body.get("goal"):
             rest = [a for p in view.prompts if tells(a := asked(p.text or "")) and a[:60] not in m.text]
             mine = {o.memory_id for o in memories if set(o.sessions) & set(m.sessions) and o.kind in ("procedure", "skill")}
             made += [Question("work", a, m.cwd, frozenset(mine)) for a in rest[:2]]
         elif body.get("subject") in HABITS:
             made.append(Question("habit", HABITS[body["subject"]], m.cwd, frozenset({m.memory_id})))
-    learnt = {_of(m, "signature") for m in memories}
+    learnt = [signature(f"{m.text} {m.structured or ''}") for m in memories]
     for view in views:
         for run in view.once(runs):
             error = salient_line(run.output, view.session.cwd) if run.failed else ""
-            if error and view.session.cwd and signature(error) not in learnt:
+            if error and view.session.cwd and not any(signature(error) in said for said in learnt):
                 at = run.output.find(error[:30])
-                made.append(Question("unlearnt", run.output[max(0, at - 300) : at + 300], view.session.cwd, frozenset()))
+                pasted = run.output[max(0, at - 300) : at + 300]
+                made += [Question(f"unlearnt{way}", text, view.session.cwd, frozenset()) for way, text in _ways(pasted, view.session.cwd)]
     anywhere = next((m.cwd for m in memories if m.cwd), "/")
     return made + [Question("nothing", text, anywhere, frozenset()) for text in NOTHING]
+
+
+def _ways(pasted: str, cwd: str) -> list[tuple[str, str]]:
+    """Return a failure as it is pasted, as its line alone, and as a person would tell it."""
+    line = salient_line(pasted, cwd)
+    told = " ".join(signature(line).replace("#", " ").replace(".", " ").split())
+    return [("", pasted), *([(", line", line), (", told", f"why do I get {told}")] if told else [])]
 
 
 def _of(memory: Memory, key: str) -> object:
@@ -168,33 +186,30 @@ def _mined(views: Sequence[SessionView]) -> list:
     return rows
 
 
-def _lexical(index: MemoryIndex, q: Question, limit: int = 5) -> list[str]:
+def answers(index: MemoryIndex, q: Question, embedder: Embedder | None = None, limit: int = 5) -> list[str]:
+    """Return the ids that retrieval gives at the question's place, best first."""
     place = Place(q.cwd, (q.cwd,))
-    hits = index.recall(words_of(q.text), allowed=lambda s, r, c: visible(s, r, c, place))
-    return [s.memory.memory_id for s in rank(hits, place=place, limit=limit, now=1_800_000_000_000_000, linked=index.get)]
+    line = salient_line(q.text, q.cwd) if "\n" in q.text.strip() else ""
+
+    def allowed(scope: str, repository: str | None, cwd: str | None) -> bool:
+        return visible(scope, repository, cwd, place)
+
+    words = words_of(q.text)
+    found = [Recalled(*r) for r in index.recall(words, error=words_of(line), allowed=allowed, least=LEAST_COVERED)]
+    if embedder is not None and words:
+        near = index.near(embedder.embed([line or q.text])[0], embedder.name, allowed=allowed)
+        known = {r.memory.memory_id for r in found}
+        found = [r._replace(close=near.get(r.memory.memory_id, 0.0)) for r in found]
+        found += [
+            Recalled(m, 0.0, 0.0, near[m.memory_id]) for m in index.get([i for i, c in near.items() if c >= CLOSE and i not in known])
+        ]
+    return [s.memory.memory_id for s in rank(found, place=place, limit=limit, now=1_800_000_000_000_000, linked=index.get)]
 
 
-def _embedded(memories: Sequence[Memory]) -> Callable[[Question], list[str]] | None:
+def _vectors(embedder: str) -> Callable[[Sequence[str]], np.ndarray] | None:
     try:
-        from ctx_pipeline.context.retrieval.packaged_model import packaged_embed_fn
-
-        shown = [m for m in memories if not m.flags and m.superseded_by is None]
-        vectors = packaged_embed_fn([f"{m.text} {m.when_to_use or ''}" for m in shown])
-    except ImportError:
+        made = chosen(embedder)
+        made(["a text"])
+    except CtxError:
         return None
-
-    def close(q: Question) -> list[str]:
-        place = Place(q.cwd, (q.cwd,))
-        near = vectors @ packaged_embed_fn([q.text])[0]
-        seen = [(float(n), m) for n, m in zip(near, shown, strict=True) if visible(m.scope, m.repository, m.cwd, place) and n > 0.3]
-        return [m.memory_id for _, m in sorted(seen, key=lambda p: -p[0])[:20]]
-
-    return close
-
-
-def _fused(*orders: list[str]) -> list[str]:
-    score: dict[str, float] = defaultdict(float)
-    for order in orders:
-        for place, memory_id in enumerate(order):
-            score[memory_id] += 1 / (60 + place)
-    return sorted(score, key=lambda i: (-score[i], i))[:5]
+    return made

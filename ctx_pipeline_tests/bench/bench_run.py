@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctx_pipeline_tests.bench.bench_ingest import QUERIES, _add_session, _Memory
+from ctx_pipeline_tests.bench.bench_ingest import QUERIES, _Memory, add_session
 from ctx_pipeline_tests.bench.rows import Row, floor
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def run_rows(home: Path) -> list[Row]:
         rows.append(Row("ctx run: nothing new, whole process", statistics.median(nothing), "s", 0.2))
         searches = [_timed((*CTX, "search", text), environ) for text in QUERIES]
         rows.append(Row("ctx search, whole process, median", statistics.median(searches), "s", 0.15))
-        _add_session(copy / ".claude" / "projects")
-        _add_session(copy / ".codex" / "sessions")
+        add_session(copy / ".claude" / "projects")
+        add_session(copy / ".codex" / "sessions")
         rows.append(Row("ctx run: one new session of each host, through Dagster", _timed((*CTX, "run", "--json"), environ), "s", 6.0))
     return rows
 

@@ -337,5 +337,7 @@ def _options(strategy: type[TruncationStrategy]) -> set[str]:
 class UnknownStrategy(UsageError, ValueError):
     """No strategy has that name."""
 
+    advice = "name one of the strategies that are listed, or pass one of your own"
+
     def __init__(self, name: str) -> None:
         super().__init__(f"Unknown strategy: {name}. Available: {sorted(STRATEGIES)}", name=name)
