@@ -7,13 +7,12 @@ in ``hooks.log``.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from ctx_pipeline.model.recipes import CAPTURE, WEAVE
 
@@ -27,16 +26,17 @@ LOG = "hooks.log"
 DEADLINE = 1.0
 """Seconds after which the hook ends without an answer."""
 
+_SWITCHES = ("--accepted-only", "--no-resume")
 _LARGEST_LOG = 256 * 1024
 _LARGEST_PAYLOAD = 8 << 20
 
 
-@click.command(hidden=True, add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def hook(words: tuple[str, ...]) -> None:
-    """Answer a hook of an agent; what it is asked comes on standard input."""
+def answer(words: Sequence[str]) -> None:
+    """Answer a hook of an agent, asked on standard input, and end the process with 0."""
     from ctx_pipeline import settings as settings_module
 
+    # the process ends before there is anything to collect
+    gc.disable()
     does, host, named = _read(words)
     settings = settings_module.bare(named.get("home"))
     deadline = threading.Timer(DEADLINE, _give_up, (settings.home, f"{does} {host}"))
@@ -67,7 +67,7 @@ def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        if word == "--accepted-only":
+        if word in _SWITCHES:
             named[word[2:]] = "yes"
         elif word.startswith("--"):
             name, equals, value = word[2:].partition("=")
@@ -80,7 +80,7 @@ def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
 
 def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) -> bytes:
     """Return what goes to the agent: nothing, or JSON with the note as additional context."""
-    if not (settings.home / "memory.db").exists():
+    if not settings.home.is_dir():
         return b""
     import json
 
@@ -95,11 +95,33 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
         holdout=_share(named.get("holdout"), plain.holdout),
         accepted_only="accepted-only" in named,
     )
-    note = inject(payload, host=host[:40], choice=choice, settings=settings)
+    note = _resume(payload, host, named, settings)
+    try:
+        note += inject(payload, host=host[:40], choice=choice, settings=settings)
+    except Exception as error:
+        if not note:
+            raise
+        log(settings.home, f"{WEAVE} {host}: {type(error).__name__}: {error}")
     if not note:
         return b""
     told = {"hookSpecificOutput": {"hookEventName": payload["hook_event_name"], "additionalContext": note}}
     return json.dumps(told).encode()
+
+
+def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings: Settings) -> str:
+    """Return where the session stood, right after its window was emptied; never raises."""
+    if payload.get("source") != "compact" or "no-resume" in named:
+        return ""
+    try:
+        from ctx_pipeline.api.resume import resume
+
+        text = resume(payload, host=host[:40], settings=settings)
+    except Exception as error:  # noqa: BLE001 - the memories are told all the same
+        log(settings.home, f"resume {host}: {type(error).__name__}: {error}")
+        return ""
+    if text:
+        log(settings.home, f"resume {host}: {len(text):,} characters for session {payload.get('session_id')}")
+    return text
 
 
 def _share(text: str | None, default: float) -> float:
@@ -118,6 +140,7 @@ def _capture(settings: Settings) -> None:
     # -P: a module of the agent's working folder must not stand in for one of ours
     command = [sys.executable, "-P", "-m", "ctx_pipeline", "sync"]
     with open(_opened(settings.home), "ab") as errors:
+        os.utime(errors.fileno())  # `ctx doctor` tells when a hook last ran
         subprocess.Popen(  # noqa: S603 - our own program
             command,
             stdin=subprocess.DEVNULL,

@@ -138,6 +138,7 @@ def test_nothing_is_said_twice_or_below_the_threshold_or_of_another_project(envi
     assert "m-far" not in note(hook(environ, claude_prompt(question)))
     assert hook(environ, claude_prompt(question)) == ""
     assert hook(environ, claude_prompt("rename the kubernetes certificates of pytest")) == ""
+    assert hook(environ, claude_prompt("pytest", session_id="one word")) == ""
     assert hook(environ, claude_prompt(question, session_id="another")) != ""
     loosely = "pytest rounds amounts of invoices wrongly"
     assert hook(environ, claude_prompt(loosely, session_id="third"), "--threshold", "0.95") == ""

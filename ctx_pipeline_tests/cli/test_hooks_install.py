@@ -99,6 +99,8 @@ def test_options_replace_each_other_and_the_first_backup_is_what_comes_back(pers
 
     assert ours(path)["UserPromptSubmit"] == ["hook weave claude --threshold=0.6 --holdout=0.2 --accepted-only"]
     assert ours(path)["Stop"] == ["hook capture claude"]
+    ctx("hooks", "install", "claude", "--yes", "--no-resume")
+    assert ours(path)["SessionStart"] == ["hook weave claude --no-resume"]
     ctx("hooks", "uninstall", "claude")
     assert path.read_text() == THEIRS
 

@@ -1,0 +1,148 @@
+"""How far a session came: what was asked, changed, checked, planned and decided so far, drawn from its rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining._runs import run_of, shown
+from ctx_pipeline.mining._turns import asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ctx_pipeline.model.session_view import SessionView
+
+_CHECKED = ("test", "types", "lint", "build")
+"""Purposes of a command that say how the work stands, the most telling first."""
+
+_CHANGES = frozenset({"edit", "write"})
+_ENDED = frozenset({"completed", "done", "deleted", "cancelled", "canceled"})
+_PROMPTS, _FILES, _ITEMS, _DECISIONS = 3, 12, 8, 4
+_LONG, _SHORT = 400, 160
+_CREATED = re.compile(r"#(\w+)")
+_NOT_THE_WINDOW = "microcompact"
+"""Part of the name of a compaction that only empties old results."""
+
+
+class Progress(NamedTuple):
+    """Lines about a session at one moment; empty where there is nothing to say."""
+
+    task: list[str]
+    """what the person asked for, the oldest known first"""
+    files: list[str]
+    """changed files, the last changed first"""
+    check: str
+    """the last command that checked the work, and how it ended"""
+    plan: list[str]
+    """what of the plan is not done"""
+    decisions: list[str]
+    """what the person was asked, with the answer or without one"""
+    said: str
+    """how the agent's last answer ended"""
+    compaction: str
+    """event id of the compaction before which this was so; empty when there was none"""
+
+
+def progress(view: SessionView, cwd: str | None) -> Progress:
+    """Return how far the main thread of a session was when its window was last emptied, or is now when it never was."""
+    events = [e for e in view.events if e.thread_id == view.session_id] or view.events
+    emptied = [n for n, e in enumerate(events) if e.kind == "compaction" and _NOT_THE_WINDOW not in (e.subtype or "")]
+    before = events[: emptied[-1]] if emptied else events
+    seen = {e.event_id for e in before}
+    calls = [c for c in view.tool_calls if c.call_event in seen]
+    prompts = [text for e in before if e.kind == "prompt" and (text := asked(e.text or ""))]
+    answers = [e.text for e in before if e.kind == "answer" and e.text]
+    return Progress(
+        task=[_cut(text, _LONG) for text in dict.fromkeys([*prompts[:1], *prompts[-_PROMPTS:]])],
+        files=_files(calls, cwd),
+        check=_check(view, calls, cwd),
+        plan=[_cut(item, _SHORT) for item in _plan(view, calls)],
+        decisions=list(_decisions(view, calls)),
+        said=_end(clean(answers[-1])) if answers else "",
+        compaction=events[emptied[-1]].event_id if emptied else "",
+    )
+
+
+def _files(calls: Sequence[Any], cwd: str | None) -> list[str]:
+    """Return the changed files, the last changed first, and how many more there were."""
+    changed = dict.fromkeys(shorten_paths(clean(path), cwd) for c in reversed(calls) if c.action in _CHANGES for path in c.paths)
+    files = list(changed)
+    return files if len(files) <= _FILES else [*files[:_FILES], f"and {len(files) - _FILES} more"]
+
+
+def _check(view: SessionView, calls: Sequence[Any], cwd: str | None) -> str:
+    """Return the last test run, else the last other check: its command, how it ended, and whether files were changed since."""
+    found: dict[str, tuple[int, str]] = {}
+    for n in range(len(calls) - 1, -1, -1):
+        run = run_of(view, n, calls[n]) if calls[n].action == "shell" else None
+        if run is None or run.step.purpose not in _CHECKED or run.step.purpose in found:
+            continue
+        why = "" if run.passed else salient_line(run.output, cwd, of_tests=run.step.purpose == "test")
+        ended = "passed" if run.passed else f"failed{f' with “{_cut(why, _SHORT)}”' if why else ''}"
+        found[run.step.purpose] = (n, f"`{shown(run.command, cwd)}` {ended}")
+        if run.step.purpose == _CHECKED[0]:
+            break
+    for purpose in _CHECKED:
+        if purpose in found:
+            place, text = found[purpose]
+            since = any(c.action in _CHANGES for c in calls[place + 1 :])
+            return f"{text}; files were changed since" if since else text
+    return ""
+
+
+def _plan(view: SessionView, calls: Sequence[Any]) -> list[str]:
+    """Return the open items of the last list, or of the tasks that were made one by one."""
+    listed: list[str] | None = None
+    tasks: dict[str, tuple[str, str]] = {}
+    for call in calls:
+        body = _body(view.call_text(call)) if call.action == "plan" else {}
+        items = next((v for v in body.values() if isinstance(v, list)), None)
+        if items is not None:
+            listed = [_item(i) for i in items if isinstance(i, dict) and str(i.get("status")) not in _ENDED]
+        elif isinstance(body.get("subject"), str) and (made := _CREATED.search(view.result_text(call))):
+            tasks[made.group(1)] = (body["subject"], "pending")
+        elif str(body.get("taskId")) in tasks:
+            subject, status = tasks[str(body["taskId"])]
+            tasks[str(body["taskId"])] = (str(body.get("subject") or subject), str(body.get("status") or status))
+    made_singly = [_marked(subject, status) for subject, status in tasks.values() if status not in _ENDED]
+    return [item for item in (listed if listed is not None else made_singly) if item][:_ITEMS]
+
+
+def _item(item: Mapping[str, Any]) -> str:
+    said = next((str(item[key]) for key in ("content", "step", "subject", "text") if item.get(key)), "")
+    return _marked(said, str(item.get("status") or ""))
+
+
+def _marked(said: str, status: str) -> str:
+    text = clean(said)
+    return f"{text} (begun)" if text and status == "in_progress" else text
+
+
+def _decisions(view: SessionView, calls: Sequence[Any]) -> Iterator[str]:
+    """Yield the last questions that were put to the person, each with its answer."""
+    for call in [c for c in calls if c.action == "ask"][-_DECISIONS:]:
+        questions = _body(view.call_text(call)).get("questions")
+        wanted = [str(q["question"]) for q in questions if isinstance(q, dict) and q.get("question")] if isinstance(questions, list) else []
+        said = _cut(clean(" / ".join(wanted)), _SHORT)
+        answer = _cut(clean(view.result_text(call)), _LONG)
+        if said:
+            yield f"“{said}” {f'→ {answer}' if answer and not call.is_error else 'was not answered'}"
+
+
+def _body(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= _LONG else f"…{text[1 - _LONG :].lstrip()}"

@@ -1,0 +1,149 @@
+"""The commands of ``ctx``: thin ones, each imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.output import say
+from ctx_pipeline.errors import CtxError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("ctx_pipeline.cli.run:run", "Bring everything up to date and build the page."),
+    "sync": ("ctx_pipeline.cli.run:sync", "Capture, normalize and index what changed, and nothing else."),
+    "status": ("ctx_pipeline.cli.run:status", "Show which cells of which asset are missing, stale or fresh."),
+    "backfill": ("ctx_pipeline.cli.run:backfill", "Fill the missing and stale cells of a signal family or any asset."),
+    "ui": ("ctx_pipeline.cli.run:ui", "Open the asset graph in Dagster."),
+    "list": ("ctx_pipeline.cli.sessions:list_sessions", "List the sessions in the homes, captured or not."),
+    "import": ("ctx_pipeline.cli.sessions:import_sessions", "Capture and normalize chosen sessions."),
+    "show": ("ctx_pipeline.cli.sessions:show", "Show one session."),
+    "render": ("ctx_pipeline.cli.explain:render", "Print one session as Markdown."),
+    "usage": ("ctx_pipeline.cli.usage:usage", "Tokens and cost by day, session, project, model, tool or window."),
+    "explain": ("ctx_pipeline.cli.explain:explain", "Show the calls that a number is made of."),
+    "history": ("ctx_pipeline.cli.history:history", "Show what was in a session's context window, at any event."),
+    "prices": ("ctx_pipeline.cli.prices:prices", "Show list prices and take over a newer list."),
+    "search": ("ctx_pipeline.cli.search:search", "Search prompts, answers, commands and tool output."),
+    "sql": ("ctx_pipeline.cli.search:sql", "Run a SELECT over the tables."),
+    "signal": ("ctx_pipeline.cli.signal:signal", "List, run and show signals."),
+    "mine": ("ctx_pipeline.cli.mining:mine", "Draw memory candidates from sessions."),
+    "methods": ("ctx_pipeline.cli.memory:methods", "List the mining methods."),
+    "memory": ("ctx_pipeline.cli.memory:memory", "Retrieve and weave memories."),
+    "mcp": ("ctx_pipeline.cli.mcp:mcp", "Serve the history and the memories to an agent."),
+    "hooks": ("ctx_pipeline.cli.hooks:hooks", "Memories in an agent's sessions, capture as they are written."),
+    "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),
+    "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build, open and serve the page."),
+    "config": ("ctx_pipeline.cli.config:config", "Show and change the settings."),
+    "doctor": ("ctx_pipeline.cli.store:doctor", "Check the store and list what could not be read."),
+    "export": ("ctx_pipeline.cli.export:export", "Write the tables as files for other programs."),
+    "forget": ("ctx_pipeline.cli.store:forget", "Remove sessions from every layer, for good."),
+}
+
+
+class _ReaderGone(Exception):
+    """Nobody reads the output any more."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they run; help needs none of them."""
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, tuple[str, str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = dict(lazy or {})
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click itself would call it a failure when the reader of the output goes (``| head``)."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order of a day's work, not of the alphabet."""
+        return [*self._lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        place = self._lazy.get(cmd_name)
+        if place is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = place[0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command; an unknown one names the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=2) if args else []
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Write the command list without importing a command."""
+        rows = [(name, text) for name, (_, text) in self._lazy.items()]
+        rows += [(name, command.get_short_help_str()) for name, command in sorted(self.commands.items())]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=_COMMANDS,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: ctx run. Without sessions of your own it shows sample ones.",
+)
+@click.version_option(None, "-V", "--version", package_name="ctx-pipeline", prog_name="ctx")
+@click.option("--json", "as_json", is_flag=True, help="Without a command: print last week and the findings as one JSON object.")
+@click.pass_context
+def cli(context: click.Context, as_json: bool) -> None:
+    """The records of your coding agents: usage, signals, memories and a page."""
+    if context.invoked_subcommand is None:
+        from ctx_pipeline.cli.explain import overview
+
+        overview(as_json=as_json)
+    elif as_json:
+        raise click.UsageError(f"--json stands behind the command: ctx {context.invoked_subcommand} ... --json")
+
+
+def run(args: list[str] | None = None) -> None:
+    """Run ``ctx`` and exit: 0 done, 1 it failed, 2 wrong usage, 130 interrupted."""
+    try:
+        code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        say("interrupted", err=True)
+        sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        say(error.format_message())
+        sys.exit(0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except CtxError as error:
+        say(f"ctx: {error.message}", err=True)
+        if error.hint:
+            say(f"hint: {error.hint}", err=True)
+        sys.exit(error.exit_code)
+    except (_ReaderGone, BrokenPipeError):
+        # the reader has gone (ctx list | head); keep Python from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
