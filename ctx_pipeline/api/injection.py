@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.api.memory import error_line
+from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.budget import estimate
 from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import WEIGHTS, Recalled, rank
+from ctx_pipeline.memory.ranking import Recalled
 from ctx_pipeline.memory.scope import place_of, visible
+from ctx_pipeline.memory.sparing import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
 from ctx_pipeline.memory.weave import weave
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.memory_index import MemoryIndex
@@ -29,32 +33,32 @@ INJECTED = "hook.injected"
 
 START = "SessionStart"
 PROMPT = "UserPromptSubmit"
+HOOKED = (START, PROMPT)
+"""Events at which memories are told unasked; what a session asked for itself stands under ``retrieve`` or ``weave``."""
 
-THRESHOLD = 0.4
-"""Share of a prompt's weight, rare words weighing more, that a memory must hold to be injected; a search asks for less."""
+REWARDED = "memory.rewarded"
+"""Kind of the facts that say what a memory was worth, by a person, an agent, or what its session shows."""
 
-LIMIT = 4
-BUDGET = 500
-"""Tokens of a note."""
+__all__ = [
+    "HOOKED",
+    "INJECTED",
+    "PROMPT",
+    "START",
+    "THRESHOLD",
+    "Choice",
+    "asking_session",
+    "held_out",
+    "inject",
+    "injections",
+    "log_told",
+    "shares",
+]
 
-_WORDS = 32
-"""Words of a prompt that are looked for: each costs, and a long prompt says early what it is about."""
-
+_SESSION_NAMES = ("_SESSION_ID", "_THREAD_ID")
 _LOOKED_BACK = 400
 _PATIENCE = 0.05
 _EMPTIED = ("clear", "compact")
 """Sources of a session start after which the window holds nothing of what was injected before."""
-
-
-class Choice(NamedTuple):
-    """How sparingly memories are injected."""
-
-    threshold: float = THRESHOLD
-    holdout: float = 0.0
-    """Share of sessions from which everything is withheld, logged all the same."""
-    limit: int = LIMIT
-    budget: int = BUDGET
-    accepted_only: bool = False
 
 
 def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: Settings) -> str:
@@ -78,7 +82,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     found = [s for s in found if set(s.memory.sessions) != {own}]
     if not found:
         return ""
-    journal = Journal(settings.home / "journal.db", patience=_PATIENCE)
+    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
     try:
         if not (event == START and _text(payload, "source") in _EMPTIED):
             known = _known(journal, host, session)
@@ -114,34 +118,134 @@ def held_out(session_id: str, share: float) -> bool:
     return drawn < share * 2**64
 
 
-def injections(*, limit: int = 20, settings: Settings) -> list[dict[str, Any]]:
-    """Return what was injected, or withheld, newest first: at, host, session_id, event, memories, tokens, withheld, holdout."""
-    journal = Journal(settings.home / "journal.db", read_only=True)
+def log_told(scored: Sequence[Scored], *, host: str, session_id: str, event: str, settings: Settings) -> None:
+    """Log memories that a session asked for itself (``event`` says how), so that it shows whether it used them; never raises.
+
+    What was asked for is no part of an experiment: nothing of it is withheld.
+    """
+    if not scored or not session_id or not settings.home.is_dir():
+        return
+    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
     try:
-        return [{"at": fact.at, **fact.payload} for fact in journal.newest(INJECTED, limit)]
+        payload = {
+            "host": host,
+            "session_id": session_id[:200],
+            "event": event,
+            "memories": [{"memory_id": s.memory.memory_id, "score": s.score} for s in scored],
+            "tokens": sum(estimate(s.memory.text) for s in scored),
+            "withheld": False,
+            "holdout": 0.0,
+            "threshold": None,
+        }
+        journal.append(INJECTED, payload, actor="agent")
+    except CtxError:
+        return
     finally:
         journal.close()
 
 
+def asking_session(settings: Settings) -> tuple[str, str] | None:
+    """Return host and id of the session whose agent started this process, as it says in the environment; None for a person's shell."""
+    # hosts are imported only where such a name is set: it takes 30 ms
+    if not any(name.endswith(_SESSION_NAMES) and value for name, value in settings.environ.items()):
+        return None
+    from ctx_pipeline import discovery
+
+    for host in discovery.hosts().values():
+        for name in host.session_env:
+            if settings.environ.get(name):
+                return host.key, settings.environ[name][:200]
+    return None
+
+
+def injections(*, limit: int = 20, settings: Settings) -> list[dict[str, Any]]:
+    """Return what was injected, asked for or withheld, newest first, and what became of it.
+
+    Each has at, host, session_id, event, tokens, withheld, holdout, threshold and
+    memories: memory_id, score, and once its session was judged outcome, reward and
+    evidence (sign -> event ids); these are None before.
+    """
+    journal = Journal(settings.home / "journal.db", read_only=True)
+    try:
+        facts = journal.newest(INJECTED, limit)
+        judged = _judged(journal) if facts else {}
+    finally:
+        journal.close()
+    return [
+        {"at": f.at, **f.payload, "memories": [{**m, **_outcome(judged, f.payload, m)} for m in f.payload.get("memories", ())]}
+        for f in facts
+    ]
+
+
+def shares(*, settings: Settings) -> dict[str, Any]:
+    """Return over the whole log: sessions told and withheld, the share withheld, memories told, those judged, and their outcomes."""
+    journal = Journal(settings.home / "journal.db", read_only=True)
+    try:
+        facts = journal.facts(INJECTED) if journal.path.exists() else []
+        judged = _judged(journal) if facts else {}
+    finally:
+        journal.close()
+    sides: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
+    told: set[tuple[str, str, str]] = set()
+    for fact in facts:
+        session = (str(fact.payload.get("host")), str(fact.payload.get("session_id")))
+        if fact.payload.get("event") in HOOKED:
+            sides[bool(fact.payload.get("withheld"))].add(session)
+        if not fact.payload.get("withheld"):
+            told |= {(*session, str(m["memory_id"])) for m in fact.payload.get("memories", ())}
+    outcomes = Counter(str(judged[key]["outcome"]) for key in told if key in judged)
+    both = len(sides[True] | sides[False])
+    return {
+        "sessions_told": len(sides[False]),
+        "sessions_withheld": len(sides[True]),
+        "withheld_share": round(len(sides[True]) / both, 4) if both else None,
+        "memories_told": len(told),
+        "memories_judged": sum(outcomes.values()),
+        "outcomes": dict(sorted(outcomes.items())),
+    }
+
+
+def _judged(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+    """Return (host, session, memory) -> the last measured reward."""
+    # not for the hook at a prompt
+    from ctx_pipeline.memory.use import MEASURED
+
+    return {
+        (str(f.payload.get("host")), str(f.payload.get("session_id")), str(f.payload.get("memory_id"))): f.payload
+        for f in journal.facts(REWARDED)
+        if f.payload.get("source") == MEASURED
+    }
+
+
+def _outcome(
+    judged: Mapping[tuple[str, str, str], Mapping[str, Any]], payload: Mapping[str, Any], memory: Mapping[str, Any]
+) -> dict[str, Any]:
+    key = (str(payload.get("host")), str(payload.get("session_id")), str(memory.get("memory_id")))
+    if not key[0]:  # whoever asked over HTTP told its session alone
+        key = next((known for known in judged if known[1:] == key[1:]), key)
+    found: Mapping[str, Any] = {} if payload.get("withheld") else judged.get(key, {})
+    return {name: found.get(name) for name in ("outcome", "reward", "evidence")}
+
+
 def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Choice) -> list[Scored]:
-    words = words_of(prompt)[:_WORDS]
-    if not words:
+    words = words_of(prompt)[:PROMPT_WORDS]
+    if len(words) < LEAST_WORDS:
         return []
     hits = index.recall(
-        words, allowed=lambda scope, repository, where: visible(scope, repository, where, place), accepted_only=choice.accepted_only
+        words,
+        error=error_line(prompt, place.cwd if place else None),
+        allowed=lambda scope, repository, where: visible(scope, repository, where, place),
+        least=choice.threshold,
+        accepted_only=choice.accepted_only,
     )
-    near = [Recalled(h.memory, h.score, h.covered) for h in hits if h.covered >= choice.threshold]
-    return rank(near, place=place, limit=4 * choice.limit, now=_now(), accepted_only=choice.accepted_only)
+    return for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
 
 
 def _at_start(index: MemoryIndex, place: Place | None, choice: Choice) -> list[Scored]:
-    """Return what is worth knowing at a place whatever is asked: accepted, or learnt in more than one session."""
     held = index.of_places(
         allowed=lambda scope, repository, where: visible(scope, repository, where, place), accepted_only=choice.accepted_only
     )
-    worth = [Recalled(m, 1.0, 1.0) for m in held if m.status == "accepted" or m.support > 1]
-    ranked = rank(worth, place=place, limit=4 * choice.limit, now=_now(), accepted_only=choice.accepted_only)
-    return [s for s in ranked if (s.score - WEIGHTS["match"]) / (1 - WEIGHTS["match"]) >= choice.threshold]
+    return at_start(held, place=place, choice=choice, now=_now())
 
 
 def _known(journal: Journal, host: str, session: str) -> set[str]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.memory.links import dangling
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import Recalled, rank
+from ctx_pipeline.memory.query import error_words, words_of
+from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
 from ctx_pipeline.memory.scope import place_of, visible
 from ctx_pipeline.memory.weave import DEFAULT_BUDGET
 from ctx_pipeline.memory.weave import weave as woven
@@ -39,18 +39,26 @@ def retrieve(
 
     Without ``cwd`` everything may be seen; with it only what holds everywhere or was
     learnt in its repository. What is held back for review is never among them. The
-    list is empty when nothing covers the query or there is no index yet.
+    list is empty when nothing covers the query or there is no index yet. Where the
+    settings name an embedding function, memories close to the query in meaning are found
+    too; raises SettingsError where that cannot be loaded.
     """
     place = place_of(cwd) if cwd else None
+    settings = settings or settings_module.load()
     index = _index(settings)
 
     def allowed(scope: str, repository: str | None, where: str | None) -> bool:
         return place is None or visible(scope, repository, where, place)
 
     try:
-        recalled = index.recall(words_of(query), allowed=allowed, accepted_only=accepted_only)
+        recalled = index.recall(
+            words_of(query), error=error_line(query, cwd), allowed=allowed, least=LEAST_COVERED, accepted_only=accepted_only
+        )
+        found = [Recalled(r.memory, r.score, r.covered) for r in recalled]
+        if settings.embedder:
+            found = _with_closeness(index, settings.embedder, query, cwd, found, allowed=allowed, accepted_only=accepted_only)
         return rank(
-            [Recalled(r.memory, r.score, r.covered) for r in recalled],
+            found,
             place=place,
             limit=limit,
             now=time.time_ns() // 1000,
@@ -60,6 +68,34 @@ def retrieve(
         )
     finally:
         index.close()
+
+
+def _with_closeness(
+    index: MemoryIndex, embedder: str, query: str, cwd: str | None, found: list[Recalled], **narrowed: Any
+) -> list[Recalled]:
+    """Return what words found with its cosine to the query, and what else is close to it; of a pasted output its error counts."""
+    if not words_of(query):
+        return found
+    from ctx_pipeline.context.retrieval.chosen import chosen
+
+    near = index.near(chosen(embedder)([_telling_line(query, cwd) or query])[0], embedder, **narrowed)
+    known = {r.memory.memory_id for r in found}
+    others = index.get([m for m, cosine in near.items() if cosine >= CLOSE and m not in known])
+    return [r._replace(close=near.get(r.memory.memory_id, 0.0)) for r in found] + [Recalled(m, 0.0, 0.0, near[m.memory_id]) for m in others]
+
+
+def error_line(text: str, cwd: str | None = None) -> list[str]:
+    """Return the words of the line of a pasted output that says what went wrong; none of a single line."""
+    return error_words(text, lambda page: _telling_line(page, cwd))
+
+
+def _telling_line(text: str, cwd: str | None) -> str:
+    if "\n" not in text.strip():
+        return ""
+    # its patterns take milliseconds to compile
+    from ctx_pipeline.mining._failures import salient_line
+
+    return salient_line(text, cwd)
 
 
 def weave(
@@ -104,7 +140,12 @@ def memory(memory_id: str, *, settings: Settings | None = None) -> Memory:
 
 
 def condition(*, settings: Settings | None = None) -> dict[str, Any]:
-    """Return how many memories there are by status, scope, kind and source, the links that lead nowhere, and what is held back and why."""
+    """Return how many memories there are by status, scope, kind and source, the links that lead nowhere, what is held back, and marks.
+
+    ``marks`` says by memory what a reader must know of it: see :func:`ctx_pipeline.api.standing.marks`.
+    """
+    from ctx_pipeline.api.standing import marks
+
     chosen = settings or settings_module.load()
     known = memories(settings=chosen)
     counts = {
@@ -118,6 +159,7 @@ def condition(*, settings: Settings | None = None) -> dict[str, Any]:
         "links": sum(len(m.links) for m in known),
         "dangling": dangling({m.memory_id: m.links for m in known}),
         "held_back": {m.memory_id: list(m.flags) for m in known if m.flags},
+        "marks": marks(known),
     }
 
 

@@ -26,7 +26,9 @@ def _settings() -> Settings:
 def _brought_up_to_date(store: Store, settings: Settings, *, force: bool = False) -> dict[str, Any]:
     from ctx_pipeline.stages.consolidate import consolidate
     from ctx_pipeline.stages.index import index_memory
+    from ctx_pipeline.stages.uses import judge_uses
 
+    judge_uses(store, settings, force=force)
     merged = consolidate(store, settings, force=force)
     index_memory(store, settings, force=force)
     return {"path": str(store.memories.path), "memories": sum(store.memories.counts().values()), **merged.totals}
@@ -66,7 +68,7 @@ def reindex(as_json: bool) -> None:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Count the memories and show what is wrong with them: links to nothing, and what is held back."""
+    """Count the memories and show what is wrong with them: links to nothing, what is held back, contradictions, files gone or changed."""
     from ctx_pipeline.api import memory as api
 
     found = api.condition(settings=for_reading())
@@ -77,7 +79,7 @@ def doctor(as_json: bool) -> None:
     for name in ("status", "scope", "kind", "source"):
         if found[f"by_{name}"]:
             say(f"  {name}: " + ", ".join(f"{plain(key)} {count:,}" for key, count in found[f"by_{name}"].items()))
-    for title, rows in (("links to nothing", found["dangling"]), ("held back", found["held_back"])):
+    for title, rows in (("links to nothing", found["dangling"]), ("held back", found["held_back"]), ("to be minded", found["marks"])):
         if rows:
             say(f"{title}: {len(rows):,}", bold=True)
         for memory_id, what in list(rows.items())[:_SHOWN]:

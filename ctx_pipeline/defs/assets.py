@@ -115,7 +115,7 @@ def _spec(node: Asset, versions: Versions, *, skippable: bool = False) -> dg.Ass
         skippable=skippable,
         metadata={"dagster/column_schema": recording.column_schema(table)} if table else {},
         automation_condition=None if node.stage in OFF_PATH else when_inputs_or_code_change(),
-        freshness_policy=None if node.partitioned else _freshness(),
+        freshness_policy=None if node.partitioned or node.stage in OFF_PATH else _freshness(),
     )
 
 

@@ -97,7 +97,7 @@ class Execution:
         """Plan anew and materialize, in one run, the unpartitioned assets that need it or whose stage has just ``made`` them."""
         plan = self.plan()
         needed = set(plan.tail())
-        nodes = [node.asset for node in plan.assets.values() if not node.asset.partitioned]
+        nodes = [node.asset for node in plan.assets.values() if not node.asset.partitioned and node.asset.stage not in OFF_PATH]
         self.run_whole([node.key for node in nodes if full or node.key in needed or node.stage in made])
 
     def run_whole(self, assets: Sequence[str]) -> None:

@@ -27,14 +27,14 @@ def build(pipeline: Pipeline | None = None, versions: code_versions.Versions | N
     # backfill_policy and use_user_code_server warn on every use in dagster 1.13
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
-    from ctx_pipeline.defs import assets, automation, checks, partitions, resources, schedules, sensors
+    from ctx_pipeline.defs import assets, automation, checks, history_checks, partitions, resources, schedules, sensors
 
     settings = pipeline.settings if pipeline else _settings()
     cells = partitions.definition(settings.first_month)
     watching = bool(settings.environ.get(WATCH))
     return dg.Definitions(
         assets=assets.build(versions or code_versions.collect(settings), cells),
-        asset_checks=[checks.build(cells)],
+        asset_checks=[checks.build(cells), *history_checks.build()],
         sensors=[*sensors.build(running=watching), automation.sensor(running=watching)],
         schedules=[schedules.build(running=watching)],
         jobs=[schedules.job()],

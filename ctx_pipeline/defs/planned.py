@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_file
 from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.stages.room import demand_room
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,9 +44,15 @@ def at(moment: datetime) -> Tick:
 
 
 def look() -> Plan:
-    """Return the plan of this moment for the store that the environment names."""
+    """Return the plan of this moment for the store that the environment names.
+
+    Raises StoreFull where something is to do and the disk is nearly full: nobody watches what would be launched.
+    """
     pipeline = Pipeline()
     try:
-        return pipeline.plan(settle_seconds=pipeline.settings.debounce_seconds)
+        plan = pipeline.plan(settle_seconds=pipeline.settings.debounce_seconds)
+        if not plan.nothing_to_do:
+            demand_room(pipeline.settings)
+        return plan
     finally:
         pipeline.close()

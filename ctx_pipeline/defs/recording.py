@@ -103,6 +103,7 @@ def metadata(pipeline: Pipeline, asset: dg.AssetKey, cell: Cell, reports: Sequen
         facts["status"] = told.status
         facts["seconds"] = round(float(told.seconds or report.seconds), 3)
         facts |= {name: value for name, value in sorted(told.counts.items())[:12] if isinstance(value, int | float)}
+        facts |= dict(sorted(told.figures.items())[:24])
     return facts
 
 

@@ -52,7 +52,7 @@ def requests(plan: Plan, night: str) -> list[dg.RunRequest] | dg.SkipReason:
     found = boxes(plan.partitioned_cells(off_path=True))
     if found:
         return [dg.RunRequest(run_key=f"{night} {box.title}", tags={**box.tags, "ctx/by": "nightly"}) for box in found]
-    tail = plan.tail()
+    tail = plan.tail(off_path=True)
     if tail:
         return [
             dg.RunRequest(run_key=f"{night} tail", asset_selection=[dg.AssetKey(k.split("/")) for k in tail], tags={"ctx/by": "nightly"})

@@ -17,6 +17,8 @@ class Hit(BaseModel):
     event_id: str = Field(description="Stable id of the event; with read_session as `cursor` reading goes on right behind it.")
     ts: str | None = Field(description="ISO 8601, UTC.")
     kind: str
+    tool: str | None = Field(default=None, description="Tool that was called, for a call and its output.")
+    outcome: str | None = Field(default=None, description="passed, failed or unanswered, for a call and its output.")
     title: str | None = Field(description="Title of the session.")
     project: str | None
     snippet: str
@@ -29,6 +31,10 @@ class Hits(BaseModel):
     hits: list[Hit]
     next_cursor: str | None = Field(description=CURSOR)
     left_out: int = Field(description="Hits of the caller's own session, which are not shown.")
+    level: str = Field(default="", description="How far the words were relaxed: phrase, all, any, beginning; else regex or file.")
+    total: int | None = Field(default=None, description="All hits, where facets were asked for.")
+    facets: dict[str, dict[str, int]] | None = Field(default=None, description="facet -> value -> hits, the most first.")
+    incomplete: str | None = Field(default=None, description="Why a regular expression did not see everything.")
 
 
 class SessionEntry(BaseModel):
@@ -97,6 +103,7 @@ class Memories(BaseModel):
     """Memories that answer a query, best first; none when nothing is known."""
 
     memories: list[MemoryEntry]
+    next_cursor: str | None = Field(description=CURSOR)
 
 
 class UsageAnswer(BaseModel):
@@ -106,6 +113,7 @@ class UsageAnswer(BaseModel):
     rows: list[dict[str, Any]] = Field(description="The last rows; cost_usd is dollars at list prices.")
     totals: dict[str, Any] = Field(description="Of all rows, those that are not shown included.")
     rows_in_all: int
+    next_cursor: str | None = Field(description="Give it back as `cursor` for the rows before these; null at the first.")
 
 
 class SignalReadings(BaseModel):

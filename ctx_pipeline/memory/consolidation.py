@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.memory.lifetime import limits
 from ctx_pipeline.memory.links import links_of, resolve
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import identity
+from ctx_pipeline.memory.use import MEASURED
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.memories import KINDS, RISKS, SCOPES, Memory, StoredCandidate
 
@@ -35,6 +38,8 @@ class Fact(NamedTuple):
 
     kind: str
     payload: Mapping[str, Any]
+    at: str = ""
+    """when it was said, ISO 8601; empty where nobody knows"""
 
 
 @dataclass
@@ -63,7 +68,7 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
         for form in cluster.forms:
             alias[_id_of(cluster.members[0], form)] = memory.memory_id
     _supersede(memories)
-    for fact in facts:
+    for fact in last_measured(facts):
         _apply(memories, alias, fact, credentials)
     resolve(memories)
     return [memories[key] for key in sorted(memories)]
@@ -191,13 +196,15 @@ def _supersede(memories: dict[str, Memory]) -> None:
     cures: dict[tuple, list[Memory]] = {}
     for memory in memories.values():
         body = json.loads(memory.structured) if memory.structured else {}
-        if memory.kind == "tool_lesson" and body.get("resolution") in ("command", "setup"):
+        if memory.kind in ("tool_lesson", "failure_trigger") and body.get("resolution") in ("command", "setup"):
             cures.setdefault((memory.repository, body.get("subject"), body.get("signature")), []).append(memory)
     for rivals in cures.values():
-        newest = max(rivals, key=lambda m: (m.last_ts or 0, m.memory_id))
+        # what a method compared over several sessions holds the others' cures already
+        newest = max(rivals, key=lambda m: (_body(m).get("sessions") or 0, m.last_ts or 0, m.memory_id))
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    _same_steps(memories)
     advice = {(m.repository, _body(m).get("passed")): m for m in memories.values() if _body(m).get("resolution") == "command"}
     for memory in list(memories.values()):
         body = _body(memory)
@@ -205,6 +212,20 @@ def _supersede(memories: dict[str, Memory]) -> None:
             older = advice.get((memory.repository, body.get("failed")))
             if older is not None and (older.last_ts or 0) < (memory.first_ts or 0) and _body(older).get("failed") == body.get("passed"):
                 memories[older.memory_id] = memories[older.memory_id]._replace(superseded_by=memory.memory_id)
+
+
+def _same_steps(memories: dict[str, Memory]) -> None:
+    """Mark what one method says of a sequence of commands that another one says of the same repository with more support."""
+    alike: dict[tuple, list[Memory]] = {}
+    for memory in memories.values():
+        ran = tuple(s.strip("`") for s in _body(memory).get("steps") or () if isinstance(s, str) and s != "a change")
+        if memory.kind == "repo_convention" and len(ran) > 1:
+            alike.setdefault((memory.repository, memory.cwd if memory.repository is None else "", ran), []).append(memory)
+    for rivals in alike.values():
+        best = max(rivals, key=lambda m: (m.support, m.confidence, m.memory_id))
+        for memory in rivals:
+            if memory is not best and memory.methods != best.methods:
+                memories[memory.memory_id] = memory._replace(superseded_by=best.memory_id)
 
 
 def _body(memory: Memory) -> dict[str, Any]:
@@ -233,9 +254,39 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
         status = _JUDGED[fact.kind]
         if status == "accepted" and found.flags and not (fact.payload.get("reviewed") and fact.payload.get("words") == words_hash(found)):
             status = "needs_review"
-        memories[found.memory_id] = found._replace(status=status, flags=[] if status == "accepted" else found.flags)
+        found = found._replace(status=status, flags=[] if status == "accepted" else found.flags)
+        memories[found.memory_id] = _limited(_followed(found, fact.at), fact.payload, credentials) if status == "accepted" else found
     elif fact.kind == REWARDED:
         memories[found.memory_id] = found._replace(utility=rewarded(found.utility, fact.payload.get("reward")), uses=found.uses + 1)
+
+
+def _followed(memory: Memory, at: str) -> Memory:
+    """Return an accepted rule with how often the person said it once more since then; all else as it is."""
+    body = _body(memory)
+    if not at or not isinstance(body.get("said"), list):
+        return memory
+    since = int(datetime.fromisoformat(at).timestamp() * 1_000_000)
+    again = sum((s.get("ts") or 0) > since for s in body["said"] if isinstance(s, dict))
+    body |= {"accepted_ts": since, "again_since_accepted": again}
+    return memory._replace(structured=json.dumps(body, ensure_ascii=False, sort_keys=True))
+
+
+def _limited(memory: Memory, payload: Mapping[str, Any], credentials: Credentials | None) -> Memory:
+    """Return a memory with the end that the person gave it; words in which a check finds something are left out."""
+    told = {k: v for k, v in limits(payload).items() if not scan([v], credentials)}
+    return memory._replace(structured=json.dumps(_body(memory) | told, ensure_ascii=False, sort_keys=True)) if told else memory
+
+
+def last_measured(facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts in order, of measured rewards only the last for each memory and session: one that grew is judged anew, once."""
+    last = {_measured_in(f): place for place, f in enumerate(facts)}
+    return [f for place, f in enumerate(facts) if _measured_in(f) is None or last[_measured_in(f)] == place]
+
+
+def _measured_in(fact: Fact) -> tuple[str, ...] | None:
+    if fact.kind != REWARDED or fact.payload.get("source") != MEASURED:
+        return None
+    return tuple(str(fact.payload.get(name)) for name in ("memory_id", "host", "session_id"))
 
 
 def rewarded(utility: float, reward: Any) -> float:
@@ -275,7 +326,7 @@ def authored(payload: Mapping[str, Any]) -> Memory | None:
 def _beside(payload: Mapping[str, Any]) -> str | None:
     """Return what a note says beside its text: the names that links may use, its tags and where it lies."""
     lists = {k: [str(v) for v in payload[k]] for k in ("names", "tags") if isinstance(payload.get(k), list) and payload[k]}
-    body = lists | {k: str(payload[k]) for k in ("note", "folder") if payload.get(k)}
+    body = lists | {k: str(payload[k]) for k in ("note", "folder") if payload.get(k)} | limits(payload)
     return json.dumps(body, ensure_ascii=False, sort_keys=True) if body else None
 
 

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ctx_pipeline.errors import ParseError
+from ctx_pipeline.memory.lifetime import NOT_WHEN, VALID_UNTIL, a_day
 from ctx_pipeline.model.memories import KINDS, RISKS, SCOPES
 
 LARGEST = 200_000
@@ -16,14 +18,20 @@ LARGEST = 200_000
 _FENCE = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"(?m)^#[ \t]+(\S.*?)[ \t]*#*$")
 _AUTHORED_STATUSES = ("candidate", "accepted", "retired")
-_SYNONYMS = {"when": "when_to_use", "origin_repo": "repository", "repo": "repository", "type": "kind"}
+_SYNONYMS = {"when": "when_to_use", "origin_repo": "repository", "repo": "repository", "type": "kind"} | {
+    "expires": VALID_UNTIL,
+    "expires_at": VALID_UNTIL,
+    "do_not_use_when": NOT_WHEN,
+}
 _NUMBERS = {"confidence": (0.0, 1.0), "priority": (1.0, 5.0)}
 _CHOICES = {"kind": KINDS, "scope": SCOPES, "risk": RISKS, "status": _AUTHORED_STATUSES}
 _ID = re.compile(r"[^\w./:@+-]+")
 
 
-class NotANote(ValueError):
+class NotANote(ParseError, ValueError):
     """A file that cannot become a memory; the message says why."""
+
+    advice = "write it as Markdown with a heading or front matter, or take it out of the folder"
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ def read_note(path: str, data: bytes) -> Note:
             names += _strings(value)
         elif key == "tags":
             fields["tags"] = _strings(value)
-        elif key in ("id", "when_to_use", "repository", *_NUMBERS, *_CHOICES):
+        elif key in ("id", "when_to_use", "repository", VALID_UNTIL, NOT_WHEN, *_NUMBERS, *_CHOICES):
             kept = _fitting(key, value)
             if kept is None:
                 problems += [f"{key}: {str(value)[:40]!r} is not understood"] if value is not None else []
@@ -122,6 +130,8 @@ def _fitting(key: str, value: Any) -> Any:
         return min(most, max(least, number)) if math.isfinite(number) else None
     if isinstance(value, dict | list) or value is None:
         return None
+    if key == VALID_UNTIL:
+        return a_day(value)
     text = " ".join(str(value).split())
     if key in _CHOICES:
         return text.lower() if text.lower() in _CHOICES[key] else None

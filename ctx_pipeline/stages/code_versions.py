@@ -36,8 +36,10 @@ STAGES = {
     "signals": "measure",
     "mined": "mine",
     "tokens/exact": "count",
+    "memory/used": "uses",
     "memory/consolidated": "consolidate",
     "memory/index": "index",
+    "memory/effect": "effect",
     "warehouse/duckdb": "warehouse",
     "dashboard/site": "render",
 }
@@ -128,7 +130,12 @@ def placed(version: str, settings: Settings) -> str:
 def _chosen(found: Versions, settings: Settings) -> Versions:
     """Fold in the settings that need no code to be understood."""
     assets = {asset: shown(found.assets[asset], settings) for asset in _SHOWING}
-    return replace(found, assets=found.assets | assets | {_PLACING: placed(found.assets[_PLACING], settings)})
+    assets[_PLACING] = placed(found.assets[_PLACING], settings)
+    if settings.embedder:
+        from ctx_pipeline.stages.index import MEMORY, memory_version
+
+        assets[MEMORY] = memory_version(found.assets[MEMORY], settings)
+    return replace(found, assets=found.assets | assets)
 
 
 def _imported(settings: Settings) -> tuple[Versions, list[str]]:

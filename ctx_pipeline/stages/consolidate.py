@@ -9,16 +9,17 @@ from ctx_pipeline import discovery
 from ctx_pipeline.memory import consolidation
 from ctx_pipeline.model.codec import rows_hash
 from ctx_pipeline.redaction.redactor import Redactor
-from ctx_pipeline.stages import code_versions, fingerprints
+from ctx_pipeline.stages import answers, code_versions, fingerprints
 from ctx_pipeline.stages.mine import candidates as mined
 from ctx_pipeline.stages.plan import WHOLE, graph
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+from ctx_pipeline.stages.repositories import settled
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 ASSET = "memory/consolidated"
 
 
@@ -45,8 +46,10 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
         if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
         else:
-            candidates = [c for asset in upstream for c in mined(store, methods[asset.partition("/")[2]])]
-            facts = [consolidation.Fact(f.kind, f.payload) for f in store.journal.facts() if f.kind.startswith("memory.")]
+            drawn = [asset for asset in upstream if asset.startswith("mined/")]
+            candidates = [c for asset in drawn for c in mined(store, methods[asset.partition("/")[2]])]
+            candidates += settled(store, answers.candidates(store))
+            facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
             memories = consolidation.consolidate(candidates, facts, lambda text: {name for name, _, _ in redactor.find(text)})
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.stages import capture, forgotten_shared
+from ctx_pipeline.stages import capture, forgotten_shared, retention
 from ctx_pipeline.stages.forget import BEGUN, remembered
 from ctx_pipeline.stages.ingest import LEASE
 from ctx_pipeline.storage import segments as raw
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.capture import Problem, Retention
+    from ctx_pipeline.stages.retention import Gap, Kept
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.lake import Manifest
     from ctx_pipeline.storage.ledger import Ledger, QuarantineRow
@@ -57,6 +58,10 @@ class Examination:
     unknown: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     retention: list[Retention] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    """how long each home keeps transcripts, and what is about to go"""
+    gaps: list[Gap] = field(default_factory=list)
+    """what hosts deleted before it was captured"""
     pending: int = 0
     waiting: int = 0
     vanished: int = 0
@@ -75,7 +80,8 @@ class Examination:
         values = asdict(self)
         for name in ("damaged", "quarantined", "problems"):
             values[name] = [row._asdict() for row in getattr(self, name)]
-        values["retention"] = [{**r._asdict(), "message": r.message} for r in self.retention]
+        for name in ("retention", "kept", "gaps"):
+            values[name] = [{**row._asdict(), "message": row.message} for row in getattr(self, name)]
         return {**values, "sound": self.sound}
 
     def lines(self) -> list[str]:
@@ -86,7 +92,8 @@ class Examination:
         found += _listed("damaged", [f"{d.path}: {d.reason}" for d in self.damaged])
         found += [f"  {name}: {_size(size)}" for name, size in sorted(self.sizes.items(), key=lambda pair: -pair[1])]
         found += [f"{_count(self.totals.get('sessions', 0), 'session')}, {_count(self.totals.get('sources', 0), 'source')} captured"]
-        found += [f"retention: {warning.message}" for warning in self.retention]
+        found += [f"retention: {home.message}" for home in self.kept]
+        found += _listed("gaps", [gap.message for gap in self.gaps])
         found += _listed("cannot be captured", [f"{p.path}: {p.reason}" for p in self.problems])
         reasons = Counter((q.host, q.session_id, q.reason) for q in self.quarantined)
         found += _listed(
@@ -137,6 +144,8 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.leases = ledger.held_leases()
     scan = capture.scan(store, settings, hosts=hosts)
     report.problems, report.retention = scan.problems, scan.retention
+    report.kept = retention.kept(store, settings, scan, hosts=hosts)
+    report.gaps = retention.gaps(store, scan=scan, hosts=hosts)
     report.pending, report.waiting = len(scan.pending), scan.waiting
     # a rebuilt ledger calls all of them vanished until a run has looked; what this scan saw is there
     seen = {s.stream for s in scan.touched} | {p.stream for p in scan.pending} | {m.source.stream for m in scan.moved}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.stages import capture, forgotten_rows, plan
+from ctx_pipeline.stages import answers, capture, forgotten_rows, plan
 from ctx_pipeline.stages.forgotten_lines import Needles, spellings
 from ctx_pipeline.stages.forgotten_saved import drop_saved
 from ctx_pipeline.stages.forgotten_shared import blank_shared, keep_out
@@ -124,7 +124,7 @@ def _forget(store: Store, settings: Settings, selection: Selection) -> StageRepo
         again = _begun(store) is not None
         chosen = select(store, selection).sessions
         work = _begin(store, chosen)
-        saved = drop_saved(store, chosen, work.threads, selection.text)
+        saved = drop_saved(store, chosen, work.threads, selection.text) + answers.forget(store, chosen)
         sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
         needles = Needles.of(chosen, work.threads, _prompts(store, chosen), selection.text)
         lines, titled = blank_shared(store, needles)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import NORMALIZED
@@ -14,30 +15,48 @@ from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.memory_vectors import Embedder
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 MEMORY = "memory/index"
 SEARCH = "search/index"
 WHOLE = Cell("", "")
 _SOURCE = "memory/consolidated"
 
 
-def index_memory(store: Store, settings: Settings, *, force: bool = False) -> StageReport:  # noqa: ARG001 - every stage takes the same
-    """Rebuild ``memory.db`` from the memories and swap it in, unless it was made of exactly these."""
+def memory_version(version: str, settings: Settings) -> str:
+    """Return the version of the index of memories: with another embedding function its vectors are others."""
+    return f"{version}.{digest(settings.embedder, size=8)}" if settings.embedder else version
+
+
+def _embedder(settings: Settings) -> Embedder | None:
+    if not settings.embedder:
+        return None
+    from ctx_pipeline.context.retrieval.chosen import chosen
+    from ctx_pipeline.storage.memory_vectors import Embedder
+
+    return Embedder(settings.embedder, chosen(settings.embedder))
+
+
+def index_memory(store: Store, settings: Settings, *, force: bool = False) -> StageReport:
+    """Rebuild ``memory.db`` from the memories and swap it in, unless it was made of exactly these.
+
+    Raises SettingsError where the embedding function that the settings name cannot be loaded.
+    """
     began = time.perf_counter()
     with store.ledger.lease(MEMORY):
         made_of = _made_of(store, (_SOURCE,))
         row = store.ledger.asset_cell(MEMORY, WHOLE)
         counts: dict[str, int] = {}
-        if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION and store.memories.path.exists():
+        version = memory_version(CODE_VERSION, settings)
+        if not force and row is not None and row.input_fp == made_of and row.code_version == version and store.memories.path.exists():
             status, content = UNCHANGED, row.content_hash
         else:
             above = store.ledger.asset_cell(_SOURCE, WHOLE)
             content = above.content_hash if above else ""
-            counts = {"memories": store.memories.rebuild(Memory._make(r) for r in store.lake.read_rows("memories", WHOLE, _SOURCE))}
-            store.ledger.record_asset(
-                MEMORY, WHOLE, input_fp=made_of, code_version=CODE_VERSION, content_hash=content, rows=counts["memories"]
-            )
+            rows = (Memory._make(r) for r in store.lake.read_rows("memories", WHOLE, _SOURCE))
+            counts = {"memories": store.memories.rebuild(rows, embedder=_embedder(settings), afresh=force)}
+            store.ledger.record_asset(MEMORY, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=counts["memories"])
             status = DONE
     seconds = time.perf_counter() - began
     return StageReport("index_memory", {"": CellReport(status, counts, content, seconds)}, counts, seconds)

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 _FILES = {
     "search/index": "search.db",
+    "memory/used": "uses.json",
     "memory/index": "memory.db",
+    "memory/effect": "effect.json",
     "warehouse/duckdb": "serving/ctx.duckdb",
     "dashboard/site": "site/index.html",
 }

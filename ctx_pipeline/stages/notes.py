@@ -60,7 +60,7 @@ def import_authored(store: Store, settings: Settings, folder: Path) -> ImportRep
         try:
             note = read_note(rel, _bytes(path))
         except (NotANote, OSError) as error:
-            report.skipped[rel] = error.strerror or "cannot be read" if isinstance(error, OSError) else str(error)
+            report.skipped[rel] = error.message if isinstance(error, NotANote) else error.strerror or "cannot be read"
             continue
         report.notes += 1
         if note.problems:

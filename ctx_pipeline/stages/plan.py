@@ -51,15 +51,32 @@ COUNTED = Asset(
     True,
     "Exact token counts of every text that stands in a context window, by content. Made at night or by backfill, never by a run.",
 )
+USED = Asset(
+    "memory/used",
+    "judge_uses",
+    ("normalized/events", "normalized/tool_calls"),
+    False,
+    "What became of memories in the sessions that were told them; rewards go to the journal.",
+)
 CONSOLIDATED = Asset("memory/consolidated", "consolidate", (), False, "Candidates of all sessions merged into memories; one row a memory.")
 MEMORIES = Asset(
     "memory/index", "index_memory", ("memory/consolidated",), False, "Full-text index over the memories, read by retrieve and weave."
+)
+EFFECT = Asset(
+    "memory/effect",
+    "effect",
+    (),
+    False,
+    "How well memories of the past answer what came after, and what told ones did. Made at night or by backfill, never by a run.",
 )
 WAREHOUSE = Asset("warehouse/duckdb", "warehouse", (), False, "One DuckDB file: views over the lake's live parts and small aggregates.")
 SITE = Asset("dashboard/site", "render", ("warehouse/duckdb",), False, "The page, opened from disk: findings, usage, sessions.")
 
 
-OFF_PATH = frozenset({COUNTED.stage})
+EFFECT_SIGNALS = ("signals/outcomes", "signals/spending")
+"""Families whose readings say how a session with a memory went."""
+
+OFF_PATH = frozenset({COUNTED.stage, EFFECT.stage})
 """Stages that no run waits for: the nightly schedule and a backfill make their assets."""
 
 
@@ -77,9 +94,11 @@ def graph(versions: code_versions.Versions) -> dict[str, Asset]:
         Asset(f"mined/{name}", "mine", (*_TABLES, *(f"signals/{f}" for f in families)), True, describe)
         for name, (families, describe) in versions.methods.items()
     ]
-    consolidated = CONSOLIDATED._replace(upstream=tuple(a.key for a in mined))
+    consolidated = CONSOLIDATED._replace(upstream=(*(a.key for a in mined), USED.key))
+    outcomes = tuple(a.key for a in signals if a.key in EFFECT_SIGNALS)
+    effect = EFFECT._replace(upstream=("normalized/events", "normalized/tool_calls", *(a.key for a in mined), *outcomes, MEMORIES.key))
     warehouse = WAREHOUSE._replace(upstream=(*_TABLES, *(a.key for a in (*signals, *mined)), MEMORIES.key))
-    return {a.key: a for a in (RAW, *tables, SEARCH, *signals, *mined, COUNTED, consolidated, MEMORIES, warehouse, SITE)}
+    return {a.key: a for a in (RAW, *tables, SEARCH, *signals, *mined, COUNTED, USED, consolidated, MEMORIES, effect, warehouse, SITE)}
 
 
 @dataclass(slots=True)
@@ -136,9 +155,10 @@ class Plan:
         waited = [p for p in self.assets.values() if p.asset.partitioned and (off_path or p.asset.stage not in OFF_PATH)]
         return sorted({cell for plan in waited for cell in plan.dirty()})
 
-    def tail(self) -> list[str]:
-        """Return the unpartitioned assets to make, upstream ones first."""
-        return [key for key, plan in self.assets.items() if not plan.asset.partitioned and plan.dirty()]
+    def tail(self, *, off_path: bool = False) -> list[str]:
+        """Return the unpartitioned assets to make, upstream ones first; with ``off_path`` also those that no run waits for."""
+        waited = {k: p for k, p in self.assets.items() if not p.asset.partitioned and (off_path or p.asset.stage not in OFF_PATH)}
+        return [key for key, plan in waited.items() if plan.dirty()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain values: counts of every asset, what fills it, and its dirty cells with their reasons."""

@@ -40,6 +40,8 @@ class CellReport:
     """what was read and written, by name; numbers only"""
     content_hash: str = ""
     seconds: float = 0.0
+    figures: dict[str, float] = field(default_factory=dict)
+    """shares and means, by name"""
     error: str = ""
     """why the cell is held; never text of a session"""
 

@@ -27,10 +27,12 @@ STEPS: dict[str, tuple[str, str]] = {
     "measure": ("measure", "measure"),
     "mine": ("mine", "mine"),
     "count": ("count", "count"),
+    "judge_uses": ("uses", "judge_uses"),
     "consolidate": ("consolidate", "consolidate"),
     "index_memory": ("index", "index_memory"),
     "warehouse": ("warehouse", "build_warehouse"),
     "render": ("render", "render"),
+    "effect": ("effect", "measure_effect"),
 }
 """step -> module below ``stages`` and function; each is (store, settings, ...) -> StageReport"""
 
@@ -38,7 +40,7 @@ TELLING = frozenset({"ingest", "capture", "normalize", "measure", "mine"})
 """steps that take ``progress``"""
 
 CELL_STEPS = ("measure", "mine")
-TAIL_STEPS = ("index_search", "consolidate", "index_memory", "warehouse", "render")
+TAIL_STEPS = ("index_search", "judge_uses", "consolidate", "index_memory", "warehouse", "render")
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ class Listed:
     resume: str = ""
     status: str = "unknown"
     """how it ended, or archived; unknown as well before it is captured"""
+    days_left: int | None = None
+    """days until its host deletes the transcript; None: never, or it is gone"""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
     scan = capture.scan(store, settings)
     found = _seen(store, scan, wanted)
     facts = session_facts(store.lake)
+    keeping = _keeping(store, settings, scan)
     shown: list[Listed] = []
     for key in sorted(wanted):
         declared = discovery.hosts()[key]
@@ -150,7 +154,9 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
         for s in mine[:limit]:
             project, title, status = facts.get((key, s.session_id), (None, None, "unknown"))
             resume = declared.resume.format(session_id=s.session_id)
-            shown.append(Listed(key, s.session_id, s.state, s.bytes, s.modified, project, title, resume, status))
+            days = None if s.state == "gone" else keeping.get((key, s.session_id))
+            left = None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400))
+            shown.append(Listed(key, s.session_id, s.state, s.bytes, s.modified, project, title, resume, status, left))
     return Listing(
         sessions=shown,
         counts={key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)},
@@ -158,6 +164,30 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
         looked=[str(p) for key in sorted(wanted) for p in settings.candidate_roots(discovery.hosts()[key])],
         warnings=[w.message for w in scan.retention],
     )
+
+
+def _keeping(store: Store, settings: Settings, scan: capture.Scan) -> dict[tuple[str, str], int]:
+    """Return (host, session) -> days for which the home that it lies in keeps transcripts, the shortest of several."""
+    days: dict[tuple[str, str], int] = {}
+    for host in discovery.hosts().values():
+        for root in settings.roots_of(host) if host.retention_days is not None else ():
+            kept = host.retention_days(root) if host.retention_days is not None else None
+            if kept is not None:
+                days[host.key, str(root)] = kept
+    found: dict[tuple[str, str], int] = {}
+
+    def add(host: str, root: str, session_id: str | None) -> None:
+        kept = days.get((host, root))
+        if kept is not None and session_id:
+            found[host, session_id] = min(kept, found.get((host, session_id), kept))
+
+    for source in store.ledger.sources().values():
+        if source.state == "live":
+            add(source.host, source.root, source.session_id)
+    for p in scan.pending:
+        if (p.host, p.root) in days and p.kind in discovery.hosts()[p.host].session_kinds:
+            add(p.host, p.root, _session_of(p, discovery.hosts()[p.host]))
+    return found
 
 
 def import_selected(
@@ -184,7 +214,9 @@ def import_selected(
     found = _seen(store, scan, wanted)
     chosen = _choose(found, wanted, session_ids, limit, limit_per_host)
     keys = {(s.host, s.session_id) for s in chosen}
-    due = [s for s in chosen if force or s.state in ("new", "grown")]
+    # what was captured and held back is tried again
+    held = {(r.host, r.session_id) for r in store.ledger.sessions() if r.captured_fp != r.normalized_fp}
+    due = [s for s in chosen if force or s.state in ("new", "grown") or (s.host, s.session_id) in held]
     if due:
         if force:
             capture.capture(store, settings, sessions={(s.host, s.session_id) for s in due}, force=True)

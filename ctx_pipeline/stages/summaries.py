@@ -54,12 +54,14 @@ class RunReport:
     usage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_USAGE, 0))
     """tokens (input without cached ones) and cost in nano-dollars, over the whole history"""
     findings: list[Shown] = field(default_factory=list)
+    quarantine: list[dict[str, Any]] = field(default_factory=list)
+    """whose records could not be decoded and why: host, session_id, reason, records; the most first"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented keys, ``sessions`` to ``site``."""
+        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine."""
         values = {f.name: getattr(self, f.name) for f in fields(self)[:12]}
         values["seconds"] = round(self.seconds, 3)
-        return values
+        return {**values, "quarantine": self.quarantine}
 
 
 def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds: float) -> RunReport:
@@ -68,6 +70,10 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     totals = store.ledger.totals()
     for name in ("sessions", "threads", "events", "model_calls", "tool_calls", "quarantined", "unknown_events"):
         setattr(report, name, int(totals.get(name, 0)))
+    if report.quarantined:
+        reasons = Counter((row.host, row.session_id, row.reason) for row in store.ledger.quarantined())
+        ranked = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+        report.quarantine = [dict(zip(("host", "session_id", "reason", "records"), (*who, count), strict=True)) for who, count in ranked]
     memories = store.ledger.asset_cell("memory/consolidated", Cell("", ""))
     report.memories = int(memories.rows) if memories else 0
     page = store.home / "site" / "index.html"

@@ -22,7 +22,8 @@ def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | Non
     """Ingest what changed since the last look and return the reports; an empty list when nothing did.
 
     The stages after the normalized tables are left to the next run, and so is what a
-    signal's or a method's file has wrong with it. Another writer is waited for.
+    signal's or a method's file has wrong with it. Another writer is waited for. Raises
+    StoreFull where something is new and the disk is nearly full: hooks call this.
     ``when_few`` is called before an ingest of few bytes.
     """
     # most of the time goes into imports: the collector walks their objects, and numpy's linear algebra starts threads
@@ -45,6 +46,9 @@ def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | Non
     unfinished = store.ledger.unfinished_cells(versions=code_versions.decoders(store.files, settings))
     if scan.nothing_new and not unfinished:
         return []
+    from ctx_pipeline.stages.room import demand_room
+
+    demand_room(settings)
     if when_few and not unfinished and sum(p.size for p in scan.pending) <= FEW_BYTES:
         when_few()
     from ctx_pipeline.stages.forget import kept_forgotten

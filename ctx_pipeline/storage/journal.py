@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -51,11 +51,13 @@ class Fact(NamedTuple):
 class Journal:
     """The facts of one store; many small writers, in any process."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30, durable: bool = True) -> None:
         self.path = path
         self.read_only = read_only
         self._patience = patience
         """Seconds that another writer is waited for."""
+        self._durable = durable
+        """A fact outlives a power cut; without it only the end of the process, which spares a hook the wait for the disk."""
         self._open = threading.local()
         self._inherited: list[sqlite3.Connection] = []
 
@@ -78,8 +80,12 @@ class Journal:
         return [Fact._make((*row[:5], json.loads(row[5]))) for row in rows]
 
     def head(self) -> int:
-        """Return the id of the last fact that something is made of, 0 when there is none: what hooks log makes nothing stale."""
-        sql = "SELECT coalesce(max(id), 0) FROM (SELECT id FROM facts WHERE kind NOT GLOB 'hook.*' ORDER BY id DESC LIMIT 1)"
+        """Return the id of the last fact that something is made of, 0 when there is none.
+
+        What hooks log and figures that were measured make nothing stale.
+        """
+        kinds = "kind NOT GLOB 'hook.*' AND kind NOT GLOB 'measured.*'"
+        sql = f"SELECT coalesce(max(id), 0) FROM (SELECT id FROM facts WHERE {kinds} ORDER BY id DESC LIMIT 1)"
         return int(self._read(sql, [])[0][0]) if self.path.exists() else 0
 
     def newest(self, kind: str, limit: int) -> list[Fact]:
@@ -114,6 +120,24 @@ class Journal:
             sql = f"SELECT o.key, f.payload FROM observed o JOIN facts f ON f.id = o.fact WHERE o.key IN ({marks})"
             found.update({key: json.loads(payload)["answer"] for key, payload in self._read(sql, some) if key})
         return found
+
+    def observed_under(self, beginning: str) -> dict[str, Mapping[str, Any]]:
+        """Return key -> the answer that counts, of all observations whose key begins so, oldest first; none without a journal."""
+        if not self.path.exists():
+            return {}
+        sql = "SELECT o.key, f.payload FROM observed o JOIN facts f ON f.id = o.fact WHERE o.key >= ? AND o.key < ? ORDER BY o.fact"
+        rows = self._read(sql, [beginning, f"{beginning}\U0010ffff"])
+        return {key: json.loads(payload)["answer"] for key, payload in rows}
+
+    def observations(self, beginning: str) -> list[Mapping[str, Any]]:
+        """Return every answer whose key begins so, oldest first, also those that a newer one replaced."""
+        if not self.path.exists():
+            return []
+        rows = self._read(
+            "SELECT payload FROM facts WHERE kind = ? AND instr(payload, ?) ORDER BY id", [OBSERVATION, f'"key":"{beginning}']
+        )
+        found = [json.loads(payload) for (payload,) in rows]
+        return [fact["answer"] for fact in found if str(fact.get("key")).startswith(beginning)]
 
     def observe_all(
         self, asked: Mapping[str, Subject], ask: Callable[[list[Subject]], Iterable[Mapping[str, Any]]], *, refresh: bool = False
@@ -169,13 +193,15 @@ class Journal:
             made = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=self._patience, isolation_level=None)
         else:
             fresh = not self.path.exists()
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            with suppress(FileExistsError):
+                # O_EXCL: closing a descriptor of a database that is there drops the locks of this process's other connections
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             made = sqlite3.connect(self.path, timeout=self._patience, isolation_level=None)
             if fresh or not made.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts_last'").fetchone():
                 use_wal(made)
                 for statement in _TABLES:
                     made.execute(statement)
-        made.execute("PRAGMA synchronous=FULL")
+        made.execute(f"PRAGMA synchronous={'FULL' if self._durable else 'NORMAL'}")
         self._open.pair = (os.getpid(), made)
         return made
 

@@ -132,6 +132,10 @@ USES_SQL = (
 """What each model call asked for: host, session, call key, tool, action, argv, and the arguments of a skill."""
 
 
+BRANCHES_SQL = "SELECT host, session_id, branch FROM sessions WHERE branch IS NOT NULL"
+"""The branch on which each session began."""
+
+
 def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
     """Return the query for all model calls of these (host, session), copies included, and its parameters.
 
@@ -145,6 +149,13 @@ def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
         " ORDER BY c.host, c.session_id, c.call_key"
     )
     return sql, [[f"{h}{_MARK}{s}" for h, s in sorted(sessions)]]
+
+
+def billed_sql(cost_mode: str) -> str:
+    """Return the query for the tokens of every call that counts, by kind, and their cost in nano-dollars: one row."""
+    names = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
+    sums = ", ".join(f"CAST(coalesce(sum(c.{name}), 0) AS BIGINT)" for name in names)
+    return f"SELECT {sums}, CAST(coalesce(sum({COST_SQL[cost_mode]}), 0) AS BIGINT) FROM model_calls c WHERE c.owner"
 
 
 def bounded_sum(expression: str) -> str:

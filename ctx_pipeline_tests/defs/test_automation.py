@@ -15,7 +15,7 @@ from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.months import write_month
 
 PARTITIONED = {"raw/segments", "normalized/events", "signals/activity", "mined/error_resolutions"}
-TAIL = {"search/index", "memory/consolidated", "memory/index", "warehouse/duckdb", "dashboard/site"}
+TAIL = {"search/index", "memory/used", "memory/consolidated", "memory/index", "warehouse/duckdb", "dashboard/site"}
 
 
 class Daemon:

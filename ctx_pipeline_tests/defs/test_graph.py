@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.defs import checks, location, partitions
+from ctx_pipeline.defs import checks, history_checks, location, partitions
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages import plan
 
@@ -37,8 +37,10 @@ def test_the_asset_keys_are_these_and_one_a_signal_file_and_method(nodes):
             *(f"signals/{name}" for name in discovery.families()),
             *(f"mined/{name}" for name, method in discovery.methods().items() if method.deterministic),
             "tokens/exact",
+            "memory/used",
             "memory/consolidated",
             "memory/index",
+            "memory/effect",
             "warehouse/duckdb",
             "dashboard/site",
         ]
@@ -60,7 +62,7 @@ def test_every_partitioned_asset_has_the_same_cells(nodes):
 
 @pytest.mark.feature("dagster.upstream")
 def test_a_mined_asset_reads_only_the_families_it_declares_and_the_tail_is_below_all(nodes):
-    for name, method in discovery.methods().items():
+    for name, method in [(name, method) for name, method in discovery.methods().items() if method.deterministic]:
         above = {key.to_user_string() for key in nodes[f"mined/{name}"].parent_keys}
         assert {key for key in above if key.startswith("signals/")} == {f"signals/{family}" for family in method.families}
     assert {key.to_user_string() for key in nodes["dashboard/site"].parent_keys} == {"warehouse/duckdb"}
@@ -111,6 +113,7 @@ def test_steps_run_in_one_process_unless_told_otherwise(definitions):
 def test_the_tail_has_a_freshness_policy_and_cells_have_none(nodes):
     assert {key for key, node in nodes.items() if node.freshness_policy is not None} == {
         "search/index",
+        "memory/used",
         "memory/consolidated",
         "memory/index",
         "warehouse/duckdb",
@@ -124,7 +127,7 @@ def test_contracts_block_and_drift_only_warns(definitions):
     blocking = {key.name for key in graph.asset_check_keys if graph.get(key).blocking}
 
     assert blocking == {"unique_event_ids", "session_in_one_cell"}
-    assert {key.name for key in graph.asset_check_keys} == set(checks.CHECKS)
+    assert {key.name for key in graph.asset_check_keys} == {*checks.CHECKS, history_checks.GAPS, history_checks.IDENTITY}
 
 
 @pytest.mark.feature("dagster.off-by-default")

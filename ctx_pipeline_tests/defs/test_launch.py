@@ -48,7 +48,7 @@ def test_a_first_run_is_one_box_and_one_tail_and_stays_in_the_history(settings):
             for r in checks
         }
         assert {name: c.passed for name, c in found.items()} == dict.fromkeys(found, True)
-        assert len(found) == 7
+        assert len(found) == 8
         assert found["bytes_conserved"].metadata["captured_bytes"].value > 0
 
 

@@ -8,12 +8,14 @@ from contextlib import closing
 import pytest
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.stages.mine import mine
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.mcp_server.conftest import Home, environment, over_stdio, run
 from ctx_pipeline_tests.mcp_server.test_tools import SESSION, asked
 
@@ -54,7 +56,27 @@ def test_accepting_and_rewarding_a_memory_is_written_and_seen_by_the_next_call(m
     assert facts[1][1]["reason"] == "saved a search"
 
 
-@pytest.mark.feature("mcp.tools")
+@pytest.mark.feature("mcp.limits", "mcp.stable-ids")
+def test_memories_come_a_page_at_a_time(mined):
+    store = MemoryIndex(mined.store / "memory.db")
+    store.rebuild([Memory(f"m-{n}", "tool_lesson", f"the baker burns loaf number {n}", scope="user") for n in range(7)])
+    store.close()
+
+    async def conversation():
+        async with over_stdio(mined) as client:
+            pages, cursor = [], None
+            while not pages or cursor:
+                page = await asked(client, "retrieve_memories", query="who burns a loaf", limit=3, **({"cursor": cursor} if cursor else {}))
+                pages.append([m["memory_id"] for m in page["memories"]])
+                cursor = page["next_cursor"]
+            assert [len(p) for p in pages] == [3, 3, 1]
+            assert sorted(m for page in pages for m in page) == [f"m-{n}" for n in range(7)]
+            assert (await client.call_tool("retrieve_memories", {"query": "another", "cursor": "3-0123456789"})).is_error
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.tools", "mcp.limits")
 def test_usage_and_signals_are_told_within_limits(mined):
     async def conversation():
         async with over_stdio(mined) as client:
@@ -63,6 +85,11 @@ def test_usage_and_signals_are_told_within_limits(mined):
             last = await asked(client, "get_usage", by="daily", until="2026-09-22", limit=1)
             assert ([r["date"] for r in last["rows"]], last["rows_in_all"], last["totals"]["calls"]) == (["2026-09-22"], 2, 20)
             assert last["totals"]["cost_usd"] == pytest.approx(0.1273518 + 0.27996675)
+            before = await asked(client, "get_usage", by="daily", until="2026-09-22", limit=1, cursor=last["next_cursor"])
+            assert ([r["date"] for r in before["rows"]], before["next_cursor"]) == (["2026-09-14"], None)
+            assert days["next_cursor"] is None
+            wrong = await client.call_tool("get_usage", {"by": "weekly", "cursor": last["next_cursor"]})
+            assert wrong.is_error
 
             one = await asked(client, "get_signals", host="claude", session_id=SESSION[:8])
             assert one["session_id"] == SESSION
@@ -74,3 +101,25 @@ def test_usage_and_signals_are_told_within_limits(mined):
             assert {r["count"] + r["missing"] for r in together["readings"]} == {6}
 
     run(conversation)
+
+
+@pytest.mark.feature("memory.used-detection", "hooks.status")
+def test_what_an_agent_looked_up_is_logged_for_its_session_and_never_the_question(mined):
+    with open_store(settings_module.load(mined.environ), read_only=True) as store:
+        chosen = next(m for m in store.memories.memories() if m.status == "candidate")
+
+    async def conversation():
+        async with over_stdio(mined, CLAUDE_CODE_SESSION_ID="s-now") as client:
+            found = await asked(client, "retrieve_memories", query=chosen.text)
+            assert chosen.memory_id in {m["memory_id"] for m in found["memories"]}
+            await asked(client, "retrieve_memories", query="how do I knead sourdough")
+            await asked(client, "retrieve_memories", query=chosen.text, own_session="another")
+        async with over_stdio(mined) as client:
+            await asked(client, "retrieve_memories", query=chosen.text)
+
+    run(conversation)
+    with closing(Journal(mined.store / "journal.db", read_only=True)) as journal:
+        facts = [f.payload for f in journal.facts("hook.injected")]
+    assert [(f["host"], f["session_id"], f["event"]) for f in facts] == [("claude", "s-now", "retrieve"), ("", "another", "retrieve")]
+    assert chosen.memory_id in {m["memory_id"] for m in facts[0]["memories"]}
+    assert chosen.text not in repr(facts)

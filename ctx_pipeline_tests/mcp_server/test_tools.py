@@ -95,6 +95,30 @@ def test_search_pages_by_cursor_and_every_hit_can_be_read_on_from(home):
     run(conversation)
 
 
+@pytest.mark.feature("mcp.search-filters")
+def test_search_takes_filters_facets_and_regular_expressions(home):
+    async def conversation():
+        async with over_stdio(home) as client:
+            counted = await asked(client, "search_history", query="pytest", facets=True, limit=1, own_session=SESSION)
+            commands = await asked(client, "search_history", query="pytest", role=["command"], limit=25)
+            none = await asked(client, "search_history", query="pytest", until="2020-01-01")
+            found = await asked(client, "search_history", query=r"py\w+t", regex=True, limit=2)
+            following = await asked(client, "search_history", query=r"py\w+t", regex=True, limit=2, cursor=found["next_cursor"])
+            code, _ = await refused(client, "search_history", query="(", regex=True)
+            other, _ = await refused(client, "search_history", query="pytest", host="nosuch")
+        assert counted["left_out"] > 0
+        assert sum(counted["facets"]["kind"].values()) == counted["total"]
+        assert {h["kind"] for h in commands["hits"]} == {"tool_call"}
+        assert all(h["tool"] for h in commands["hits"])
+        assert none["hits"] == []
+        assert found["level"] == "regex"
+        ids = [h["event_id"] for h in found["hits"] + following["hits"]]
+        assert len(ids) == len(set(ids)) == 4
+        assert (code, other) == ("UsageError", "UnknownName")
+
+    run(conversation)
+
+
 @pytest.mark.feature("mcp.sessions")
 def test_a_session_is_read_a_page_at_a_time(home):
     async def conversation():

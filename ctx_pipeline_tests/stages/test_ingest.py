@@ -217,7 +217,7 @@ def test_a_secret_is_in_no_table_and_not_in_the_index(store, settings, home):
     assert "[REDACTED:" in str(rows(store, "tool_calls"))
     assert store.search.query(KEY) == []
     found = store.search.search(store.lake, "please")
-    assert "[REDACTED:" in found[0].snippet
+    assert "[REDACTED:" in found[0].snippet.text
 
 
 @pytest.mark.feature("ingest.search")

@@ -52,7 +52,7 @@ def texts(store: Store) -> list[str]:
     return [r["text"] for r in sorted(rows(store, "events"), key=lambda r: r["start"])]
 
 
-@pytest.mark.feature("raw.packs")
+@pytest.mark.feature("raw.packs", "capture.packed-generations")
 def test_a_quiet_generation_becomes_one_object_and_its_segments_stay_what_they_were(store, settings, home):
     path = grown(store, settings, home)
     before, made = pieces(store), hashes(store)

@@ -81,7 +81,7 @@ def test_a_late_append_to_an_old_month_dirties_that_cell_and_what_lies_below_it(
     assert made.partitioned_cells() == [MARCH]
     assert {reason for cells in dirty(made).values() for _, reason in cells} == {NEW_INPUT}
     assert set(dirty(made)) == {key for key, node in made.assets.items() if node.asset.stage not in OFF_PATH}
-    assert made.tail() == ["search/index", "memory/consolidated", "memory/index", "warehouse/duckdb", "dashboard/site"]
+    assert made.tail() == ["search/index", "memory/used", "memory/consolidated", "memory/index", "warehouse/duckdb", "dashboard/site"]
 
 
 @pytest.mark.feature("plan.after-sync")

@@ -138,7 +138,7 @@ def test_a_persons_new_price_is_in_every_cell_without_decoding(store, settings):
     assert dirty(store, dear) == {}
 
 
-@pytest.mark.feature("staleness.patterns")
+@pytest.mark.feature("staleness.patterns", "redaction.re-derive")
 def test_a_new_redaction_pattern_reaches_what_was_written_before(settings, home):
     transcript = ClaudeHome(home).session(session_id(7), mark="m7")
     transcript.prompt(f"always open the door with {BADGE}")

@@ -1,0 +1,36 @@
+"""Whether every way of adding usage up comes to the same: the identity that all reports stand on."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.api.attribution import usage_by
+from ctx_pipeline.api.usage import COUNTS, usage
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+SUMMED = tuple(name for name in COUNTS if name != "calls")
+
+
+def sums(*, settings: Settings | None = None) -> dict[str, dict[str, int]]:
+    """Return tokens and nano-dollars of the stored calls: as ``billed`` (row by row), and by tool, server, thread, session and day."""
+    from ctx_pipeline.api.reader import reading
+    from ctx_pipeline.storage.usage_sql import billed_sql
+
+    chosen = settings or settings_module.load()
+    with reading(chosen) as (store, _), closing(store.lake.connect()) as connection:
+        store.lake.views(connection)
+        row = connection.execute(billed_sql(chosen.cost_mode)).fetchone()
+    found = {"billed": dict(zip((*SUMMED, "cost_nano"), map(int, row or ()), strict=True))}
+    for by in ("tool", "server"):
+        found[by] = _chosen(usage_by(by, stored=True, settings=chosen).totals)
+    for by in ("thread", "session", "daily"):
+        found[by] = _chosen(usage(by, stored=True, settings=chosen).totals)
+    return found
+
+
+def _chosen(totals: dict[str, int]) -> dict[str, int]:
+    return {name: int(totals[name] or 0) for name in (*SUMMED, "cost_nano")}

@@ -1,0 +1,199 @@
+"""Judges what became of memories in the sessions that were told them, and writes the rewards into the journal."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.memory.consolidation import REWARDED
+from ctx_pipeline.memory.use import MEASURED, judge
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.stages import fingerprints
+from ctx_pipeline.stages.plan import USED, WHOLE
+from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.journal import Journal
+
+CODE_VERSION = "1"
+ASSET = USED.key
+INJECTED = "hook.injected"
+SEEN = "uses.json"
+"""What was judged of each session's content; without it all is judged anew, to the same end."""
+
+_RULES = "mined/repeated_corrections"
+
+Session = tuple[str, str]
+
+
+class Told(NamedTuple):
+    """A memory that reached a session, or was withheld from it: the first time, in microseconds, and how."""
+
+    at: int
+    event: str
+    withheld: bool
+    holdout: float
+
+
+def judge_uses(store: Store, settings: Settings, *, force: bool = False) -> StageReport:  # noqa: ARG001 - every stage takes the same
+    """Reward the memories that sessions were told, by what these sessions show since; nothing is read where none was told.
+
+    A session that did not change is not judged again, and one that grew gets a new reward
+    only where the outcome or its evidence is another: of a memory's rewards in one session
+    the last counts. Totals: sessions judged, and rewards written.
+    """
+    began = time.perf_counter()
+    counts: dict[str, int] = {}
+    with store.ledger.lease(ASSET):
+        contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in USED.upstream}
+        made_of = fingerprints.of_all(contents, USED.upstream)
+        row = store.ledger.asset_cell(ASSET, WHOLE)
+        if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION:
+            status, content = UNCHANGED, row.content_hash
+        else:
+            told = {key: known for key, all_ in tellings(store).items() if (known := _reached(all_))}
+            seen = {} if force or (row is not None and row.code_version != CODE_VERSION) else _seen(store)
+            counts = _judge(store, told, seen) if told else {}
+            store.files.write(SEEN, json.dumps(seen, sort_keys=True).encode())
+            rewards = measured(store.journal) if told else {}
+            content = digest(sorted((*key, str(payload.get("outcome"))) for key, payload in rewards.items()))
+            store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=CODE_VERSION, content_hash=content, rows=len(rewards))
+            status = DONE
+    seconds = time.perf_counter() - began
+    return StageReport("judge_uses", {"": CellReport(status, counts, content, seconds)}, counts, seconds)
+
+
+def tellings(store: Store) -> dict[Session, dict[str, Told]]:
+    """Return (host, session) -> memory -> when it was first told or withheld; where no host was told it is the one with that session."""
+    found: dict[Session, dict[str, Told]] = {}
+    for fact in store.journal.facts(INJECTED) if store.journal.path.exists() else ():
+        payload = fact.payload
+        memories = payload.get("memories")
+        key = (str(payload.get("host")), str(payload.get("session_id")))
+        if not isinstance(memories, list):
+            continue
+        how = Told(_moment(fact.at), str(payload.get("event")), bool(payload.get("withheld")), float(payload.get("holdout") or 0.0))
+        for memory in memories:
+            if isinstance(memory, dict) and memory.get("memory_id"):
+                found.setdefault(key, {}).setdefault(str(memory["memory_id"]), how)
+    nameless = {session for host, session in found if not host}
+    for cell, manifest in store.lake.manifests("normalized").items() if nameless else ():
+        for session in nameless & {s for part in manifest.of_table("sessions") for s in part.live}:
+            for memory_id, how in found.get(("", session), {}).items():
+                found.setdefault((cell.host, session), {}).setdefault(memory_id, how)
+    return {key: known for key, known in found.items() if key[0]}
+
+
+def measured(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+    """Return (host, session, memory) -> the last measured reward."""
+    return {
+        (str(f.payload.get("host")), str(f.payload.get("session_id")), str(f.payload.get("memory_id"))): f.payload
+        for f in (journal.facts(REWARDED) if journal.path.exists() else ())
+        if f.payload.get("source") == MEASURED
+    }
+
+
+def cells_of(store: Store, sessions: Collection[Session]) -> dict[Cell, set[str]]:
+    """Return cell -> ids of those of the sessions that lie in it."""
+    found: dict[Cell, set[str]] = {}
+    for cell, manifest in store.lake.manifests("normalized").items():
+        here = {s for part in manifest.of_table("sessions") for s in part.live if (cell.host, s) in sessions}
+        if here:
+            found[cell] = here
+    return found
+
+
+def rules_of(store: Store, cell: Cell, sessions: Collection[str]) -> dict[str, list[StoredCandidate]]:
+    """Return session -> the rules that the person typed in it."""
+    from ctx_pipeline.model.memories import StoredCandidate
+
+    found: dict[str, list[StoredCandidate]] = {}
+    for row in store.lake.read_rows("candidates", cell, _RULES):
+        if row.session_id in sessions:
+            found.setdefault(row.session_id, []).append(StoredCandidate._make(row))
+    return found
+
+
+def _reached(known: Mapping[str, Told]) -> dict[str, Told]:
+    return {memory: told for memory, told in known.items() if not told.withheld}
+
+
+def _judge(store: Store, told: Mapping[Session, Mapping[str, Told]], seen: dict[str, str]) -> dict[str, int]:
+    from ctx_pipeline.stages.stories import story
+
+    before = measured(store.journal)
+    rewards: list[dict[str, Any]] = []
+    judged = 0
+    for view, rules in _changed(store, told, seen):
+        judged += 1
+        key = (view.host, view.session_id)
+        memories = {m.memory_id: m for m in store.memories.get(sorted(told[key]))}
+        seen[_named(*key)] = _state(view.session.content_hash, told[key])
+        if not memories:
+            continue
+        lived = story(view, rules)
+        for memory_id, how in told[key].items():
+            use = judge(memories[memory_id], lived, how.at) if memory_id in memories else None
+            if use is None:
+                continue
+            payload = {
+                "memory_id": memory_id,
+                "host": key[0],
+                "session_id": key[1],
+                "reward": use.reward,
+                "outcome": use.outcome,
+                "evidence": use.evidence,
+                "source": MEASURED,
+            }
+            if before.get((*key, memory_id)) != payload:
+                rewards.append(payload)
+    rewards.sort(key=lambda r: (r["host"], r["session_id"], r["memory_id"]))
+    store.journal.append_all(REWARDED, rewards)
+    return {"sessions": judged, "rewards": len(rewards)}
+
+
+def _changed(
+    store: Store, told: Mapping[Session, Mapping[str, Told]], seen: Mapping[str, str]
+) -> Iterator[tuple[SessionView, Sequence[StoredCandidate]]]:
+    """Yield the sessions that are not as they were judged, with their rules."""
+    from ctx_pipeline.stages.stories import views
+
+    for cell, sessions in cells_of(store, told.keys()).items():
+        rows = {v.session_id: v.session for v in store.lake.read_sessions(cell, sessions, ())}
+        due = {s for s in sessions if s in rows and seen.get(_named(cell.host, s)) != _state(rows[s].content_hash, told[cell.host, s])}
+        if due:
+            rules = rules_of(store, cell, due)
+            for view in views(store, cell, due):
+                yield view, rules.get(view.session_id, ())
+
+
+def _named(host: str, session_id: str) -> str:
+    """Return the name of a session in the cache, which outlives a session that is forgotten."""
+    return digest("judged", host, session_id)
+
+
+def _state(content: str, told: Mapping[str, Told]) -> str:
+    return digest(content, sorted(told))
+
+
+def _seen(store: Store) -> dict[str, str]:
+    try:
+        kept = json.loads(store.files.read(SEEN))
+    except (OSError, ValueError, CtxError):
+        return {}
+    return {str(k): str(v) for k, v in kept.items()} if isinstance(kept, dict) else {}
+
+
+def _moment(at: str) -> int:
+    """Return a time of the journal in microseconds since 1970."""
+    return int(datetime.fromisoformat(at).timestamp() * 1_000_000)

@@ -1,0 +1,157 @@
+"""Shares, chance, intervals, proposals and comparisons, on figures worked out by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ctx_pipeline.memory.backtest import Asked, Prompted, at_start, chance, recall, recommended, thresholds
+from ctx_pipeline.memory.deeds import About
+from ctx_pipeline.memory.effect import Sides, effects, proposals, worse
+from ctx_pipeline.memory.intervals import difference, of_groups, wilson
+from ctx_pipeline.model.memories import Memory
+
+A, B = ("failed", "a"), ("failed", "b")
+ON_A, ON_B, ON_NOTHING = About(frozenset({A})), About(frozenset({B})), About()
+
+
+def asked(*found, session="s1", targets=(A,), raw=(), visible=4, about=1, told=False, place="/w"):
+    return Asked("error", session, place, frozenset(targets), found, raw, visible, about, told)
+
+
+@pytest.mark.feature("backtest.controls")
+def test_chance_is_that_of_drawing_without_putting_back():
+    assert chance(4, 1, 1) == 0.25
+    assert chance(10, 2, 5) == pytest.approx(1 - (8 * 7 * 6 * 5 * 4) / (10 * 9 * 8 * 7 * 6))
+    assert (chance(4, 0, 5), chance(3, 1, 5), chance(0, 0, 5)) == (0.0, 1.0, 0.0)
+
+
+@pytest.mark.feature("backtest.held-out", "backtest.controls")
+def test_recall_counts_what_was_found_first_and_in_five_beside_chance_and_raw_text():
+    (row,) = recall(
+        [
+            asked(ON_A, session="s1", raw=(True, False), told=True),
+            asked(ON_B, ON_NOTHING, ON_A, session="s2", raw=(False, True)),
+            asked(ON_B, session="s3", about=0),
+            asked(session="s4", raw=(False,)),
+        ]
+    )
+
+    assert (row["kind"], row["questions"], row["sessions"], row["learnt"]) == ("error", 4, 4, 3)
+    figures = {name: row[name]["value"] for name in ("hit_at_1", "hit_at_5", "raw_at_1", "raw_at_5", "injected", "chance_at_1")}
+    assert figures == {"hit_at_1": 0.25, "hit_at_5": 0.5, "raw_at_1": 0.25, "raw_at_5": 0.5, "injected": 0.25, "chance_at_1": 0.1875}
+    assert row["learnt_hit_at_5"]["value"] == pytest.approx(2 / 3, abs=1e-4)
+    assert 0 <= row["hit_at_5"]["low"] <= 0.5 <= row["hit_at_5"]["high"] <= 1
+
+
+@pytest.mark.feature("backtest.controls")
+def test_answers_that_fit_only_their_own_question_fail_when_outcomes_are_exchanged():
+    own = [asked(ON_A, session="s1"), asked(ON_B, session="s2", targets=(B,))]
+    popular = [asked(ON_A, ON_B, session="s1"), asked(ON_A, ON_B, session="s2", targets=(B,))]
+
+    assert recall(own)[0]["shuffled_at_5"]["value"] == 0.0
+    assert recall(popular)[0]["shuffled_at_5"]["value"] == 1.0
+    assert recall([own[0]])[0]["shuffled_at_5"]["of"] == 0
+    assert recall([own[0], own[1]._replace(place="/x")])[0]["shuffled_at_5"]["of"] == 0
+
+
+@pytest.mark.feature("backtest.precision")
+def test_thresholds_for_injection_and_search_are_calibrated_apart():
+    told = [Prompted("s1", {0.4: (True, False), 0.5: (True,)}, first=(0.45, False))] * 10
+    told += [Prompted("s2", {0.4: (None,)}, start=(True, None), first=(0.9, True))] * 10
+    rows = {r["threshold"]: r for r in thresholds(told)}
+
+    assert (rows[0.4]["told"], rows[0.4]["injection_precision"]["value"], rows[0.4]["prompts_told"]["value"]) == (30, 0.5, 1.0)
+    assert (rows[0.5]["told"], rows[0.5]["injection_precision"]["value"], rows[0.5]["prompts_told"]["value"]) == (10, 1.0, 0.5)
+    assert (rows[0.4]["search_precision"]["value"], rows[0.5]["search_precision"]["value"]) == (0.5, 1.0)
+    assert recommended(list(rows.values()), 0.75) == {"wanted": 0.75, "injection": 0.5, "search": 0.5}
+    assert recommended(list(rows.values()), 0.5) == {"wanted": 0.5, "injection": 0.4, "search": 0.34}
+    assert recommended(thresholds(told[:3]), 0.1)["injection"] is None
+    start = at_start(told)
+    assert (start["told"], start["sessions"], start["precision"]["value"], start["precision"]["of"]) == (20, 10, 1.0, 10)
+
+
+@pytest.mark.feature("backtest.effect")
+def test_intervals_are_those_of_the_books_and_the_same_every_time():
+    share = wilson(8, 10)
+    assert (share.value, round(share.low, 4), round(share.high, 4)) == (0.8, 0.4902, 0.9433)
+    assert wilson(0, 0).value is None
+    assert of_groups([[1.0], [1.0], [1.0]])[:3] == pytest.approx((1.0, *wilson(3, 3)[1:3]))
+    assert of_groups([[0.0, 1.0]]).low is None
+    apart = difference([1.0, 2.0, 3.0, 2.0], [5.0, 6.0, 7.0, 6.0])
+    assert apart.value == -4.0
+    assert -5.5 < apart.low < -4.0 < apart.high < -2.5
+    assert difference([1.0, 2.0, 3.0, 2.0], [5.0, 6.0, 7.0, 6.0]) == apart
+    assert difference([1.0], [2.0, 3.0])[:3] == (-1.5, None, None)
+
+
+def side(*corrections):
+    return [{"corrections": c, "retries": 0.0, "cost": 1.0} for c in corrections]
+
+
+@pytest.mark.feature("backtest.effect")
+def test_a_holdout_makes_it_an_experiment_and_without_one_it_is_observational():
+    uses = {"mem-1": Counter(followed=2, ignored=1), "mem-2": Counter(avoided=1)}
+    watched = effects(Sides(told=side(1, 2, 3), others=side(4, 5), uses=uses))
+    tried = effects(Sides(told=side(1, 2, 3, 9), randomized=side(1, 3), withheld=side(5, 7), others=side(0, 0), uses=uses))
+
+    assert (watched["kind"], watched["sessions_told"], watched["sessions_not_told"]) == ("observational", 3, 2)
+    assert {k: watched["differences"]["corrections"][k] for k in ("told", "not_told", "value")} == {
+        "told": 2.0,
+        "not_told": 4.5,
+        "value": -2.5,
+    }
+    assert (tried["kind"], tried["sessions_told"], tried["sessions_not_told"]) == ("experiment", 2, 2)
+    assert tried["differences"]["corrections"]["value"] == -4.0
+    assert tried["differences"]["corrections"]["low"] <= -4.0 <= tried["differences"]["corrections"]["high"]
+    assert (tried["used"]["value"], tried["followed"]["value"], tried["memories_judged"]) == (0.75, 0.5, 4)
+    assert effects(Sides(others=side(1)))["kind"] == "nothing told"
+    assert effects(Sides(others=side(1)))["differences"] == {}
+
+
+def known(*names, status="candidate"):
+    return {name: Memory(name, "tool_lesson", name, status=status) for name in names}
+
+
+@pytest.mark.feature("memory.promotion")
+def test_what_keeps_helping_is_proposed_as_accepted_and_what_never_helps_for_retirement():
+    five = {f"s{n}" for n in range(5)}
+    told = {"m-right": five, "m-wrong": five, "m-rare": {"s1"}, "m-warned": five, "m-gone": five}
+    uses = {"m-helps": Counter(followed=2, avoided=1, ignored=4), "m-harms": Counter(harmful=2, quoted=1), "m-ignored": Counter(ignored=5)}
+    memories = known("m-right", "m-wrong", "m-rare", "m-warned", "m-helps", "m-harms", "m-ignored")
+
+    found = proposals(memories, told, {"m-right": {"s1", "s2", "s3"}}, {"m-warned"}, uses)
+
+    assert {p["memory_id"]: p["propose"] for p in found} == {
+        "m-right": "accept",
+        "m-helps": "accept",
+        "m-wrong": "retire",
+        "m-harms": "retire",
+        "m-ignored": "retire",
+    }
+    assert found[0]["command"].startswith("ctx memory accept m-")
+    accepted = proposals(known("m-right", "m-wrong", status="accepted"), told, {"m-right": {"s1", "s2", "s3"}}, set(), {})
+    assert [(p["memory_id"], p["propose"]) for p in accepted] == [("m-wrong", "retire")]
+    assert proposals(known("m-wrong", status="rejected"), told, {}, set(), {}) == []
+
+
+@pytest.mark.feature("backtest.daily-gate")
+def test_a_figure_is_worse_beyond_the_interval_on_its_bad_side_alone():
+    earlier = {
+        "error.hit_at_5": {"value": 0.8, "low": 0.7, "high": 0.9, "of": 50, "better": "higher"},
+        "control.everyday": {"value": 0.1, "low": 0.05, "high": 0.2, "of": 50, "better": "lower"},
+        "warned": {"value": 0.5, "low": None, "high": None, "of": 1, "better": "higher"},
+    }
+
+    def now(hit, told):
+        return {
+            "error.hit_at_5": {**earlier["error.hit_at_5"], "value": hit},
+            "control.everyday": {**earlier["control.everyday"], "value": told},
+            "warned": {**earlier["warned"], "value": 0.0},
+        }
+
+    assert worse(earlier, now(0.75, 0.15)) == []
+    assert worse(earlier, now(0.95, 0.0)) == []
+    assert [w["figure"] for w in worse(earlier, now(0.6, 0.3))] == ["control.everyday", "error.hit_at_5"]
+    assert worse(earlier, now(0.6, 0.1)) == [{"figure": "error.hit_at_5", "was": 0.8, "low": 0.7, "high": 0.9, "is": 0.6}]
