@@ -34,11 +34,13 @@ class CtxError(Exception):
     """
 
     exit_code = 1
+    advice = ""
+    """The hint of errors of this kind that have no better one."""
 
     def __init__(self, message: str, *, hint: str = "", **fields: object) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = hint or self.advice
         self.fields = fields
 
     def __str__(self) -> str:
@@ -49,6 +51,8 @@ class CtxError(Exception):
 class SourceError(CtxError):
     """A file of a host cannot be read now; the next run tries again."""
 
+    advice = "the next run tries again; what cannot be read: ctx doctor"
+
 
 class ParseError(CtxError):
     """One record cannot be understood; it is counted, kept and skipped."""
@@ -57,6 +61,8 @@ class ParseError(CtxError):
 class StoreError(CtxError):
     """The store under ``CTX_HOME`` cannot do what was asked."""
 
+    advice = "what is wrong with the store: ctx doctor"
+
 
 class StoreLocked(StoreError):
     """Another process holds a lease or a database for longer than we wait."""
@@ -64,6 +70,8 @@ class StoreLocked(StoreError):
 
 class StoreFull(StoreError):
     """The disk that holds ``CTX_HOME`` has no room left."""
+
+    advice = "free some disk space and run again"
 
 
 class StoreDamaged(StoreError):
@@ -76,6 +84,8 @@ class SchemaTooNew(StoreError):
 
 class ContractError(CtxError):
     """Rows break the table contract; the cell is held back, the others go on."""
+
+    advice = "the cell keeps what it had; this is a defect of ctx_pipeline or of a plug-in: please report it"
 
 
 class DeclarationError(CtxError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -43,6 +42,8 @@ class Settings:
     debounce_seconds: int = 120
     whole_file_bytes: int = 1 << 29
     """A file that is not JSONL and larger is not captured; of a .zst file no more text is read."""
+    least_free_bytes: int = 1 << 28
+    """A capture that nobody watches does not start when the store's disk has less room than this."""
     demo_roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     """host key -> roots that replace the person's own (sample homes, tests)."""
 
@@ -72,19 +73,28 @@ class Settings:
         found: Mapping[str, str] = self.config.get("redaction", {}).get("patterns", {})
         return found
 
+    @property
+    def embedder(self) -> str:
+        """``package.module:function`` that turns texts into vectors; memories are then found by meaning too. Empty: by words alone."""
+        table = self.config.get("memory", {})
+        name = table.get("embedder", "") if isinstance(table, dict) else None
+        if not isinstance(name, str) or (name and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", name)):
+            raise SettingsError(f"memory.embedder = {name!r} names no function", hint='write it as embedder = "package.module:function"')
+        return name
+
     def ignored(self, path: str) -> bool:
         """Tell whether a source path is one that the person never wants captured."""
         return any(fnmatch(path, glob) or fnmatch(path, f"{glob.rstrip('/')}/*") for glob in self.ignore)
 
 
-def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = None) -> Settings:
-    """Return the settings that the environment and ``$CTX_HOME/config.toml`` give.
+def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = None, config: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings that the environment and ``$CTX_HOME/config.toml`` give; ``config`` stands for the file.
 
     Raises SettingsError for a config file that cannot be parsed or a value of a wrong kind.
     """
     env = dict(os.environ if environ is None else environ)
     store = _store(env, home)
-    config = _read_config(store / "config.toml")
+    config = _read_config(store / "config.toml") if config is None else config
     mode = env.get("CTX_COST_MODE") or str(config.get("cost_mode", "auto"))
     if mode not in COST_MODES:
         raise SettingsError(f"cost mode {mode!r} is not known", hint=f"use one of {', '.join(COST_MODES)}")
@@ -108,6 +118,7 @@ def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = 
         workers=_positive(config, "workers", 2),
         debounce_seconds=_positive(config, "debounce_seconds", 120, least=0),
         whole_file_bytes=_positive(config, "whole_file_bytes", 1 << 29),
+        least_free_bytes=_positive(config, "least_free_bytes", 1 << 28, least=0),
     )
 
 
@@ -138,11 +149,22 @@ def _positive(config: Mapping[str, Any], key: str, default: int, least: int = 1)
 
 def _read_config(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be parsed: {error}", hint="mend the file or move it away", path=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, error) from error
+    # a hook that runs at every prompt has no time for it where there is no file
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> SettingsError:
+    return SettingsError(f"{path} cannot be parsed: {error}", hint="mend the file or move it away", path=str(path))
 
 
 def _announced(folder: Path) -> list[str]:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 _spec = importlib.util.spec_from_file_location("ctx_docs", ROOT / ".ci" / "docs.py")
 assert _spec is not None
@@ -38,7 +40,9 @@ def test_every_mark_names_a_row_and_every_row_stands_once():
     assert sorted({key for key in keys if keys.count(key) > 1}) == []
 
 
+@pytest.mark.feature("docs.reference")
 def test_the_reference_pages_say_what_the_code_says():
+    assert {"tables", "signals", "methods", "hosts", "cli", "features"} <= set(docs.PAGES)
     done = subprocess.run([sys.executable, str(ROOT / ".ci" / "docs.py"), "--check"], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -166,12 +166,15 @@ def _print(made: Made) -> None:
         say(f"  dropped a copy in session {plain(copy['session_id'])}, {plain(copy['source']['file'])}: {copy['rule']}")
 
 
-def overview() -> None:
+def overview(*, as_json: bool = False) -> None:
     """Print last week's usage and up to three findings."""
     from ctx_pipeline.api.overview import overview as run
 
     settings = for_reading()
     found = run(settings=settings)
+    if as_json:
+        emit({"usage": found.usage.to_json(), "findings": [finding._asdict() for finding in found.findings]})
+        return
     say("last seven days", bold=True)
     rows: dict[str, dict[str, Any]] = {}
     for row in found.usage.rows:

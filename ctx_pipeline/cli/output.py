@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-"""Every command that prints a table takes it; the shapes are in docs/cli.md."""
+"""Every command that prints a table takes it; the shapes are in docs/json.md."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
@@ -32,6 +32,11 @@ def one_line(value: object, width: int = 80) -> str:
 def say(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """Print text without what a terminal would obey; the only way in which commands print."""
     click.secho(plain(text), err=err, nl=nl, **style)
+
+
+def flush() -> None:
+    """Give what was printed to its reader now, a pipe included: the command goes on for long."""
+    sys.stdout.flush()
 
 
 def emit(value: object) -> None:

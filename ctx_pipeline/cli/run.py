@@ -74,6 +74,13 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
                 say(f"    {finding.command}", fg="cyan")
     if scan.problems:
         say(f"  {len(scan.problems):,} paths in the homes cannot be captured; which, and why: ctx doctor", fg="yellow")
+    if report.quarantined:
+        say(f"  {report.quarantined:,} records cannot be read and are kept as they are:", fg="yellow")
+        for row in report.quarantine[:5]:
+            many = f" ({row['records']:,} times)" if row["records"] > 1 else ""
+            say(f"    {row['host']} {row['session_id']}: {one_line(row['reason'], 120)}{many}")
+        if len(report.quarantine) > 5:
+            say("    all of them: ctx doctor")
     for warning in scan.retention:
         say(f"  {one_line(warning.message, 200)}", fg="yellow")
     if changed:

@@ -39,13 +39,22 @@ def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
                 "session": s.session_id,
                 "age": age(now - s.modified),
                 "size": size(s.bytes),
+                "left": "" if s.days_left is None else f"{s.days_left} d",
                 "project": s.project or "",
                 "title": one_line(s.title or "", 60),
             }
             for s in found
         ]
-        columns = {"imported": "captured", "session": "session", "age": "age", "size": "size", "project": "project", "title": "title"}
-        table(rows, columns)
+        columns = {
+            "imported": "captured",
+            "session": "session",
+            "age": "age",
+            "size": "size",
+            "left": "deleted in",
+            "project": "project",
+            "title": "title",
+        }
+        table(rows, columns if any(row["left"] for row in rows) else {k: v for k, v in columns.items() if k != "left"})
         say()
     if not listing.sessions:
         say("no sessions found; looked in " + ", ".join(listing.looked))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +18,21 @@ _LISTED = 12
 @click.command()
 @click.option("--rebuild-ledger", is_flag=True, help="Restore the ledger from the raw objects alone.")
 @click.option("--formats", is_flag=True, help="Instead: the share of records, types and fields understood, by host and version.")
+@click.option("--redactions", is_flag=True, help="Instead: what was redacted, by detector, project and session, without values.")
+@click.option(
+    "--prune-runs",
+    "prune_days",
+    metavar="DAYS",
+    type=click.IntRange(0),
+    help="Instead: remove Dagster's runs of more than so many days ago; those with a cell's newest materialization stay.",
+)
 @json_option
-def doctor(rebuild_ledger: bool, formats: bool, as_json: bool) -> None:
-    """Check the store and list what could not be read."""
+def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: int | None, as_json: bool) -> None:
+    """Check the store and list what could not be read.
+
+    Tells as well what the agents are about to delete, what they deleted before it was
+    captured, and what runs by itself and when it last ran.
+    """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.stages import doctor as stage
@@ -30,17 +42,68 @@ def doctor(rebuild_ledger: bool, formats: bool, as_json: bool) -> None:
     if formats:
         _formats(settings, as_json=as_json)
         return
+    if redactions:
+        _redactions(settings, as_json=as_json)
+        return
+    if prune_days is not None:
+        _prune(settings, prune_days, as_json=as_json)
+        return
     with open_store(settings) as store:
         if rebuild_ledger:
             stage.rebuild_ledger(store, settings)
         report = stage.examine(store, settings)
+    switched = _switched(settings)
     if as_json:
-        emit(report.to_json())
+        emit({**report.to_json(), "by_itself": switched})
     else:
         for line in report.lines():
             say(line)
+        for one in switched:
+            say(f"by itself: {one['name']} ({one['kind']}) is {'on' if one['on'] else 'off'}, last ran {one['last'] or 'never'}")
+        if not switched:
+            say("by itself: nothing is switched on; ctx hooks install HOST, or the sensors in ctx ui")
     if report.damaged:
         raise SystemExit(1)
+
+
+def _switched(settings: Settings) -> list[dict[str, Any]]:
+    """Return what runs without being asked: entered hooks, and the sensors, automation and schedule of the store's instance."""
+    from ctx_pipeline.defs import upkeep
+    from ctx_pipeline.stages.wiring.entered import entered
+
+    return [*(one._asdict() for one in entered(settings)), *(one._asdict() for one in upkeep.switches(settings))]
+
+
+def _prune(settings: Settings, days: int, *, as_json: bool) -> None:
+    from ctx_pipeline.defs import upkeep
+
+    made = upkeep.prune(settings, days=days)
+    if as_json:
+        emit({"removed": made.removed, "kept": made.kept})
+    else:
+        say(f"{made.removed:,} old runs removed; {made.kept:,} stay, since the newest materialization of a cell is theirs")
+
+
+def _redactions(settings: Settings, *, as_json: bool) -> None:
+    from ctx_pipeline.api.redactions import redactions
+
+    found = redactions(settings=settings)
+    if as_json:
+        emit(found)
+        return
+    if not found["detectors"]:
+        say("nothing was redacted")
+        return
+    table(found["detectors"], {"detector": "detector", "found": "redactions", "sessions": "sessions"})
+    say()
+    table(found["projects"], {"project": "project", "found": "redactions"})
+    say()
+    table(
+        found["sessions"][:_LISTED],
+        {"host": "host", "session_id": "session", "project": "project", "detector": "detector", "found": "redactions"},
+    )
+    if len(found["sessions"]) > _LISTED:
+        say(f"and {len(found['sessions']) - _LISTED} more (--json has all)")
 
 
 def _formats(settings: Settings, *, as_json: bool) -> None:
@@ -116,7 +179,7 @@ def forget(
             click.confirm("Remove them from the store for good?", abort=True, err=True)
         report = stage.forget(store, settings, selection)
     if as_json:
-        emit({"forgotten": len(preview.sessions), "sessions": [list(s) for s in preview.sessions], **report.totals})
+        emit({**report.totals, "forgotten": len(preview.sessions), "sessions": [list(s) for s in preview.sessions]})
     else:
         if report.totals["saved"]:
             say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")

@@ -85,6 +85,10 @@ def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any
     chosen = _chosen(chosen)
     if by in api.GROUPS:
         report, key = api.usage(by, **chosen, settings=for_reading()), api.GROUPS[by][1]
+    elif by in ("branch", "home"):
+        from ctx_pipeline.api.whereabouts import usage_where
+
+        report, key = usage_where(by, **chosen, settings=for_reading()), by
     else:
         from ctx_pipeline.api.attribution import usage_by
 
@@ -210,6 +214,8 @@ for _name, _text in (
     ("session", "By session and model."),
     ("project", "By project and model."),
     ("model", "By model."),
+    ("branch", "By git branch on which sessions began, with its repository."),
+    ("home", "By home: several homes of a host are one report and are told apart here."),
     ("thread", "By main thread and subagents."),
     ("tool", "By tool: each call's tokens shared among the tools that it called."),
     ("server", "By MCP server."),

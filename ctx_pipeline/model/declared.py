@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
-    from ctx_pipeline.model.recipes import HookFile, ServerFile
+    from ctx_pipeline.model.recipes import Headless, HookFile, ServerFile
     from ctx_pipeline.model.rivals import RivalEntry
     from ctx_pipeline.model.window import Change
 
@@ -88,6 +88,9 @@ class Host:
     hints: Callable[[str, bytes], Iterable[tuple[str, str, str]]] | None = None
     retention_days: Callable[[Path], int | None] | None = None
     """Days after which the host deletes transcripts in this home; None: never."""
+    mentions: Callable[[str, bytes], Iterable[tuple[str, int]]] | None = None
+    """mentions(kind, data) yields (session id, microseconds since 1970) of prompts that a stream
+    of the home remembers: what it names and nobody captured was deleted before."""
     sensor_name: str = ""
     """Name of the sensor that observes this host; empty: ``<key>_sensor``."""
     usage: Callable[[SessionInput], Parsed | None] | None = None
@@ -119,6 +122,8 @@ class Host:
     """Where the host reads which MCP servers to start."""
     hooks: HookFile | None = None
     """Where the host reads which commands to run at which moments of a session."""
+    headless: Headless | None = None
+    """How the host's agent is asked one question without a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +262,10 @@ def _not_by_view(function: Callable[[], str]) -> Callable[[Any], Reading | None]
     return answer
 
 
+MODEL, AGENT = "model", "agent"
+"""Who a mining method asks: the model that the settings name, or an installed agent without a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A mining method: ``extract`` per session, and ``combine`` over all candidates where history is needed."""
@@ -272,6 +281,10 @@ class Method:
     deterministic: bool = True
     kinds: tuple[str, ...] = ()
     """kinds of events that ``extract`` looks at; empty: all. The others may be missing in its view."""
+    asks: str = ""
+    """Who is asked about a session before ``extract`` reads the answer in ``view.seen[name]``: :data:`MODEL`, or
+    :data:`AGENT`, the agent of the host whose :attr:`Host.headless` names this method. Empty: nobody. Such a method
+    is never part of ``all`` and no asset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,12 @@ class Memory(NamedTuple):
     first_ts: int | None = None
     last_ts: int | None = None
 
+    @property
+    def body(self) -> dict[str, Any]:
+        """The structured body; empty when there is none."""
+        found = json.loads(self.structured) if self.structured else {}
+        return found if isinstance(found, dict) else {}
+
 
 class Scored(NamedTuple):
     """A memory that answers a query: its score, the parts of the score and how it was reached."""

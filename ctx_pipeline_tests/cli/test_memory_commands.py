@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories import agents
 
 DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 
@@ -67,3 +68,48 @@ def test_notes_are_brought_in_counted_looked_up_as_they_are_and_exported(bare: C
     skill = bare.json("memory", "export-skill", "uv", "--out", "skills", "--name", "use-uv")
     assert (bare.folder / "skills" / "use-uv" / "SKILL.md").read_text("utf-8") == skill["text"]
     assert bare("memory", "export-skill", "uv").stdout.startswith("---\nname: uv\n")
+
+
+@pytest.mark.feature("memory.by-session", "memory.standing", "cli.memory-explain")
+@pytest.mark.slow
+def test_memories_of_one_session_are_listed_and_every_list_says_what_is_to_be_minded(ran: Ctx):
+    listed = ran.json("memory", "list", "--session", DISCOUNTS[:8])["memories"]
+    everything = ran.json("memory", "list")["memories"]
+    assert 0 < len(listed) < len(everything)
+    assert all(f"claude/{DISCOUNTS}" in m["sessions"] for m in listed)
+    assert ran.json("memory", "list", "--session", "no-such-session")["memories"] == []
+    assert all(isinstance(m["marks"], list) for m in everything)
+    shown = ran.json("memory", "show", listed[0]["memory_id"])
+    assert shown["marks"] == listed[0]["marks"]
+    assert set(ran.json("memory", "doctor")["marks"]) == {m["memory_id"] for m in everything if m["marks"]}
+
+
+@pytest.mark.feature("mining.llm", "mining.dry-run", "cli.mine")
+@pytest.mark.slow
+def test_a_method_that_asks_shows_the_question_asks_once_and_says_what_it_cost(ctx: Ctx):
+    lesson = {"kind": "tool_lesson", "text": "freezegun has to be installed", "evidence": ["e1"]}
+    folder = ctx.folder / "bin"
+    agents.install(folder, "claude", agents.claude_stream(json.dumps({"lessons": [lesson, {**lesson, "evidence": ["e9999"]}]})))
+    ctx.environ["PATH"] = agents.path_of(folder, ctx.environ)
+    ctx("sync")
+    words = ("mine", "claude", DISCOUNTS, "--method", "claude_headless")
+
+    (question,) = ctx.json(*words, "--dry-run")["questions"]
+    assert question["to"].endswith("--no-session-persistence")
+    assert "freezegun" in question["question"]
+    assert not (folder / "seen.json").exists()
+
+    told = ctx(*words).stdout
+    assert "freezegun has to be installed" in told
+    assert "asked claude 1 times, 1 lessons, 1 refused (unknown evidence), 1 refused (without evidence)" in told.replace("  ", " ")
+    assert "$0.0123" in told
+    (spent,) = [m["spent"] for m in ctx.json("methods")["methods"] if m["method"] == "claude_headless"]
+    assert spent == {"answers": 1, "failed": 0, "input_tokens": 21_004, "output_tokens": 250, "cost_nano": 12_300_000}
+    again = ctx.json(*words)
+    assert (again["asked"]["claude_headless"]["asked"], len(again["candidates"])) == (0, 1)
+
+    wrong = ctx("mine", "claude", DISCOUNTS, "--dry-run", ok=False)
+    assert (wrong.returncode, "ask a model" in wrong.stderr) == (2, True)
+    assert list((ctx.store / "answers").iterdir())
+    ctx("forget", "claude", DISCOUNTS, "--yes")
+    assert not [p for p in ctx.store.rglob("answers/*") if p.is_file()]

@@ -151,3 +151,57 @@ def test_text_that_is_no_utf8_and_columns_of_any_name_are_read(tmp_path):
     assert json.loads(databases.read(tmp_path / "t.db", WHOLE, "threads"))["row"] == {"id": "a", 'odd " name': "\ufffdA"}
     keyless = Database(tables=(("threads", "gone"),))
     assert list(databases.streams(tmp_path / "t.db", keyless)) == ["threads"]
+
+
+BOTH = Database(tables=(("log", "seq"), ("more", "id")), split_by="session_id")
+PAIRS = """
+CREATE TABLE log (seq INTEGER PRIMARY KEY, session_id TEXT);
+CREATE TABLE more (id INTEGER PRIMARY KEY, session_id TEXT);
+INSERT INTO log VALUES (1, 's1'); INSERT INTO more VALUES (1, 's1');
+"""
+
+
+@pytest.mark.feature("capture.stable-database")
+def test_a_change_between_two_tables_is_in_both_or_in_none(tmp_path, monkeypatch):
+    path = tmp_path / "pairs.db"
+    writer = make(path, PAIRS, wal=True)
+    whole, left = databases._Table.lines, [1]
+
+    def lines(table, value):
+        found = list(whole(table, value))
+        while left:
+            with writer:
+                writer.executescript(f"INSERT INTO log VALUES ({left[0] + 1}, 's1'); INSERT INTO more VALUES ({left.pop() + 1}, 's1');")
+        return iter(found)
+
+    monkeypatch.setattr(databases._Table, "lines", lines)
+
+    def read():
+        rows = [json.loads(line) for line in databases.read(path, BOTH, "s1").splitlines()]
+        return [(row["table"], row["row"].get("seq") or row["row"].get("id")) for row in rows]
+
+    assert read() == [("log", 1), ("more", 1)]
+    assert read() == [("log", 1), ("log", 2), ("more", 1), ("more", 2)]
+    writer.close()
+
+
+@pytest.mark.feature("capture.stable-database")
+def test_a_database_without_its_log_that_is_written_to_meanwhile_is_left_for_the_next_run(tmp_path, monkeypatch):
+    path = tmp_path / "pairs.db"
+    make(path, PAIRS, wal=True).close()
+    whole, left = databases._Table.lines, [1]
+
+    def lines(table, value):
+        found = list(whole(table, value))
+        while left:
+            left.pop()
+            writer = sqlite3.connect(path)
+            with writer:
+                writer.execute("INSERT INTO log VALUES (2, 's1')")
+            writer.close()
+        return iter(found)
+
+    monkeypatch.setattr(databases._Table, "lines", lines)
+    with pytest.raises(SourceError, match="was written to while it was read"):
+        databases.read(path, BOTH, "s1")
+    assert databases.read(path, BOTH, "s1").count(b'"log"') == 2

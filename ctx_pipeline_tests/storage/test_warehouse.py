@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections import Counter
 from contextlib import contextmanager
@@ -339,3 +340,22 @@ def test_the_stamp_of_a_drill_down_changes_with_the_row_of_its_session(tmp_path,
     assert stamps("same", free) == before
     assert stamps("two", free, **change) != before
     assert stamps("three") != before
+
+
+@pytest.mark.feature("warehouse.trends")
+def test_sums_by_day_project_host_and_model_are_there_without_the_tables(lake, tmp_path):
+    warehouse.build(lake, tmp_path / "w.duckdb", timezone="UTC")
+    shutil.rmtree(tmp_path / "lake")
+
+    with warehouse.connect(tmp_path / "w.duckdb", read_only=True) as connection:
+        rows = connection.execute(
+            "SELECT CAST(day AS VARCHAR), project, host, model, calls, output_tokens FROM usage_by_day ORDER BY ALL"
+        ).fetchall()
+        with pytest.raises(duckdb.Error):
+            connection.execute("SELECT count(*) FROM events").fetchone()
+
+    assert rows == [
+        ("2026-03-01", "shop", "claude", SONNET, 2, 22),
+        ("2026-03-02", "shop", "claude", OPUS, 1, 7),
+        (None, "lab", "codex", SONNET, 1, 1),
+    ]

@@ -1,0 +1,112 @@
+"""``ctx config`` shows what is in force and changes one line of the file."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+pytestmark = pytest.mark.feature("settings.show-and-set")
+
+WRITTEN = """# mine
+workers = 1  # a small machine
+timezone = "Europe/Berlin"
+
+[ignore]
+# never look here
+paths = ["*/client-x/*"]
+
+[prices."my.model"]
+input = 1.25
+"""
+
+
+def shown(ctx: Ctx) -> dict[str, tuple[object, str]]:
+    return {s["key"]: (s["value"], s["origin"]) for s in ctx.json("config", "show")["settings"]}
+
+
+@pytest.fixture
+def written(ctx: Ctx) -> Ctx:
+    ctx.store.mkdir()
+    (ctx.store / "config.toml").write_text(WRITTEN)
+    del ctx.environ["TZ"]
+    return ctx
+
+
+def test_every_setting_is_shown_with_its_value_and_where_that_is_from(written: Ctx):
+    written.environ["CTX_COST_MODE"] = "display"
+    found = shown(written)
+
+    assert found["workers"] == (1, "config.toml")
+    assert found["timezone"] == ("Europe/Berlin", "config.toml")
+    assert found["debounce_seconds"] == (120, "default")
+    assert found["cost_mode"] == ("display", "CTX_COST_MODE")
+    assert found["ignore.paths"] == (["*/client-x/*"], "config.toml")
+    assert found['prices."my.model".input'] == (1.25, "config.toml")
+    assert str(written.store / "config.toml") == written("config", "path").stdout.strip()
+
+
+def test_one_value_is_changed_and_the_rest_of_the_file_stays(written: Ctx):
+    path = written.store / "config.toml"
+
+    assert written.json("config", "set", "timezone", "Asia/Tokyo") == {"key": "timezone", "value": "Asia/Tokyo", "origin": "config.toml"}
+    assert path.read_text() == WRITTEN.replace("Europe/Berlin", "Asia/Tokyo")
+    written("config", "set", "ignore", "*/a/*", "-b-*")
+    written("config", "set", 'prices."my.model".output', "10")
+    written("config", "set", "redaction.patterns.badge", "BADGE-[0-9]{8}")
+    written("config", "set", "cost_mode", "calculate")
+    written("config", "set", "workers", "3")
+
+    text = path.read_text()
+    assert text.startswith("# mine\nworkers = 3  # a small machine\n")
+    assert "# never look here\n" in text
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = shown(written)
+    assert found["ignore.paths"] == (["*/a/*", "-b-*"], "config.toml")
+    assert found['prices."my.model".input'] == (1.25, "config.toml")
+    assert found['prices."my.model".output'] == (10, "config.toml")
+    assert found["redaction.patterns.badge"] == ("BADGE-[0-9]{8}", "config.toml")
+    assert found["cost_mode"] == ("calculate", "config.toml")
+
+    written("config", "set", "cost_mode", "--default")
+    written("config", "set", "redaction.patterns.badge", "--default")
+    assert shown(written)["cost_mode"] == ("auto", "default")
+    assert "badge" not in path.read_text()
+
+
+def test_a_first_setting_makes_the_file(ctx: Ctx):
+    ctx("config", "set", "workers", "4")
+
+    assert (ctx.store / "config.toml").read_text() == "workers = 4\n"
+    assert shown(ctx)["workers"] == (4, "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["workers", "0"], 1),
+        (["timezone", "Mars/Olympus"], 1),
+        (["redaction.patterns.badge", "("], 1),
+        (["wokers", "2"], 1),
+        (["workers"], 2),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_nothing_is_written(written: Ctx, words: list[str], code: int):
+    done = written("config", "set", *words, ok=False)
+
+    assert done.returncode == code, done.stderr
+    assert "hint:" in done.stderr
+    assert (written.store / "config.toml").read_text() == WRITTEN
+
+
+def test_a_value_over_several_lines_is_left_to_the_person(written: Ctx):
+    path = written.store / "config.toml"
+    text = WRITTEN.replace('["*/client-x/*"]', '[\n  "*/client-x/*",\n]')
+    path.write_text(text)
+    done = written("config", "set", "ignore", "*/y/*", ok=False)
+
+    assert done.returncode == 1
+    assert "left as it is" in done.stderr
+    assert path.read_text() == text

@@ -1,0 +1,66 @@
+"""A full disk, a store that somebody else has locked, and two runs at once: a clear error or an orderly wait."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+
+def started(ctx: Ctx, *words: str, **more):
+    command = [sys.executable, "-m", "ctx_pipeline", *words]
+    return processes.start(command, env=ctx.environ, cwd=ctx.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+@pytest.mark.feature("cli.full-disk")
+@pytest.mark.parametrize("room", [4_096, 150_000])
+def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(ctx: Ctx, room: int):
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    full = started(ctx, "sync", preexec_fn=small)
+    printed, said = full.communicate(timeout=60)
+
+    assert full.returncode == 1, printed + said
+    assert "Traceback" not in said
+    assert said.startswith("ctx: ") or "held back: " in said
+    assert "no room left" in said or "full" in said
+    assert ctx.json("sync")["held"] == {}
+    assert ctx.json("sql", "select count(*) as n from sessions")["rows"] == [{"n": 6}]
+    assert ctx.json("doctor")["sound"]
+
+
+@pytest.mark.feature("cli.full-disk")
+def test_a_locked_store_is_waited_for(ctx: Ctx):
+    ctx("status", "--json")
+    other = sqlite3.connect(ctx.store / "ledger.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    waiting = started(ctx, "sync", "--json")
+    time.sleep(2)
+    assert waiting.poll() is None
+    other.execute("ROLLBACK")
+    other.close()
+    printed, said = waiting.communicate(timeout=60)
+
+    assert waiting.returncode == 0, said
+    assert json.loads(printed)["sessions_parsed"] == 6
+
+
+@pytest.mark.feature("cli.full-disk")
+def test_of_two_at_once_each_ends_well_and_each_session_is_read_once(ctx: Ctx):
+    both = [started(ctx, "sync", "--json") for _ in range(2)]
+    told = [json.loads(process.communicate(timeout=90)[0]) for process in both]
+
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(one["sessions_parsed"] for one in told) == [0, 6]
+    assert ctx.json("sql", "select count(*) as n, count(distinct event_id) as ids from events")["rows"][0].values()
+    (row,) = ctx.json("sql", "select count(*) as n, count(distinct event_id) as ids from events")["rows"]
+    assert row["n"] == row["ids"] > 0

@@ -1,0 +1,284 @@
+"""The command line as a whole: which commands answer with JSON of which shape, and which take which options."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ctx_pipeline import discovery
+from ctx_pipeline.cli import cli
+from ctx_pipeline.model.raw import Parsed, SessionInput
+from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
+NO_TABLE = {"ctx render", "ctx usage statusline", "ctx mcp", "ctx rot dashboard", "ctx rot export", "ctx rot reset", "ctx rot tail"}
+"""They print a document, one line, or what a program reads; no table."""
+
+
+@cache
+def commands() -> dict[str, click.Command]:
+    """Return name -> command of everything that can be called."""
+    found = {}
+
+    def walk(command: click.Command, path: str) -> None:
+        context = click.Context(command, info_name=path)
+        if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                found[path] = command
+            for name in command.list_commands(context):
+                walk(command.get_command(context, name), f"{path} {name}")
+        else:
+            found[path] = command
+
+    walk(cli, "ctx")
+    return found
+
+
+def options(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+
+
+@cache
+def documented() -> dict[str, tuple[list[str], dict[str, list[str]]]]:
+    """Return command -> (keys of its object, key -> keys of the objects in that list) as the page says."""
+    found = {}
+    (block,) = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    for line in block.splitlines():
+        name, shape = re.fullmatch(r"(ctx(?: [a-z-]+)*?) {2,}(.+)", line.rstrip()).groups()
+        inner = {key: keys.split() for key, keys in re.findall(r"(\w+)\[([^\]]*)\]", shape)}
+        found[name] = (re.sub(r"\[[^\]]*\]", "", shape).split(), inner)
+    return found
+
+
+@pytest.mark.feature("cli.json-everywhere")
+def test_every_command_that_prints_a_table_takes_json_and_its_shape_is_documented():
+    takes = {name for name, command in commands().items() if "--json" in options(command)}
+
+    assert set(commands()) - takes == NO_TABLE
+    assert set(documented()) == takes
+
+
+REPORTS = ["branch", "command", "daily", "home", "model", "monthly", "project", "server", "session", "skill", "thread", "tool", "weekly"]
+
+READING = [
+    "ctx",
+    "ctx run",
+    "ctx sync",
+    "ctx status",
+    "ctx list",
+    f"ctx show claude {SESSION}",
+    *(f"ctx usage {by}" for by in ["blocks", *REPORTS]),
+    "ctx explain 2026-10-03",
+    f"ctx history claude {SESSION}",
+    "ctx prices list",
+    "ctx prices show claude-sonnet-4-5",
+    "ctx search freezegun",
+    "ctx signal list",
+    f"ctx signal show claude {SESSION}",
+    "ctx signal summary",
+    f"ctx mine claude {SESSION}",
+    "ctx methods",
+    "ctx memory doctor",
+    "ctx memory list",
+    "ctx memory retrieve --query freezegun",
+    "ctx memory weave --query freezegun",
+    "ctx hooks status",
+    "ctx config path",
+    "ctx config show",
+    "ctx doctor",
+]
+
+
+@pytest.fixture
+def invoke(ran: Ctx, monkeypatch: pytest.MonkeyPatch):
+    """Run a command in this process over the store of the sample homes."""
+    for name, value in ran.environ.items():
+        monkeypatch.setenv(name, value)
+    return lambda *words: CliRunner().invoke(cli, list(words))
+
+
+@pytest.mark.feature("cli.json-everywhere")
+@pytest.mark.parametrize("line", READING)
+def test_the_printed_object_has_the_documented_keys(invoke, line: str):
+    words = line.split()[1:]
+    done = invoke(*words, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+
+    name = max((n for n in documented() if f"{line} ".startswith(f"{n} ")), key=len)
+    keys, inner = documented()[name]
+    assert [key for key in keys if key not in told] == []
+    for key, wanted in inner.items():
+        for row in told[key]:
+            assert [k for k in wanted if k not in row] == [], key
+
+
+@pytest.mark.feature("cli.methods")
+def test_mining_methods_are_listed_with_what_each_draws(invoke):
+    rows = {row["method"]: row for row in json.loads(invoke("methods", "--json").stdout)["methods"]}
+    printed = invoke("methods").stdout
+
+    assert set(rows) >= {"error_resolutions", "repeated_corrections", "reme", "memp_procedural", "skill_pro", "project_conventions"}
+    assert all(len(row["what"]) > 20 for row in rows.values())
+    assert all(name in printed and row["what"][:30] in printed for name, row in rows.items())
+
+
+EVERY = {"--host", "--project", "--model", "--since", "--until", "--timezone", "--breakdown", "--json", "--csv", "--cost-mode", "--stored"}
+
+
+@pytest.mark.feature("cli.usage-all")
+def test_usage_commands_take_the_same_options():
+    reports = {name: command for name, command in commands().items() if name.startswith("ctx usage ") and name != "ctx usage statusline"}
+
+    assert len(reports) >= 14
+    assert {name: EVERY - options(command) for name, command in reports.items() if EVERY - options(command)} == {}
+
+
+@pytest.mark.feature("cli.usage-all")
+@pytest.mark.parametrize("by", REPORTS)
+def test_host_project_model_bounds_and_zone_narrow_every_report_alike_in_json_and_csv(invoke, by: str):
+    chosen = ["--host", "claude", "--project", "bookshop-api", "--since", "2026-09-20", "--until", "2026-10-31", "--timezone", "Asia/Tokyo"]
+    everything, report = (json.loads(invoke("usage", by, *words, "--json").stdout) for words in ([], chosen))
+    project = json.loads(invoke("usage", "model", *chosen, "--json").stdout)["totals"]
+
+    assert 0 < report["totals"]["calls"] < everything["totals"]["calls"]
+    assert (report["totals"]["calls"], report["totals"]["output_tokens"]) == (project["calls"], project["output_tokens"])
+    assert {row["host"] for row in report["rows"]} == {"claude"}
+    (model, *_) = sorted({row["model"] for row in report["rows"]})
+    of_model = json.loads(invoke("usage", by, *chosen, "--model", model, "--json").stdout)
+    assert {row["model"] for row in of_model["rows"]} == {model}
+
+    lines = invoke("usage", by, *chosen, "--csv").stdout.splitlines()
+    assert lines[0].split(",") == list(report["rows"][0])
+    assert len(lines) == len(report["rows"]) + 1
+    assert "days in Asia/Tokyo" in invoke("usage", by, *chosen, "--breakdown").stdout
+
+
+@pytest.mark.feature("cli.list-titles")
+def test_lists_carry_title_age_size_project_host_and_days_until_deletion(invoke, ran: Ctx):
+    settings = ran.folder / "claude" / "settings.json"
+    settings.write_text('{"cleanupPeriodDays": 40}')
+    try:
+        listing = json.loads(invoke("list", "--json").stdout)
+        printed = invoke("list").stdout
+    finally:
+        settings.unlink()
+    one = next(s for s in listing["sessions"] if s["session_id"] == SESSION)
+
+    assert (one["host"], one["title"], one["project"]) == ("claude", "Fix rounding in discount codes", "bookshop-api")
+    assert one["bytes"] > 1_000
+    assert one["modified"] > 0
+    assert one["days_left"] in {39, 40}
+    assert {s["days_left"] for s in listing["sessions"] if s["host"] == "codex"} == {None}
+    assert listing["hosts"]["claude"] == "Claude Code"
+    (line,) = [line for line in printed.splitlines() if SESSION in line]
+    assert re.search(r"\d+ (s|min|h|d) +[\d.]+ kB +(39|40) d +bookshop-api +Fix rounding in discount codes", line)
+    assert re.search(r"age +size +deleted in +project +title", printed)
+
+
+@pytest.mark.feature("cli.bare")
+def test_bare_ctx_answers_with_last_week_and_findings_in_less_than_two_seconds_of_a_processor(ran: Ctx):
+    code = (
+        "import resource, sys\nfrom click.testing import CliRunner\nfrom ctx_pipeline.cli import cli\n"
+        "done = CliRunner().invoke(cli, [])\nused = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(done.exit_code, used.ru_utime + used.ru_stime, sum(l.startswith('- ') for l in done.output.splitlines()))\n"
+        "print(done.output)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ran.environ, capture_output=True, text=True, check=True, timeout=60)
+    status, seconds, findings = done.stdout.splitlines()[0].split()
+
+    assert status == "0"
+    assert float(seconds) < 2
+    assert 1 <= int(findings) <= 3
+    assert "last seven days" in done.stdout
+    assert json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "ctx_pipeline", "--json"], env=ran.environ, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+    )["findings"]
+
+
+@pytest.mark.feature("cli.dashboard", "dashboard.serve")
+def test_the_page_is_built_opened_and_served_by_one_command_each(ran: Ctx, tmp_path: Path):
+    built = ran.json("dashboard", "build")
+    assert Path(built["site"]).is_file()
+    opener = tmp_path / "browser"
+    opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    opener.chmod(0o755)
+    opened = Ctx(ran.folder, {**ran.environ, "BROWSER": str(opener)}).json("dashboard", "open")
+    assert opened == {"site": built["site"], "opened": True}
+    assert (tmp_path / "opened").read_text().strip() == Path(built["site"]).as_uri()
+
+    command = [sys.executable, "-m", "ctx_pipeline", "dashboard", "serve", "--port", "0", "--json"]
+    served = processes.start(command, env=ran.environ, stdout=subprocess.PIPE, text=True)
+    address = urlsplit(json.loads(served.stdout.readline())["url"])
+
+    def get(path: str, host: str = address.netloc) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+        connection.request("GET", path, headers={"Host": host})
+        answer = connection.getresponse()
+        found = answer.status, answer.read()
+        connection.close()
+        return found
+
+    assert address.hostname == "127.0.0.1"
+    assert get(address.path) == (200, Path(built["site"]).read_bytes())
+    token = address.path.split("/")[1]
+    data = next(p for p in Path(built["site"]).parent.rglob("*.js"))
+    assert get(f"/{token}/{data.relative_to(Path(built['site']).parent).as_posix()}") == (200, data.read_bytes())
+    assert get("/index.html")[0] == 404
+    assert get(f"/{token}/../config.toml")[0] == 404
+    assert get(f"/{token}/%2e%2e/ledger.db")[0] == 404
+    assert get(f"/{token}/assets/")[0] == 404
+    assert get(address.path, host=f"evil.example:{address.port}")[0] == 421
+    processes.end(served)
+
+
+@pytest.mark.feature("cli.signal-new")
+def test_a_new_signals_file_has_an_example_that_fails_until_it_is_filled_in(ctx: Ctx):
+    made = ctx.json("signal", "new", "odd_hours")
+    failed = ctx("signal", "check", "odd_hours", ok=False)
+
+    assert Path(made["path"]) == ctx.store / "config" / "signals" / "odd_hours.py"
+    assert failed.returncode == 1
+    assert "odd_hours" in failed.stdout + failed.stderr
+    assert ctx("signal", "new", "odd_hours", ok=False).returncode != 0
+
+
+@pytest.mark.feature("cli.import-all-hosts")
+def test_one_command_imports_everything_and_a_broken_session_leaves_the_others_alone(ctx: Ctx, monkeypatch: pytest.MonkeyPatch):
+    for name, value in ctx.environ.items():
+        monkeypatch.setenv(name, value)
+    hosts = discovery.hosts()
+
+    def broken(session: SessionInput) -> Parsed:
+        if session.session_id in path.name:
+            raise RuntimeError("a defect of the parser")
+        return hosts["codex"].parse(session)
+
+    path = min((ctx.folder / "codex" / "sessions").rglob("*.jsonl"))
+    monkeypatch.setattr(discovery, "hosts", lambda: {**hosts, "codex": replace(hosts["codex"], parse=broken)})
+    done = CliRunner().invoke(cli, ["import", "all", "--all", "--no-render", "--json"])
+    report = json.loads(done.stdout)
+
+    assert (report["imported"], report["failed"]) == (5, 1)
+    (failed,) = [s for s in report["sessions"] if s["status"] == "failed"]
+    assert failed["session_id"] in path.name
+    assert {s["host"] for s in report["sessions"] if s["events"] > 0} == {"claude", "codex"}
+
+    monkeypatch.setattr(discovery, "hosts", lambda: hosts)
+    again = json.loads(CliRunner().invoke(cli, ["import", "all", "--all", "--no-render", "--json"]).stdout)
+    assert again["failed"] == 0
