@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +26,10 @@ _LONGEST, _WHEN, _STEPS = 600, 300, 12
 _SUREST = 0.7
 """Highest confidence of what a model says of itself; several sessions raise it."""
 
+_OWN_TOOLS = ("retrieve_memories", "show_memory", "accept_memory", "update_memory_utility")
+"""Tools of our own server that answer with memories."""
+
+_OWN_COMMAND = re.compile(r"(?:^|[\s;&|(\"'/])ctx(?:[_-]pipeline)?\s+(?:memory|mine)\b")
 _WOVEN = re.compile(rf"<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<{BLOCK_TAG} .*?(?:</{BLOCK_TAG}>|\Z)", re.DOTALL)
 
 INSTRUCTIONS = f"""\
@@ -86,22 +91,29 @@ class Lessons(NamedTuple):
 def record(view: SessionView) -> tuple[str, dict[str, str]]:
     """Return a session as JSON lines with short ids, and which event each id means.
 
-    Woven notes and pasted blocks are left out, texts are cut, and of a long session the
-    middle is left out.
+    Woven notes, pasted blocks and what the agent was told when it asked for memories are
+    left out, texts are cut, and of a long session the middle is left out.
     """
     cwd = view.session.cwd
+    told = _told_memories(view)
     lines: list[tuple[str, str, str]] = []
     for event in view.events:
-        if event.kind not in _EACH or not event.text:
+        if event.kind not in _EACH or not event.text or event.event_id in told:
             continue
-        text = _WOVEN.sub(" ", event.text) if event.kind == "prompt" else event.text
-        said = _cut(shorten_paths(text, cwd), _EACH[event.kind])
+        said = _cut(shorten_paths(_WOVEN.sub(" ", event.text), cwd), _EACH[event.kind])
         if said.strip():
             name = f"e{len(lines) + 1}"
             lines.append((name, event.event_id, json.dumps({"id": name, "by": _WHO[event.kind], "text": said}, ensure_ascii=False)))
     kept = _within([len(line) + 1 for _, _, line in lines])
     shown = [lines[i] for i in kept]
     return "\n".join(line for _, _, line in shown), {name: event for name, event, _ in shown}
+
+
+def _told_memories(view: SessionView) -> set[str]:
+    """Return the events with memories that the agent looked up itself: a lesson is not learnt from being told it."""
+    asked = {c.result_event for c in view.tool_calls if c.action == "mcp" and str(c.tool).rpartition("__")[2] in _OWN_TOOLS}
+    calls = {e.event_id for e in view.events if e.kind == "tool_call" and e.text and _OWN_COMMAND.search(e.text)}
+    return {str(e) for e in asked | {c.result_event for c in view.tool_calls if c.call_event in calls} if e}
 
 
 def _cut(text: str, most: int) -> str:
@@ -182,8 +194,11 @@ def _candidate(lesson: Mapping[str, Any], text: str, evidence: tuple[str, ...]) 
 
 
 def _number(value: Any, otherwise: float) -> float:
-    number = float(value) if isinstance(value, int | float) else otherwise
-    return number if number == number else otherwise  # noqa: PLR0124 - not a number
+    try:
+        number = float(value) if isinstance(value, int | float) else otherwise
+    except OverflowError:  # JSON allows whole numbers of any length
+        return otherwise
+    return number if math.isfinite(number) else otherwise
 
 
 def told(name: str, view: SessionView) -> Iterator[MemoryCandidate]:

@@ -18,6 +18,11 @@ _LEAST_LINE = 6
 _LARGEST = 40_000
 _WORD = re.compile(r"[A-Za-z_]\w{3,}")
 _COMMENT = re.compile(r"^(?:#(?!\[)|//(?!nolint)|--|\*|/\*|<!--|\"\"\")")
+_CALLED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\(")
+_SILENT = re.compile(
+    r"(?i)\bnolint\b|#\s*noqa\b|type:\s*ignore|pyright:\s*ignore|pylint:\s*disable|eslint-disable|@ts-(?:ignore|expect-error|nocheck)"
+    r"|#!?\[(?:allow|expect)\(|@SuppressWarnings|rubocop:disable|shellcheck disable|biome-ignore|NOSONAR|nosec\b"
+)
 _TEST = re.compile(r"(?:^|[/_.\-])(?:tests?|specs?|e2e)(?:[/_.\-]|$)|(?:Test|Spec)s?\.\w+$", re.IGNORECASE)
 
 
@@ -28,12 +33,33 @@ class Change(NamedTuple):
     after: str
 
 
+class Telling(NamedTuple):
+    """The part of some changes that has most to do with an error."""
+
+    change: Change
+    call: Any
+    removed: list[str]
+    """lines that the call took out there"""
+    added: list[str]
+    line: str
+    """``change.before`` uncut"""
+
+
+class Idiom(NamedTuple):
+    """A call of the program that another one stands for."""
+
+    old: str
+    new: str
+    line: str
+    """the line that has the new call"""
+
+
 def is_test(path: str) -> bool:
     """Tell whether a file is a test by its name or folder."""
     return bool(_TEST.search(path))
 
 
-def telling_change(view: SessionView, calls: Iterable[Any], error: str) -> Change | None:
+def telling_change(view: SessionView, calls: Iterable[Any], error: str) -> Telling | None:
     """Return the line of some changes that has most to do with an error; None where the calls do not show what they changed.
 
     Where the program was changed its tests say nothing; a single change of the program
@@ -41,19 +67,53 @@ def telling_change(view: SessionView, calls: Iterable[Any], error: str) -> Chang
     before the error was gone.
     """
     words = {w.lower() for w in _WORD.findall(error)}
-    all_hunks = [(all(map(is_test, call.paths)), *hunk) for call in calls for hunk in _hunks(view.call_text(call))]
+    all_hunks = [(all(map(is_test, call.paths)), call, *hunk) for call in calls for hunk in _hunks(view.call_text(call))]
     hunks = [h for h in all_hunks if not h[0]] or all_hunks
     sole = len(hunks) == 1 and not hunks[0][0]
-    best: tuple[int, int, Change] | None = None
-    for place, (_, removed, added) in enumerate(hunks):
+    best: tuple[int, int, Telling] | None = None
+    for place, (_, call, removed, added) in enumerate(hunks):
         fresh = [line for line in added if line not in removed and len(line) >= _LEAST_LINE and not _COMMENT.match(line)]
         gone = [line for line in removed if line not in added and len(line) >= _LEAST_LINE]
         for line in fresh:
             before = _nearest(line, gone)
             near = len(words & {w.lower() for w in _WORD.findall(f"{line} {before}")})
             if (near or (sole and before)) and (best is None or (near, place) > best[:2]):
-                best = near, place, Change(_short(before), _short(line))
+                best = near, place, Telling(Change(_short(before), _short(line)), call, removed, added, before)
     return best[2] if best is not None else None
+
+
+def idiom(telling: Telling, error: str) -> Idiom | None:
+    """Return the call that an error names and the one that was put in its place; None when that is not plain.
+
+    Plain is a new call whose last name is the same (``os.Chdir`` and ``t.Chdir``), or the
+    only new call of the change.
+    """
+    gone = _calls(telling.removed) - _calls(telling.added)
+    fresh = _calls(telling.added) - _calls(telling.removed)
+    old = next((c for c in sorted(gone, key=len, reverse=True) if re.search(rf"(?<![\w.]){re.escape(c)}(?!\w)", error)), "")
+    if not old:
+        return None
+    same = sorted(c for c in fresh if c.rpartition(".")[2] == old.rpartition(".")[2]) or (sorted(fresh) if len(fresh) == 1 else [])
+    line = next((line for line in telling.added if same and f"{same[0]}(" in line), "")
+    return Idiom(old, same[0], _short(line)) if line else None
+
+
+def _calls(lines: list[str]) -> set[str]:
+    return {found for line in lines for found in _CALLED.findall(line)}
+
+
+def silences(line: str) -> bool:
+    """Tell whether a line tells a linter or type checker to overlook what it found there."""
+    return bool(_SILENT.search(line))
+
+
+def written_before(view: SessionView, telling: Telling) -> bool:
+    """Tell whether the line that was changed had been written earlier in the same session."""
+    if not telling.line:
+        return False
+    earlier = (c for c in view.tool_calls if c.action in ("edit", "write") and not c.is_error and c.seq < telling.call.seq)
+    paths = set(telling.call.paths)
+    return any(telling.line in _written(view.call_text(c)) for c in earlier if paths & set(c.paths))
 
 
 def _nearest(line: str, others: list[str]) -> str:
@@ -86,6 +146,19 @@ def _hunks(arguments: str) -> Iterator[tuple[list[str], list[str]]]:
         found = next((found[k] for k in ("patch", "input") if isinstance(found.get(k), str)), "")
     if isinstance(found, str) and "*** Begin Patch" in found:
         yield from _of_patch(found)
+
+
+def _written(arguments: str) -> set[str]:
+    """Return the lines that a call put in, those of a whole file too."""
+    if len(arguments) > _LARGEST:
+        return set()
+    made = {line for removed, added in _hunks(arguments) for line in added if line not in removed}
+    try:
+        found = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return made
+    content = found.get("content") if isinstance(found, dict) else None
+    return made | set(_lines(content)) if isinstance(content, str) else made
 
 
 def _of_patch(text: str) -> Iterator[tuple[list[str], list[str]]]:

@@ -103,6 +103,16 @@ def shorten_paths(text: str, cwd: str | None) -> str:
 _HOMES = re.compile(r"/(?:Users|home)/[^/\s:'\"]+")
 
 
+_SHELL = re.compile(r"^(?:/\w+)*/?(?:ba|z|da)?sh: line \d+: ")
+_PLACE = re.compile(r"^[^\s:]+\.\w+:\d+(?::\d+)?:?\s+")
+_HASHED = re.compile(r":?\s?(?:[\w.-]*/)+[0-9a-f]{20,}/\S*.*$")
+
+
+def without_place(line: str) -> str:
+    """Return an error line without the file and line it was found in, the shell's own prefix, and what follows a path of a build."""
+    return _HASHED.sub("", _PLACE.sub("", _SHELL.sub("", line))) or line
+
+
 _VARIABLE = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]{7,64}\b"), "#"),
     (re.compile(r"(?:/[\w.@+-]+)+/"), ""),

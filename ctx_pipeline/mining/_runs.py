@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining._failures import clean, looks_red, shorten_paths
 from ctx_pipeline.model.commands import Step, command_text, found_nothing, steps
+from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,12 +198,76 @@ def _form(command: str, subject: str, cwd: str | None) -> Form:
 
 @lru_cache(maxsize=8192)
 def shown(command: str, cwd: str | None) -> str:
-    """Return a command line as a lesson quotes it: one line, paths shortened, without what cuts its output, at most 160 characters."""
+    """Return a command line as a text quotes it: as ``whole`` does, at most 160 characters."""
+    text = whole(command, cwd)
+    return text if len(text) <= 160 else f"{text[:159].rstrip()}…"
+
+
+@lru_cache(maxsize=8192)
+def whole(command: str, cwd: str | None) -> str:
+    """Return a command line as a step quotes it: one line, paths shortened, without what cuts its output."""
     text = clean(shorten_paths(command, cwd) if "/" in command or cwd else command).replace("`", "'")
     text = _THERE.sub("", text) if cwd and command.startswith(f"cd {cwd} ") else text
     text = _CUT.sub("", text) if "|" in text else text
-    text = text.removesuffix("2>&1").rstrip() if text.endswith(" 2>&1") else text
-    return text if len(text) <= 160 else f"{text[:159].rstrip()}…"
+    return text.removesuffix("2>&1").rstrip() if text.endswith(" 2>&1") else text
+
+
+def harmless(run: Run, cwd: str | None) -> str:
+    """Return the line of a check as ``whole`` does; the check alone where the line also publishes or destroys, empty where it does."""
+    if not dangers(run.command):
+        return whole(run.command, cwd)
+    return "" if dangers(run.step.text) else whole(run.step.text, cwd)
+
+
+_TWO_LEVELS = frozenset({"gh", "glab", "docker", "aws", "gcloud", "kubectl"})
+"""Programs whose subcommands have subcommands."""
+
+
+def typed(step: Step) -> str:
+    """Return a step as it was typed up to its subcommand or task: ``mise run lint``, ``uv run pytest``, ``gh pr view``."""
+    words = _ASSIGNMENT.sub("", step.text.lstrip("( ")).split()
+    parts = step.subject.split()
+    end = next((i for i, w in enumerate(words) if w.rpartition("/")[2] == parts[0].rpartition("/")[2]), None)
+    if end is None:
+        return step.subject
+    for part in parts[1:]:
+        end = next((i for i in range(end + 1, len(words)) if words[i] == part), end)
+    if parts[0] in _TWO_LEVELS and re.fullmatch(r"[a-z][a-z-]+", "".join(words[end + 1 : end + 2])):
+        end += 1
+    return " ".join(words[: end + 1])
+
+
+_WORDS = re.compile(r"\"[^\"]*\"|'[^']*'|\S+")
+_NAMED = ("cargo", "mise", "just", "task")
+"""Programs whose plain words behind the task choose tests."""
+
+
+def as_pattern(text: str, subject: str) -> str:
+    """Return a narrowed check with its choice left open: ``go test -run NAME ./path/``."""
+    words = _WORDS.findall(text)
+    last = subject.rsplit(maxsplit=1)[-1]
+    first = next((i + 1 for i, w in enumerate(words) if w.rpartition("/")[2] == last), 1)
+    made = words[:first]
+    for before, word in zip(words[first - 1 :], words[first:], strict=False):
+        found = _opened(before, word, subject)
+        if made[-2:] != [found, found]:
+            made.append(found)
+    return " ".join(made)
+
+
+def _opened(before: str, word: str, subject: str) -> str:
+    bare = word.strip("'\"")
+    if before in _CHOOSE and before != "--" and not word.startswith("-"):
+        return "NAME"
+    if word.startswith("-"):
+        return f"{word.partition('=')[0]}=NAME" if word.partition("=")[0] in _CHOOSE and "=" in word else word
+    if "::" in bare:
+        return "FILE::NAME" if "/" in bare or "." in bare.partition("::")[0] else "NAME"
+    if re.search(r"\w\.\w{1,4}$", bare):
+        return "FILE"
+    if "/" in bare and not re.fullmatch(r"\.+/(?:\.\.\.)?", bare):
+        return ("./" if bare.startswith("./") else "") + "path/" + ("..." if bare.endswith("/...") else "")
+    return "NAME" if subject.split(maxsplit=1)[0] in _NAMED and re.fullmatch(r"\w[\w:-]*", bare) else word
 
 
 _THERE = re.compile(r"^cd (?:\.|~?/?[\w./@+-]*)\s*(?:&&|;)\s*")

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._failures import clean, shorten_paths
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, runs, shown
+from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, harmless, runs, shown
 from ctx_pipeline.model.memories import NOTE_TAG
 
 if TYPE_CHECKING:
@@ -139,7 +139,10 @@ def done(view: SessionView, turn: Turn) -> tuple[list[str], list[Any]]:
             files += new
             texts = [f"{call.action} `{f}`" for f in new]
         elif call.call_id in ran and not ran[call.call_id].failed and ran[call.call_id].step.purpose in CHECKS:
-            text = f"run `{shown(ran[call.call_id].command, cwd)}`"
+            command = harmless(ran[call.call_id], cwd)
+            if not command:
+                continue
+            text = f"run `{shown(command, cwd)}`"
             if text in steps:  # the last of several runs is the one that counts
                 place = steps.index(text)
                 del steps[place], calls[place]

@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining._runs import CHECKS, form
+from ctx_pipeline.mining._runs import CHECKS, as_pattern, form
 from ctx_pipeline.mining._turns import turns
 from ctx_pipeline.model.commands import steps
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
+from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,11 +33,16 @@ _MOST, _EVIDENCE = 3, 4
 _ASKING = ("gh ", "glab ", "kubectl ", "docker ", "aws ")
 """Programs that are asked all the time: what follows them follows by chance."""
 
+_SAVING = frozenset({"git add", "git commit", "git checkout", "git fetch", "git pull"})
+"""What every project does around its work: a sequence has to tell more than that."""
+
 _OF_A_PART, _PART_SESSIONS = "of a part", 3
 """A check of some tests is another one every time: a sequence without a whole check needs more sessions."""
 
 _PROVING = CHECKS - {"install", "run"}
 CHANGE = "a change"
+END = ""
+"""Stands where something was published, destroyed or moved for others: no sequence goes on to it or over it."""
 
 
 class _Action(NamedTuple):
@@ -51,9 +57,9 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     found: list[_Action] = []
     for turn in view.once(turns)[:_TURNS]:
         actions = _actions(view, turn)
-        if actions:
+        if any(a.text for a in actions):
             told.append(([a.text for a in actions], turn.corrected if turn.following is not None else None))
-            found += actions
+            found += [a for a in actions if a.text]
     if not found:
         return
     calls = [a.call for a in found if a.text != CHANGE] or [a.call for a in found]
@@ -82,12 +88,14 @@ def _actions(view: SessionView, turn: Turn) -> list[_Action]:
         run = ran.get(call.call_id)
         if call.action in ("edit", "write") and not call.is_error:
             texts = [(CHANGE, False)]
+        elif run is not None and dangers(run.command):
+            texts = [(END, False)]
         elif run is not None and run.passed:
             texts = [_text(run, view.session.cwd, place) for place in range(len(steps(run.command)))]
         else:
             continue
         for text, check in texts:
-            if text and (not found or found[-1].text != text):
+            if (text or texts == [(END, False)]) and (not found or found[-1].text != text):
                 found.append(_Action(text, call, check))
     return found[:_ACTIONS]
 
@@ -97,7 +105,7 @@ def _text(run: Run, cwd: str | None, place: int) -> tuple[str, bool]:
     step = steps(run.command)[place]
     if step.purpose in _PROVING:
         made = form(replace(run, step=step), cwd)
-        return (f"`{step.subject}` {_OF_A_PART}" if made.narrowed else f"`{made.text}`"), True
+        return (f"`{as_pattern(made.text, step.subject)}` {_OF_A_PART}" if made.narrowed else f"`{made.text}`"), True
     return (f"`{step.subject}`" if " " in step.subject and not step.subject.startswith(_ASKING) else ""), False
 
 
@@ -114,7 +122,8 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """Return the sequences that at least two sessions of a repository ran together, and those that tell good turns from bad.
 
     A sequence is told when what it begins with is followed by its end in at least seven
-    of ten cases and a fifth more often than the end comes anyhow. Of sequences that lie
+    of ten cases and a fifth more often than the end comes anyhow, and holds more than checks
+    and what is done with git around any work. Of sequences that lie
     in one another and have the same sessions only the longest is told.
     """
     places: dict[str, dict[Any, StoredCandidate]] = defaultdict(dict)
@@ -130,7 +139,8 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
 def _grams(actions: Sequence[str]) -> Iterator[tuple[str, ...]]:
     for size in range(2, _LONGEST + 1):
         for start in range(len(actions) - size + 1):
-            yield tuple(actions[start : start + size])
+            if END not in actions[start : start + size]:
+                yield tuple(actions[start : start + size])
 
 
 def _together(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
@@ -145,7 +155,7 @@ def _together(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
             actions = turn["actions"]
             turns_seen += 1
             ends.update(set(actions))
-            starts.update((a,) for a in actions)
+            starts.update((a,) for a in actions if a != END)
             for gram in _grams(actions):
                 starts[gram] += 1
                 pattern = found[gram]
@@ -155,6 +165,8 @@ def _together(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     for gram, pattern in found.items():
         commands = {a.strip("`") for a in gram} - {CHANGE}
         if len(pattern.members) < _LEAST or len(commands) < _LEAST or not commands & checks or len(set(gram)) < len(gram):
+            continue
+        if commands <= checks | _SAVING:  # what is checked, and in which order, is told by project_conventions
             continue
         if len(pattern.members) < _PART_SESSIONS and all(c.endswith(_OF_A_PART) for c in commands & checks):
             continue
@@ -177,9 +189,9 @@ def _inside(small: tuple[str, ...], large: tuple[str, ...]) -> bool:
 
 def _sequence(gram: tuple[str, ...], pattern: _Pattern, sure: float, lift: float) -> Iterator[StoredCandidate]:
     sessions = len(pattern.members)
-    first = " → ".join(gram[:-1])
-    text = f"after {first} run {gram[-1]}: so it was {pattern.times} of {round(pattern.times / sure)} times in {sessions} sessions"
-    text += f", and in {sure / lift:.0%} of all turns"
+    first = ", then ".join(gram[:-1])
+    does = "make a change" if gram[-1] == CHANGE else f"run {gram[-1]}"
+    text = f"after {first}, {does}: done {pattern.times} of {round(pattern.times / sure)} times, in {sessions} sessions"
     body = {"subject": f"after {first}", "steps": list(gram), "sessions": sessions, "confidence": round(sure, 4), "lift": round(lift, 4)}
     confidence = min(0.85, sure * (sessions + 1) / (sessions + 2))
     for c in pattern.members.values():
@@ -191,7 +203,7 @@ def _telling(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     judged = [(c, set(t["actions"]), bool(t["sent_back"])) for c in rows for t in c.body["turns"] if t["sent_back"] is not None]
     worked = [(c, actions, back) for c, actions, back in judged if CHANGE in actions]
     best: tuple[float, str, list[Any], list[Any]] | None = None
-    for action in sorted({a for _, actions, _ in worked for a in actions} - {CHANGE}):
+    for action in sorted({a for _, actions, _ in worked for a in actions} - {CHANGE, END}):
         with_it = [(c, back) for c, actions, back in worked if action in actions]
         without = [(c, back) for c, actions, back in worked if action not in actions]
         if len({c.candidate_id for c, _ in with_it}) < _LEAST or len({c.candidate_id for c, back in without if back}) < _LEAST:
@@ -229,11 +241,13 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 ACTION_PATTERNS = Method(
     name="action_patterns",
-    version=1,
+    version=3,
     describe=(
         "Commands and changes that a project does one after the other, and actions that tell good turns from those sent back.\n\n"
         "Sequences of two to five actions that ended well, in at least two sessions, with how often the end follows (confidence) and "
-        "how much more often than else (lift); of sequences inside one another with the same sessions the longest. A turn is bad "
+        "how much more often than else (lift); of sequences inside one another with the same sessions the longest. A sequence of "
+        "checks alone is left to project_conventions, and a sequence ends before what publishes, destroys or moves what others share. "
+        "A turn is bad "
         "when the next prompt objects to it. One session alone never becomes a memory."
     ),
     extract=extract,

@@ -17,7 +17,7 @@ CLAUDE_HEADLESS = Method(
         "cost are kept, and a second run answers from them. Lessons that rest on no event of the session are refused."
     ),
     extract=partial(told, "claude_headless"),
-    reads=("events",),
+    reads=("events", "tool_calls"),
     deterministic=False,
     kinds=("prompt", "answer", "tool_call", "tool_result", "error"),
     asks=AGENT,

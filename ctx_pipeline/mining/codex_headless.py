@@ -17,7 +17,7 @@ CODEX_HEADLESS = Method(
         "record; its stream and tokens are kept, and a second run answers from them. Lessons that rest on no event are refused."
     ),
     extract=partial(told, "codex_headless"),
-    reads=("events",),
+    reads=("events", "tool_calls"),
     deterministic=False,
     kinds=("prompt", "answer", "tool_call", "tool_result", "error"),
     asks=AGENT,

@@ -38,7 +38,7 @@ DSPY = Method(
         "that rest on no event of the session are refused."
     ),
     extract=partial(told, NAME),
-    reads=("events",),
+    reads=("events", "tool_calls"),
     deterministic=False,
     kinds=("prompt", "answer", "tool_call", "tool_result", "error"),
     asks=MODEL,

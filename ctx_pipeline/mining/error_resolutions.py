@@ -7,16 +7,18 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._changes import is_test, telling_change
-from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, Run, listed, run_of, shown
+from ctx_pipeline.mining._changes import idiom, is_test, silences, telling_change, written_before
+from ctx_pipeline.mining._cures import changed, cure, loses
+from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, Run, listed, run_of, shown, typed, whole
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._changes import Change
+    from ctx_pipeline.mining._changes import Change, Telling
+    from ctx_pipeline.mining._cures import Cure
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -109,6 +111,14 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
             if not later.failed and later.step.purpose == "install":
                 between.setup.append(later)
             continue
+        if (
+            not later.failed
+            and not between.edits
+            and changed(run, later)
+            and loses(run, later, error)
+            and cure(run, later, error, None) is None
+        ):
+            continue
         if later.failed:
             if signature(_error(view, later)) != signature(error) and (between.edits or not environment):
                 return None, between
@@ -157,43 +167,40 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     cwd = view.session.cwd
     failed_text, passed_text = shown(run.command, cwd), shown(passed.command, cwd)
     files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
-    setup = list(dict.fromkeys(shown(r.command, cwd) for r in between.setup))
+    setup = list(dict.fromkeys(whole(r.command, cwd) for r in between.setup))
     environment = bool(_ENVIRONMENT.search(error))
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
     evidence = [run.call.call_event, *run.shown_by(view, error)]
     check = run.step.purpose in CHECKS
+    when, priority = f"`{typed(run.step)}` fails with “{without_place(error)}”", 4
     if setup and environment:
-        body |= {"resolution": "setup", "did": setup[:3], "steps": [f"run `{c}`" for c in (*setup[:3], failed_text)]}
-        text = f"`{failed_text}` fails with “{error}” until {listed(setup[:3])} has run."
+        body |= {"resolution": "setup", "did": setup[:3], "steps": [f"run `{c}`" for c in (*setup[:3], whole(run.command, cwd))]}
+        text = f"`{failed_text}` fails with “{without_place(error)}” until {listed(setup[:3])} has run."
         kind, confidence = "tool_lesson", 0.7
         evidence += [e for r in between.setup[:2] for e in (r.call.call_event, r.call.result_event)]
-    elif _changed(run, passed) and (environment or not between.files):
-        if not environment and not check:
+    elif changed(run, passed) and (environment or not between.files):
+        found = cure(run, passed, error, cwd) if environment or check else None
+        if found is None:
             return None
-        body |= {"resolution": "command", "did": [passed_text], "steps": [f"run `{passed_text}`"]}
-        text = _both(run, passed, error, cwd)
-        kind, confidence = "tool_lesson", 0.7 if environment else 0.55
+        body |= {"resolution": found.resolution, "did": found.did, "steps": found.steps}
+        body |= {"signature": signature(found.error)} if found.resolution == "spelling" else {}
+        text, when = found.text, found.when
+        kind, confidence, priority = "tool_lesson", *_worth(found, environment=environment)
     elif files and check:
-        said = _explanation(view, run, between)
-        change = telling_change(view, between.edits, error)
-        rule = _rule(error)
-        body |= {"resolution": "edit", "files": files[:6]} | ({"said": said} if said else {}) | ({"rule": rule} if rule else {})
-        body |= {"change": change._asdict()} if change else {}
-        body["steps"] = [_step(change, files[0]), *(f"change `{f}`" for f in files[1:3] if change is None), f"run `{passed_text}`"]
-        text = f"`{failed_text}` failed with “{error}”; it passed after {_done(change)} in {listed(files[:4], len(files))}."
-        if said:
-            text += f" The agent's reason: “{said}”"
-        kind, confidence = "failure_trigger", 0.6 if said else 0.55 if change and rule else 0.45
-        evidence += [c.call_event for c in (*between.edits[:2], between.edits[-1])]
+        kind, priority = "failure_trigger", 3
+        text, when, confidence = _edited(view, run, between, error, body)
+        body["steps"].append(f"run `{whole(passed.command, cwd)}`")
+        told = body.pop("call")
+        evidence += [told.call_event] if told else [c.call_event for c in (*between.edits[:2], between.edits[-1])]
     else:
         return None
     return MemoryCandidate(
         kind=kind,
         text=text,
-        when_to_use=f"`{run.step.subject}` fails with “{error}”",
+        when_to_use=when,
         evidence_refs=tuple(dict.fromkeys([*evidence, passed.call.call_event, passed.call.result_event])),
         confidence=confidence,
-        priority=4 if kind == "tool_lesson" else 3,
+        priority=priority,
         scope="repo",
         risk="low" if kind == "failure_trigger" or check else "medium",
         structured=body,
@@ -202,28 +209,45 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     )
 
 
-_LONG, _SAME, _PART, _WORD = 110, 50, 80, 40
+def _worth(found: Cure, *, environment: bool) -> tuple[float, int]:
+    """Return confidence and priority of a cure: what names a version ages."""
+    if found.ages:
+        return 0.45, 2
+    return 0.7 if environment or found.resolution == "spelling" else 0.55, 4
 
 
-def _both(run: Run, passed: Run, error: str, cwd: str | None) -> str:
-    """Return how a command failed and the one that works; of two long ones that are alike only where they differ."""
-    failed, works = shown(run.command, cwd), shown(passed.command, cwd)
-    first, second = (clean(shorten_paths(r.command, cwd)).replace("`", "'").split() for r in (run, passed))
-    head = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second)))
-    alike = len(" ".join(first[:head])) >= _SAME and min(len(failed), len(works)) >= _LONG
-    left, right = " ".join(first[head:]), " ".join(second[head:])
-    if not alike or max(len(left), len(right)) > _PART:
-        return f"`{_shorter(failed)}` fails with “{error}”; `{_shorter(works)}` works."
-    start = " ".join(first[:3])
-    instead = f"with `{right}` in place of `{left}`" if left and right else f"without `{left}`" if left else f"with `{right}` added"
-    return f"`{start} …{' ' + left if left else ''}` fails with “{error}”; {instead} it works."
+def _edited(view: SessionView, run: Run, between: _Between, error: str, body: dict[str, Any]) -> tuple[str, str, float]:
+    """Return text, occasion and confidence of a failure that a change of files ended; the parts go into ``body``."""
+    cwd = view.session.cwd
+    telling = telling_change(view, between.edits, error)
+    change = telling.change if telling else None
+    files = list(dict.fromkeys(shorten_paths(p, cwd) for p in (telling.call.paths if telling else between.files) if not OUTSIDE.search(p)))
+    rule, exception, said = _rule(error), _EXCEPTION.match(error), _explanation(view, run, between, telling)
+    swap = idiom(telling, error) if telling else None
+    command, finding = typed(run.step), _finding(error, rule)
+    body |= {"resolution": "edit", "files": files[:6], "call": telling.call if telling else None}
+    body |= {k: v for k, v in (("said", said), ("rule", rule), ("exception", exception[1] if exception else "")) if v}
+    body |= {"change": change._asdict()} if change else {}
+    body |= {"idiom": swap._asdict()} if swap else {}
+    marks = {"silenced": change and silences(change.after), "self_made": telling and written_before(view, telling)}
+    body |= {k: True for k, v in marks.items() if v}
+    where = "in tests " if swap and files and all(map(is_test, files)) else ""
+    when = f"{rule} says “{finding}”" if rule else f"`{command}` fails with “{finding}”"
+    if swap:
+        body["steps"] = [f"use `{swap.line}` in place of `{swap.old}`"]
+        text = f"{where}`{swap.old}` makes `{command}` fail with {f'{rule}: ' if rule else ''}“{finding}”; use `{swap.line}`."
+        return text, f"{when}, or `{swap.old}` is about to be written{f' {where}'.rstrip()}", 0.6
+    body["steps"] = [_step(change, files[0]), *(f"change `{f}`" for f in files[1:3] if change is None)]
+    named = f"{rule}: " if rule else ""
+    text = f"`{command}` failed with {named}“{finding}”; it passed after {_done(change)} in {listed(files[:4], len(files))}."
+    if said:
+        text += f" The agent's reason: “{said}”"
+    return text, when, 0.35 if body.get("silenced") else 0.55 if rule and change else 0.5 if said else 0.45
 
 
-def _shorter(command: str) -> str:
-    """Return a long command with its long words cut: what it does shows in the short ones."""
-    if len(command) < _LONG:
-        return command
-    return " ".join(w if len(w) <= _WORD else f"{w[: _WORD - 1]}…" for w in command.split())
+def _finding(error: str, rule: str) -> str:
+    """Return what a linter, compiler or test says, without the place and the name of the rule."""
+    return without_place(error).removesuffix(f"({rule})").strip() if rule else without_place(error)
 
 
 def _done(change: Change | None) -> str:
@@ -238,6 +262,7 @@ def _step(change: Change | None, file: str) -> str:
     return f"make `{change.before}` into `{change.after}`" if change.before else f"add `{change.after}`"
 
 
+_EXCEPTION = re.compile(r"(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Warning))\b")
 _RULES = re.compile(r"\(([a-z][a-z0-9_-]{2,30})\)$|\b(TS\d{4,5}|E0\d{3}|SC\d{4}|[A-Z]{1,4}\d{3,4})\b|\s([a-z@][\w@-]*/[\w-]+)$")
 
 
@@ -250,41 +275,48 @@ def _rule(error: str) -> str:
 def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """Return the lessons that help whoever was not there.
 
-    A change of files alone tells nothing: it needs the agent's reason, the name of a rule,
-    a line of the program itself that became another one, or a second session with the
-    same error. What a session mended in tests of its own making is left out.
+    A change of files is in place already, and what it mended is seldom met again: it needs a
+    second session with the same error, or a rule or a call that others will meet too. That
+    is the rule of a linter or compiler with the line that became another one, or an
+    exception with the call that stands in place of the one it names. A change of tests
+    alone, a line that the session itself had written, and a finding that was silenced in
+    place need a second session; a rule makes up for the first, a rule with the call that
+    stands in place of another for the second.
     """
     sessions: dict[tuple[Any, ...], set[Any]] = defaultdict(set)
     for c in candidates:
         # a fork repeats its parent's calls with their times
-        sessions[c.repository or c.cwd, c.subject, c.body.get("signature")].add(c.ts or c.candidate_id)
+        sessions[_met(c)].add(c.ts or c.candidate_id)
     for c in candidates:
         body = c.body
-        of_program = "change" in body and not all(is_test(f) for f in body.get("files", ()))
-        met = len(sessions[c.repository or c.cwd, c.subject, body.get("signature")])
-        if body.get("resolution") != "edit" or body.get("said") or body.get("rule") or of_program or met > 1:
+        if body.get("resolution") != "edit" or len(sessions[_met(c)]) > 1 or _of_use(body):
             yield c
 
 
-def _changed(run: Run, passed: Run) -> bool:
-    """Tell whether the command itself became another one, beyond pipes, redirections and filters behind it."""
-    return [w for w in run.step.text.split() if w != "2>&1"] != [w for w in passed.step.text.split() if w != "2>&1"] or _before(
-        run
-    ) != _before(passed)
+def _met(c: StoredCandidate) -> tuple[Any, ...]:
+    """Return what two sessions have to share to have met the same thing: the error, or the rule that both silenced."""
+    body = c.body
+    what = ("silenced", body.get("rule")) if body.get("silenced") and body.get("rule") else ("error", body.get("signature"))
+    return c.repository or c.cwd, c.subject, *what
 
 
-def _before(run: Run) -> str:
-    """Return what stands before the step that counts: a change of folder or of the environment is part of the cure."""
-    return " ".join(run.command.partition(run.step.text)[0].split())
+def _of_use(body: dict[str, Any]) -> bool:
+    """Tell whether the change that one session made helps where the same thing is met elsewhere."""
+    if body.get("silenced"):
+        return False
+    if body.get("rule"):
+        return "idiom" in body or ("change" in body and not body.get("self_made"))
+    return bool(body.get("exception") and body.get("idiom")) and not body.get("self_made") and not all(map(is_test, body.get("files", ())))
 
 
-def _explanation(view: SessionView, run: Run, between: _Between) -> str:
-    """Return the sentence in which the agent says what is wrong, between the failure and its first edit."""
+def _explanation(view: SessionView, run: Run, between: _Between, telling: Telling | None) -> str:
+    """Return the sentence in which the agent says what is wrong: said after the failure, right before the edit that is told."""
     if not between.edits:
         return ""
-    first, last = run.call.seq, between.edits[-1].seq
+    edit = telling.call if telling else between.edits[0]
+    first = max((c.seq for c in between.edits if c.seq < edit.seq), default=run.call.seq)
     for event in view.events:
-        if event.kind == "answer" and event.thread_id == run.call.thread_id and first < event.seq < last:
+        if event.kind == "answer" and event.thread_id == run.call.thread_id and first < event.seq < edit.seq:
             for sentence in re.split(r"(?<=[.!:])\s+|\n+", clean_lines(event.text or "")):
                 if 30 <= len(sentence) <= 240 and _CAUSE.search(sentence) and not _PLAN.match(sentence) and _NAMES.search(sentence):
                     return shorten_paths(sentence.rstrip(":"), view.session.cwd)
@@ -312,11 +344,12 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=2,
+    version=3,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "
-        "instead, what had to be set up first, or the files that were changed, with the agent's own reason where it gave one. "
+        "instead for the same target, what had to be set up first, or the line that was changed, with the agent's own reason for it. "
+        "A change of files becomes a memory where two sessions met the error, or a named rule or a replaced call tells it to others. "
         "A session in which nothing failed, or nothing was cured, gives nothing."
     ),
     extract=extract,

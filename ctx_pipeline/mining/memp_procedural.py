@@ -2,53 +2,75 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._failures import salient_line
-from ctx_pipeline.mining._runs import CHECKS, listed, runs, shown
+from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, harmless, listed, runs, shown
 from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
+from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctx_pipeline.mining._turns import Turn
+    from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
-_LEAST_TURNS, _LEAST_STEPS, _LEAST_FILES, _STEPS, _WARNINGS = 2, 3, 2, 14, 4
+_LEAST_TURNS, _LEAST_STEPS, _LEAST_TOLD, _STEPS, _WARNINGS, _TEXT = 2, 3, 2, 14, 4, 3
+_WORDS = (4, 24)
+"""Words of a sentence that can say what a step was for."""
+
+_INTENT = re.compile(
+    r"(?i)^(?:(?:now|next|then|first|second|finally|also|good|great|perfect|ok(?:ay)?|so|and|i'll|i will|i'm going to|i need to"
+    r"|i am going to|i should|i can|we need to|we should|let me|let's|let us|going to|time to|proceeding to|need to)\b[\s,.!:-]*)*"
+    r"(?P<does>(?:add|fix|implement|make|update|remove|change|refactor|ensure|replace|use|create|support|write|move|rename|convert|handle"
+    r"|simplify|improve|migrate|upgrade|set|bump|port|allow|extend|drop|split|extract|enable|disable|validate|document|wire|register"
+    r"|rewrite|mark|reuse|address|resolve|restrict|prevent|expose|parse|cache|log|patch|adjust|introduce|include|pass|export|import|define"
+    r"|switch|guard|return|skip|generate|install|regenerate|sync|swap|clean up|cover|delete|inline|route)(?:ing)?\b.*)$"
+)
+_VAGUE = re.compile(
+    r"(?i)\b(?:this|that|these|those|it|them|todo list|above|below|next (?:step|task|one)"
+    r"|the (?:fix|changes?|edits?|remaining|rest|plan))\b"
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_CLOSING = re.compile(r"[\s:.…]+$")
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield the procedure of a session of several turns that changed files and ended with a check that passed or a commit."""
+    """Yield the course of a session of several turns that changed files and ended with a check that passed or a commit.
+
+    It is a procedure where it tells how, see ``combine``; else it stays what was seen.
+    """
     made = view.once(turns)
     worked = [t for t in made if t.edits]
-    outcome, last = _outcome(view, made) if len(worked) >= _LEAST_TURNS else ("", [])
+    check, outcome, last = _outcome(view, made) if len(worked) >= _LEAST_TURNS else ("", "", [])
     telling = [t for t in made if tells(t.ask)] if outcome else []
     if not telling:
         return
-    steps: list[str] = []
+    steps: dict[str, str] = {}
     calls: list[Any] = []
     for turn in worked:
-        some, of = done(view, turn)
-        fresh = [(s, c) for s, c in zip(some, of, strict=True) if s not in steps]
-        steps += [s for s, _ in fresh]
-        calls += [c for _, c in fresh]
+        for step, call in zip(*done(view, turn), strict=True):
+            if step not in steps:
+                steps[step] = "" if turn.corrected else _purpose(view, turn, call)
+                calls.append(call)
     if len(steps) < _LEAST_STEPS or all(s.startswith("run ") for s in steps):
         return
     task = goal(telling[0].ask)
-    asked = [a for a in dict.fromkeys(goal(t.ask) for t in telling[1:] if t.edits and not t.corrected) if a != task]
     files = list(dict.fromkeys(s.partition(" ")[2].strip("`") for s in steps if not s.startswith("run ")))
+    how = [f"{step}: {said}" for step, said in steps.items() if said]
     warnings = _warnings(view, made)
-    if len(files) < _LEAST_FILES and not warnings:
-        return
-    text = f"“{task}”"
-    if asked:
-        text += ", then " + ", ".join(f"“{a}”" for a in asked[:2])
-    text += f": {listed(files[:4], len(files))}; {outcome}"
+    told = [f"{said} (`{step.partition(' ')[2].strip('`')}`)" for step, said in steps.items() if said]
+    asked = [a for a in dict.fromkeys(goal(t.ask) for t in telling[1:] if t.edits and not t.corrected) if a != task]
+    text = f"“{task}”" + (", then " + ", ".join(f"“{a}”" for a in asked[:2]) if asked else "")
+    text += f": {'; '.join(told[:_TEXT]) if len(told) >= _LEAST_TOLD else listed(files[:4], len(files))}; {outcome}"
     if warnings:
         text += f"; on the way {warnings[0]}"
     evidence = [telling[0].prompt.event_id, *(c.call_event for c in calls[:8]), *last]
+    full = [f"{s}: {said}" if said else s for s, said in steps.items() if said or s.startswith("run ") or len(how) < _LEAST_TOLD]
     yield MemoryCandidate(
         kind="procedure",
         text=text,
@@ -60,8 +82,10 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
         structured={
             "title": task,
             "goal": task,
-            "preconditions": _preconditions(view, worked[0]),
-            "steps": steps[:_STEPS],
+            "preconditions": _preconditions(view, worked),
+            "steps": full[:_STEPS],
+            "told": len(how),
+            "verification": [f"`{check}`"] if check else [],
             "warnings": warnings,
             "outcome": outcome,
             "files": files[:16],
@@ -71,26 +95,55 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     )
 
 
-def _outcome(view: SessionView, made: list[Turn]) -> tuple[str, list[str]]:
-    """Return how the session ended, by its last check or commit that passed, with the events that show it."""
+def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
+    """Return the courses that tell how: two steps that say what they were for, what has to be there, and a check that passed."""
+    for c in candidates:
+        body = c.body
+        if body["told"] >= _LEAST_TOLD and body["preconditions"] and body["verification"]:
+            yield c
+
+
+def _purpose(view: SessionView, turn: Turn, call: Any) -> str:
+    """Return what the agent said a call was for, after the change or command before it; empty where it tells others nothing."""
+    before = max((c.seq for c in turn.calls if c.seq < call.seq and c.action in ("edit", "write", "shell")), default=turn.prompt.seq)
+    said = [e for e in view.events if e.kind == "answer" and e.thread_id == call.thread_id and before < e.seq < call.seq]
+    for sentence in reversed(_SENTENCE.split((said[-1].text or "")[-_LONGEST:])) if said else ():
+        found = _INTENT.match(clean(sentence).lstrip("*-#> "))
+        does = _CLOSING.sub("", found["does"].replace("**", "").replace("`", "")) if found else ""
+        if does and _WORDS[0] <= len(does.split()) <= _WORDS[1] and not _VAGUE.search(does):
+            return f"{does[:1].lower()}{does[1:]}"
+    return ""
+
+
+_LONGEST = 1_500
+
+
+def _outcome(view: SessionView, made: list[Turn]) -> tuple[str, str, list[str]]:
+    """Return the last check that passed, how the session ended by it or by a commit, and the events that show it."""
     cwd = view.session.cwd
     for turn in reversed(made):
         commits = [r for r in turn.runs if r.step.subject == "git commit" or " git commit" in r.command]
         check = last_check(turn)
         if turn.edits and check is None and not commits:
-            return "", []
+            return "", "", []
         end = check or (commits[-1] if commits and commits[-1].passed else None)
         if end is not None:
-            what = "passed" if end is check else "committed it"
-            shows = shown(end.command if end is check else end.command.partition("\n")[0].partition(" -m")[0], cwd)
-            return f"`{shows}` {what}", [end.call.call_event, end.call.result_event]
-    return "", []
+            events = [end.call.call_event, end.call.result_event]
+            ran = harmless(end, cwd) if end is check else ""
+            return (ran, f"`{shown(ran, cwd)}` passed", events) if ran else ("", "`git commit` committed it", events)
+    return "", "", []
 
 
-def _preconditions(view: SessionView, first: Turn) -> list[str]:
+def _preconditions(view: SessionView, worked: list[Turn]) -> list[str]:
+    """Return what was installed before the first change, and the files that were changed and not made."""
+    first, cwd = worked[0], view.session.cwd
     begin = first.edits[0].seq
     ran = [r for r in view.once(runs) if r.step.purpose == "install" and not r.failed and r.call.thread_id == first.prompt.thread_id]
-    return [f"`{shown(r.command, view.session.cwd)}` has run" for r in ran if r.call.seq < begin][:3]
+    found = [f"`{shown(r.command, cwd)}` has run" for r in ran if r.call.seq < begin and not dangers(r.command)][:3]
+    touched = [(c.action, shorten_paths(p, cwd)) for t in worked for c in t.edits for p in c.paths if not OUTSIDE.search(p)]
+    new = {path for action, path in touched if action == "write"}
+    there = list(dict.fromkeys(path for action, path in touched if action == "edit" and path not in new))
+    return [*found, f"{listed(there[:4], len(there))} {'is' if len(there) == 1 else 'are'} there"] if there else found
 
 
 def _warnings(view: SessionView, made: list[Turn]) -> list[str]:
@@ -109,13 +162,16 @@ def _warnings(view: SessionView, made: list[Turn]) -> list[str]:
 
 MEMP_PROCEDURAL = Method(
     name="memp_procedural",
-    version=2,
+    version=3,
     describe=(
         "The course of a whole session: what was asked for, what had to be there, the steps, what went wrong, and how it ended.\n\n"
-        "Drawn where at least two turns changed files and the last of them ended with a check that passed or a commit. The "
-        "steps are files and commands as they were, the warnings errors that were printed and objections that were typed."
+        "Drawn where at least two turns changed files and the last of them ended with a check that passed or a commit. Steps are "
+        "changes with what the agent said right before them, and checks; warnings are errors that were printed and objections that "
+        "were typed. It becomes a memory where two steps tell what they were for, a check passed at the end and it is known what has "
+        "to be there; a list of files stays an observation."
     ),
     extract=extract,
+    combine=combine,
     reads=("events", "tool_calls"),
-    kinds=("prompt", "tool_call", "tool_result"),
+    kinds=("prompt", "tool_call", "tool_result", "answer"),
 )

@@ -7,10 +7,12 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths, signature
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, form, listed, runs, shown
+from ctx_pipeline.mining._cures import ABSENT
+from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, form, listed, runs, shown, typed, whole
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
+from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +28,6 @@ _APART = 0.4
 """Least difference of two shares of passes that is worth telling."""
 
 _MOST_PER_SESSION = 12
-_ABSENT = re.compile(r"(?i)command not found|no such command|No module named|Cannot find module|not installed|unrecognized subcommand")
 _REFUSAL = re.compile(
     r"(?:the user said:|reason for the rejection:)\s*(?P<said>\S.*?)(?:\n\s*Note: |\Z)"
     r"|(?:^|\n)(?:exec command )?rejected by user: (?P<why>\S.*)",
@@ -51,7 +52,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     cwd = view.session.cwd
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
-        if run.step.purpose in CHECKS or not run.failed or _ABSENT.search(run.output[-_TAIL:]):
+        if run.step.purpose in CHECKS or not run.failed or ABSENT.search(run.output[-_TAIL:]):
             threads[run.call.thread_id].append(run)
     yielded = 0
     told: set[tuple[str, str]] = set()
@@ -63,16 +64,22 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
             first = (_OUTCOME, run.step.subject)
-            if first not in told and not made.narrowed and run.step.purpose in ("test", "lint", "types", "build"):
+            if (
+                first not in told
+                and not made.narrowed
+                and run.step.purpose in ("test", "lint", "types", "build")
+                and not dangers(run.step.text)
+            ):
                 told.add(first)
                 since = max((e for e in edits if e < run.place), default=-1)
-                before = [form(r, cwd).text for r in members[:place] if r.place > since and not r.failed and r.step.purpose in CHECKS]
+                ran = [r for r in members[:place] if r.place > since and not r.failed and r.step.purpose in CHECKS]
+                before = [form(r, cwd).text for r in ran if not dangers(r.step.text)]
                 yield _outcome(run, made.text, run.passed, list(dict.fromkeys(before)))
             failure = (_FAILURE, f"{run.step.subject} {signature(error)}")
             if error and failure not in told:
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if r.step.subject == run.step.subject and r.passed), None)
-                yield _failure(run, shown(run.command, cwd), error, later, shown(later.command, cwd) if later else "")
+                yield _failure(run, shown(run.command, cwd), error, later, whole(later.command, cwd) if later else "")
             yielded = len(told)
             if yielded >= _MOST_PER_SESSION:
                 return
@@ -108,6 +115,7 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
         structured={
             "what": _FAILURE,
             "command": command,
+            "typed": typed(run.step),
             "error": error,
             "signature": signature(error),
             "cured": later is not None,
@@ -138,18 +146,47 @@ def _refusals(view: SessionView) -> Iterator[MemoryCandidate]:
             if not files:
                 continue
             what, subject = f"a change of {listed(files[:2])}", files[0]
+        instead = _instead(command, said) if call.action == "shell" else ""
+        instead = "" if dangers(instead) else instead
+        body: dict[str, Any] = {"what": _REFUSED, "refused": what, "said": said}
         yield MemoryCandidate(
             kind="risk_rule",
-            text=f"{what} was refused: “{said}”",
+            text=f"the person refused {what}: “{said}”" + (f"; run `{instead}` instead" if instead else ""),
             when_to_use=f"{what} is about to be made" if call.action != "shell" else f"{what} is about to run",
             evidence_refs=(call.call_event, call.result_event),
             confidence=0.6 if call.action == "shell" else 0.45,
             priority=4,
             risk="low",
-            structured={"what": _REFUSED, "refused": what, "said": said},
+            structured=body | ({"steps": [f"run `{instead}`"]} if instead else {}),
             subject=subject,
             ts=call.ended,
         )
+
+
+def _instead(command: str, said: str) -> str:
+    """Return the whole command that a refusal asks for; empty where its words do not give it.
+
+    It is quoted in the refusal, or another program of the same family takes the same
+    words: ``npm install`` and "use pnpm" make ``pnpm install``.
+    """
+    quoted = re.search(r"(?i)\b(?:use|run)\s+[`'\"]([^`'\"]+ [^`'\"]+)[`'\"]", said)
+    if quoted:
+        return quoted[1]
+    program, *rest = command.split() or [""]
+    named = [w for w in re.findall(r"(?i)\b(?:use|prefer|only)\s+([\w.-]*\w)", said) if w != program]
+    family = next((f for f in _FAMILIES if program in f), None)
+    fits = family is not None and len(rest) < _FEW and rest[:1] and rest[0] in family[program]
+    return " ".join((named[0], *rest)) if fits and family and named and rest[0] in family.get(named[0], ()) else ""
+
+
+_FEW = 3
+_SCRIPTS = frozenset({"install", "run", "test", "start"})
+_FAMILIES: tuple[dict[str, frozenset[str]], ...] = (
+    dict.fromkeys(("npm", "pnpm", "yarn", "bun"), _SCRIPTS),
+    dict.fromkeys(("docker", "podman", "nerdctl"), frozenset({"build", "run", "ps", "images", "pull", "push"})),
+    dict.fromkeys(("conda", "mamba", "micromamba"), frozenset({"install", "create", "update", "list"})),
+)
+"""Programs of which one takes the subcommands of another, with those that mean the same."""
 
 
 def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
@@ -174,7 +211,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         rows = list(members.values())
         if len({(c.host, c.session_id) for c in rows}) >= _LEAST:
             yield from _again(rows, subject)
-        elif _ABSENT.search(str(rows[0].body["error"])) and not rows[0].body["cured"]:
+        elif ABSENT.search(str(rows[0].body["error"])) and not rows[0].body["cured"]:
             yield from _elsewhere(rows, subject, [c for (p, _), o in outcomes.items() if p == place for c in o.values()])
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
@@ -185,17 +222,30 @@ def _again(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCand
     newest = rows[-1].body
     sessions = len({(c.host, c.session_id) for c in rows})
     cured = sum(bool(c.body["cured"]) for c in rows)
-    works = list(dict.fromkeys(str(c.body["works"]) for c in rows if c.body.get("works") and c.body["works"] != c.body["command"]))
-    text = f"`{newest['command']}` failed with “{newest['error']}” in {sessions} sessions; "
-    if works and _ABSENT.search(str(newest["error"])):
-        text += f"what worked: {listed(works[:3])}"
-    else:
-        text += f"{cured or 'none'} of them got it to pass"
+    works = _preferred(rows)
+    quoted = without_place(str(newest["error"]))
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
+    if works and ABSENT.search(quoted):
+        text = f"`{newest['typed']}` is missing here (“{quoted}” in {sessions} sessions): run `{works[0]}`"
+        text += f"; {listed(works[1:3])} worked too" if works[1:] else ""
+        body["steps"] = [f"run `{works[0]}`"]
+    else:
+        text = f"`{newest['command']}` failed with “{quoted}” in {sessions} sessions; {cured or 'none'} of them got it to pass"
     if works:
         body |= {"resolution": "command", "did": works[:3]}
+    when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in rows:
-        yield _told(c, "failure_trigger", text, f"`{subject}` fails", body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+        yield _told(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _preferred(rows: Sequence[StoredCandidate]) -> list[str]:
+    """Return what worked instead: first what most sessions did, then what is most like the command that failed, then the newest."""
+    from rapidfuzz import fuzz
+
+    did = [(str(c.body["works"]), str(c.body["command"])) for c in rows if c.body.get("works") and c.body["works"] != c.body["command"]]
+    times = Counter(works for works, _ in did)
+    rank = {works: (times[works], fuzz.partial_ratio(works, failed), place) for place, (works, failed) in enumerate(did)}
+    return sorted(rank, key=lambda works: rank[works], reverse=True)
 
 
 def _elsewhere(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
@@ -208,7 +258,7 @@ def _elsewhere(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence
     if works:
         command, times = works.most_common(1)[0]
         others = f"{times} other session{'s' if times > 1 else ''}"
-        text = f"`{failed.body['command']}` fails with “{failed.body['error']}”; `{command}` passed in {others}"
+        text = f"`{failed.body['command']}` fails with “{without_place(str(failed.body['error']))}”; `{command}` passed in {others}"
         body = {"subject": subject, "signature": failed.body["signature"], "resolution": "command", "did": [command], "sessions": times + 1}
         evidence = [e for c in outcomes if c.body["command"] == command for e in c.evidence][:4]
         for c in rows:
@@ -253,7 +303,7 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 REME = Method(
     name="reme",
-    version=2,
+    version=4,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._changes import is_test
 from ctx_pipeline.mining._failures import shorten_paths
-from ctx_pipeline.mining._runs import OUTSIDE, shown
+from ctx_pipeline.mining._runs import OUTSIDE, form, harmless
 from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
-_LEAST, _MOST, _STEPS, _CALLS, _FILES, _QUOTES = 2, 8, 12, 60, 8, 2
-_MANY, _CHECKS = 3, 2
-"""Sessions from which a file needs neither a companion nor one check of its own, and how many checks are told."""
+_LEAST, _MOST, _STEPS, _CALLS, _FILES = 2, 8, 12, 60, 8
+_CHECKS = 2
+"""Checks that are told."""
 
 _BESIDE = (".md", ".rst", ".txt", ".json", ".toml", ".yaml", ".yml", ".lock")
 """Endings of files that change along with what a task is about."""
@@ -46,7 +46,9 @@ def _solved(view: SessionView, turn: Turn) -> MemoryCandidate | None:
     if not files or len(files) > _FILES:
         return None
     steps, calls = done(view, turn)
-    command = shown(check.command, cwd)
+    command = harmless(check, cwd)
+    if not command:
+        return None
     task = goal(turn.ask) if tells(turn.ask) else ""
     evidence = [turn.prompt.event_id, *(c.call_event for c in calls[:4]), check.call.call_event, check.call.result_event]
     told = f"“{task}”: " if task else ""
@@ -63,6 +65,7 @@ def _solved(view: SessionView, turn: Turn) -> MemoryCandidate | None:
             "steps": steps[:_STEPS],
             "termination": f"`{command}` passes",
             "verification": command,
+            "narrowed": form(check, cwd).narrowed,
             "files": files,
         },
         subject=" ".join(sorted(files)),
@@ -95,28 +98,26 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
 
 
 def _skill(file: str, members: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
+    """Yield what goes with a file: another file, or a check that was narrowed to a part; without both there is nothing to tell."""
     count = len({(c.host, c.session_id) for c in members})
-    together = Counter(f for c in members for f in c.body["files"] if f != file)
-    beside = [(f, n) for f, n in together.most_common(3) if n >= _LEAST]
-    checks = Counter(c.body["verification"] for c in members)
-    (check, times), *_ = checks.most_common()
-    if not beside and (is_test(file) or (count < _MANY and times < _LEAST)):
-        return
+    beside = [(f, n) for f, n in _sessions_of(((f, c) for c in members for f in c.body["files"]), file) if n >= _LEAST][:_MOST_BESIDE]
+    checks = _sessions_of(((c.body["verification"], c) for c in members), "")
+    own = [(check, n) for check, n in _sessions_of(((c.body["verification"], c) for c in members if c.body["narrowed"]), "") if n >= _LEAST]
     asked = list(dict.fromkeys(c.body["activation"] for c in members if c.body["activation"]))
-    if not asked:
+    if not asked or not (beside or (own and not is_test(file))):
         return
+    check = (own or checks)[0][0]
     text = f"`{file}` was changed in {count} sessions"
     if beside:
         text += ", together with " + ", ".join(f"`{f}` ({n})" for f, n in beside)
-    ran = ", ".join(f"`{c}` ({n})" for c, n in checks.most_common(_CHECKS))
-    text += f", and checked with {ran}: " + ", ".join(f"“{a}”" for a in asked[-_QUOTES:])
+    text += ", and checked with " + ", ".join(f"`{c}` ({n})" for c, n in (own or checks)[:_CHECKS])
     body = {
         "subject": file,
         "title": f"change {file.rpartition('/')[2]}",
         "activation": asked,
         "steps": [f"change `{file}`", *(f"see whether `{f}` changes with it" for f, _ in beside), f"run `{check}`"],
         "termination": f"`{check}` passes",
-        "verification": [f"`{c}`" for c, _ in checks.most_common(_CHECKS + 1)],
+        "verification": [f"`{c}`" for c, _ in (own or checks)[: _CHECKS + 1]],
         "files": [file, *(f for f, _ in beside)],
         "sessions": count,
     }
@@ -127,15 +128,27 @@ def _skill(file: str, members: Sequence[StoredCandidate]) -> Iterator[StoredCand
         )
 
 
+_MOST_BESIDE = 3
+
+
+def _sessions_of(seen: Iterable[tuple[str, StoredCandidate]], without: str) -> list[tuple[str, int]]:
+    """Return each name with the number of sessions it was seen in, the most frequent first, but for one name."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for name, c in seen:
+        found.setdefault(name, set()).add((c.host, c.session_id))
+    found.pop(without, None)
+    return sorted(((name, len(who)) for name, who in found.items()), key=lambda f: -f[1])
+
+
 SKILL_PRO = Method(
     name="skill_pro",
-    version=2,
+    version=4,
     describe=(
         "Parts of a project that several sessions changed and checked: what was asked, the files that go together, the check.\n\n"
         "A turn counts when it changed at most eight files of the project with at most sixty calls, a test, lint, type check or "
         "build passed after the last change, and the next prompt does not object. Turns of at least two sessions that changed the "
-        "same file are one skill, with activation, steps, termination and verification, where another file goes with it, one check "
-        "follows it, or three sessions changed it; one turn alone never becomes a memory."
+        "same file are one skill, with activation, steps, termination and verification, where another file goes with it or a check of "
+        "a part follows it; a check that publishes or destroys is none; one turn alone never becomes a memory."
     ),
     extract=extract,
     combine=combine,

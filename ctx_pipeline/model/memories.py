@@ -130,9 +130,11 @@ def store_candidate(candidate: MemoryCandidate, *, session: Any, method: str, ve
     """Return the row of a candidate that ``method`` drew from ``session``.
 
     Unknown kinds, scopes and risks become case, repo and medium; confidence and priority
-    are clamped, so that a plug-in cannot break the table contract.
+    are clamped, so that a plug-in cannot break the table contract. What proposes a command
+    that publishes or destroys is of high risk, whatever its method says.
     """
     from ctx_pipeline.model.codec import digest
+    from ctx_pipeline.model.proposals import guarded
 
     body = dict(candidate.structured or {})
     if candidate.subject:
@@ -140,7 +142,7 @@ def store_candidate(candidate: MemoryCandidate, *, session: Any, method: str, ve
     if candidate.scope_reason:
         body["scope_reason"] = candidate.scope_reason
     kind = candidate.kind if candidate.kind in KINDS else "case"
-    return StoredCandidate(
+    stored = StoredCandidate(
         digest(method, str(session.host), str(session.session_id), kind, candidate.text, size=24),
         str(session.host),
         str(session.session_id),
@@ -159,3 +161,4 @@ def store_candidate(candidate: MemoryCandidate, *, session: Any, method: str, ve
         session.cwd,
         candidate.ts if candidate.ts is not None else session.last_ts,
     )
+    return guarded(stored)

@@ -7,9 +7,9 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.dangers import destroys, is_outside
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.shell_files import files_changed
-from ctx_pipeline.signals._dangers import destroys, is_outside
 from ctx_pipeline.signals._runs import COLUMNS, runs
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +36,21 @@ def key_of(method: Method, session: Any, model: str) -> str:
 def keep(store: Store, key: str, fact: Mapping[str, Any], candidates: Collection[StoredCandidate], stream: str) -> None:
     """Write the words of an answer, then the fact that it was given; a newer answer to the same question counts from then on."""
     words = json.dumps({"candidates": [list(c) for c in candidates], "stream": stream}, ensure_ascii=False).encode("utf-8", "replace")
-    rel = f"{_FOLDER}/{digest(key, words, size=24)}.json"
-    store.files.write(rel, words)
+    rel = _write(store, key, words)
     store.journal.observe(key, lambda: {**fact, "words": rel}, refresh=True)
 
 
-def failed(store: Store, method: Method, session: Any, fact: Mapping[str, Any]) -> None:
-    """Write down that a question had no answer."""
-    store.journal.append(FAILED, {"method": method.name, "host": session.host, "session_id": session.session_id, **fact})
+def failed(store: Store, method: Method, session: Any, fact: Mapping[str, Any], said: Mapping[str, str]) -> None:
+    """Write down that a question had no answer; what was ``said`` instead may quote the session and lies with the words."""
+    words = json.dumps(said, ensure_ascii=False).encode("utf-8", "replace")
+    rel = _write(store, f"{FAILED}:{method.name}:{session.host}:{session.session_id}:{time.time_ns()}", words)
+    store.journal.append(FAILED, {"method": method.name, "host": session.host, "session_id": session.session_id, **fact, "words": rel})
+
+
+def _write(store: Store, key: str, words: bytes) -> str:
+    rel = f"{_FOLDER}/{digest(key, words, size=24)}.json"
+    store.files.write(rel, words)
+    return rel
 
 
 def candidates(store: Store, method: str | None = None) -> list[StoredCandidate]:
@@ -72,11 +80,11 @@ def spent(journal: Journal) -> dict[str, dict[str, Any]]:
 
 
 def forget(store: Store, sessions: Collection[tuple[str, str]]) -> int:
-    """Remove the words of all answers about these sessions and return how many; the facts without words stay."""
+    """Remove the words of all answers and failures about these sessions and return how many; the facts without words stay."""
     chosen = set(sessions)
     removed = 0
-    for answer in store.journal.observations(ASKED):
-        if (answer.get("host"), answer.get("session_id")) in chosen:
+    for answer in [*store.journal.observations(ASKED), *(fact.payload for fact in store.journal.facts(FAILED))]:
+        if (answer.get("host"), answer.get("session_id")) in chosen and answer.get("words"):
             removed += store.files.exists(str(answer["words"]))
             store.files.remove(str(answer["words"]))
     return removed

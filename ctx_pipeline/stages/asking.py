@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 TABLE = "mine"
 """Table of config.toml with the model of ``dspy``; its tables by the name of a method choose program, model and seconds."""
 
-_COLUMNS = {"events": ("event_id", "session_id", "thread_id", "seq", "kind", "text")}
+_COLUMNS = {
+    "events": ("event_id", "session_id", "thread_id", "seq", "kind", "text"),
+    "tool_calls": ("session_id", "thread_id", "seq", "tool", "action", "call_event", "result_event"),
+}
 _NANO = 1_000_000_000
 _MOST_STREAM = 400_000
 _MOST_TOKENS = 4_000
+_MOST_WHY = 600
 _FENCE = re.compile(r"^\s*```(?:json)?\s*|\s*```\s*$")
 
 
@@ -82,9 +86,14 @@ def questions(
         keys = {row.session_id: answers.key_of(method, row, model) for row in rows}
         known = {} if again else store.journal.observed(keys.values())
         due = [row for row in rows if keys[row.session_id] not in known][:left]
-        views = {v.session_id: v for v in store.lake.read_sessions(cell, {r.session_id for r in due}, ("events",), _COLUMNS)} if due else {}
+        views = (
+            {v.session_id: v for v in store.lake.read_sessions(cell, {r.session_id for r in due}, tuple(_COLUMNS), _COLUMNS)} if due else {}
+        )
         for row in due:
             view = views.get(row.session_id)
+            if view is not None:
+                # before texts are cut: half of a key looks like none
+                view.events = [e._replace(text=redactor.redact(e.text)) if e.text else e for e in view.events]
             record = redactor.redact(asked.record(view)[0]) if view is not None else ""
             if view is not None and record:
                 yield Question(view, keys[row.session_id], record, asked.question(record))
@@ -122,12 +131,13 @@ def ask(
         for name, value in spent.items():
             done[name] += value or 0
         if answer.lessons is None:
-            why = redactor.redact(said.error or "the answer is not what was asked for")
+            why = _bounded(redactor.redact(said.error or "the answer is not what was asked for"))
             done["failed"] += 1
             done["errors"][f"{view.host}/{view.session_id}"] = why
-            answers.failed(store, method, view.session, {"model": said.model or asker.model, "error": why, **spent})
+            instead = {"error": why, "stream": redactor.redact(answer.stream)[:_MOST_STREAM]}
+            answers.failed(store, method, view.session, {"model": said.model or asker.model, **spent}, instead)
             continue
-        lessons = json.loads(redactor.redact(json.dumps(answer.lessons, ensure_ascii=False)))
+        lessons = _redacted(redactor, answer.lessons)
         view.seen[method.name] = lessons
         drawn, _ = draw(method, view)
         refused = asked.believed(view, lessons).refused
@@ -144,8 +154,13 @@ def ask(
             "refused": dict(refused),
             **spent,
         }
-        answers.keep(store, question.key, fact, drawn, redactor.redact(answer.stream[:_MOST_STREAM]))
+        answers.keep(store, question.key, fact, drawn, redactor.redact(answer.stream)[:_MOST_STREAM])
     return done
+
+
+def _bounded(why: str) -> str:
+    """Return the beginning and the end of a long reason."""
+    return why if len(why) <= _MOST_WHY else f"{why[: _MOST_WHY // 3]} … {why[-_MOST_WHY * 2 // 3 :]}"
 
 
 def recipient(settings: Settings, method: Method) -> tuple[str, str]:
@@ -215,6 +230,15 @@ def _by_dspy(model: str, options: Mapping[str, Any], question: Question) -> _Ans
         "\n".join(json.dumps(entry.get("outputs"), ensure_ascii=False, default=str) for entry in asks.history),
         lessons,
     )
+
+
+def _redacted(redactor: Redactor, value: Any) -> Any:
+    """Return a value of JSON with each of its texts redacted; a pattern of a person's own could eat a quote of the JSON itself."""
+    if isinstance(value, str):
+        return redactor.redact(value)
+    if isinstance(value, dict):
+        return {key: _redacted(redactor, member) for key, member in value.items()}
+    return [_redacted(redactor, member) for member in value] if isinstance(value, list) else value
 
 
 def json_in(text: str) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from ctx_pipeline.model.codec import rows_hash
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.stages import answers, code_versions, fingerprints
 from ctx_pipeline.stages.mine import candidates as mined
+from ctx_pipeline.stages.mine import renew
 from ctx_pipeline.stages.plan import WHOLE, graph
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 from ctx_pipeline.stages.repositories import settled
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "3"
+CODE_VERSION = "5"
 ASSET = "memory/consolidated"
 
 
@@ -31,9 +32,12 @@ def code_version(redactor: Redactor) -> str:
 def consolidate(store: Store, settings: Settings, *, force: bool = False) -> StageReport:
     """Write the table ``memories`` anew, unless neither a candidate nor the journal changed.
 
-    Totals: candidates, memories, and how many of them are held back for review.
+    Candidates of another version of their method are drawn anew first. Totals: candidates,
+    memories, how many of them are held back for review, and errors (a method that raised
+    over the candidates of all sessions; it gives nothing).
     """
     began = time.perf_counter()
+    renew(store, settings)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
     version = code_version(redactor)
@@ -47,7 +51,12 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             status, content = UNCHANGED, row.content_hash
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
-            candidates = [c for asset in drawn for c in mined(store, methods[asset.partition("/")[2]])]
+            candidates, errors = [], 0
+            for method in (methods[asset.partition("/")[2]] for asset in drawn):
+                try:
+                    candidates += mined(store, method)
+                except Exception:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
+                    errors += 1
             candidates += settled(store, answers.candidates(store))
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
             memories = consolidation.consolidate(candidates, facts, lambda text: {name for name, _, _ in redactor.find(text)})
@@ -59,6 +68,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
                 "candidates": len(candidates),
                 "memories": len(memories),
                 "needs_review": sum(m.status == "needs_review" for m in memories),
+                "errors": errors,
             }
     seconds = time.perf_counter() - began
     return StageReport("consolidate", {"": CellReport(status, counts, content, seconds)}, counts, seconds)

@@ -27,6 +27,8 @@ SECONDS = 300.0
 """How long an agent may take over one question, unless the settings say otherwise."""
 
 _MOST_BYTES = 16_000_000
+_COMPLAINT = "complaint"
+_MOST_COMPLAINT = 8_000
 _LOOK = 0.05
 
 
@@ -88,22 +90,36 @@ def ask(called: Agent, question: str, schema: Mapping[str, Any]) -> Ran:
         form.write_text(json.dumps(schema), "utf-8")
         command = [called.program, *(part.replace("{schema}", str(form)) for part in called.arguments)]
         ended = _run(command, folder, asked, said, called)
+        complaint = _last_words(said.with_name(_COMPLAINT)) if ended else ""
         stream = said.read_bytes()[:_MOST_BYTES].decode("utf-8", "replace") if said.exists() else ""
     told = called.recipe.read(_records(stream))
     if ended and not told.text:
-        told = told._replace(error="; ".join(filter(None, (ended, told.error))))
+        told = told._replace(error="; ".join(filter(None, (ended, told.error, complaint))))
     return Ran(told, stream)
+
+
+def _last_words(complained: Path) -> str:
+    """Return the end of what the agent printed to stderr, as one line of whole words: half of a key would look like none."""
+    try:
+        with complained.open("rb") as file:
+            before = max(0, complained.stat().st_size - _MOST_COMPLAINT)
+            file.seek(before)
+            words = file.read().decode("utf-8", "replace").split()
+    except OSError:
+        return ""
+    return " ".join(words[1:] if before else words)
 
 
 def _run(command: list[str], folder: Path, asked: Path, said: Path, called: Agent) -> str:
     """Run to the end and return why there is no answer; empty when it ended well."""
+    complained = said.with_name(_COMPLAINT)
     try:
-        with asked.open("rb") as question, said.open("wb") as stream:
+        with asked.open("rb") as question, said.open("wb") as stream, complained.open("wb") as complaint:
             process = subprocess.Popen(  # noqa: S603 - the program that the person installed, arguments from the host's file
                 command,
                 stdin=question,
                 stdout=stream,
-                stderr=subprocess.DEVNULL,
+                stderr=complaint,
                 cwd=folder,
                 env=called.environ,
                 start_new_session=True,
@@ -116,7 +132,7 @@ def _run(command: list[str], folder: Path, asked: Path, said: Path, called: Agen
         while process.poll() is None and not ended:
             if time.monotonic() > until:
                 ended = f"no answer within {called.seconds:g} seconds"
-            elif said.stat().st_size > _MOST_BYTES:
+            elif max(said.stat().st_size, complained.stat().st_size) > _MOST_BYTES:
                 ended = "it printed too much"
             else:
                 time.sleep(_LOOK)

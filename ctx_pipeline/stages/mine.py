@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.memories import StoredCandidate, store_candidate
+from ctx_pipeline.model.proposals import guarded
 from ctx_pipeline.model.recipes import asked_here
 from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.stages import answers
@@ -45,6 +46,16 @@ def mine(
     return run_cells(store, {"mine": plan(store, methods)}, cells, progress=progress, force=force)[0]
 
 
+def renew(store: Store, settings: Settings) -> None:
+    """Mine anew what another version of a method drew: only the version that wrote a candidate knows how to read it."""
+    known = {name: method for name, method in discovery.methods().items() if method.deterministic}
+    older = [
+        n for n, m in known.items() if any(row.code_version != str(m.version) for row in store.ledger.asset_cells(f"mined/{n}").values())
+    ]
+    if older:
+        mine(store, settings, methods=older)
+
+
 def plan(store: Store, methods: Iterable[str] | None = None) -> tuple[Due, Begin]:
     """Return what is due of all deterministic methods, or of these, and what begins a cell of them. Raises UnknownName."""
     known = discovery.methods()
@@ -64,7 +75,7 @@ def candidates(store: Store, method: Method, *, combined: bool = True) -> list[S
     asset = f"mined/{method.name}"
     drawn = [StoredCandidate._make(r) for cell in store.lake.manifests(asset) for r in store.lake.read_rows("candidates", cell, asset)]
     drawn = settled(store, drawn)
-    return list(method.combine(drawn)) if method.combine and combined else drawn
+    return list(map(guarded, method.combine(drawn))) if method.combine and combined else drawn
 
 
 class _Mining:

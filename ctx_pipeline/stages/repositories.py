@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.storage import Store
@@ -24,25 +24,25 @@ def settled(store: Store, candidates: Iterable[StoredCandidate]) -> list[StoredC
     rows = list(candidates)
     if not any(_only_folder(c.repository, c.cwd) for c in rows):
         return rows
-    known = _known(store)
-    return [_in_repository(c, known) if _only_folder(c.repository, c.cwd) else c for c in rows]
+    known = recorded(store)
+    return [c._replace(repository=repository_of(c.repository, c.cwd, known)) for c in rows]
 
 
-def _in_repository(candidate: StoredCandidate, known: dict[str, str]) -> StoredCandidate:
-    cwd = candidate.cwd or ""
+def repository_of(repository: str | None, cwd: str | None, known: Mapping[str, str]) -> str | None:
+    """Return the repository of what knows only its folder, by what :func:`recorded` says; any other as it is."""
+    if not cwd or not _only_folder(repository, cwd):
+        return repository
     if cwd in known:
-        return candidate._replace(repository=known[cwd])
+        return known[cwd]
     inside = _WORKTREE.match(cwd)
-    if inside is None:
-        return candidate
-    return candidate._replace(repository=known.get(inside["main"], inside["main"]))
+    return known.get(inside["main"], inside["main"]) if inside else repository
 
 
 def _only_folder(repository: str | None, cwd: str | None) -> bool:
     return bool(cwd) and (repository is None or repository == cwd)
 
 
-def _known(store: Store) -> dict[str, str]:
+def recorded(store: Store) -> dict[str, str]:
     """Return folder -> repository of the sessions that recorded one; a folder in which several were recorded is left out."""
     found: dict[str, set[str]] = {}
     for part in store.lake.parts("sessions", sorted(store.lake.manifests("normalized"))):

@@ -305,3 +305,13 @@ def test_a_stream_cut_anywhere_is_read_up_to_the_cut(host: Host) -> None:
 def test_the_hosts_of_the_package_are_found_by_folder_scan() -> None:
     assert {"claude", "codex", "dspy"} <= set(HOSTS)
     assert set(TABLES) >= {"events", "model_calls", "tool_calls"}
+
+
+@pytest.mark.feature("search.resume")
+def test_a_resume_command_is_quoted_for_a_shell_and_no_folder_is_made_up():
+    claude, codex = discovery.host("claude"), discovery.host("codex")
+    assert claude.resuming("s-1", "/home/sam/my code/$HOME") == "cd '/home/sam/my code/$HOME' && claude --resume s-1"
+    assert claude.resuming("s; rm -rf ~", None) == "claude --resume 's; rm -rf ~'"
+    for folder in ("relative", "", "/home/\x1b[2J", "/a\nb"):
+        assert claude.resuming("s-1", folder) == "claude --resume s-1"
+    assert codex.resuming("s-1", "/home/sam/code") == "codex resume s-1"

@@ -91,7 +91,7 @@ EXAMPLES = {
     ),
     "project_conventions": ((solved, ["tests: `uv run pytest`"]), (idle, [])),
     "reme": (
-        (refused, ["`npm install` was refused: “use pnpm”"]),
+        (refused, ["the person refused `npm install`: “use pnpm”; run `pnpm install` instead"]),
         (cured, ["the first `pytest` failed", "`pytest` failed with “KeyError: 'a'”"]),
     ),
     "skill_pro": (

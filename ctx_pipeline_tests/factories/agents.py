@@ -25,6 +25,7 @@ if plan.get("hang"):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     open(os.path.join(home, "child"), "w").write(str(child.pid))
     time.sleep(60)
+sys.stderr.write(plan.get("complaint", ""))
 sys.exit(plan.get("status", 0))
 """
 

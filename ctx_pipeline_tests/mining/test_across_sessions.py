@@ -8,7 +8,10 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.consolidation import consolidate
+from ctx_pipeline.memory.query import words_of
+from ctx_pipeline.memory.ranking import rank
 from ctx_pipeline.stages.mine import draw
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 
@@ -33,7 +36,7 @@ def test_the_command_that_most_sessions_tested_with_is_the_habit_of_the_project(
     ]
     (found,) = lessons("project_conventions", *sessions)
     assert found.kind == "repo_convention"
-    assert found.text == "run the tests with `make check` (2 of 4 sessions), also `pytest` (2); only some: `pytest tests/test_a.py::test_b`"
+    assert found.text == "run the tests with `make check` (2 of 4 sessions), also `pytest` (2), only some with `pytest FILE::NAME`"
     assert (found.support, found.repository, found.confidence) == (2, "/w/app", 0.5)
     assert set(found.sessions) == {"claude/a", "claude/b"}
     assert len(found.evidence) == 6
@@ -41,15 +44,57 @@ def test_the_command_that_most_sessions_tested_with_is_the_habit_of_the_project(
 
 
 @pytest.mark.feature("mining.conventions")
-def test_the_order_of_checks_that_sessions_end_with_is_a_habit():
-    sessions = [
-        day("a", 1).shell("make fmt").shell("make lint").shell("make test"),
-        day("b", 2).shell("make test").edit("/w/app/a.py").shell("make fmt").shell("make lint").shell("make test"),
-    ]
-    found = [m for m in lessons("project_conventions", *sessions) if "order" in m.text]
-    assert [m.text for m in found] == ["`make fmt` → `make lint` → `make test`, in this order in 2 of 2 sessions that ran them"]
-    both_ways = [sessions[0], day("c", 3).shell("make test").shell("make lint").shell("make fmt")]
-    assert [m for m in lessons("project_conventions", *both_ways) if "order" in m.text] == []
+def test_one_memory_tells_the_checks_of_a_repository_and_their_order_where_a_clear_majority_keeps_it():
+    def ran(name, number, *checks):
+        built = day(name, number)
+        for check in checks:
+            built = built.shell(f"make {check}", text="ok")
+        return built
+
+    kept = [ran(n, i, "fmt", "lint", "test") for i, n in enumerate("abc", 1)]
+    whole = "in the order `make fmt` → `make lint` → `make test`"
+    (found,) = lessons("project_conventions", *kept)
+    assert found.text == (
+        "run the tests with `make test` (3 of 3 sessions); lint with `make lint` (3 of 3 sessions); "
+        f"format with `make fmt` (3 of 3 sessions); {whole} (3 of 3 sessions that ran them)"
+    )
+    assert found.when_to_use == (
+        "the tests of the project are run (how to test), code of the project is linted (which linter, how to lint), "
+        "code of the project is formatted (which formatter, how to format), "
+        "work is checked before it is committed or handed over"
+    )
+    body = json.loads(found.structured)
+    assert (body["steps"], body["kinds"]) == (
+        ["make fmt", "make lint", "make test"],
+        ["tests", "lint and format", "format", "order of checks"],
+    )
+    assert found.support == 3
+
+    def told(*sessions):
+        (memory,) = lessons("project_conventions", *sessions)
+        return memory.text.partition("in the order ")[2]
+
+    assert told(*kept[:2]) == ""
+    assert told(*kept, ran("d", 4, "test", "lint", "fmt")).startswith("`make fmt` → `make lint` → `make test` (3 of 4")
+    assert told(*kept, *(ran(n, i, "test", "lint", "fmt") for i, n in enumerate("de", 4))) == ""
+    contradicted = told(*kept, *(ran(n, i, "lint", "fmt") for i, n in enumerate("de", 4)))
+    assert contradicted.endswith("→ `make test` (3 of 3 sessions that ran them)")
+    assert "`make fmt` → `make lint`" not in contradicted
+
+
+@pytest.mark.feature("mining.conventions")
+def test_a_project_that_only_ever_runs_some_of_its_tests_is_told_how_it_chooses_them():
+    chosen = ("go test -run TestLoad ./cmd/app/ -v", "go test -run TestSave ./pkg/store/")
+    (found,) = lessons("project_conventions", *(day(n, i).shell(c, text="ok") for i, (n, c) in enumerate(zip("ab", chosen, strict=True))))
+    assert found.text == "run some of the tests with `go test -run NAME ./path/` (2 of 2 sessions)"
+    for command, open_form in (
+        ("pytest tests/test_a.py -k 'reads and writes'", "pytest FILE -k NAME"),
+        ("cargo test store::tests::keeps_order", "cargo test NAME"),
+        ("mise run test -- ./redact/...", "mise run test -- ./path/..."),
+        ("uv run pytest -x tests/test_a.py tests/test_b.py tests/test_c.py", "uv run pytest FILE FILE"),
+    ):
+        (found,) = lessons("project_conventions", *(day(n, i).shell(command, text="ok") for i, n in enumerate("ab")))
+        assert f"`{open_form}`" in found.text
 
 
 @pytest.mark.feature("mining.conventions")
@@ -98,7 +143,17 @@ def test_what_the_person_refused_with_a_rule_is_a_risk_rule_and_a_mere_no_is_not
         return day("a", 1).shell(command, exit=None, failed=True, text=text)
 
     (found,) = lessons("reme", refused("don't install globally, use pnpm"))
-    assert (found.kind, found.text) == ("risk_rule", "`npm install` was refused: “don't install globally, use pnpm”")
+    assert (found.kind, found.text) == (
+        "risk_rule",
+        "the person refused `npm install`: “don't install globally, use pnpm”; run `pnpm install` instead",
+    )
+    assert json.loads(found.structured)["steps"] == ["run `pnpm install`"]
+    for said, command, text in (
+        ("use `make setup` please", "npm install", "the person refused `npm install`: “use `make setup` please”; run `make setup` instead"),
+        ("use uv", "pip install yaml", "the person refused `pip install yaml`: “use uv”"),
+        ("always use a branch", "git push", "the person refused `git push`: “always use a branch”"),
+    ):
+        assert [m.text for m in lessons("reme", refused(said, command))] == [text]
     for said in ("i'll take it from here", "what does this do?", "no", "use " + "long " * 50):
         assert lessons("reme", refused(said)) == []
 
@@ -116,10 +171,7 @@ def test_a_file_that_two_sessions_changed_and_checked_becomes_a_skill_with_its_c
         changed("c", 3, "rename the loader to something that fits better", "loader.py"),
     )
     assert found.kind == "skill"
-    assert found.text == (
-        "`export.py` was changed in 2 sessions, together with `docs.md` (2), and checked with `make test` (2): "
-        "“add a flag that skips hidden files please”, “make the export keep empty folders as well”"
-    )
+    assert found.text == ("`export.py` was changed in 2 sessions, together with `docs.md` (2), and checked with `make test` (2)")
     body = json.loads(found.structured)
     assert body["steps"] == ["change `export.py`", "see whether `docs.md` changes with it", "run `make test`"]
     assert body["termination"] == "`make test` passes"
@@ -128,68 +180,118 @@ def test_a_file_that_two_sessions_changed_and_checked_becomes_a_skill_with_its_c
 
 
 @pytest.mark.feature("mining.turn-boundaries")
+def test_a_file_alone_is_a_skill_only_with_a_check_of_its_own():
+    asks = ("add a flag that skips hidden files please", "make the export keep empty folders as well")
+    own = "pytest tests/test_export.py"
+    (found,) = lessons("skill_pro", *(changed(n, i, a, "export.py", check=own) for i, (n, a) in enumerate(zip("ab", asks, strict=True))))
+    assert found.text == f"`export.py` was changed in 2 sessions, and checked with `{own}` (2)"
+    assert json.loads(found.structured)["steps"] == ["change `export.py`", f"run `{own}`"]
+    whole = [changed(n, i, asks[i % 2], "export.py", check="make lint") for i, n in enumerate("abcd")]
+    assert lessons("skill_pro", *whole) == []
+
+
+@pytest.mark.feature("mining.turn-boundaries")
 def test_a_turn_that_failed_at_the_end_or_was_corrected_supports_no_skill():
-    good = changed("a", 1, "add a flag that skips hidden files please", "export.py")
+    good = changed("a", 1, "add a flag that skips hidden files please", "export.py", "docs.md")
     for bad in (
-        changed("b", 2, "make the export keep empty folders as well", "export.py").prompt("no, that's wrong, revert it"),
+        changed("b", 2, "make the export keep empty folders as well", "export.py", "docs.md").prompt("no, that's wrong, revert it"),
         day("b", 2)
         .prompt("make the export keep empty folders as well")
-        .edit("/w/app/export.py")
+        .edit("/w/app/export.py", "/w/app/docs.md")
         .shell("make test", exit=1, text="error: x"),
-        day("b", 2).prompt("make the export keep empty folders as well").shell("make test", text="ok").edit("/w/app/export.py"),
+        day("b", 2)
+        .prompt("make the export keep empty folders as well")
+        .shell("make test", text="ok")
+        .edit("/w/app/export.py", "/w/app/docs.md"),
     ):
         assert lessons("skill_pro", good, bad) == []
-    assert len(lessons("skill_pro", good, changed("b", 2, "make the export keep empty folders", "export.py"))) == 1
+    assert len(lessons("skill_pro", good, changed("b", 2, "make the export keep empty folders", "export.py", "docs.md"))) == 1
 
 
-@pytest.mark.feature("mining.procedures")
-def test_a_session_is_a_procedure_with_goal_preconditions_steps_warnings_and_outcome():
-    session = (
-        view()
+def exported(name="a", number=1, *, first="Now I'll add the hidden flag to the exporter:", second="Next, pass the flag on to `cli.py`."):
+    return (
+        day(name, number)
         .prompt("add a flag to the export command that skips hidden files")
         .shell("uv sync", text="ok")
+        .answer(first)
         .edit("/w/app/export.py")
         .shell("make test", exit=1, text="E   KeyError: 'hidden'")
         .edit("/w/app/export.py")
         .shell("make test", text="ok")
-        .prompt("no, the default is the other way round")
-        .edit("/w/app/export.py", "/w/app/cli.py")
-        .shell("make test", text="ok")
-        .shell('git commit -m "flag"', text="[main 1a2b3c] flag")
+        .prompt("and offer the flag on the command line too please")
+        .answer(second)
+        .edit("/w/app/cli.py")
     )
+
+
+@pytest.mark.feature("mining.procedures")
+def test_a_session_is_a_procedure_with_goal_preconditions_steps_that_say_what_for_warnings_and_a_check():
+    session = exported().shell("make test", text="ok").shell('git commit -m "flag"', text="[main 1a2b3c] flag")
     (found,) = lessons("memp_procedural", session)
     body = json.loads(found.structured)
     assert body["goal"] == "add a flag to the export command that skips hidden files"
-    assert body["preconditions"] == ["`uv sync` has run"]
-    assert body["steps"] == ["run `uv sync`", "edit `export.py`", "run `make test`", "edit `cli.py`"]
-    assert body["warnings"] == ["`make test`: KeyError: 'hidden'", "the person: “no, the default is the other way round”"]
-    assert body["outcome"] == "`make test` passed"
-    assert found.text.startswith("“add a flag to the export command that skips hidden files”: `export.py`, `cli.py`; `make test` passed")
-    assert found.confidence == 0.5
+    assert body["preconditions"] == ["`uv sync` has run", "`export.py`, `cli.py` are there"]
+    assert body["steps"] == [
+        "run `uv sync`",
+        "edit `export.py`: add the hidden flag to the exporter",
+        "run `make test`",
+        "edit `cli.py`: pass the flag on to cli.py",
+    ]
+    assert body["warnings"] == ["`make test`: KeyError: 'hidden'"]
+    assert (body["outcome"], body["verification"]) == ("`make test` passed", ["`make test`"])
+    assert found.text.startswith("“add a flag to the export command that skips hidden files”")
+    assert "add the hidden flag to the exporter (`export.py`); pass the flag on to cli.py (`cli.py`); `make test` passed" in found.text
+    assert (found.confidence, found.risk) == (0.6, "low")
 
 
 @pytest.mark.feature("mining.procedures", "mining.text-in-project-terms")
-def test_two_sessions_that_did_the_same_kind_of_thing_differ_in_text_and_an_unfinished_one_is_none():
-    def course(name, number, what, file):
-        return (
-            day(name, number)
-            .prompt(f"add {what} to the export command today")
-            .edit(f"/w/app/{file}")
-            .prompt("and document it in the readme file please")
-            .edit("/w/app/README.md")
-            .shell("make docs-build", text="ok")
-        )
+@pytest.mark.parametrize(
+    "session",
+    [
+        exported(second="Now the other file.").shell("make test", text="ok"),
+        exported(second="Let me fix that too.").shell("make test", text="ok"),
+        exported(first="", second="").shell("make test", text="ok"),
+        exported().shell('git commit -m "flag"', text="[main 1a2b3c] flag"),
+    ],
+    ids=["one step says nothing", "it points", "a list of files", "no check at the end"],
+)
+def test_a_course_that_does_not_tell_how_stays_an_observation(session):
+    assert len(draw(discovery.methods()["memp_procedural"], session.build())[0]) == 1
+    assert lessons("memp_procedural", session) == []
 
-    found = lessons("memp_procedural", course("a", 1, "a flag", "export.py"), course("b", 2, "a filter", "filters.py"))
-    assert len({m.text for m in found}) == 2
-    unfinished = (
-        day("c", 3)
-        .prompt("add a flag to the export command now")
-        .edit("/w/app/a.py")
-        .prompt("go on with the second part")
-        .edit("/w/app/b.py")
-    )
-    assert lessons("memp_procedural", unfinished) == []
+
+@pytest.mark.feature("mining.procedures")
+def test_an_unfinished_session_is_no_course_and_two_that_did_alike_are_told_apart():
+    assert draw(discovery.methods()["memp_procedural"], exported().build())[0] == []
+    other = exported("b", 2, first="Now I'll add the hidden flag to the importer:").shell("make test", text="ok")
+    found = lessons("memp_procedural", exported().shell("make test", text="ok"), other)
+    assert [m.support for m in found] in ([1, 1], [2])
+
+
+@pytest.mark.feature("mining.convention-words")
+@pytest.mark.parametrize(
+    ("question", "answered"),
+    [
+        ("which linter do we use", True),
+        ("how do I run the linter", True),
+        ("which formatter do we use", True),
+        ("how do I run the tests", True),
+        ("which type checker runs here", False),
+        ("how do I build this", False),
+        ("how do we rotate the signing certificates", False),
+    ],
+)
+def test_a_question_in_everyday_words_finds_the_convention_and_only_what_it_tells(tmp_path, question, answered):
+    ran = [
+        day(n, i).shell("mise run fmt", text="ok").shell("mise run lint", text="ok").shell("mise run test", text="ok")
+        for i, n in enumerate("ab")
+    ]
+    (found,) = lessons("project_conventions", *ran)
+    index = MemoryIndex(tmp_path / "memory.db")
+    index.rebuild([found])
+    hits = rank(index.recall(words_of(question), allowed=lambda *_: True), everywhere=True, now=START)
+    index.close()
+    assert [s.memory.memory_id for s in hits] == ([found.memory_id] if answered else [])
 
 
 @pytest.mark.feature("mining.success-failure")
@@ -200,9 +302,12 @@ def test_a_program_that_two_sessions_lacked_is_told_with_what_worked_instead_wha
 
     (found,) = lessons("reme", lacking("a", 1, "cargo:cargo-deny"), lacking("b", 2, "aqua:cargo-deny"))
     assert found.text == (
-        "`cargo deny check` failed with “error: no such command: `deny`” in 2 sessions; "
-        "what worked: `mise x cargo:cargo-deny -- cargo deny check`, `mise x aqua:cargo-deny -- cargo deny check`"
+        "`cargo deny` is missing here (“error: no such command: `deny`” in 2 sessions): "
+        "run `mise x aqua:cargo-deny -- cargo deny check`; `mise x cargo:cargo-deny -- cargo deny check` worked too"
     )
+    assert found.when_to_use == "`cargo deny` is about to run, or fails with “error: no such command: `deny`”"
+    rows = [lacking("a", 1, "cargo:cargo-deny"), lacking("b", 2, "cargo:cargo-deny"), lacking("c", 3, "aqua:cargo-deny")]
+    assert json.loads(lessons("reme", *rows)[0].structured)["steps"] == ["run `mise x cargo:cargo-deny -- cargo deny check`"]
     assert set(found.evidence) >= {"a.e0", "a.e1", "a.e2", "a.e3", "b.e3"}
     other = [
         day(n, i).shell("cargo deny check", exit=1, text="error: a licence is denied").shell("cargo deny check") for i, n in enumerate("cd")
@@ -213,8 +318,15 @@ def test_a_program_that_two_sessions_lacked_is_told_with_what_worked_instead_wha
 @pytest.mark.feature("mining.conventions")
 def test_every_check_of_a_line_that_passed_counts():
     sessions = [day(n, i).shell("make fmt && make lint && make test", text="ok") for i, n in enumerate("ab", 1)]
-    texts = {m.text for m in lessons("project_conventions", *sessions)}
-    assert "run the tests with `make test` (2 of 2 sessions)" in texts
-    assert "`make fmt` → `make lint` → `make test`, in this order in 2 of 2 sessions that ran them" in texts
+    (found,) = lessons("project_conventions", *sessions)
+    assert found.text == (
+        "run the tests with `make test` (2 of 2 sessions); lint with `make lint` (2 of 2 sessions); "
+        "format with `make fmt` (2 of 2 sessions)"
+    )
+    seldom = [*sessions, day("c", 3).shell("make lint", text="ok")]
+    assert (
+        "lint with `make lint` (3 of 3 sessions); format with `make fmt` (2 of 2 sessions)"
+        in lessons("project_conventions", *seldom)[0].text
+    )
     either = [day(n, i).shell("make lint || make test", text="ok") for i, n in enumerate("ab", 1)]
     assert not any("make test" in m.text for m in lessons("project_conventions", *either))

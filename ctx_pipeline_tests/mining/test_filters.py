@@ -163,3 +163,19 @@ def test_a_pasted_block_is_never_mined_again():
     pasted = block([made("always use pnpm instead of npm here")], method="m", source="s")
     assert list(extract(view().prompt(f"{pasted}\nplease fix the loader").build())) == []
     assert len(list(extract(view().prompt("always use pnpm instead of npm here").build()))) == 1
+
+
+@pytest.mark.feature("mining.filters")
+def test_a_general_rule_contradicts_rules_of_every_place_and_places_do_not_contradict_each_other():
+    never, always = "never commit generated files", "always commit generated files"
+    said = [(always, "user", "/w/g"), (never, "user", "/w/g"), (never, "repo", "/w/a"), (never, "repo", "/w/b"), (always, "repo", "/w/c")]
+    rules = [made(text, kind="user_preference", scope=scope, cwd=cwd) for text, scope, cwd in said]
+    rules = [c._replace(candidate_id=name) for c, name in zip(rules, ("g1", "g2", "a", "b", "c"), strict=True)]
+    marks = filtered(rules, ["contradiction"]).marks
+    assert {name: sorted(said) for name, said in marks.items()} == {
+        "g1": ["contradicts a", "contradicts b", "contradicts g2"],
+        "g2": ["contradicts c", "contradicts g1"],
+        "a": ["contradicts g1"],
+        "b": ["contradicts g1"],
+        "c": ["contradicts g2"],
+    }

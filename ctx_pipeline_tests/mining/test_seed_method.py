@@ -93,6 +93,59 @@ def test_a_method_of_ones_own_is_made_again_when_its_version_rises(store, chosen
 
 
 @pytest.mark.feature("mining.seed-example")
+def test_a_method_added_after_the_versions_were_kept_is_an_asset_and_an_edited_one_has_its_new_version(store, chosen):
+    assert "mined/my_method" in code_versions.versions(store.files, chosen).assets
+    folder = chosen.home / "config" / "methods"
+    (folder / "later.py").write_text((folder / "mine.py").read_text("utf-8").replace("my_method", "later_one"), "utf-8")
+    discovery.reload()
+    assert code_versions.versions(store.files, chosen).assets["mined/later_one"] == "1"
+    (folder / "later.py").write_text(
+        (folder / "later.py").read_text("utf-8").replace('description="…"', 'description="…", version=7'), "utf-8"
+    )
+    discovery.reload()
+    assert code_versions.versions(store.files, chosen).assets["mined/later_one"] == "7"
+
+
+RAISING = """
+from ctx_pipeline.model.declared import Method
+from ctx_pipeline.model.memories import MemoryCandidate
+
+def extract(view):
+    yield MemoryCandidate("case", "drawn", evidence_refs=[view.events[0].event_id], structured={"a": 1})
+
+def combine(rows):
+    for row in rows:
+        yield row._replace(text=f"drawn with {row.body['a']}")
+
+LATER = Method(name="later", version=1, describe="A method that compares.", extract=extract, combine=combine, reads=("events",))
+"""
+
+
+@pytest.mark.feature("memory.other-versions")
+def test_merging_draws_anew_what_another_version_of_a_method_drew_and_outlives_one_that_raises(store, chosen):
+    path = chosen.home / "config" / "methods" / "later.py"
+    path.write_text(RAISING, "utf-8")
+    discovery.reload()
+    normalized(store, view("a").prompt("go"))
+    mine(store, chosen, cells=[CELL])
+    assert texts(store, chosen) == ({"…", "drawn with 1"}, 0)
+
+    path.write_text(RAISING.replace("version=1", "version=2").replace('"a": 1', '"b": 2').replace("['a']", "['b']"), "utf-8")
+    discovery.reload()
+    assert texts(store, chosen) == ({"…", "drawn with 2"}, 0)
+
+    path.write_text(RAISING.replace("version=1", "version=3").replace("['a']", "['c']"), "utf-8")
+    discovery.reload()
+    assert texts(store, chosen) == ({"…"}, 1)
+
+
+def texts(store, chosen):
+    totals = consolidate(store, chosen, force=True).totals
+    index_memory(store, chosen)
+    return {m.text for m in store.memories.memories()}, totals["errors"]
+
+
+@pytest.mark.feature("mining.seed-example")
 def test_the_documented_helpers_say_what_the_task_was():
     built = view("a").injected("a hook").prompt("  fix\nthe loader ").prompt("now").build()
     assert MiningContext(built.session, built.events).task_summary() == "fix the loader"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.mining.filters.result import Filtered
 
@@ -34,18 +34,45 @@ def contradiction(candidates: Sequence[StoredCandidate]) -> Filtered:
         if c.scope not in ("user", "global"):
             places[c.repository or c.cwd or ""].append(c)
     marks: dict[str, list[str]] = defaultdict(list)
-    for members in [[*m, *general] for m in places.values()] or [general]:
-        for first, second in _opposed(members):
-            for one, other in ((first, second), (second, first)):
-                said = f"contradicts {other.candidate_id}"
-                if said not in marks[one.candidate_id]:
-                    marks[one.candidate_id].append(said)
+    everywhere = _said(general)
+    compared = [(everywhere, everywhere)]
+    for here in map(_said, places.values()):
+        compared += [(here, here), (here, everywhere), (everywhere, here)]
+    for some, others in compared:
+        for first, second in _opposed(some, others):
+            _mark(marks, first, second)
     return Filtered(list(candidates), {}, dict(marks))
 
 
-def _opposed(members: Sequence[StoredCandidate]) -> Iterator[tuple[StoredCandidate, StoredCandidate]]:
-    from rapidfuzz import fuzz
+def _mark(marks: dict[str, list[str]], first: StoredCandidate, second: StoredCandidate) -> None:
+    for one, other in ((first, second), (second, first)):
+        said = f"contradicts {other.candidate_id}"
+        if said not in marks[one.candidate_id]:
+            marks[one.candidate_id].append(said)
 
+
+class _Said(NamedTuple):
+    choices: dict[tuple[str, str], list[StoredCandidate]]
+    """(taken, left) -> lessons that choose so"""
+    rules: dict[bool, list[tuple[str, StoredCandidate]]]
+    """whether it forbids -> what each rule is about, its words in order of the alphabet"""
+
+
+def _opposed(some: _Said, others: _Said) -> Iterator[tuple[StoredCandidate, StoredCandidate]]:
+    """Yield what some forbid with what others demand, and opposite choices of the two."""
+    from rapidfuzz import fuzz, process
+
+    for (taken, left), said in some.choices.items():
+        if taken < left:
+            yield from ((a, b) for a in said for b in others.choices.get((left, taken), ()))
+    demanded = [text for text, _ in others.rules[False]]
+    for text, against in some.rules[True] if demanded else ():
+        if text:
+            alike = process.extract_iter(text, demanded, scorer=fuzz.ratio, score_cutoff=ALIKE)
+            yield from ((against, others.rules[False][place][1]) for _, _, place in alike)
+
+
+def _said(members: Sequence[StoredCandidate]) -> _Said:
     choices: dict[tuple[str, str], list[StoredCandidate]] = defaultdict(list)
     rules: dict[bool, list[tuple[str, StoredCandidate]]] = {True: [], False: []}
     for c in members:
@@ -54,11 +81,8 @@ def _opposed(members: Sequence[StoredCandidate]) -> Iterator[tuple[StoredCandida
         if c.kind in ("user_preference", "risk_rule") and chosen:
             choices[chosen[1].lower(), chosen[2].lower()].append(c)
         elif c.kind == "user_preference":
-            rules[bool(_NO.search(c.text))].append((" ".join(_FILL.sub(" ", _NO.sub(" ", c.text.lower())).split()), c))
+            # in one order once, since comparing sorts both sides of every pair otherwise
+            rules[bool(_NO.search(c.text))].append((" ".join(sorted(_FILL.sub(" ", _NO.sub(" ", c.text.lower())).split())), c))
         elif body.get("resolution") == "command" and body.get("failed") and body.get("passed"):
             choices[str(body["passed"]), str(body["failed"])].append(c)
-    for (taken, left), said in choices.items():
-        if taken < left:
-            yield from ((a, b) for a in said for b in choices.get((left, taken), ()))
-    for text, against in rules[True]:
-        yield from ((against, c) for other, c in rules[False] if text and fuzz.token_sort_ratio(text, other) >= ALIKE)
+    return _Said(choices, rules)

@@ -17,11 +17,11 @@ _MADE = re.compile(r"^(?:\*?\.(?:py[co]|o|obj|class|log|tmp|bak|orig|rej|swp|DS_
 """Names of files that tools leave behind."""
 _TEMPORARY = re.compile(r"^(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/|$)|^/dev/|^\$\{?(?:TMPDIR|tmp\w{0,20})\b", re.IGNORECASE)
 _HOST_OWN = re.compile(r"(?:^|/)\.(?:claude|codex)/(?:plans|projects|todos|tasks|sessions|memories|shell-snapshots|scratchpad)(?:/|$)")
-_SQL = re.compile(
+SQL = re.compile(
     r"\b(?:drop\s{1,8}(?:table|database|schema)|truncate\s{1,8}(?:table\s{1,8})?\w|delete\s{1,8}from\s{1,8}[\w.\"]{1,80}\s{0,8}(?:;|$|[\"']))",
     re.IGNORECASE,
 )
-_SQL_CLIENTS = frozenset({"psql", "mysql", "mariadb", "sqlite3", "duckdb", "clickhouse-client", "sqlcmd", "mongosh"})
+SQL_CLIENTS = frozenset({"psql", "mysql", "mariadb", "sqlite3", "duckdb", "clickhouse-client", "sqlcmd", "mongosh"})
 _PIPED = re.compile(r"\b(?:curl|wget)\b[^|;&\n]{1,400}\|\s{0,4}(?:sudo\s{1,4})?(?:ba|z|da)?sh\b")
 _WHOLE = frozenset({".", "./", "..", "../", "*", "./*", "~", "~/", "/", "/*", ".git", ".git/", "$HOME", "${HOME}", "$HOME/*"})
 _READ = 4000
@@ -67,8 +67,8 @@ def _kind(words: tuple[str, ...], subject: str, cwd: str | None) -> str:
         return "disk" if any(w.startswith("of=/dev/") and not w.startswith("of=/dev/null") for w in words) else ""
     if program in ("chmod", "chown"):
         return "rights" if "R" in short and ("777" in plain or any(p in _WHOLE for p in plain)) else ""
-    if program in _SQL_CLIENTS:
-        return "data" if any(_SQL.search(w) for w in words[1:]) else ""
+    if program in SQL_CLIENTS:
+        return "data" if any(SQL.search(w) for w in words[1:]) else ""
     return _service(program, plain, options)
 
 

@@ -1,0 +1,111 @@
+"""When a later command is the cure of one that failed, and how it is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ctx_pipeline.mining.error_resolutions import extract
+from ctx_pipeline_tests.factories.views import SECOND, START, view
+
+
+def lessons(session):
+    return list(extract(session.build()))
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_two_long_commands_that_are_alike_are_told_by_where_they_differ():
+    start = "cargo update -p rattler -p rattler_menuinst -p rattler_package_streaming -p rattler_cache -p rattler_repodata_gateway"
+    session = (
+        view()
+        .shell(f"{start} -p quick-xml", exit=101, text="error: the specification `quick-xml` is ambiguous: unrecognized")
+        .shell(start, text="Updating crates.io index")
+    )
+    (found,) = lessons(session)
+    assert found.text == (
+        "`cargo update` fails with “error: the specification `quick-xml` is ambiguous: unrecognized”: leave out `-p quick-xml`."
+    )
+    assert found.structured["did"] == [start]
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_an_argument_that_was_dropped_is_no_cure_unless_the_error_says_that_it_is_wrong():
+    ambiguous = "error: There are multiple `yaml` packages, and the specification `yaml` is ambiguous."
+    plain = view().shell("cargo update -p serde -p yaml", exit=101, text=ambiguous).shell("cargo update -p serde", text="Locking")
+    assert lessons(plain) == []
+    offered = f"{ambiguous}\nPlease re-run with one of the following:\n  yaml@0.37.5\n  yaml@0.38.4\n"
+    told = view().shell("cargo update -p serde -p yaml", exit=101, text=offered).shell("cargo update -p serde", text="Locking")
+    (found,) = lessons(told)
+    assert found.text == f"`cargo update -p yaml` fails with “{ambiguous}”: name one of those that it lists, as in `yaml@X.Y.Z`."
+    assert found.structured["steps"] == ["name `yaml@X.Y.Z` in place of `yaml`, as listed"]
+    locked = view().shell("cargo update -p serde -p yaml", exit=101, text="error: could not find the lock file")
+    assert lessons(locked.shell("cargo update -p serde", text="Locking")) == []
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+@pytest.mark.parametrize(
+    ("works", "text", "step"),
+    [
+        (
+            "gh run view 7 --json status,attempt",
+            "use `attempt` in place of `runAttempt`",
+            "use `attempt` in place of `runAttempt` in `gh run view --json`",
+        ),
+        ("gh run view 7 --json status", "leave out `runAttempt`", "leave out `runAttempt` in `gh run view --json`"),
+    ],
+)
+def test_a_member_of_a_list_that_the_error_names_is_the_lesson(works, text, step):
+    failed = view().shell("gh run view 7 --json status,runAttempt", exit=1, text='Unknown JSON field: "runAttempt"')
+    (found,) = lessons(failed.shell(works, text="{}"))
+    assert found.text == f'`gh run view --json` fails with “Unknown JSON field: "runAttempt"”: {text}.'
+    assert found.structured["steps"] == [step]
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_more_names_than_a_program_takes_are_told_by_its_usage():
+    error = "error: unexpected argument 'keeps_order' found\n\nUsage: cargo test [OPTIONS] [TESTNAME] [-- [ARGS]...]"
+    both = view().shell("cargo test parses_paths keeps_order", exit=1, text=error)
+    (found,) = lessons(both.shell("cargo test keeps_order", text="ok"))
+    assert found.text == (
+        "`cargo test NAME NAME` fails with “error: unexpected argument 'NAME' found”, "
+        "since its usage is `cargo test [OPTIONS] [TESTNAME] [-- [ARGS]...]`; `cargo test NAME` works."
+    )
+    assert found.structured["steps"] == ["call it as `cargo test NAME`"]
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_a_cure_that_pins_a_version_names_its_day_and_counts_less():
+    broken = "error: internal compiler error: /rustc-dev/f46ec5218fe7829ac18323b5ee0b409a63169f27/compiler/select.rs:775:21: unexpected"
+    works = "rustup toolchain install nightly-2026-06-29 && cargo +nightly-2026-06-29 build"
+    (found,) = lessons(view().shell("cargo +nightly build", exit=101, text=broken).shell(works, text="Finished"))
+    day = datetime.fromtimestamp(START / SECOND, UTC).date()
+    assert found.text == (
+        f"on {day} `cargo +nightly build` failed with “error: internal compiler error”; `{works}` worked. "
+        "It pins a version: try without it first."
+    )
+    assert found.when_to_use == "`cargo +nightly build` fails with “error: internal compiler error”"
+    assert (found.confidence, found.priority) == (0.45, 2)
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_commands_are_told_as_they_were_typed_and_never_cut_in_steps():
+    (found,) = lessons(
+        view().shell("mise run lint", exit=1, text="a.go:4:1: unused variable x (unused)").edit("/w/app/a.go").shell("mise run lint")
+    )
+    assert found.text.startswith("`mise run lint` failed with unused: “unused variable x”")
+    long = "uv run --with " + " --with ".join(f"package-{n}-of-the-project" for n in range(8)) + " pytest"
+    (found,) = lessons(view().shell("pytest", exit=127, text="/bin/bash: line 1: pytest: command not found").shell(long, text="3 passed"))
+    assert found.structured["steps"] == [f"run `{long}`"]
+    assert found.when_to_use == "`pytest` is about to run, or fails with “pytest: command not found”"
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_another_test_that_passes_is_no_cure_of_the_one_that_failed():
+    failed = view().shell("cargo test parses_paths", exit=101, text="No such file or directory (os error 2)")
+    assert lessons(failed.shell("cargo test keeps_order", text="ok")) == []
+    linted = view().shell("ruff check src/loader.py", exit=1, text="TypeError: unhashable type: 'list'")
+    assert lessons(linted.shell("ruff check src/parser.py", text="All checks passed!")) == []
+    assert lessons(linted.shell("ruff check src/loader.py src/parser.py --quiet", text="All checks passed!"))
+    both = view().shell("cargo test parses_paths keeps_order", exit=1, text="error: unexpected argument 'keeps_order' found")
+    assert lessons(both.shell("cargo test keeps_order", text="ok")) == []
