@@ -5,26 +5,31 @@ Retrieval runs at every prompt of an agent: plain SQLite and the standard librar
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, UnknownName, UsageError
 from ctx_pipeline.memory.links import dangling
 from ctx_pipeline.memory.query import error_words, words_of
 from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
-from ctx_pipeline.memory.scope import place_of, visible
+from ctx_pipeline.memory.scope import identity, place_of, visible
 from ctx_pipeline.memory.weave import DEFAULT_BUDGET
 from ctx_pipeline.memory.weave import weave as woven
 from ctx_pipeline.storage.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from ctx_pipeline.memory.scope import Place
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
+
+
+_SHORTEST = 4
+"""Characters from which on the inside of an id is looked at."""
 
 
 def _index(settings: Settings | None) -> MemoryIndex:
@@ -38,14 +43,15 @@ def retrieve(
     """Return the memories that answer a query at a place, best first, with the parts of their scores.
 
     Without ``cwd`` everything may be seen; with it only what holds everywhere or was
-    learnt in its repository. What is held back for review is never among them. The
+    learnt in its repository; a folder that is not on this machine has the repository that
+    sessions in it recorded. What is held back for review is never among them. The
     list is empty when nothing covers the query or there is no index yet. Where the
     settings name an embedding function, memories close to the query in meaning are found
     too; raises SettingsError where that cannot be loaded.
     """
-    place = place_of(cwd) if cwd else None
     settings = settings or settings_module.load()
     index = _index(settings)
+    place = _known_place(cwd, index) if cwd else None
 
     def allowed(scope: str, repository: str | None, where: str | None) -> bool:
         return place is None or visible(scope, repository, where, place)
@@ -68,6 +74,23 @@ def retrieve(
         )
     finally:
         index.close()
+
+
+def here() -> str | None:
+    """Return the current folder where it lies in a repository, else None."""
+    try:
+        place = place_of(Path.cwd())
+    except OSError:
+        return None
+    return place.cwd if place.roots else None
+
+
+def _known_place(cwd: str, index: MemoryIndex) -> Place:
+    place = place_of(cwd)
+    if place.roots or Path(place.cwd).exists():
+        return place
+    recorded = index.repositories_at(place.cwd)
+    return place._replace(identities=tuple(map(identity, recorded))) if len(recorded) == 1 else place
 
 
 def _with_closeness(
@@ -111,7 +134,8 @@ def weave(
 
     Raises BudgetTooSmall when the budget cannot hold a note at all.
     """
-    return woven(retrieve(query, cwd=cwd, limit=limit, accepted_only=accepted_only, settings=settings), budget=budget or DEFAULT_BUDGET)
+    found = retrieve(query, cwd=cwd, limit=limit, accepted_only=accepted_only, settings=settings)
+    return woven(found, budget=budget or DEFAULT_BUDGET, here=place_of(cwd or os.curdir))
 
 
 def memories(*, status: str | None = None, settings: Settings | None = None) -> list[Memory]:
@@ -124,7 +148,7 @@ def memories(*, status: str | None = None, settings: Settings | None = None) -> 
 
 
 def memory(memory_id: str, *, settings: Settings | None = None) -> Memory:
-    """Return one memory by its id or the first characters of it; raises UnknownName."""
+    """Return one memory by its id, or by characters that only its id begins or ends with; raises UnknownName or AmbiguousName."""
     index = _index(settings)
     try:
         exact = index.get([memory_id])
@@ -133,10 +157,39 @@ def memory(memory_id: str, *, settings: Settings | None = None) -> Memory:
         known = list(index.memories())
     finally:
         index.close()
-    fitting = [m for m in known if m.memory_id.startswith(memory_id)] if memory_id else []
-    if len(fitting) != 1:
-        raise UnknownName("memory", memory_id, [m.memory_id for m in fitting or known])
+    begun = [m for m in known if m.memory_id.startswith(memory_id)] if memory_id else []
+    fitting = begun or ([m for m in known if _part_of(memory_id, m.memory_id)] if len(memory_id) >= _SHORTEST else [])
+    if len(fitting) > 1:
+        raise AmbiguousName("memory", memory_id, [m.memory_id for m in fitting])
+    if not fitting:
+        unknown = UnknownName("memory", memory_id, [m.memory_id for m in known])
+        if known and not unknown.fields["near"]:  # ids of other projects help nobody
+            unknown.hint = "ctx memory list shows what there is"
+        raise unknown
     return fitting[0]
+
+
+def _part_of(asked: str, memory_id: str) -> bool:
+    return memory_id.endswith(asked) or memory_id.startswith(f"mem-{asked}")
+
+
+def quotes(found: Memory, *, settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Return the events that a memory rests on: event_id, host, session_id, ts (ISO 8601), kind and the first 200 characters of text.
+
+    Empty for a note, and for events that are no longer in the store.
+    """
+    if not found.evidence:
+        return []
+    from ctx_pipeline.api.reader import reading
+    from ctx_pipeline.storage.details import event_quotes
+
+    with reading(settings) as (store, _):
+        return event_quotes(store.lake, list(found.sessions), list(found.evidence))
+
+
+def plain_memory(found: Memory) -> dict[str, Any]:
+    """Return a memory as plain values, its structured body as an object."""
+    return {**found._asdict(), "structured": found.body or None}
 
 
 def condition(*, settings: Settings | None = None) -> dict[str, Any]:
@@ -190,4 +243,4 @@ def export_skill(
 
 def plain(scored: Scored) -> dict[str, Any]:
     """Return a scored memory as plain values."""
-    return {**scored.memory._asdict(), "score": scored.score, "parts": scored.parts, "linked_from": scored.linked_from}
+    return {**plain_memory(scored.memory), "score": scored.score, "parts": scored.parts, "linked_from": scored.linked_from}

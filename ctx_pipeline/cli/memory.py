@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +12,13 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.memory_backtest import backtest
+from ctx_pipeline.cli.memory_shown import a_session, full_session
 from ctx_pipeline.cli.memory_store import doctor, export, export_skill, import_authored, init, reindex
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, saying_why_it_waits, table
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.memories import STATUSES
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ctx_pipeline.model.memories import Scored
     from ctx_pipeline.settings import Settings
 
@@ -54,7 +58,7 @@ def methods(as_json: bool) -> None:
         )
         for name, row in cost.items():
             tokens = f"{row['input_tokens']:,} tokens in, {row['output_tokens']:,} out, ${row['cost_nano'] / 1e9:.4f} told"
-            say(f"{plain(name)}: {row['answers']:,} answers, {row['failed']:,} questions without one, {tokens}")
+            say(f"{plain(name)}: {counted(row['answers'], 'answer')}, {counted(row['failed'], 'question')} without one, {tokens}")
 
 
 @click.group()
@@ -63,57 +67,101 @@ def memory() -> None:
 
 
 _query = click.option("--query", "-q", required=True, help="A question, a prompt or an error as it stands.")
-_cwd = click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done; other repositories' memories stay out.")
+_cwd = click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here; other repositories' stay out.")
+_everywhere = click.option("--everywhere", is_flag=True, help="The memories of all repositories.")
+_explained = click.option("--explain", is_flag=True, help="Show the parts of each score.")
 _accepted = click.option("--accepted-only", is_flag=True, help="Leave out what nobody has accepted yet.")
 
 
 @memory.command()
 @_query
 @_cwd
+@_everywhere
 @_accepted
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--explain", is_flag=True, help="Show the parts of each score.")
+@click.option("--budget", type=click.IntRange(1), help="At most so many tokens of text; all that was found without it.")
+@_explained
 @json_option
-def retrieve(query: str, cwd: str | None, accepted_only: bool, limit: int, explain: bool, as_json: bool) -> None:
-    """Show the memories that answer a query, best first."""
+def retrieve(
+    query: str, cwd: str | None, everywhere: bool, accepted_only: bool, limit: int, budget: int | None, explain: bool, as_json: bool
+) -> None:
+    """Show the memories that answer a query, best first.
+
+    Those of the current folder's repository and those that hold everywhere are asked.
+    """
     from ctx_pipeline.api import memory as api
+    from ctx_pipeline.memory.budget import estimate, fit
 
     settings = for_reading()
-    found = api.retrieve(query, cwd=cwd, limit=limit, accepted_only=accepted_only, settings=settings)
+    answers = api.retrieve(query, cwd=_asked_at(cwd, everywhere), limit=limit, accepted_only=accepted_only, settings=settings)
+    found = [answers[place] for place in fit([estimate(s.memory.text) for s in answers], budget)] if budget else answers
     _asked_by_a_session(found, "retrieve", settings)
     if as_json:
-        emit({"query": query, "memories": [api.plain(s) for s in found]})
+        emit({"query": query, "memories": [api.plain(s) for s in found], "left_out": len(answers) - len(found)})
         return
     for s in found:
-        say(f"{s.score:.3f}  {s.memory.memory_id}  {s.memory.kind}  {s.memory.status}", bold=True)
+        reached = f"  linked from {s.linked_from}" if s.linked_from else ""
+        say(f"{s.score:.3f}  {s.memory.memory_id}  {s.memory.kind}  {s.memory.status}{reached}", bold=True)
         say(f"  {plain(s.memory.text)}")
         if explain:
-            say("  " + "  ".join(f"{name} {value:g}" for name, value in s.parts.items()))
-    if not found:
-        say("no memory answers this")
+            say(f"  {_parts(s)}")
+    if len(found) < len(answers):
+        say(f"{len(answers) - len(found):,} more left out: beyond the budget of {budget:,} tokens")
+    elif not found:
+        say("no memory answers this" if everywhere else "no memory answers this here (--everywhere asks all repositories)")
 
 
 @memory.command()
 @_query
 @_cwd
+@_everywhere
 @_accepted
 @click.option("--limit", default=6, show_default=True, type=click.IntRange(1, 100))
-@click.option("--budget", type=click.IntRange(1), help="At most so many tokens.")
+@click.option("--budget", type=click.IntRange(1), default=800, show_default=True, help="At most so many tokens.")
+@_explained
 @json_option
-def weave(query: str, cwd: str | None, accepted_only: bool, limit: int, budget: int | None, as_json: bool) -> None:
-    """Print the note for a prompt; nothing when no memory answers."""
+def weave(
+    query: str, cwd: str | None, everywhere: bool, accepted_only: bool, limit: int, budget: int, explain: bool, as_json: bool
+) -> None:
+    """Print the note for a prompt.
+
+    Nothing when no memory answers. Those of the current folder's repository and those that hold everywhere are asked.
+    The parts of the scores (--explain) go to stderr, so that the note stays a note.
+    """
     from ctx_pipeline.api import memory as api
-    from ctx_pipeline.memory.weave import DEFAULT_BUDGET
+    from ctx_pipeline.memory.scope import place_of
     from ctx_pipeline.memory.weave import weave as woven
 
     settings = for_reading()
-    found = api.retrieve(query, cwd=cwd, limit=limit, accepted_only=accepted_only, settings=settings)
-    note = woven(found, budget=budget or DEFAULT_BUDGET)
-    _asked_by_a_session([s for s in found if s.memory.memory_id in note], "weave", settings)
+    found = api.retrieve(query, cwd=_asked_at(cwd, everywhere), limit=limit, accepted_only=accepted_only, settings=settings)
+    note = woven(found, budget=budget, here=place_of(cwd or _current()) if everywhere else None)
+    told = [s for s in found if s.memory.memory_id in note]
+    _asked_by_a_session(told, "weave", settings)
     if as_json:
-        emit({"query": query, "note": note})
-    else:
-        say(note, nl=False)
+        emit({"query": query, "note": note, **({"memories": [api.plain(s) for s in told]} if explain else {})})
+        return
+    say(note, nl=False)
+    for s in told if explain else ():
+        say(f"{s.score:.3f}  {s.memory.memory_id}  {_parts(s)}", err=True)
+
+
+def _parts(scored: Scored) -> str:
+    return "  ".join(f"{name} {value:g}" for name, value in scored.parts.items())
+
+
+def _asked_at(cwd: str | None, everywhere: bool) -> str | None:
+    """Return the folder whose memories are asked, None for those of all; raises UsageError for a folder and all."""
+    if everywhere and cwd:
+        raise UsageError("--cwd and --everywhere exclude each other", hint="leave one of them out")
+    return None if everywhere else cwd or _current()
+
+
+def _current() -> str:
+    """Return the current folder; the root, in which nothing was learnt, where it was removed meanwhile."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return os.sep
 
 
 def _asked_by_a_session(found: list[Scored], event: str, settings: Settings) -> None:
@@ -126,21 +174,27 @@ def _asked_by_a_session(found: list[Scored], event: str, settings: Settings) -> 
 
 
 @memory.command("list")
-@click.option("--status", help="candidate, accepted, needs_review, rejected or retired.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only those of this status.")
 @click.option("--session", "session_id", help="Only what was drawn from this session; the first characters of its id are enough.")
 @json_option
 def list_memories(status: str | None, session_id: str | None, as_json: bool) -> None:
-    """List the memories, with what is to be minded: superseded, contradicted, files gone or changed, said again."""
+    """List the memories.
+
+    With what is to be minded: superseded, contradicted, files gone or changed, said again.
+    """
     from ctx_pipeline.api import memory as api
     from ctx_pipeline.api.standing import marks
 
-    everything = api.memories(settings=for_reading())
+    settings = for_reading()
+    everything = api.memories(settings=settings)
     minded = marks(everything)
     found = [m for m in everything if status in (None, m.status)]
     if session_id:
         found = [m for m in found if any(s.startswith(session_id) or s.partition("/")[2].startswith(session_id) for s in m.sessions)]
+        if not found:
+            a_session(session_id, settings)
     if as_json:
-        emit({"memories": [{**m._asdict(), "marks": minded.get(m.memory_id, [])} for m in found]})
+        emit({"memories": [{**api.plain_memory(m), "marks": minded.get(m.memory_id, [])} for m in found]})
         return
     rows = [
         {
@@ -159,27 +213,24 @@ def list_memories(status: str | None, session_id: str | None, as_json: bool) -> 
 @click.argument("memory_id")
 @json_option
 def show(memory_id: str, as_json: bool) -> None:
-    """Show one memory with what it rests on and what is to be minded."""
+    """Show one memory, its evidence and what to mind.
+
+    The first or last characters of an id will do where they mean one memory.
+    """
     from ctx_pipeline.api import memory as api
-    from ctx_pipeline.api.standing import marks, sayings
+    from ctx_pipeline.api.standing import marks
+    from ctx_pipeline.cli.memory_shown import print_memory
     from ctx_pipeline.memory.grade import grade
 
     settings = for_reading()
     one = api.memory(memory_id, settings=settings)
     minded = marks(api.memories(settings=settings)).get(one.memory_id, [])
     graded = grade(one, minded)
+    quoted = api.quotes(one, settings=settings)
     if as_json:
-        emit({**one._asdict(), "marks": minded, "grade": graded._asdict() if graded else None})
-        return
-    for name, value in one._asdict().items():
-        if value not in (None, "", [], ()):
-            say(f"{name}: {', '.join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)}")
-    if graded:
-        say(f"grade: {graded.letter} ({', '.join(f'{name} {value:g}' for name, value in graded.parts.items())})")
-    for mark in minded:
-        say(f"mind: {plain(mark)}")
-    for said in sayings(one):
-        say(f"  said again: “{one_line(str(said.get('quote')), 200)}” ({plain(str(said.get('session')))})")
+        emit({**api.plain_memory(one), "marks": minded, "grade": graded._asdict() if graded else None, "quotes": quoted})
+    else:
+        print_memory(one, minded, graded, quoted)
 
 
 def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
@@ -188,20 +239,25 @@ def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
     from ctx_pipeline.api import memory as api
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.memory.consolidation import words_hash
+    from ctx_pipeline.redaction.redactor import Redactor
     from ctx_pipeline.stages.consolidate import consolidate
     from ctx_pipeline.stages.index import index_memory
     from ctx_pipeline.storage import open_store
 
+    if "reward" in payload and not 0 <= payload["reward"] <= 1:
+        raise UsageError(f"{payload['reward']} is no reward", hint="a number from 0 to 1")
     settings, _ = choose(settings_module.load(), demo=False)
     found = api.memory(memory_id, settings=settings)
     full = found.memory_id
     if payload.get("reviewed"):
         payload["words"] = words_hash(found)
-    with open_store(settings) as store:
+    redactor = Redactor(settings.patterns)
+    payload = {name: redactor.redact(said) if isinstance(said, str) else said for name, said in payload.items()}
+    with saying_why_it_waits(), open_store(settings) as store:
         store.journal.append(verb, {"memory_id": full, **payload}, actor="person")
         consolidate(store, settings)
         index_memory(store, settings)
-    return api.memory(full, settings=settings)._asdict()
+    return api.plain_memory(api.memory(full, settings=settings))
 
 
 def _told(row: dict[str, Any], as_json: bool) -> None:
@@ -218,7 +274,14 @@ def _told(row: dict[str, Any], as_json: bool) -> None:
 @click.option("--not-when", help="The situation in which it must not be used.")
 @json_option
 def accept(memory_id: str, reviewed: bool, until: datetime | None, not_when: str | None, as_json: bool) -> None:
-    """Accept a memory, for good or until a day; after that day it is never retrieved."""
+    """Accept a memory, for good or until a day.
+
+    After that day it is never retrieved. What a check held back needs --reviewed.
+    """
+    if until and until.date() < datetime.now().astimezone().date():
+        raise UsageError(f"{until.date().isoformat()} is over: it would never be retrieved", hint="give a later day, or ctx memory retire")
+    if not reviewed:
+        _reviewed_first(memory_id)
     limits = ({"valid_until": until.date().isoformat()} if until else {}) | ({"not_when": not_when} if not_when else {})
     _told(_judge("memory.accepted", memory_id, reviewed=reviewed, **limits), as_json)
 
@@ -239,14 +302,39 @@ def retire(memory_id: str, as_json: bool) -> None:
     _told(_judge("memory.retired", memory_id), as_json)
 
 
+def _reviewed_first(memory_id: str) -> None:
+    """Raise UsageError for a memory that is held back: it would stay so."""
+    from ctx_pipeline.api import memory as api
+    from ctx_pipeline.errors import CtxError
+
+    found = api.memory(memory_id, settings=for_reading())
+    if found.flags:
+        raise CtxError(
+            f"{found.memory_id} is held back ({', '.join(map(plain, found.flags))}) and was not accepted",
+            hint=f"read it with `ctx memory show {found.memory_id}`, then `ctx memory accept {found.memory_id} --reviewed`",
+        )
+
+
+def _a_number(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    """Return the value; a word that Python reads as no number at all lies in every range."""
+    if math.isnan(value):
+        raise click.BadParameter("nan is not in the range 0<=x<=1.")
+    return value
+
+
 @memory.command("update-utility")
 @click.option("--memory-id", required=True)
-@click.option("--reward", required=True, type=click.FloatRange(0, 1))
+@click.option("--reward", required=True, type=click.FloatRange(0, 1), callback=_a_number)
 @click.option("--session-id", help="The session in which it helped, or did not.")
 @click.option("--reason")
 @json_option
 def update_utility(memory_id: str, reward: float, session_id: str | None, reason: str | None, as_json: bool) -> None:
-    """Reward a memory: utility += 0.2 * (reward - utility)."""
+    """Say whether a memory helped.
+
+    Utility += 0.2 * (reward - utility).
+    """
+    if session_id:
+        session_id = full_session(session_id, for_reading())
     _told(_judge("memory.rewarded", memory_id, reward=reward, session_id=session_id, reason=reason), as_json)
 
 

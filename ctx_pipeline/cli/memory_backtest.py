@@ -20,6 +20,7 @@ _CAME = {
     "ran": "a check, before it ran",
     "ruled": "a rule, before it was typed",
 }
+_STARTS = {"accepted": "what was accepted", "proven": "what was accepted or learnt twice"}
 
 
 @click.command()
@@ -30,10 +31,11 @@ _CAME = {
 @click.option("--history", is_flag=True, help="Show the figures that were kept, and replay nothing.")
 @json_option
 def backtest(before: datetime | None, splits: int, precision: float, gate: bool, history: bool, as_json: bool) -> None:
-    """Replay your history: would memories of the past have answered what came after?
+    """Replay your history against its memories.
 
-    Memories are mined from the sessions that ended before a day and asked with the prompts
-    and errors from that day on, beside chance, the raw text of the past and controls.
+    Would memories of the past have answered what came after? Memories are mined from the
+    sessions that ended before a day and asked with the prompts and errors from that day on,
+    beside chance, the raw text of the past and controls.
     Nothing is changed; what the figures speak for is shown as commands. What each figure
     means: docs/backtest.md.
     """
@@ -112,8 +114,10 @@ def _recall(report: Mapping[str, Any]) -> None:
 
 def _injection(report: Mapping[str, Any]) -> None:
     say("what hooks would have told, and how much of it was about what came after:", bold=True)
-    start = report["start"]
-    say(f"  at the start: {start['told']:,} in {start['sessions']:,} sessions, right {_estimate(start['precision'])}")
+    for rule in report["starts"]:
+        used = " (in use)" if rule["start"] == report["recommended"]["start_in_use"] else ""
+        told = f"{rule['told']:,} in {rule['sessions']:,} sessions, right {_estimate(rule['precision'])}"
+        say(f"  at the start, {_STARTS[rule['start']]}{used}: {told}")
     rows = [
         {
             "threshold": f"{r['threshold']:g}",
@@ -127,10 +131,15 @@ def _injection(report: Mapping[str, Any]) -> None:
     columns = {"threshold": "threshold", "told": "told", "prompts": "of prompts", "right": "right", "search": "first of a search right"}
     table(rows, columns)
     best = report["recommended"]
+    wanted = _share(best["wanted"])
+    in_use = "nothing is told at prompts" if best["in_use"] is None else f"in use: {best['in_use']:g}"
     if best["injection"] is not None:
-        say(f"  right in {_share(best['wanted'])} from {best['injection']:g} on: ctx hooks install HOST --threshold {best['injection']:g}")
+        say(f"  right in {wanted} at prompts from {best['injection']:g} on; {in_use}")
     else:
-        say(f"  no threshold is known to be right in {_share(best['wanted'])}; in use: {best['in_use']:g}")
+        say(f"  no threshold is known to be right in {wanted}; {in_use}")
+    say(f"  right in {wanted} at the start: {_STARTS[best['start']] if best['start'] else 'no rule is known to be'}")
+    none = best["injection"] is None and best["start"] is None
+    say(f"  hooks that keep to it{' (they would tell nothing)' if none else ''}: ctx hooks install HOST --precision {best['wanted']:g}")
     own, other, everyday = (_estimate(report["controls"][name]) for name in ("own_repository", "other_repository", "everyday"))
     say(f"  prompts that are told something: at their own repository {own}")
     say(f"  controls: the same prompts at another repository {other}, everyday questions {everyday}")
@@ -148,12 +157,21 @@ def _warned(report: Mapping[str, Any]) -> None:
 
 
 def _effect(effect: Mapping[str, Any]) -> None:
-    if effect["kind"] == "nothing told":
+    logged = effect["logged"]
+    if not logged["memories_told"] and effect["kind"] == "nothing told":
         say("no session was told a memory yet: what memories do cannot be compared (ctx hooks install)")
         return
+    say(
+        f"hooks told {_count(logged['sessions_told'], 'session')}; of {_count(logged['memories_told'], 'memory', 'memories')} told,"
+        f" {effect['memories_judged']:,} judged: used {_estimate(effect['used'])}, followed {_estimate(effect['followed'])}",
+        bold=True,
+    )
+    if effect["kind"] == "nothing told":
+        say("  none of these sessions is captured with a time and a folder: what memories do cannot be compared yet")
+        return
     what = "an experiment" if effect["kind"] == "experiment" else "observational: these sessions may differ in more than the memories"
-    say(f"{effect['sessions_told']:,} sessions told, {effect['sessions_not_told']:,} not ({what})", bold=True)
-    say(f"  of {effect['memories_judged']:,} memories told, used {_estimate(effect['used'])}, followed {_estimate(effect['followed'])}")
+    compared = _count(effect["sessions_told"], "captured session")
+    say(f"  compared: {compared} told, {effect['sessions_not_told']:,} not ({what})")
     for m in effect["memories"][:_SHOWN]:
         say(f"  {plain(m['memory_id'])}: " + ", ".join(f"{plain(name)} {count:,}" for name, count in m["outcomes"].items()))
     _more(len(effect["memories"]))
@@ -187,6 +205,10 @@ def _kept(rows: list[dict[str, Any]]) -> None:
 def _more(count: int) -> None:
     if count > _SHOWN:
         say(f"  and {count - _SHOWN:,} more (--json has all)")
+
+
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number:,} {one if number == 1 else more or f'{one}s'}"
 
 
 def _share(value: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import choose, for_reading
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -37,7 +37,7 @@ def _brought_up_to_date(store: Store, settings: Settings, *, force: bool = False
 @click.command()
 @json_option
 def init(as_json: bool) -> None:
-    """Make the store of memories; one that is there stays as it is."""
+    """Make the store of memories; one there stays."""
     from ctx_pipeline.storage import open_store
 
     settings = _settings()
@@ -46,13 +46,16 @@ def init(as_json: bool) -> None:
     if as_json:
         emit(made)
     else:
-        say(f"{plain(made['path'])}: {made['memories']:,} memories")
+        say(f"{plain(made['path'])}: {counted(made['memories'], 'memory', 'memories')}")
 
 
 @click.command()
 @json_option
 def reindex(as_json: bool) -> None:
-    """Make the memories and their index anew from the mined candidates, the notes and the journal."""
+    """Make the memories and their index anew.
+
+    From the mined candidates, the notes and the journal.
+    """
     from ctx_pipeline.storage import open_store
 
     settings = _settings()
@@ -62,20 +65,25 @@ def reindex(as_json: bool) -> None:
         emit(made)
     else:
         held = made.get("needs_review", 0)
-        say(f"{made['memories']:,} memories of {made.get('candidates', 0):,} candidates, {held:,} held back for review")
+        lost = f"; {counted(made['errors'], 'method')} raised an error" if made.get("errors") else ""
+        of = f"{counted(made['memories'], 'memory', 'memories')} of {counted(made.get('candidates', 0), 'candidate')}"
+        say(f"{of}, {held:,} held back for review{lost}")
 
 
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Count the memories and show what is wrong with them: links to nothing, what is held back, contradictions, files gone or changed."""
+    """Count the memories and show what is wrong with them.
+
+    Links to nothing, what is held back, contradictions, files gone or changed.
+    """
     from ctx_pipeline.api import memory as api
 
     found = api.condition(settings=for_reading())
     if as_json:
         emit(found)
         return
-    say(f"{found['memories']:,} memories in {plain(found['path'])}")
+    say(f"{counted(found['memories'], 'memory', 'memories')} in {plain(found['path'])}")
     for name in ("status", "scope", "kind", "source"):
         if found[f"by_{name}"]:
             say(f"  {name}: " + ", ".join(f"{plain(key)} {count:,}" for key, count in found[f"by_{name}"].items()))
@@ -96,7 +104,8 @@ def import_authored(folder: Path, as_json: bool) -> None:
 
     A note that did not change is left alone, one that did keeps its id and what it has
     been worth. Front matter may say id, kind, scope, status, when_to_use, repository,
-    confidence, priority, risk, tags, title and aliases.
+    confidence, priority, risk, tags, title and aliases; what is not understood is named
+    with the words that would be. A note with a repository and no scope holds there only.
     """
     from ctx_pipeline.stages.notes import import_authored as stage
     from ctx_pipeline.storage import open_store
@@ -108,7 +117,7 @@ def import_authored(folder: Path, as_json: bool) -> None:
     if as_json:
         emit({**vars(report), "memories": made["memories"]})
         return
-    say(f"{report.notes:,} notes: {report.added:,} new, {report.changed:,} changed, {report.unchanged:,} as they were")
+    say(f"{counted(report.notes, 'note')}: {report.added:,} new, {report.changed:,} changed, {report.unchanged:,} as they were")
     told = [f"{path}: left out, {why}" for path, why in report.skipped.items()]
     told += [f"{path}: {'; '.join(what)}" for path, what in report.problems.items()]
     for line in told[:_SHOWN]:
@@ -121,7 +130,10 @@ def import_authored(folder: Path, as_json: bool) -> None:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @json_option
 def export(folder: Path, as_json: bool) -> None:
-    """Write items.jsonl (the memories) and events.jsonl (all that was said of them) into FOLDER."""
+    """Write the memories as JSON lines into FOLDER.
+
+    items.jsonl has the memories, events.jsonl all that was said of them.
+    """
     from ctx_pipeline.stages.memory_files import export as stage
     from ctx_pipeline.storage import open_store
 
@@ -141,7 +153,10 @@ def export(folder: Path, as_json: bool) -> None:
 @click.option("--name", help="Name of the skill; made of its title or text without it.")
 @json_option
 def export_skill(memory_id: str, out: Path | None, name: str | None, as_json: bool) -> None:
-    """Write a memory as a skill, NAME/SKILL.md below --out; print it without --out."""
+    """Write a memory as a skill, or print it.
+
+    NAME/SKILL.md below --out; printed without --out.
+    """
     from ctx_pipeline.api import memory as api
 
     text, named, path = api.export_skill(memory_id, out=out, name=name, settings=for_reading())

@@ -31,7 +31,7 @@ class Hits(BaseModel):
     hits: list[Hit]
     next_cursor: str | None = Field(description=CURSOR)
     left_out: int = Field(description="Hits of the caller's own session, which are not shown.")
-    level: str = Field(default="", description="How far the words were relaxed: phrase, all, any, beginning; else regex or file.")
+    level: str = Field(default="", description="How far the words were relaxed: phrase, all, any, beginning; else regex, file or newest.")
     total: int | None = Field(default=None, description="All hits, where facets were asked for.")
     facets: dict[str, dict[str, int]] | None = Field(default=None, description="facet -> value -> hits, the most first.")
     incomplete: str | None = Field(default=None, description="Why a regular expression did not see everything.")

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from mcp.types import CallToolResult, TextContent
 
+from ctx_pipeline.api.for_agents import clean
 from ctx_pipeline.errors import CtxError, UsageError
+from ctx_pipeline.mcp_server.leaving import for_a_model
 from ctx_pipeline.model.codec import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pydantic import ValidationError
+
 AT_ONCE = 6
 """Tool calls that are worked on at a time; the others wait, so that many parallel calls do not add up in memory."""
 
+_MOST_WRONG = 5
 _CURSOR = re.compile(r"(\d{1,9})-([0-9a-f]{10})")
 _turns = threading.BoundedSemaphore(AT_ONCE)
 P = ParamSpec("P")
@@ -43,18 +48,26 @@ def answering(tool: Callable[P, R]) -> Callable[P, R]:
     """Let a tool return what went wrong as a value: code, message and what to do about it."""
 
     @functools.wraps(tool)
-    def answer(*arguments: P.args, **named: P.kwargs) -> Any:
+    def answered(*arguments: P.args, **named: P.kwargs) -> Any:
         with _turns:
             try:
-                return tool(*arguments, **named)
+                answer: Any = tool(*arguments, **named)
             except CtxError as error:
                 return as_value(error)
+            # titles, tools and paths come from transcripts as texts do
+            return type(answer).model_validate(clean(answer.model_dump()))
 
-    return answer
+    return answered
+
+
+def as_wrong_arguments(error: ValidationError) -> UsageError:
+    """Return what is wrong with the arguments of a call, without their values."""
+    said = [f"{'.'.join(map(str, wrong['loc'])) or 'arguments'}: {wrong['msg']}" for wrong in error.errors(include_url=False)[:_MOST_WRONG]]
+    return UsageError("; ".join(said), hint="give the arguments as the tool's input schema describes them")
 
 
 def as_value(error: CtxError) -> CallToolResult:
     """Return an error as the result of a call."""
-    said = {"code": type(error).__name__, "message": error.message[:500], "hint": error.hint[:500]}
+    said = {"code": type(error).__name__, "message": for_a_model(error.message)[:500], "hint": for_a_model(error.hint)[:500]}
     text = f"{said['code']}: {said['message']}" + (f"\n{said['hint']}" if said["hint"] else "")
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)], structured_content={"error": said})

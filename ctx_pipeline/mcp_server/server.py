@@ -6,17 +6,21 @@ import inspect
 import json
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
+from pydantic import ValidationError
 
 from ctx_pipeline.api import session_pages
+from ctx_pipeline.api.for_agents import clean
 from ctx_pipeline.api.rendering import render
 from ctx_pipeline.errors import CtxError, UnknownName
+from ctx_pipeline.mcp_server.leaving import for_a_model
 from ctx_pipeline.mcp_server.loopback import TokenGate
+from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments
 from ctx_pipeline.mcp_server.tools import Judge, Tools
 
 if TYPE_CHECKING:
@@ -39,9 +43,24 @@ _INSTRUCTIONS = (
 _WRITES = ("accept_memory", "update_memory_utility")
 
 
+class _Server(MCPServer):
+    """A server whose calls answer with a value whatever is wrong with them."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Return what a tool answers, or what is wrong with the call; raises only what a tool did not foresee."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                return as_value(as_wrong_arguments(error.__cause__))
+            if name not in {tool.name for tool in await self.list_tools()}:
+                return as_value(UnknownName("tool", name[:200], [tool.name for tool in await self.list_tools()]))
+            raise
+
+
 def build(settings: Settings, judge: Judge) -> MCPServer:
     """Return the server over the store of these settings."""
-    server: MCPServer = MCPServer(
+    server = _Server(
         "ctx", title="ctx_pipeline", instructions=_INSTRUCTIONS, version=version("ctx-pipeline"), log_level="WARNING", subscriptions=False
     )
     tools = Tools(settings, judge)
@@ -71,19 +90,19 @@ def _resources(server: MCPServer, settings: Settings) -> None:
         try:
             lines, total = session_pages.newest(limit=50, settings=settings)
         except CtxError as error:
-            raise ResourceError(str(error)) from error
+            raise ResourceError(for_a_model(str(error))) from error
         entries = [{"uri": f"ctx://sessions/{s.host}/{s.session_id}", **asdict(s)} for s in lines]
-        return json.dumps({"sessions": entries, "total": total}, ensure_ascii=False)
+        return json.dumps(clean({"sessions": entries, "total": total}), ensure_ascii=False)
 
     @server.resource("ctx://sessions/{host}/{session_id}", title="A session", mime_type="text/markdown")
     def session(host: str, session_id: str) -> str:
         """One session as Markdown, the first 60,000 characters of it."""
         try:
-            text = render(host[:40], session_id[:200], longest=2_000, settings=settings)
+            text = clean(render(host[:40], session_id[:200], longest=2_000, settings=settings))
         except UnknownName as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(for_a_model(str(error))) from error
         except CtxError as error:
-            raise ResourceError(str(error)) from error
+            raise ResourceError(for_a_model(str(error))) from error
         cut = len(text) - LONGEST_RESOURCE
         return text if cut <= 0 else f"{text[:LONGEST_RESOURCE]}\n\n*{cut:,} characters cut; the tool read_session goes on*\n"
 

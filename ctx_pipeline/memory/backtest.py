@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.memory.intervals import SEED, of_groups, wilson
+from ctx_pipeline.memory.intervals import SEED, by_group
+from ctx_pipeline.memory.sparing import NOTHING, STARTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.memory.deeds import About, Thing
 
@@ -23,6 +25,9 @@ SHOWN = 5
 THRESHOLDS = (0.34, 0.4, 0.5, 0.6, 0.7, 0.8)
 WANTED = 0.5
 """Precision that a threshold should reach."""
+
+MEASURED = "measured.backtest"
+"""Kind of the journal's facts that keep the figures; they make nothing stale."""
 
 LEAST_TOLD = 10
 """Memories told below which a threshold's precision says nothing."""
@@ -65,6 +70,8 @@ class Prompted(NamedTuple):
     """the same of what would have been told at the start of the session, once"""
     first: tuple[float, bool] | None = None
     """share of the query that the first answer of a search holds, and whether it is right"""
+    starts: Mapping[str, tuple[bool | None, ...]] = MappingProxyType({})
+    """the same of what each rule would have told at the start of the session, once"""
 
 
 def chance(visible: int, about: int, within: int) -> float:
@@ -87,7 +94,6 @@ def recall(asked: Sequence[Asked]) -> list[dict[str, Any]]:
 
 def _of_kind(kind: str, asked: Sequence[Asked], shuffled: dict[int, bool]) -> dict[str, Any]:
     known = [a for a in asked if a.about]
-    exchanged = [shuffled[id(a)] for a in asked if id(a) in shuffled]
     return {
         "kind": kind,
         "questions": len(asked),
@@ -102,15 +108,12 @@ def _of_kind(kind: str, asked: Sequence[Asked], shuffled: dict[int, bool]) -> di
         "injected": _mean(asked, lambda a: a.told),
         "raw_at_1": _mean(asked, lambda a: any(a.raw[:1])),
         "raw_at_5": _mean(asked, lambda a: any(a.raw[:SHOWN])),
-        "shuffled_at_5": wilson(sum(exchanged), len(exchanged)).plain(),
+        "shuffled_at_5": _mean([a for a in asked if id(a) in shuffled], lambda a: shuffled[id(a)]),
     }
 
 
 def _mean(asked: Iterable[Asked], value: Any) -> dict[str, Any]:
-    groups: dict[str, list[float]] = defaultdict(list)
-    for a in asked:
-        groups[a.session].append(float(value(a)))
-    return of_groups([groups[key] for key in sorted(groups)]).plain()
+    return by_group((a.session, value(a)) for a in asked).plain()
 
 
 def _shuffled(asked: Sequence[Asked]) -> dict[int, bool]:
@@ -131,22 +134,17 @@ def _shuffled(asked: Sequence[Asked]) -> dict[int, bool]:
 def thresholds(prompted: Sequence[Prompted]) -> list[dict[str, Any]]:
     """Return for each threshold what would have been injected, how much of it was right, and how right the first answer of a search is."""
     rows = []
-    for threshold in THRESHOLDS:
-        judged: dict[str, list[float]] = defaultdict(list)
-        told = untold = 0
-        for p in prompted:
-            some = p.told.get(threshold, ())
-            untold += not some
-            told += len(some)
-            judged[p.session] += [float(right) for right in some if right is not None]
-        firsts = [right for p in prompted if p.first and p.first[0] >= threshold for right in [p.first[1]]]
+    for threshold in sorted({*THRESHOLDS, *(t for p in prompted for t in p.told)}):
+        told = [(p.session, p.told.get(threshold, ())) for p in prompted]
+        judged = [(session, right) for session, some in told for right in some if right is not None]
+        firsts = [(p.session, p.first[1]) for p in prompted if p.first and p.first[0] >= threshold]
         rows.append(
             {
                 "threshold": threshold,
-                "told": told,
-                "prompts_told": wilson(len(prompted) - untold, len(prompted)).plain(),
-                "injection_precision": of_groups([judged[key] for key in sorted(judged)]).plain(),
-                "search_precision": wilson(sum(firsts), len(firsts)).plain(),
+                "told": sum(len(some) for _, some in told),
+                "prompts_told": by_group((session, bool(some)) for session, some in told).plain(),
+                "injection_precision": by_group(judged).plain(),
+                "search_precision": by_group(firsts).plain(),
             }
         )
     return rows
@@ -154,21 +152,31 @@ def thresholds(prompted: Sequence[Prompted]) -> list[dict[str, Any]]:
 
 def at_start(prompted: Sequence[Prompted]) -> dict[str, Any]:
     """Return how many memories would have been told at the start of sessions, and how much of that was right."""
-    judged: dict[str, list[float]] = defaultdict(list)
-    for p in prompted:
-        judged[p.session] += [float(right) for right in p.start if right is not None]
+    judged = [(p.session, right) for p in prompted for right in p.start if right is not None]
     return {
         "told": sum(len(p.start) for p in prompted),
         "sessions": sum(bool(p.start) for p in prompted),
-        "precision": of_groups([judged[key] for key in sorted(judged)]).plain(),
+        "precision": by_group(judged).plain(),
     }
 
 
-def recommended(rows: Sequence[dict[str, Any]], wanted: float = WANTED) -> dict[str, float | None]:
-    """Return the lowest threshold of injection, and of search, with the wanted precision; None where none has it or too few were told."""
+def starts(prompted: Sequence[Prompted]) -> list[dict[str, Any]]:
+    """Return for each rule of the start, the most sparing first, what :func:`at_start` says of it."""
+    return [{"start": rule, **at_start([p._replace(start=p.starts.get(rule, ())) for p in prompted])} for rule in STARTS if rule != NOTHING]
 
-    def lowest(name: str) -> float | None:
-        fitting = [r["threshold"] for r in rows if r[name]["of"] >= LEAST_TOLD and r[name]["value"] >= wanted]
-        return min(fitting, default=None)
 
-    return {"wanted": wanted, "injection": lowest("injection_precision"), "search": lowest("search_precision")}
+def recommended(rows: Sequence[dict[str, Any]], wanted: float = WANTED, started: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Return the lowest threshold of injection, and of search, and the most generous rule of the start with the wanted precision.
+
+    None where none has it or too few were told to know.
+    """
+
+    def fits(figure: Mapping[str, Any]) -> bool:
+        return bool(figure["of"] >= LEAST_TOLD and figure["value"] >= wanted)
+
+    return {
+        "wanted": wanted,
+        "injection": min((r["threshold"] for r in rows if fits(r["injection_precision"])), default=None),
+        "search": min((r["threshold"] for r in rows if fits(r["search_precision"])), default=None),
+        "start": next((r["start"] for r in reversed(started) if fits(r["precision"])), None),
+    }

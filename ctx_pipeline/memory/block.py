@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-import json
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import BudgetTooSmall
 from ctx_pipeline.memory.budget import estimate, fit
-from ctx_pipeline.memory.safety import readable, scan
+from ctx_pipeline.memory.safety import readable, scan, strings_of
 from ctx_pipeline.model.memories import BLOCK_TAG
 
 if TYPE_CHECKING:
@@ -70,5 +69,5 @@ def _line(text: str) -> str:
 
 
 def _strings(c: StoredCandidate) -> Iterator[str]:
-    yield json.dumps(c.body, ensure_ascii=False)
+    yield from strings_of(c.body)
     yield from c.evidence

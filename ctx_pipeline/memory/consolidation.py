@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.memory.lifetime import limits
+from ctx_pipeline.memory.lifetime import NOT_WHEN, VALID_UNTIL, limits
 from ctx_pipeline.memory.links import links_of, resolve
-from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.memory.safety import REVIEWED, scan, strings_of
 from ctx_pipeline.memory.scope import identity
 from ctx_pipeline.memory.use import MEASURED
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.memories import KINDS, RISKS, SCOPES, Memory, StoredCandidate
+from ctx_pipeline.model.proposals import REASON, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,9 @@ ALIKE = 88
 
 RATE = 0.2
 """Share of the way that utility moves towards a reward."""
+
+DANGEROUS = "dangerous-command"
+"""Flag of a mined memory that proposes what publishes, destroys or moves shared state: a person has to accept it first."""
 
 _SHOWN = 16
 _JUDGED = {"memory.accepted": "accepted", "memory.rejected": "rejected", "memory.retired": "retired"}
@@ -68,7 +72,7 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
         for form in cluster.forms:
             alias[_id_of(cluster.members[0], form)] = memory.memory_id
     _supersede(memories)
-    for fact in last_measured(facts):
+    for fact in _last_limits(last_measured(facts)):
         _apply(memories, alias, fact, credentials)
     resolve(memories)
     return [memories[key] for key in sorted(memories)]
@@ -122,7 +126,7 @@ def _clusters(candidates: Iterable[StoredCandidate]) -> list[_Cluster]:
 
 def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
     oldest = cluster.members[0]
-    best = max(cluster.members, key=lambda c: (c.confidence, c.ts or 0, c.candidate_id))
+    best = guarded(max(cluster.members, key=lambda c: (c.confidence, c.ts or 0, c.candidate_id)))
     # a forked or resumed session repeats its parent's events with their times: one occurrence, one support
     originals = {(c.ts, c.text) if c.ts is not None else (c.candidate_id, ""): c.candidate_id for c in reversed(cluster.members)}
     first = set(originals.values())
@@ -145,12 +149,12 @@ def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
         kind=best.kind,
         text=best.text,
         when_to_use=best.when_to_use,
-        structured=best.structured,
+        structured=_without_review(best),
         methods=sorted({c.method for c in cluster.members}),
         scope=best.scope,
         repository=best.repository if best.scope in ("repo", "task") else None,
         cwd=best.cwd if best.scope in ("repo", "task") else None,
-        risk=max((c.risk for c in cluster.members), key=RISKS.index),
+        risk=max((best.risk, *(c.risk for c in cluster.members)), key=RISKS.index),
         confidence=round(min(0.98, 1.0 - doubt), 4),
         priority=max(c.priority for c in cluster.members),
         support=len(sessions),
@@ -161,7 +165,16 @@ def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
         first_ts=min(times, default=None),
         last_ts=max(times, default=None),
     )
-    return _checked(memory, credentials)
+    checked = _checked(memory, credentials)
+    return checked._replace(flags=[*checked.flags, DANGEROUS], status="needs_review") if best.body.get(REASON) else checked
+
+
+def _without_review(candidate: StoredCandidate) -> str | None:
+    """Return the body of a candidate; that a person has read it only the journal says."""
+    if not candidate.structured or f'"{REVIEWED}"' not in candidate.structured:
+        return candidate.structured
+    body = {k: v for k, v in candidate.body.items() if k != REVIEWED}
+    return json.dumps(body, ensure_ascii=False, sort_keys=True) if body else None
 
 
 def words_hash(memory: Memory) -> str:
@@ -170,25 +183,13 @@ def words_hash(memory: Memory) -> str:
 
 
 def _words(memory: Memory) -> list[Any]:
-    return [memory.text, memory.when_to_use or "", *_strings(json.loads(memory.structured) if memory.structured else None), *memory.links]
+    return [memory.text, memory.when_to_use or "", *strings_of(json.loads(memory.structured) if memory.structured else None), *memory.links]
 
 
 def _checked(memory: Memory, credentials: Credentials | None) -> Memory:
     """Return the memory with what the safety scan found in any of its texts; a finding holds it back for review."""
-    flags = scan(_words(memory), credentials)
+    flags = scan([*_words(memory), memory.memory_id], credentials)
     return memory._replace(flags=flags, status="needs_review" if flags else memory.status, links=list(memory.links))
-
-
-def _strings(value: Any) -> Iterable[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, member in value.items():
-            yield str(key)
-            yield from _strings(member)
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from _strings(member)
 
 
 def _supersede(memories: dict[str, Memory]) -> None:
@@ -199,12 +200,11 @@ def _supersede(memories: dict[str, Memory]) -> None:
         if memory.kind in ("tool_lesson", "failure_trigger") and body.get("resolution") in ("command", "setup"):
             cures.setdefault((memory.repository, body.get("subject"), body.get("signature")), []).append(memory)
     for rivals in cures.values():
-        # what a method compared over several sessions holds the others' cures already
-        newest = max(rivals, key=lambda m: (_body(m).get("sessions") or 0, m.last_ts or 0, m.memory_id))
+        # what a method compared over several sessions holds the others' cures already; what is held back answers nobody
+        newest = max(rivals, key=lambda m: (not m.flags, _body(m).get("sessions") or 0, m.last_ts or 0, m.memory_id))
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
-    _same_steps(memories)
     advice = {(m.repository, _body(m).get("passed")): m for m in memories.values() if _body(m).get("resolution") == "command"}
     for memory in list(memories.values()):
         body = _body(memory)
@@ -212,20 +212,6 @@ def _supersede(memories: dict[str, Memory]) -> None:
             older = advice.get((memory.repository, body.get("failed")))
             if older is not None and (older.last_ts or 0) < (memory.first_ts or 0) and _body(older).get("failed") == body.get("passed"):
                 memories[older.memory_id] = memories[older.memory_id]._replace(superseded_by=memory.memory_id)
-
-
-def _same_steps(memories: dict[str, Memory]) -> None:
-    """Mark what one method says of a sequence of commands that another one says of the same repository with more support."""
-    alike: dict[tuple, list[Memory]] = {}
-    for memory in memories.values():
-        ran = tuple(s.strip("`") for s in _body(memory).get("steps") or () if isinstance(s, str) and s != "a change")
-        if memory.kind == "repo_convention" and len(ran) > 1:
-            alike.setdefault((memory.repository, memory.cwd if memory.repository is None else "", ran), []).append(memory)
-    for rivals in alike.values():
-        best = max(rivals, key=lambda m: (m.support, m.confidence, m.memory_id))
-        for memory in rivals:
-            if memory is not best and memory.methods != best.methods:
-                memories[memory.memory_id] = memory._replace(superseded_by=best.memory_id)
 
 
 def _body(memory: Memory) -> dict[str, Any]:
@@ -243,7 +229,7 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
                 memory = memory._replace(utility=before.utility, uses=before.uses)
                 if before.status in ("rejected", "retired") and "status" not in fact.payload:
                     memory = memory._replace(status=before.status)
-            checked = _checked(memory, credentials)
+            checked = _held(_checked(memory, credentials), fact.payload)
             memories[memory.memory_id] = checked if memory.status not in ("rejected", "retired") else checked._replace(status=memory.status)
         return
     named = str(fact.payload.get("memory_id", ""))
@@ -254,10 +240,21 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
         status = _JUDGED[fact.kind]
         if status == "accepted" and found.flags and not (fact.payload.get("reviewed") and fact.payload.get("words") == words_hash(found)):
             status = "needs_review"
-        found = found._replace(status=status, flags=[] if status == "accepted" else found.flags)
+        if status == "accepted" and found.flags:
+            body = _body(found) | {REVIEWED: list(found.flags)}
+            found = found._replace(flags=[], structured=json.dumps(body, ensure_ascii=False, sort_keys=True))
+        found = found._replace(status=status)
         memories[found.memory_id] = _limited(_followed(found, fact.at), fact.payload, credentials) if status == "accepted" else found
     elif fact.kind == REWARDED:
         memories[found.memory_id] = found._replace(utility=rewarded(found.utility, fact.payload.get("reward")), uses=found.uses + 1)
+
+
+def _held(memory: Memory, payload: Mapping[str, Any]) -> Memory:
+    """Return the memory of a note, held back where reading its front matter left in doubt what it is or where it holds."""
+    held = payload.get("held")
+    if not isinstance(held, list) or not held:
+        return memory
+    return memory._replace(flags=[*memory.flags, *map(str, held)], status="needs_review")
 
 
 def _followed(memory: Memory, at: str) -> Memory:
@@ -275,6 +272,18 @@ def _limited(memory: Memory, payload: Mapping[str, Any], credentials: Credential
     """Return a memory with the end that the person gave it; words in which a check finds something are left out."""
     told = {k: v for k, v in limits(payload).items() if not scan([v], credentials)}
     return memory._replace(structured=json.dumps(_body(memory) | told, ensure_ascii=False, sort_keys=True)) if told else memory
+
+
+def _last_limits(facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts in order; the end that an acceptance gave holds until the next acceptance, which may be for good."""
+    last = {fact.payload.get("memory_id"): place for place, fact in enumerate(facts) if _JUDGED.get(fact.kind) == "accepted"}
+    given = {VALID_UNTIL, NOT_WHEN}
+    return [
+        fact._replace(payload={k: v for k, v in fact.payload.items() if k not in given})
+        if _JUDGED.get(fact.kind) == "accepted" and last[fact.payload.get("memory_id")] != place
+        else fact
+        for place, fact in enumerate(facts)
+    ]
 
 
 def last_measured(facts: Sequence[Fact]) -> list[Fact]:
@@ -311,7 +320,7 @@ def authored(payload: Mapping[str, Any]) -> Memory | None:
         when_to_use=str(when) if when else None,
         status=_one_of(payload.get("status"), ("candidate", "accepted", "retired"), "accepted"),
         source="authored",
-        scope=_one_of(payload.get("scope"), SCOPES, "user"),
+        scope=_one_of(payload.get("scope"), SCOPES, "repo" if payload.get("repository") or payload.get("scope") else "user"),
         repository=str(payload["repository"]) if payload.get("repository") else None,
         risk=_one_of(payload.get("risk"), RISKS, "medium"),
         confidence=_number(payload.get("confidence"), 0.8, 0.0, 1.0),

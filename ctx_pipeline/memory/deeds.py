@@ -127,6 +127,10 @@ def about(memory: Memory) -> About:
     return About(frozenset(things), least, frozenset() if body.get("refused") else commands, frozenset(files), told)
 
 
+_TOLD = ("change ", "see ", "edit ", "write ", "use `", "leave out ", "name `", "call it ", "make `", "add `")
+"""How steps begin that are no commands."""
+
+
 def _commands(body: dict[str, Any]) -> Iterable[str]:
     if body.get("resolution") in ("command", "setup"):
         yield from _texts(body.get("did"))
@@ -136,7 +140,7 @@ def _commands(body: dict[str, Any]) -> Iterable[str]:
         match = _RUN_STEP.match(step)
         if match:
             yield match.group(1)
-        elif not step.startswith(("change ", "see ", "edit ", "write ")):
+        elif not step.startswith(_TOLD):
             yield step
 
 

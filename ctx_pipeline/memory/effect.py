@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.memory.intervals import difference, wilson
+from ctx_pipeline.memory.intervals import by_group, difference
 from ctx_pipeline.memory.use import HELPED
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ class Sides:
     others: list[Mapping[str, float]] = field(default_factory=list)
     uses: dict[str, Counter[str]] = field(default_factory=dict)
     """memory -> outcome -> sessions"""
+    logged: tuple[int, int] = (0, 0)
+    """sessions that hooks told, and memories that reached a session, in the whole log"""
+    judged: list[tuple[str, str]] = field(default_factory=list)
+    """(session, outcome) of each memory that was judged in it"""
 
 
 def effects(sides: Sides) -> dict[str, Any]:
@@ -45,16 +49,16 @@ def effects(sides: Sides) -> dict[str, Any]:
     stand against others of the same places (``observational``: these may differ in more
     than the memories); without told sessions it is ``nothing told``.
     """
-    outcomes = Counter(name for counted in sides.uses.values() for name, n in counted.items() for _ in range(n))
-    judged = sum(outcomes.values())
+    outcomes = Counter(outcome for _, outcome in sides.judged)
     shown: dict[str, Any] = {
         "kind": "nothing told",
         "sessions_told": len(sides.told),
         "sessions_not_told": 0,
-        "memories_judged": judged,
+        "logged": {"sessions_told": sides.logged[0], "memories_told": sides.logged[1]},
+        "memories_judged": len(sides.judged),
         "outcomes": dict(sorted(outcomes.items())),
-        "used": wilson(sum(outcomes[name] for name in HELPED), judged).plain(),
-        "followed": wilson(outcomes["followed"], judged).plain(),
+        "used": by_group((session, outcome in HELPED) for session, outcome in sides.judged).plain(),
+        "followed": by_group((session, outcome == "followed") for session, outcome in sides.judged).plain(),
         "memories": [
             {"memory_id": name, "outcomes": dict(sorted(counted.items()))}
             for name, counted in sorted(sides.uses.items(), key=lambda pair: (-sum(pair[1][n] for n in HELPED), pair[0]))

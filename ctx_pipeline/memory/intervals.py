@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _Z = 1.959963984540054
 RESAMPLES = 1_000
@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 NOTHING = Estimate(None, None, None, 0)
 
 
-def wilson(right: int, of: int) -> Estimate:
+def wilson(right: float, of: int) -> Estimate:
     """Return a share with Wilson's score interval (E. B. Wilson, 1927)."""
     if not of:
         return NOTHING
@@ -43,7 +43,7 @@ def wilson(right: int, of: int) -> Estimate:
 
 
 def of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
-    """Return the mean of all values, with an interval from resampling whole groups, since values of one session are alike."""
+    """Return a share, the mean of all values of 0 to 1, with an interval from resampling whole groups: values of one session are alike."""
     held = [g for g in groups if g]
     if not held:
         return NOTHING
@@ -57,9 +57,17 @@ def of_groups(groups: Sequence[Sequence[float]]) -> Estimate:
         for chosen in (draw.choices(sums, k=len(sums)) for _ in range(RESAMPLES))
     )
     low, high = _middle(means)
-    if low == high and value in (0.0, 1.0):  # sessions that all agree tell nothing by being drawn again
-        _, low, high, _ = wilson(int(value) * len(sums), len(sums))  # type: ignore[assignment]
+    if low == high:  # sessions that all agree tell nothing by being drawn again
+        _, low, high, _ = wilson(value * len(sums), len(sums))  # type: ignore[assignment]
     return Estimate(value, low, high, sum(n for _, n in sums))
+
+
+def by_group(values: Iterable[tuple[str, float]]) -> Estimate:
+    """Return the same of (group, value) pairs in any order of the groups."""
+    groups: dict[str, list[float]] = {}
+    for group, value in values:
+        groups.setdefault(group, []).append(float(value))
+    return of_groups([groups[key] for key in sorted(groups)])
 
 
 def difference(with_it: Sequence[float], without: Sequence[float]) -> Estimate:

@@ -18,6 +18,7 @@ LARGEST = 200_000
 _FENCE = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"(?m)^#[ \t]+(\S.*?)[ \t]*#*$")
 _AUTHORED_STATUSES = ("candidate", "accepted", "retired")
+_SCOPE_WORDS = {"repository": "repo", "project": "repo"}
 _SYNONYMS = {"when": "when_to_use", "origin_repo": "repository", "repo": "repository", "type": "kind"} | {
     "expires": VALID_UNTIL,
     "expires_at": VALID_UNTIL,
@@ -25,6 +26,10 @@ _SYNONYMS = {"when": "when_to_use", "origin_repo": "repository", "repo": "reposi
 }
 _NUMBERS = {"confidence": (0.0, 1.0), "priority": (1.0, 5.0)}
 _CHOICES = {"kind": KINDS, "scope": SCOPES, "risk": RISKS, "status": _AUTHORED_STATUSES}
+DEFAULTS = {"kind": "case", "scope": "repo", "status": "accepted", "risk": "medium", "confidence": "0.8", "priority": "3"}
+"""What holds where a word is not understood."""
+
+_NO_YAML = "the front matter is no YAML"
 _ID = re.compile(r"[^\w./:@+-]+")
 
 
@@ -44,6 +49,10 @@ class Note:
     names: list[str] = field(default_factory=list)
     """what links may call it: file name, path, title and aliases"""
     problems: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    """why a person must read it before it reaches a prompt"""
+    unplaced: str = ""
+    """why it is not known where it holds; held back for it unless a repository is known"""
 
     @property
     def stem(self) -> str:
@@ -57,11 +66,13 @@ def read_note(path: str, data: bytes) -> Note:
     UTF-8 with or without a mark, UTF-16 with one, else Windows-1252 are read, with any line
     ends. Front matter is YAML between two lines of three dashes at the top. A value that
     does not fit its field is left out, so that the documented default holds, and named.
+    What is said badly about where a note holds never makes it hold everywhere.
     """
     if len(data) > LARGEST:
         raise NotANote(f"larger than {LARGEST:,} bytes")
     text, problems = _decoded(data)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    held: list[str] = []
     matter: dict[Any, Any] = {}
     found = _FENCE.match(text)
     if found:
@@ -69,7 +80,7 @@ def read_note(path: str, data: bytes) -> Note:
         if isinstance(read, dict):  # else two rules drawn across a page
             matter, text = read, text[found.end() :]
         elif read is None:
-            problems.append("the front matter is no YAML")
+            held.append(_NO_YAML)
             text = text[found.end() :]
     body = text.strip()
     if not body:
@@ -86,13 +97,29 @@ def read_note(path: str, data: bytes) -> Note:
         elif key in ("id", "when_to_use", "repository", VALID_UNTIL, NOT_WHEN, *_NUMBERS, *_CHOICES):
             kept = _fitting(key, value)
             if kept is None:
-                problems += [f"{key}: {str(value)[:40]!r} is not understood"] if value is not None else []
+                problems += [_refused(key, value)] if value is not None else []
             else:
                 fields[key] = kept
+    said = {_SYNONYMS.get(k, k): v for k, v in ((str(raw).strip().lower(), v) for raw, v in matter.items())}
+    unplaced = ""
+    if "scope" not in fields and ("repository" in said or said.get("scope") is not None):
+        fields["scope"] = "repo"
+        if "repository" not in fields:
+            word = next(k for k in ("scope", "repository") if k in said)
+            unplaced = f"its {word} is not understood" if said[word] is not None else f"its {word} is empty"
     heading = _HEADING.search(body)
     stem = path.removesuffix(".md")
     own = [stem.rpartition("/")[2], stem, *([heading.group(1)] if heading else []), *names]
-    return Note(path, fields, list(dict.fromkeys(name for n in own if (name := " ".join(n.split())[:200]))), problems)
+    return Note(path, fields, list(dict.fromkeys(name for n in own if (name := " ".join(n.split())[:200]))), problems, held, unplaced)
+
+
+def _refused(key: str, value: Any) -> str:
+    """Return that a value is not understood, what would be, and what holds instead."""
+    told = f"{key}: {str(value)[:40]!r} is not understood"
+    if key not in DEFAULTS:
+        return told
+    known = f"one of {', '.join(_CHOICES[key])}" if key in _CHOICES else "a number from {:g} to {:g}".format(*_NUMBERS[key])
+    return f"{told} ({known}; {DEFAULTS[key]} is taken)"
 
 
 def _decoded(data: bytes) -> tuple[str, list[str]]:
@@ -134,7 +161,9 @@ def _fitting(key: str, value: Any) -> Any:
         return a_day(value)
     text = " ".join(str(value).split())
     if key in _CHOICES:
-        return text.lower() if text.lower() in _CHOICES[key] else None
+        word = text.lower()
+        word = _SCOPE_WORDS.get(word, word) if key == "scope" else word
+        return word if word in _CHOICES[key] else None
     return (memory_name(text) or None) if key == "id" else text or None
 
 

@@ -14,6 +14,8 @@ _POSITION = re.compile(r"(?::\d+){1,2}$")
 _ABOVE = re.compile(r"^.*/(?=[^/]+/[^/]+$)")
 _WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
 
+_HALF_AT_END, _HALF_AT_START = re.compile(r"\s\S{0,200}\Z"), re.compile(r"\A\S{0,200}\s")
+
 _STOP = """
     a about after again all also am an and any are aren as at be been before being but by can cannot could did didn do does doesn
     doing don done down each else few for from further get gets getting give go goes going got had has hasn have haven having he her
@@ -34,7 +36,7 @@ def words_of(query: str) -> list[str]:
     path from the root the last folder and the file count, of any without a line's number.
     """
     found: dict[str, None] = {}
-    text = query if len(query) <= 2 * _LONGEST else f"{query[:_LONGEST]} {query[-_LONGEST:]}"
+    text = query if len(query) <= 2 * _LONGEST else f"{_HALF_AT_END.sub('', query[:_LONGEST])} {_HALF_AT_START.sub('', query[-_LONGEST:])}"
     text = text.replace("\0", " ")
     for match in _WORD.finditer(text):
         word = _POSITION.sub("", match.group())

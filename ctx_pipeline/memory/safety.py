@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from ctx_pipeline.model.memories import Memory
+
     Credentials = Callable[[str], Iterable[str]]
+
+REVIEWED = "reviewed"
+"""Name in the structured body of what a check found and a person accepted after reading it."""
 
 INVISIBLE = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\u3164\ufeff\uffa0")
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -90,6 +95,26 @@ def scan(texts: Iterable[str | None], credentials: Credentials | None = None) ->
     return sorted(flags)
 
 
+def strings_of(value: Any) -> Iterator[str]:
+    """Yield every text in a value of JSON, names of fields too, as a reader would see it: in JSON an escape is hidden behind signs."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield str(key)
+            yield from strings_of(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from strings_of(member)
+
+
+def unread(memory: Memory, texts: Iterable[str | None]) -> list[str]:
+    """Return what the scan finds in texts of a memory beyond what a person has read in it and accepted all the same."""
+    found = scan(texts)
+    read = memory.body.get(REVIEWED) if found else None
+    return [flag for flag in found if not (isinstance(read, list) and flag in read)]
+
+
 def _forms(plain: str) -> Iterator[str]:
     """Yield a text line by line and as one line, in small letters and overlapping pieces, so that every search stays short."""
     lines = "\n".join(line for raw in plain.lower().splitlines() if (line := " ".join(raw.split())))
@@ -101,5 +126,12 @@ def _forms(plain: str) -> Iterator[str]:
 
 def readable(text: str) -> str:
     """Return a text as it reads: compatibility forms folded, invisible, direction, tag and control characters taken out."""
-    kept = "".join(ch for ch in unicodedata.normalize("NFKC", text) if ch not in INVISIBLE)
+    return seen(unicodedata.normalize("NFKC", text))
+
+
+def seen(text: str) -> str:
+    """Return a text as it is written, without invisible, direction, tag and control characters."""
+    if text.isascii():
+        return _TERMINAL.sub("", text)
+    kept = "".join(ch for ch in text if ch not in INVISIBLE)
     return _TERMINAL.sub("", _TAGS.sub("", _BIDI.sub("", kept)))

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.memory.safety import readable, scan
+from ctx_pipeline.memory.safety import readable, strings_of, unread
+from ctx_pipeline.model.commands import steps
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory
@@ -27,10 +28,16 @@ _LEFT_OUT = frozenset(_LEFT.split())
 
 
 def skill_name(memory: Memory) -> str:
-    """Return the name of the skill: words of its title or first line in small letters with hyphens, at most 64 signs."""
+    """Return the name of the skill: words in small letters with hyphens, at most 64 signs.
+
+    A note's own title names it; what was mined is named after what it does (the files that
+    it changes, the commands that it runs), since a request that was typed once names no skill.
+    """
     body = _body(memory)
-    title = body.get("title") or next(iter(body.get("names") or ()), None) or memory.when_to_use or memory.text
-    words = [w for w in re.findall(r"[a-z0-9]+", str(title).lower()) if w not in _LEFT_OUT][:8]
+    own = next(iter(body.get("names") or ()), None)
+    title = (own or body.get("title")) if memory.source == "authored" else _does(body) or own or body.get("title")
+    title = title or memory.when_to_use or memory.text
+    words = list(dict.fromkeys(w for w in re.findall(r"[a-z0-9]+", str(title).lower()) if w not in _LEFT_OUT))[:8]
     name = ""
     for word in words:
         if len(name) + len(word) + 1 > _NAME:
@@ -39,17 +46,40 @@ def skill_name(memory: Memory) -> str:
     return name or memory.memory_id.lower()[:_NAME]
 
 
+_FILE = re.compile(r"(?:edit|write|change) `([^`]+)`")
+_COMMAND = re.compile(r"(?:run )?`?([^`]+?)`?$")
+
+
+def _does(body: dict[str, Any]) -> str:
+    """Return what the steps of a mined memory do, in words: "change export docs check make test"; empty where they do not say it."""
+    told = [s for s in body.get("steps") or () if isinstance(s, str)]
+    files = list(dict.fromkeys(m[1].rpartition("/")[2].partition(".")[0] for s in told if (m := _FILE.match(s))))
+    whole = [s for s in told if not _FILE.match(s) and (s.startswith(("run `", "`")) or ("`" not in s and _is_command(s)))]
+    ran = [m[1] for s in whole if (m := _COMMAND.match(s))]
+    given = body.get("verification") or ()
+    checks = [str(v).strip("`") for v in ([given] if isinstance(given, str) else given)] if files else []
+    subjects = list(dict.fromkeys(step.subject for line in (checks[:1] or ran) for step in steps(line)))
+    if files:
+        return " ".join(["change", *files[:_NAMED], *(["check", subjects[-1]] if subjects else [])])
+    return " ".join(["run", *subjects[:_NAMED]]) if subjects else ""
+
+
+def _is_command(text: str) -> bool:
+    return any(step.purpose != "other" for step in steps(text))
+
+
+_NAMED = 2
+"""Files and commands in a name."""
+
+
 def skill_text(memory: Memory, name: str) -> str:
     """Return the text of ``SKILL.md``: name, when to use it, the lesson, its steps and where it comes from.
 
     Raises UsageError for a memory that a check holds back, or that was rejected or retired.
     """
     body = _body(memory)
-    if (
-        memory.flags
-        or memory.status in ("needs_review", "rejected", "retired")
-        or scan([memory.text, memory.when_to_use, memory.structured])
-    ):
+    held = memory.flags or unread(memory, [memory.text, memory.when_to_use, *strings_of(body)])
+    if held or memory.status in ("needs_review", "rejected", "retired"):
         raise UsageError(f"{memory.memory_id} is {memory.status} and no skill is made of it", hint=f"ctx memory show {memory.memory_id}")
     text = _plain(memory.text)
     when = " ".join(_plain(memory.when_to_use or "").split())

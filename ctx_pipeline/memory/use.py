@@ -97,7 +97,8 @@ def _shown(deeds: Iterable[Deed]) -> list[tuple[int, str]]:
 
 
 def _quotes(text: str, memory: Memory) -> bool:
-    if memory.memory_id in text:
+    # a note may be named as its person likes: a plain word is no sign of it
+    if not memory.memory_id.isalpha() and re.search(rf"(?<![\w-]){re.escape(memory.memory_id)}(?![\w-])", text):
         return True
     words = _WORD.findall(memory.text.lower())
     said = f" {' '.join(_WORD.findall(text.lower()))} "

@@ -38,13 +38,25 @@ def items(folder: Path) -> Iterator[Memory]:
             yield Memory(**json.loads(line))
 
 
+def _line(row: dict[str, Any]) -> str:
+    """Return a row as a line of JSON; a number that JSON has no word for, from an older journal, is null."""
+
+    def written(value: dict[str, Any]) -> str:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False) + "\n"
+
+    try:
+        return written(row)
+    except ValueError:
+        return written(json.loads(json.dumps(row), parse_constant=lambda _: None))
+
+
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     count = 0
     try:
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             for count, row in enumerate(rows, 1):  # noqa: B007 - the count outlives the loop
-                file.write(json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":")) + "\n")
+                file.write(_line(row))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path)

@@ -82,6 +82,10 @@ def import_authored(store: Store, settings: Settings, folder: Path) -> ImportRep
         wanted[memory_id] = 0
         report.ids[note.path] = memory_id
         payload = _payload(note, memory_id, str(folder), home, redactor) | {"ts": changed}
+        held = [*note.held, *([note.unplaced] if note.unplaced and not place.roots else [])]
+        if held:
+            payload["held"] = held
+            report.problems[note.path] = [*report.problems.get(note.path, []), f"held back for review: {'; '.join(held)}"]
         before = last.get(memory_id)
         if before is not None and _said(before) == _said(payload):
             report.unchanged += 1

@@ -26,6 +26,10 @@ _QUOTES = """
     SELECT event_id, left(coalesce(text, ''), 400) AS text
     FROM events WHERE host = ? AND session_id = ? AND list_contains(?, event_id)"""
 
+_EVENT_QUOTES = """
+    SELECT event_id, host, session_id, ts, kind, left(coalesce(text, ''), 200) AS text
+    FROM events WHERE list_contains(?, host || '/' || session_id) AND list_contains(?, event_id)"""
+
 
 def session_detail(lake: Lake, host: str, session_id: str) -> dict[str, Any] | None:
     """Return session, threads, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there."""
@@ -58,6 +62,17 @@ def session_readings(lake: Lake, host: str, session_id: str) -> tuple[list[dict[
         events = sorted({event for r in readings for event in r["evidence"]})
         quotes = _rows(connection, _QUOTES, [host, session_id, events])
     return readings, {q["event_id"]: q["text"] for q in quotes}
+
+
+def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the events of these ids in these sessions (``host/session_id``), in the order of the ids: place, time, kind and beginning."""
+    with closing(lake.connect()) as connection:
+        lake.views(connection)
+        rows = _rows(connection, _EVENT_QUOTES, [list(sessions), list(events)])
+    place = {event: number for number, event in enumerate(events)}
+    for row in rows:
+        row["ts"] = row["ts"].isoformat(timespec="milliseconds") + "Z" if row["ts"] is not None else None
+    return sorted(rows, key=lambda row: place[row["event_id"]])
 
 
 def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None, str]]:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.storage.memory_vectors import Embedder
 
-VERSION = 2
+VERSION = 3
 _SCHEMA = f"""
 CREATE TABLE memory (
     rowid INTEGER PRIMARY KEY, memory_id TEXT NOT NULL UNIQUE, status TEXT NOT NULL, place INTEGER NOT NULL,
-    shown INTEGER NOT NULL, row TEXT NOT NULL, said TEXT NOT NULL
+    shown INTEGER NOT NULL, row TEXT NOT NULL, names TEXT NOT NULL
 );
 CREATE TABLE places (place INTEGER PRIMARY KEY, scope TEXT NOT NULL, repository TEXT, cwd TEXT);
 CREATE VIRTUAL TABLE memory_fts USING fts5(text, situation, body, names, place, content='', tokenize="{TOKENIZER}");
@@ -43,6 +43,9 @@ CREATE VIRTUAL TABLE memory_words USING fts5vocab(memory_fts, 'row');
 CREATE TABLE words (word TEXT PRIMARY KEY, items INTEGER NOT NULL) WITHOUT ROWID;
 {memory_vectors.SCHEMA}
 """
+_REPOSITORIES_AT = (
+    "SELECT DISTINCT repository FROM places WHERE cwd = ? AND repository IS NOT NULL AND scope IN ('repo', 'task') ORDER BY repository"
+)
 _RANKED = 5_000
 """So many rows at most are scored: words that more memories hold are looked for only where rarer ones hit too few."""
 
@@ -131,17 +134,15 @@ class MemoryIndex:
         scope = " AND ".join([*places, *([f"place : {_is('accepted')}"] if accepted_only else [])])
         hits = _matching(db, needed, scope, limit)
         best = sorted(hits, key=lambda r: (-hits[r], r))[:limit]
-        held = self._stemmer.held(_column(db, "said", best), [*every, *line])
-        shares: dict[int, float] = {}
-        for row, stems in zip(best, held, strict=True):
+        memories, texts = _read(db, best)
+        held = self._stemmer.held(texts, [*every, *line])
+        found: list[Recall] = []
+        for row, memory, stems in zip(best, memories, held, strict=True):
             of_line = covered(stems, line, items)
             share = max(covered(stems, every, items), of_line if of_line >= _NEARLY else 0.0)
             if share >= least:
-                shares[row] = share
-        return [
-            Recall(_memory(text), hits[row], share)
-            for (row, share), text in zip(shares.items(), _column(db, "row", list(shares)), strict=True)
-        ]
+                found.append(Recall(memory, hits[row], share))
+        return found
 
     def near(
         self,
@@ -173,6 +174,11 @@ class MemoryIndex:
             [wanted, _MOST_OF_PLACES],
         )
         return [_memory(text) for (text,) in rows]
+
+    def repositories_at(self, folder: str) -> list[str]:
+        """Return the repositories of what was learnt in exactly this folder."""
+        db = self._open()
+        return [name for (name,) in db.execute(_REPOSITORIES_AT, [folder])] if db is not None else []
 
     def get(self, memory_ids: Sequence[str]) -> list[Memory]:
         """Return the memories of these ids that exist, whatever their status."""
@@ -245,13 +251,9 @@ def _fill(db: sqlite3.Connection, memories: Iterable[Memory]) -> int:
         place = places.setdefault((memory.scope, None, None) if general else (memory.scope, memory.repository, memory.cwd), len(places))
         shown = int(memory.status in WOVEN and not memory.flags and memory.superseded_by is None)
         body = body_of(memory.structured) if shown else ""
-        text = f"{memory.text} {memory.when_to_use or ''} {body}" if shown else ""
-        names = identifiers(text)
+        names = identifiers(f"{memory.text} {memory.when_to_use or ''} {body}") if shown else ""
         row = json.dumps(memory, ensure_ascii=True, separators=(",", ":"))
-        db.execute(
-            "INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [count, memory.memory_id, memory.status, place, shown, row, said(f"{text} {names}")],
-        )
+        db.execute("INSERT INTO memory VALUES (?, ?, ?, ?, ?, ?, ?)", [count, memory.memory_id, memory.status, place, shown, row, names])
         if shown:
             db.execute(
                 "INSERT INTO memory_fts(rowid, text, situation, body, names, place) VALUES (?, ?, ?, ?, ?, ?)",
@@ -285,11 +287,19 @@ def _matching(db: sqlite3.Connection, needed: Sequence[Term], scope: str, limit:
     return hits
 
 
-def _column(db: sqlite3.Connection, column: str, rows: Sequence[int]) -> list[str]:
-    """Return one column of some rows, in their order."""
+def _read(db: sqlite3.Connection, rows: Sequence[int]) -> tuple[list[Memory], list[str]]:
+    """Return the memories of some rows, in their order, and the words of all that the index looks into."""
     marks = ", ".join("?" * len(rows))
-    found = dict(db.execute(f"SELECT rowid, {column} FROM memory WHERE rowid IN ({marks})", list(rows)))
-    return [found[row] for row in rows]
+    found = {
+        row: (_memory(text), names)
+        for row, text, names in db.execute(f"SELECT rowid, row, names FROM memory WHERE rowid IN ({marks})", list(rows))
+    }
+    memories = [found[row][0] for row in rows]
+    return memories, [said(f"{_texts(found[row][0])} {found[row][1]}") for row in rows]
+
+
+def _texts(memory: Memory) -> str:
+    return f"{memory.text} {memory.when_to_use or ''} {body_of(memory.structured)}"
 
 
 def embedded(memory: Memory) -> str:

@@ -23,7 +23,8 @@ _TELLING = 6
 
 _TOKEN = re.compile(r"\w+")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[_./:-][A-Za-z0-9]+)+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
+# what stands before a match spares trying each later letter of a word that is none
+_IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9]*(?:[_./:-][A-Za-z0-9]+)+|(?<![a-z])[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
 
 
 class Term(NamedTuple):

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory
 
 HABITS = {
-    "how tests run": "how do I run the tests in this project?",
-    "how lint and format run": "which command lints and formats the code here",
-    "how type check run": "how are types checked",
-    "how build run": "how do I build it",
+    "tests": "how do I run the tests in this project?",
+    "lint and format": "which command lints and formats the code here",
+    "type check": "how are types checked",
+    "build": "how do I build it",
     "order of checks": "what should be checked before I commit, and in which order?",
 }
 NOTHING = (
@@ -139,8 +139,8 @@ def questions(memories: Sequence[Memory], views: Sequence[SessionView]) -> list[
             rest = [a for p in view.prompts if tells(a := asked(p.text or "")) and a[:60] not in m.text]
             mine = {o.memory_id for o in memories if set(o.sessions) & set(m.sessions) and o.kind in ("procedure", "skill")}
             made += [Question("work", a, m.cwd, frozenset(mine)) for a in rest[:2]]
-        elif body.get("subject") in HABITS:
-            made.append(Question("habit", HABITS[body["subject"]], m.cwd, frozenset({m.memory_id})))
+        elif m.kind == "repo_convention":
+            made += [Question("habit", HABITS[k], m.cwd, frozenset({m.memory_id})) for k in body.get("kinds", ()) if k in HABITS]
     learnt = [signature(f"{m.text} {m.structured or ''}") for m in memories]
     for view in views:
         for run in view.once(runs):

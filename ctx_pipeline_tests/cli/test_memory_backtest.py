@@ -129,6 +129,24 @@ def test_too_little_history_is_an_answer(home):
     assert "no session was told a memory yet" in ctx("memory", "backtest", "--gate")
 
 
+@pytest.mark.feature("backtest.effect", "hooks.status")
+def test_the_backtest_and_the_status_of_hooks_count_the_same_sessions_and_memories(home, environ):
+    wrote(home, name(1), day(1), MISSING, PASSED)
+    learn()
+    with closing(Journal(Path(environ["CTX_HOME"]) / "journal.db")) as journal:
+        for session in ("s-1", "s-2"):
+            memories = [{"memory_id": f"m-{n}", "score": 0.7} for n in range(3)]
+            told = {"host": "claude", "session_id": session, "event": "SessionStart", "memories": memories}
+            journal.append("hook.injected", {**told, "tokens": 9, "withheld": False, "holdout": 0.0, "threshold": None}, actor="hook")
+
+    said = ctx("memory", "backtest")
+    assert "hooks told 2 sessions; of 6 memories told, 0 judged" in said
+    assert "none of these sessions is captured" in said
+    status = ctx("hooks", "status")
+    assert "hooks told 2 sessions" in status
+    assert "of 6 memories told, 0 judged" in status
+
+
 @pytest.mark.feature("hooks.status", "memory.used-detection", "memory.rewards-from-signals")
 def test_status_says_which_session_used_what_it_was_told_and_by_what_evidence(home, environ):
     wrote(home, name(1), day(1), MISSING, PASSED)
@@ -173,7 +191,7 @@ def test_status_says_which_session_used_what_it_was_told_and_by_what_evidence(ho
 def test_an_agents_own_question_is_logged_and_a_persons_is_not(home, environ, monkeypatch):
     wrote(home, name(1), day(1), MISSING, PASSED)
     learn()
-    query = ("--query", FAILED)
+    query = ("--everywhere", "--query", FAILED)
     assert "uv run pytest" in ctx("memory", "weave", *query)
     assert "uv run pytest" in ctx("memory", "retrieve", *query)
     assert json.loads(ctx("hooks", "status", "--json"))["injections"] == []
@@ -181,7 +199,7 @@ def test_an_agents_own_question_is_logged_and_a_persons_is_not(home, environ, mo
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", name(7))
     ctx("memory", "weave", *query)
     ctx("memory", "retrieve", *query)
-    ctx("memory", "retrieve", "--query", "how do I knead sourdough")
+    ctx("memory", "retrieve", "--everywhere", "--query", "how do I knead sourdough")
 
     logged = json.loads(ctx("hooks", "status", "--json"))["injections"]
     assert [(i["host"], i["session_id"], i["event"], i["withheld"]) for i in logged] == [

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import select
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import agents
 
@@ -55,7 +62,7 @@ def test_notes_are_brought_in_counted_looked_up_as_they_are_and_exported(bare: C
     assert f"  Use [bold]uv[/bold] [repo/user] and [[walrus]], never pip. {long}end\n" in shown
     assert "utility 0.5" in shown
     woven = bare("memory", "weave", "--query", "uv pip").stdout
-    assert f"- Use [bold]uv[/bold] [repo/user] and [[walrus]], never pip. {long}end (case" in woven
+    assert f"- Use [bold]uv[/bold] [repo/user] and walrus, never pip. {long}end (case, note, accepted; uv)" in woven
 
     assert bare.json("memory", "update-utility", "--memory-id", "uv", "--reward", "1")["utility"] == pytest.approx(0.6)
     lost = bare("memory", "update-utility", "--memory-id", "nobody", "--reward", "1", ok=False)
@@ -77,7 +84,8 @@ def test_memories_of_one_session_are_listed_and_every_list_says_what_is_to_be_mi
     everything = ran.json("memory", "list")["memories"]
     assert 0 < len(listed) < len(everything)
     assert all(f"claude/{DISCOUNTS}" in m["sessions"] for m in listed)
-    assert ran.json("memory", "list", "--session", "no-such-session")["memories"] == []
+    nobody = ran("memory", "list", "--session", "no-such-session", ok=False)
+    assert (nobody.returncode, "there is no session called 'no-such-session'" in nobody.stderr) == (1, True)
     assert all(isinstance(m["marks"], list) for m in everything)
     shown = ran.json("memory", "show", listed[0]["memory_id"])
     assert shown["marks"] == listed[0]["marks"]
@@ -101,7 +109,7 @@ def test_a_method_that_asks_shows_the_question_asks_once_and_says_what_it_cost(c
 
     told = ctx(*words).stdout
     assert "freezegun has to be installed" in told
-    assert "asked claude 1 times, 1 lessons, 1 refused (unknown evidence), 1 refused (without evidence)" in told.replace("  ", " ")
+    assert "asked claude 1 time, 1 lesson, 1 refused (unknown evidence), 1 refused (without evidence)" in told.replace("  ", " ")
     assert "$0.0123" in told
     (spent,) = [m["spent"] for m in ctx.json("methods")["methods"] if m["method"] == "claude_headless"]
     assert spent == {"answers": 1, "failed": 0, "input_tokens": 21_004, "output_tokens": 250, "cost_nano": 12_300_000}
@@ -113,3 +121,59 @@ def test_a_method_that_asks_shows_the_question_asks_once_and_says_what_it_cost(c
     assert list((ctx.store / "answers").iterdir())
     ctx("forget", "claude", DISCOUNTS, "--yes")
     assert not [p for p in ctx.store.rglob("answers/*") if p.is_file()]
+
+
+@pytest.mark.feature("memory.commands", "memory.plain-text")
+def test_what_a_person_says_of_a_memory_is_redacted_and_words_that_are_no_number_or_status_are_refused(bare: Ctx):
+    notes = bare.folder / "notes"
+    notes.mkdir()
+    (notes / "uv.md").write_text("Use uv, never pip.", "utf-8")
+    bare("memory", "import-authored", "notes")
+    key = "ghp_" + "a1B2" * 9
+    bare("memory", "update-utility", "--memory-id", "uv", "--reward", "1", "--session-id", "s1", "--reason", f"with {key} it ran")
+    bare("memory", "accept", "uv", "--not-when", f"{key} is set")
+    for reward in ("nan", "high", "2", "-0.1"):
+        refused = bare("memory", "update-utility", "--memory-id", "uv", "--reward", reward, ok=False)
+        assert (refused.returncode, "--reward" in refused.stderr) == (2, True)
+    assert bare("memory", "list", "--status", "acepted", ok=False).returncode == 2
+    assert [m["memory_id"] for m in bare.json("memory", "list", "--status", "accepted")["memories"]] == ["uv"]
+    bare("memory", "export", "out")
+    events = [json.loads(line) for line in (bare.folder / "out" / "events.jsonl").read_text("utf-8").splitlines()]
+    assert [e["event"] for e in events] == ["memory.authored", "memory.rewarded", "memory.accepted"]
+    assert (events[1]["reason"], events[1]["session_id"]) == ("with [REDACTED:github-token] it ran", "s1")
+    assert events[2]["not_when"] == "[REDACTED:github-token] is set"
+    shown = bare.json("memory", "show", "uv")
+    assert (shown["utility"], shown["uses"]) == (0.6, 1)
+    assert not [p for p in bare.store.rglob("*") if p.is_file() and key.encode() in p.read_bytes()]
+
+
+@pytest.mark.feature("mining.llm", "cli.mine")
+@pytest.mark.slow
+def test_a_method_that_is_named_beside_all_is_asked_too(ran: Ctx):
+    asked = ran.json("mine", "claude", DISCOUNTS, "--method", "all", "--method", "dspy", "--dry-run")["questions"]
+    assert {(q["method"], q["session_id"]) for q in asked} == {("dspy", DISCOUNTS)}
+
+
+@pytest.mark.feature("cli.says-that-it-waits")
+def test_a_command_that_waits_for_another_writer_says_so_and_goes_on_after_it(bare: Ctx):
+    notes = bare.folder / "notes"
+    notes.mkdir()
+    (notes / "uv.md").write_text("Use uv, never pip.", "utf-8")
+    bare.json("memory", "import-authored", "notes")
+    with closing(sqlite3.connect(Path(bare.environ["CTX_HOME"]) / "journal.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        process = processes.start(
+            [sys.executable, "-m", "ctx_pipeline", "memory", "accept", "uv"],
+            env=bare.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert select.select([process.stderr], [], [], 60)[0]
+            assert "waiting: another process" in process.stderr.readline()
+            other.execute("ROLLBACK")
+            out, _ = process.communicate(timeout=60)
+        finally:
+            processes.end(process)
+    assert "uv: accepted" in out

@@ -123,3 +123,34 @@ def test_what_an_agent_looked_up_is_logged_for_its_session_and_never_the_questio
     assert [(f["host"], f["session_id"], f["event"]) for f in facts] == [("claude", "s-now", "retrieve"), ("", "another", "retrieve")]
     assert chosen.memory_id in {m["memory_id"] for m in facts[0]["memories"]}
     assert chosen.text not in repr(facts)
+
+
+@pytest.mark.feature("memory.here-by-default", "mcp.tools")
+def test_without_a_folder_the_servers_own_repository_is_asked(mined, tmp_path, monkeypatch):
+    from ctx_pipeline.mcp_server.tools import Tools
+
+    settings = settings_module.load(mined.environ)
+    with open_store(settings, read_only=True) as store:
+        chosen = next(m for m in store.memories.memories() if m.status == "candidate" and m.scope == "repo")
+    tools = Tools(settings, lambda verb, memory_id, **payload: {})
+
+    def found() -> set[str]:
+        return {m.memory_id for m in tools.retrieve_memories(chosen.text).memories}
+
+    monkeypatch.chdir(tmp_path)
+    assert chosen.memory_id in found()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text('[remote "origin"]\n\turl = https://example.org/nobody/else.git\n', "utf-8")
+    assert found() == set()
+
+
+@pytest.mark.feature("mcp.tools")
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), -0.1])
+def test_a_reward_that_is_no_share_is_refused_before_anything_is_written(mined, monkeypatch, reward):
+    from ctx_pipeline.cli.memory import _judge
+    from ctx_pipeline.errors import UsageError
+
+    for name, value in mined.environ.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="is no reward"):
+        _judge("memory.rewarded", "mem-any", reward=reward)

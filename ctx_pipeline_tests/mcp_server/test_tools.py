@@ -37,7 +37,6 @@ HOSTILE = [
     "{}",
     "%s%n",
     "\ud7ff",
-    " ",
 ]
 
 
@@ -66,6 +65,7 @@ def test_the_tools_describe_themselves_and_every_argument_has_a_bound(home):
             assert "\n        " not in tool.description
             assert tool.output_schema["type"] == "object"
             for name, schema in tool.input_schema["properties"].items():
+                assert len(schema["description"]) > 10, (tool.name, name)
                 shapes = schema.get("anyOf", [schema])
                 assert any({"maxLength", "maximum", "enum", "items"} & set(s) or s["type"] == "boolean" for s in shapes), (tool.name, name)
         assert [t for t in tools if not tools[t].annotations.read_only_hint] == ["accept_memory", "update_memory_utility"]
@@ -84,7 +84,7 @@ def test_search_pages_by_cursor_and_every_hit_can_be_read_on_from(home):
             assert len(set(ids)) == 6
             assert [h["event_id"] for h in first["hits"] + second["hits"]] == ids
             hit = whole["hits"][0]
-            assert hit["resume"] == f"claude --resume {hit['session_id']}"
+            assert hit["resume"].endswith(f" && claude --resume {hit['session_id']}")
             everything = await asked(client, "read_session", host=hit["host"], session_id=hit["session_id"], limit=100)
             events = [e["event_id"] for e in everything["events"]]
             behind = await asked(client, "read_session", host=hit["host"], session_id=hit["session_id"], cursor=hit["event_id"])

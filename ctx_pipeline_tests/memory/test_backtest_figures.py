@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from ctx_pipeline.memory.backtest import Asked, Prompted, at_start, chance, recall, recommended, thresholds
+from ctx_pipeline.memory.backtest import Asked, Prompted, at_start, chance, recall, recommended, starts, thresholds
 from ctx_pipeline.memory.deeds import About
 from ctx_pipeline.memory.effect import Sides, effects, proposals, worse
 from ctx_pipeline.memory.intervals import difference, of_groups, wilson
@@ -65,11 +65,25 @@ def test_thresholds_for_injection_and_search_are_calibrated_apart():
     assert (rows[0.4]["told"], rows[0.4]["injection_precision"]["value"], rows[0.4]["prompts_told"]["value"]) == (30, 0.5, 1.0)
     assert (rows[0.5]["told"], rows[0.5]["injection_precision"]["value"], rows[0.5]["prompts_told"]["value"]) == (10, 1.0, 0.5)
     assert (rows[0.4]["search_precision"]["value"], rows[0.5]["search_precision"]["value"]) == (0.5, 1.0)
-    assert recommended(list(rows.values()), 0.75) == {"wanted": 0.75, "injection": 0.5, "search": 0.5}
-    assert recommended(list(rows.values()), 0.5) == {"wanted": 0.5, "injection": 0.4, "search": 0.34}
+    assert recommended(list(rows.values()), 0.75) == {"wanted": 0.75, "injection": 0.5, "search": 0.5, "start": None}
+    assert recommended(list(rows.values()), 0.5) == {"wanted": 0.5, "injection": 0.4, "search": 0.34, "start": None}
     assert recommended(thresholds(told[:3]), 0.1)["injection"] is None
     start = at_start(told)
     assert (start["told"], start["sessions"], start["precision"]["value"], start["precision"]["of"]) == (20, 10, 1.0, 10)
+
+
+@pytest.mark.feature("backtest.start")
+def test_the_most_generous_rule_of_the_start_that_is_right_often_enough_is_recommended():
+    told = [Prompted("s1", {}, starts={"accepted": (True,), "proven": (True, False)})] * 10
+    told += [Prompted("s1", {})] * 10
+    rows = starts(told)
+
+    assert [(r["start"], r["told"], r["sessions"], r["precision"]["value"]) for r in rows] == [
+        ("accepted", 10, 10, 1.0),
+        ("proven", 20, 10, 0.5),
+    ]
+    assert [recommended([], wanted, rows)["start"] for wanted in (0.5, 0.6, 1.0)] == ["proven", "accepted", "accepted"]
+    assert recommended([], 0.1, starts(told[:4]))["start"] is None
 
 
 @pytest.mark.feature("backtest.effect")
@@ -92,9 +106,9 @@ def side(*corrections):
 
 @pytest.mark.feature("backtest.effect")
 def test_a_holdout_makes_it_an_experiment_and_without_one_it_is_observational():
-    uses = {"mem-1": Counter(followed=2, ignored=1), "mem-2": Counter(avoided=1)}
-    watched = effects(Sides(told=side(1, 2, 3), others=side(4, 5), uses=uses))
-    tried = effects(Sides(told=side(1, 2, 3, 9), randomized=side(1, 3), withheld=side(5, 7), others=side(0, 0), uses=uses))
+    judged = [("s1", "followed"), ("s1", "ignored"), ("s2", "followed"), ("s2", "avoided")]
+    watched = effects(Sides(told=side(1, 2, 3), others=side(4, 5), judged=judged))
+    tried = effects(Sides(told=side(1, 2, 3, 9), randomized=side(1, 3), withheld=side(5, 7), others=side(0, 0), judged=judged))
 
     assert (watched["kind"], watched["sessions_told"], watched["sessions_not_told"]) == ("observational", 3, 2)
     assert {k: watched["differences"]["corrections"][k] for k in ("told", "not_told", "value")} == {
@@ -155,3 +169,32 @@ def test_a_figure_is_worse_beyond_the_interval_on_its_bad_side_alone():
     assert worse(earlier, now(0.95, 0.0)) == []
     assert [w["figure"] for w in worse(earlier, now(0.6, 0.3))] == ["control.everyday", "error.hit_at_5"]
     assert worse(earlier, now(0.6, 0.1)) == [{"figure": "error.hit_at_5", "was": 0.8, "low": 0.7, "high": 0.9, "is": 0.6}]
+
+
+@pytest.mark.feature("backtest.effect")
+def test_what_one_session_says_many_times_counts_as_one_session():
+    talkative = [Prompted("s0", {0.4: (True,)}, first=(0.9, True))] * 90
+    others = [Prompted(f"s{n}", {0.4: ()}) for n in range(1, 10)]
+
+    told = next(r for r in thresholds(talkative + others) if r["threshold"] == 0.4)["prompts_told"]
+    used = effects(Sides(judged=[("s0", "followed")] * 90 + [(f"s{n}", "ignored") for n in range(1, 10)]))["used"]
+
+    for share in (told, used):
+        assert (share["value"], share["of"]) == (0.9091, 99)
+        # prompts that were independent would give 0.836 to 0.951
+        assert (share["low"], share["high"] > 0.95) == (0.0, True)
+
+
+@pytest.mark.feature("backtest.controls")
+def test_sessions_that_agree_on_a_share_between_give_no_interval_of_no_width():
+    share = of_groups([[0.0, 1.0], [1.0, 0.0]])
+
+    assert share[:3] == pytest.approx((0.5, *wilson(1, 2)[1:3]))
+    assert (share.low < 0.1, share.high > 0.9) == (True, True)
+
+
+@pytest.mark.feature("backtest.precision")
+def test_a_threshold_that_somebody_chose_stands_among_the_usual_ones():
+    rows = thresholds([Prompted("s1", {0.4: (True,), 0.45: ()})])
+
+    assert [(r["threshold"], r["told"]) for r in rows][:3] == [(0.34, 0), (0.4, 1), (0.45, 0)]

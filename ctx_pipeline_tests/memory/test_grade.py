@@ -9,7 +9,11 @@ import pytest
 from ctx_pipeline.memory.grade import grade
 from ctx_pipeline.model.memories import Memory
 
-WHOLE = {"steps": ["change `a.py`", "run `make test`"], "termination": "`make test` passes", "verification": ["`make test`"]}
+WHOLE = {
+    "steps": ["edit `a.py`: raise the limit to 10", "run `make test`"],
+    "termination": "`make test` passes",
+    "verification": ["`make test`"],
+}
 
 
 def skill(body=WHOLE, **more):
@@ -32,6 +36,8 @@ def test_a_safe_complete_short_skill_whose_steps_name_commands_is_an_a():
         (skill(flags=["injection"]), (), "safety", 0.0),
         (skill({"steps": WHOLE["steps"]}, when_to_use=None), (), "completeness", 0.5),
         (skill({"steps": ["think hard", "run `make test`"]}), (), "executability", 0.5),
+        (skill({"steps": ["change `a.py`", "run `make test`"]}), (), "executability", 0.5),
+        (skill({"steps": ["see whether `b.py` changes with it", "edit `a.py`, `b.py` and 2 more"]}), (), "executability", 0.0),
         (skill(), ("gone: a.py", "changed since: b.py"), "upkeep", 0.0),
         (skill(), ("changed since: b.py",), "upkeep", 0.5),
         (skill({"steps": ["`x` " + "word " * 2_000]}), (), "cost", 0.0),
@@ -48,3 +54,16 @@ def test_an_empty_skill_is_a_d_and_other_kinds_have_no_grade():
     assert grade(skill({}, when_to_use=None, risk="high"), ("gone: a.py",)).letter == "D"
     assert grade(skill(kind="procedure")).letter == "A"
     assert grade(skill(kind="tool_lesson")) is None
+
+
+@pytest.mark.feature("memory.quality")
+@pytest.mark.parametrize(
+    ("steps", "letter"),
+    [
+        (["edit `a.py`", "write `b.py`", "run `make test`"], "C"),
+        (["edit `a.py`", "run `make test`"], "B"),
+        (["edit `a.py`: raise the limit", "edit `b.py`", "run `make test`"], "A"),
+    ],
+)
+def test_a_list_of_files_is_not_a_way_to_do_something_however_complete_the_rest_is(steps, letter):
+    assert grade(skill(WHOLE | {"steps": steps})).letter == letter

@@ -11,7 +11,7 @@ from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.stages.mine import draw, mine
 from ctx_pipeline.stages.notes import import_authored
-from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage import memory_index, open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -105,7 +105,7 @@ def test_skills_of_different_files_stay_different_memories():
             view(f"s{number}", start=START + number * 3600 * SECOND)
             .prompt("fix the bug that was found in here please")
             .edit(f"/w/app/part{number // 2}.py")
-            .shell("make test", text="ok")
+            .shell(f"pytest tests/test_part{number // 2}.py", text="ok")
         )
         drawn += draw(method, made.build())[0]
     found = merged(method.combine(drawn))
@@ -142,3 +142,14 @@ def test_worth_does_not_bury_the_better_match(store, chosen, folder):
     consolidate(store, chosen)
     index_memory(store, chosen)
     assert ids("walrus parser fails on empty input", chosen)[0] == "exact"
+
+
+@pytest.mark.feature("memory.rebuild")
+def test_an_index_of_another_form_is_made_anew_by_the_next_run(store, chosen, folder, monkeypatch):
+    brought(store, chosen, folder, uv="use uv")
+    assert index_memory(store, chosen).totals == {}
+    monkeypatch.setattr(memory_index, "VERSION", memory_index.VERSION + 1)
+    assert ids("uv", chosen) == []
+    consolidate(store, chosen)
+    assert index_memory(store, chosen).totals == {"memories": 1}
+    assert ids("uv", chosen) == ["uv"]

@@ -100,9 +100,21 @@ def test_front_matter_is_yaml_and_the_rest_is_the_text():
         (b"\xef\xbb\xbf---\nkind: skill\n---\nuse uv", "use uv", []),
         ("---\nkind: skill\n---\ncafé".encode("utf-16"), "café", []),
         (b"---\nkind: skill\n---\ncaf\xe9", "café", ["not UTF-8, read as Windows-1252"]),
-        (b"---\nkind: skill\nconfidence: high\n---\nuse uv", "use uv", ["confidence: 'high' is not understood"]),
-        (b"---\nkind: skill\nscope: [a, b]\n---\nuse uv", "use uv", ["scope: \"['a', 'b']\" is not understood"]),
-        (b"---\nkind: skill\npriority: .nan\n---\nuse uv", "use uv", ["priority: 'nan' is not understood"]),
+        (
+            b"---\nkind: skill\nconfidence: high\n---\nuse uv",
+            "use uv",
+            ["confidence: 'high' is not understood (a number from 0 to 1; 0.8 is taken)"],
+        ),
+        (
+            b"---\nkind: skill\nscope: [a, b]\n---\nuse uv",
+            "use uv",
+            ["scope: \"['a', 'b']\" is not understood (one of user, repo, task, global; repo is taken)"],
+        ),
+        (
+            b"---\nkind: skill\npriority: .nan\n---\nuse uv",
+            "use uv",
+            ["priority: 'nan' is not understood (a number from 1 to 5; 3 is taken)"],
+        ),
         (b"---\nkind: [skill\n---\nuse uv", "use uv", ["the front matter is no YAML"]),
         (b"---\nfirst part\n---\nsecond part", "---\nfirst part\n---\nsecond part", []),
     ],
@@ -111,7 +123,7 @@ def test_front_matter_is_yaml_and_the_rest_is_the_text():
 def test_odd_notes_are_read_with_the_defaults_and_what_was_left_aside_is_named(data, text, problems):
     note = read_note("a.md", data)
     assert note.fields["text"] == text
-    assert note.problems == problems
+    assert [*note.problems, *note.held] == problems
     assert note.fields.get("kind") == ("skill" if "part" not in text and "no YAML" not in str(problems) else None)
 
 

@@ -142,3 +142,13 @@ def test_a_procedure_is_about_two_of_its_files():
 
     assert not procedure.fits({(CHANGED, "a.py"), (CHANGED, "x.py")})
     assert procedure.fits({(CHANGED, "a.py"), (CHANGED, "c.py")})
+
+
+def test_an_id_counts_as_a_quotation_only_where_it_stands_as_one():
+    def outcome(memory_id, said):
+        return judge(memory()._replace(memory_id=memory_id), story(answers=((200, said),)), 100).outcome
+
+    assert outcome("mem-0123456789ab", "as mem-0123456789ab says") == "quoted"
+    assert outcome("prefer-uv", "as `prefer-uv` says") == "quoted"
+    assert outcome("prefer-uv", "see prefer-uv-2 and not-prefer-uv") == "ignored"
+    assert outcome("deploy", "I deploy it now") == "ignored"
