@@ -103,7 +103,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
                 "tokens": estimate(note),
                 "withheld": withheld,
                 "holdout": choice.holdout,
-                "threshold": choice.threshold,
+                "threshold": None if event == START else choice.threshold,
             },
             actor="hook",
         )
@@ -229,7 +229,7 @@ def _outcome(
 
 def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Choice) -> list[Scored]:
     words = words_of(prompt)[:PROMPT_WORDS]
-    if len(words) < LEAST_WORDS:
+    if len(words) < LEAST_WORDS or not choice.prompts:
         return []
     hits = index.recall(
         words,
@@ -257,7 +257,10 @@ def _known(journal: Journal, host: str, session: str) -> set[str]:
 
 def _text(payload: Mapping[str, Any], name: str) -> str:
     value = payload.get(name)
-    return (value if name == "prompt" else value[:4_096]) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    # half characters are no text that a log could give back
+    return value if name == "prompt" else value[:4_096].encode("utf-8", "replace").decode()
 
 
 def _now() -> int:

@@ -14,6 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.memory.hook_words import read
 from ctx_pipeline.model.recipes import CAPTURE, WEAVE
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ LOG = "hooks.log"
 DEADLINE = 1.0
 """Seconds after which the hook ends without an answer."""
 
-_SWITCHES = ("--accepted-only", "--no-resume")
 _LARGEST_LOG = 256 * 1024
 _LARGEST_PAYLOAD = 8 << 20
 
@@ -38,42 +38,34 @@ def answer(words: Sequence[str]) -> None:
     # the process ends before there is anything to collect
     gc.disable()
     does, host, named = _read(words)
-    settings = settings_module.bare(named.get("home"))
+    try:
+        settings = settings_module.bare(named.get("home"))
+    except OSError:
+        # a store named from a working folder that is gone: there is no log to write to either
+        os._exit(0)
     deadline = threading.Timer(DEADLINE, _give_up, (settings.home, f"{does} {host}"))
     deadline.daemon = True
     deadline.start()
     try:
-        payload = sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1)
         if does == CAPTURE:
+            # an agent that keeps the pipe open must not hold it up
             _capture(settings)
-        elif does == WEAVE:
+        payload = sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1)
+        if does == WEAVE:
             answer = _weave(payload, host, named, settings)
             if answer:
                 os.write(1, answer)
-        else:
+        elif does != CAPTURE:
             log(settings.home, f"{does!r} is nothing that a hook does")
     except BaseException as error:  # noqa: BLE001 - an agent goes on whatever happens here
         log(settings.home, f"{does} {host}: {type(error).__name__}: {error}")
-    deadline.cancel()
-    sys.stderr.flush()
     # no thread, handler or buffer may change the status now
     os._exit(0)
 
 
 def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
     """Return what to do, for which host, and the options; what is unknown is left alone."""
-    plain: list[str] = []
-    named: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word in _SWITCHES:
-            named[word[2:]] = "yes"
-        elif word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            named[name] = value if equals else (rest.pop(0) if rest else "")
-        else:
-            plain.append(word)
+    plain, named = read(words)
     does, host, *_ = [*plain, "", ""]
     return does, host, named
 
@@ -84,20 +76,15 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
         return b""
     import json
 
-    from ctx_pipeline.api.injection import Choice, inject
+    from ctx_pipeline.api.injection import inject
+    from ctx_pipeline.memory.sparing import chosen
 
     payload: Any = json.loads(data) if len(data) <= _LARGEST_PAYLOAD else None
     if not isinstance(payload, dict):
         raise TypeError("the payload is no JSON object")
-    plain = Choice()
-    choice = Choice(
-        threshold=_share(named.get("threshold"), plain.threshold),
-        holdout=_share(named.get("holdout"), plain.holdout),
-        accepted_only="accepted-only" in named,
-    )
     note = _resume(payload, host, named, settings)
     try:
-        note += inject(payload, host=host[:40], choice=choice, settings=settings)
+        note += inject(payload, host=host[:40], choice=chosen(named), settings=settings)
     except Exception as error:
         if not note:
             raise
@@ -122,14 +109,6 @@ def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings:
     if text:
         log(settings.home, f"resume {host}: {len(text):,} characters for session {payload.get('session_id')}")
     return text
-
-
-def _share(text: str | None, default: float) -> float:
-    try:
-        value = float(text) if text else default
-    except ValueError:
-        return default
-    return value if 0 <= value <= 1 else default
 
 
 def _capture(settings: Settings) -> None:
@@ -158,9 +137,10 @@ def log(home: Path, text: str) -> None:
         if not home.is_dir():
             return
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        said = "".join(ch if ch.isprintable() else " " for ch in text)
         descriptor = _opened(home)
         try:
-            os.write(descriptor, f"{at} {' '.join(text.split())[:500]}\n".encode("utf-8", "replace"))
+            os.write(descriptor, f"{at} {' '.join(said.split())[:500]}\n".encode("utf-8", "replace"))
         finally:
             os.close(descriptor)
     except OSError:
@@ -179,5 +159,6 @@ def _opened(home: Path) -> int:
 
 
 def _give_up(home: Path, what: str) -> None:
-    log(home, f"{what}: no answer within {DEADLINE:g} s")
+    if not what.startswith(CAPTURE):  # that one has begun, and waits for the end of the payload alone
+        log(home, f"{what}: no answer within {DEADLINE:g} s")
     os._exit(0)

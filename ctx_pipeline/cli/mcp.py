@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
@@ -95,7 +96,7 @@ def install(host: str, scope: str, yes: bool, as_json: bool) -> None:
     found = discovery.host(host)
     paths = entries.server_paths(settings, found, project=_project(scope))
     if not yes:
-        click.confirm(f"Enter the server ctx in {', '.join(map(str, paths))}?", abort=True, err=True)
+        ask_first(f"Enter the server ctx in {', '.join(map(str, paths))}?")
     tell([entries.install_server(settings, found, path) for path in paths], as_json)
 
 
@@ -126,6 +127,21 @@ WORDS = {
     "removed": "taken out of",
     "absent": "is not entered in",
 }
+
+
+def ask_first(question: str) -> None:
+    """Return when a person says yes; raises click.Abort at no, UsageError where nobody is there to answer."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        from ctx_pipeline.errors import UsageError
+
+        say(err=True)
+        raise UsageError("nobody answered; nothing was changed", hint="--yes does not ask") from None
+    if not agreed:
+        raise click.Abort
 
 
 def tell(changes: list[Change], as_json: bool, **more: Any) -> None:

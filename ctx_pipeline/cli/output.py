@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """Every command that prints a table takes it; the shapes are in docs/json.md."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 
 
 def plain(value: object) -> str:
-    """Return text of a transcript without what a terminal would obey: escapes, controls, bidi marks."""
+    """Return text of a transcript without what a terminal would obey (escapes, controls, bidi marks) and half characters."""
     return _CONTROL.sub("", str(value).replace("\r\n", "\n"))
 
 
@@ -32,6 +33,20 @@ def one_line(value: object, width: int = 80) -> str:
 def say(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """Print text without what a terminal would obey; the only way in which commands print."""
     click.secho(plain(text), err=err, nl=nl, **style)
+
+
+@contextmanager
+def saying_why_it_waits(seconds: float = 1.5) -> Iterator[None]:
+    """Say on standard error that another process is waited for, where what is done inside takes longer than so many seconds."""
+    import threading
+
+    said = threading.Timer(seconds, say, ["waiting: another process is writing to the store (at most half a minute)"], {"err": True})
+    said.daemon = True
+    said.start()
+    try:
+        yield
+    finally:
+        said.cancel()
 
 
 def flush() -> None:
@@ -78,6 +93,11 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
     return one_line(value, 90)
+
+
+def counted(count: int, noun: str, several: str = "") -> str:
+    """Return a count with its noun: 1 candidate, 2 candidates."""
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
 def tokens(count: int) -> str:

@@ -10,28 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import ctx_pipeline
 from ctx_pipeline import discovery
-from ctx_pipeline.memory.backtest import WANTED, at_start, recall, recommended, thresholds
+from ctx_pipeline.memory.backtest import MEASURED, WANTED, at_start, recall, recommended, starts, thresholds
 from ctx_pipeline.memory.effect import compare, effects, proposals, worse
-from ctx_pipeline.memory.intervals import wilson
+from ctx_pipeline.memory.intervals import by_group
 from ctx_pipeline.memory.ranking import LEAST_COVERED, PENALTY, WEIGHTS
-from ctx_pipeline.memory.sparing import THRESHOLD, Choice
 from ctx_pipeline.model.codec import digest, iso
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.stages.backtest_asking import ask, days, windows
 from ctx_pipeline.stages.backtest_history import load
 from ctx_pipeline.stages.effects import sides
 from ctx_pipeline.stages.plan import WHOLE
+from ctx_pipeline.stages.wiring.entered import sparingly
 from ctx_pipeline.storage import memory_index
 from ctx_pipeline.storage.past_text import PastText
 
 if TYPE_CHECKING:
+    from ctx_pipeline.memory.sparing import Choice
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.backtest_asking import Split
     from ctx_pipeline.stages.backtest_history import History
     from ctx_pipeline.storage import Store
-
-MEASURED = "measured.backtest"
-"""Kind of the journal's facts that keep the figures; they make nothing stale."""
 
 VERSION = 1
 """Rises when a figure's definition changes: figures of other versions are not compared."""
@@ -61,13 +59,14 @@ def backtest(
     each question is asked once, of the memories of the last day before it.
     """
     began = time.perf_counter()
+    choice = sparingly(settings)
     with PastText() as past_text:
         history = load(store, settings, past_text)
         chosen = [before] if before is not None else days(history, splits) if len(history.stories) >= LEAST_SESSIONS else []
         chosen = [day for day in chosen if history.before(day) >= (1 if before is not None else LEAST_BEFORE)]
         seen: set[tuple[int, str]] = set()
-        made = [ask(history, past_text, day, until, seen) for day, until in windows(chosen)]
-    report = _report(store, history, made, wanted)
+        made = [ask(history, past_text, window, seen, choice) for window in windows(chosen)]
+    report = _report(store, history, made, wanted, choice)
     report["reason"] = _reason(history, made, before)
     report["seconds"] = round(time.perf_counter() - began, 2)
     return report
@@ -87,10 +86,10 @@ def _reason(history: History, made: list[Split], before: int | None) -> str | No
     return None
 
 
-def _report(store: Store, history: History, made: list[Split], wanted: float) -> dict[str, Any]:
+def _report(store: Store, history: History, made: list[Split], wanted: float, choice: Choice) -> dict[str, Any]:
     asked = [a for s in made for a in s.asked]
     prompted = [p for s in made for p in s.prompted]
-    levels = thresholds(prompted)
+    levels, started = thresholds(prompted), starts(prompted)
     told: dict[str, set[str]] = defaultdict(set)
     right: dict[str, set[str]] = defaultdict(set)
     for split in made:
@@ -101,8 +100,7 @@ def _report(store: Store, history: History, made: list[Split], wanted: float) ->
     own = [b for s in made for b in s.own]
     elsewhere = [b for s in made for b in s.elsewhere]
     everyday = [b for s in made for b in s.everyday]
-    recurred = sum(s.recurred for s in made)
-    failures = {(w.host, w.session_id, w.event_id) for w in warned}
+    recurred = [r for s in made for r in s.recurred]
     memories = {m.memory_id: m for m in (Memory._make(r) for r in store.lake.read_rows("memories", WHOLE, "memory/consolidated"))}
     with_it = sides(store, history)
     return {
@@ -120,14 +118,19 @@ def _report(store: Store, history: History, made: list[Split], wanted: float) ->
         "recall": recall(asked),
         "thresholds": levels,
         "start": at_start(prompted),
-        "recommended": {**recommended(levels, wanted), "in_use": THRESHOLD},
-        "controls": {
-            "own_repository": wilson(sum(own), len(own)).plain(),
-            "other_repository": wilson(sum(elsewhere), len(elsewhere)).plain(),
-            "everyday": wilson(sum(everyday), len(everyday)).plain(),
+        "starts": started,
+        "recommended": {
+            **recommended(levels, wanted, started),
+            "in_use": choice.threshold if choice.prompts else None,
+            "start_in_use": choice.start,
         },
-        "recurred": recurred,
-        "warned_share": wilson(len(failures), recurred).plain(),
+        "controls": {
+            "own_repository": by_group(own).plain(),
+            "other_repository": by_group(elsewhere).plain(),
+            "everyday": by_group(everyday).plain(),
+        },
+        "recurred": len(recurred),
+        "warned_share": by_group(recurred).plain(),
         "warned": [
             {
                 "memory_id": w.memory_id,
@@ -144,15 +147,15 @@ def _report(store: Store, history: History, made: list[Split], wanted: float) ->
         ],
         "effect": effects(with_it),
         "proposals": proposals(memories, told, right, {w.memory_id for w in warned}, with_it.uses),
-        "versions": versions(),
+        "versions": versions(choice),
         "history": digest(sorted((s.key, s.last, len(s.prompts), len(s.deeds)) for s in history.stories)),
     }
 
 
-def versions() -> dict[str, str]:
-    """Return what the figures depend on beside the history: the package, each mining method, and the figures' own definition."""
+def versions(choice: Choice) -> dict[str, str]:
+    """Return what the figures depend on beside the history: the package, each mining method, retrieval, and the figures' own definition."""
     methods = {f"mined/{m.name}": str(m.version) for m in discovery.methods().values() if m.deterministic}
-    policy = digest(sorted(WEIGHTS.items()), sorted(PENALTY.items()), LEAST_COVERED, Choice(), memory_index.VERSION, size=8)
+    policy = digest(sorted(WEIGHTS.items()), sorted(PENALTY.items()), LEAST_COVERED, choice, memory_index.VERSION, size=8)
     return {"package": ctx_pipeline.__version__, "figures": str(VERSION), "retrieval": policy, **methods}
 
 
@@ -169,6 +172,7 @@ def keep(store: Store, report: dict[str, Any]) -> list[dict[str, Any]]:
         "versions": report["versions"],
         "splits": [s["before"] for s in report["splits"]],
         "figures": compare(report),
+        "calibration": {name: report[name] for name in ("thresholds", "starts")},
     }
     last = store.journal.newest(MEASURED, 1)
     earlier = dict(last[0].payload) if last else {}

@@ -16,7 +16,7 @@ from ctx_pipeline.memory.intervals import SEED
 from ctx_pipeline.memory.query import error_words, words_of
 from ctx_pipeline.memory.ranking import LEAST_COVERED, Recalled, rank
 from ctx_pipeline.memory.scope import visible
-from ctx_pipeline.memory.sparing import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
+from ctx_pipeline.memory.sparing import LEAST_WORDS, PROMPT_WORDS, STARTS, at_start, for_prompt
 from ctx_pipeline.mining._failures import salient_line
 from ctx_pipeline.model.memories import WOVEN
 from ctx_pipeline.stages.backtest_history import number_of, place_at
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.memory.deeds import Deed, Story, Thing
     from ctx_pipeline.memory.scope import Place
+    from ctx_pipeline.memory.sparing import Choice
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.stages.backtest_history import History
     from ctx_pipeline.storage.past_text import PastText
@@ -73,17 +74,18 @@ class Split:
     asked: list[Asked] = field(default_factory=list)
     prompted: list[Prompted] = field(default_factory=list)
     warned: list[Warned] = field(default_factory=list)
-    recurred: int = 0
-    """failures that had come before the day at the same place, once a session"""
+    recurred: list[tuple[str, bool]] = field(default_factory=list)
+    """failures that had come before the day at the same place, once a session: the session, and whether hooks would have warned of it"""
     told: dict[str, set[str]] = field(default_factory=dict)
     """memory -> sessions into which it would have been injected"""
     right: dict[str, set[str]] = field(default_factory=dict)
     """memory -> those of them in which it was about something that came after"""
-    own: list[bool] = field(default_factory=list)
-    """for prompts asked where they were typed, of places with memories: something would have been injected"""
-    elsewhere: list[bool] = field(default_factory=list)
+    own: list[tuple[str, bool]] = field(default_factory=list)
+    """for prompts asked where they were typed, of places with memories: the session, and whether something would have been injected"""
+    elsewhere: list[tuple[str, bool]] = field(default_factory=list)
     """for the same prompts asked at another repository"""
-    everyday: list[bool] = field(default_factory=list)
+    everyday: list[tuple[str, bool]] = field(default_factory=list)
+    """for everyday questions: the question, and the same"""
 
 
 class _Place(NamedTuple):
@@ -95,16 +97,18 @@ class _Place(NamedTuple):
     """what happened there before the day"""
 
 
-def ask(history: History, past_text: PastText, day: int, until: int | None, seen: set[tuple[int, str]]) -> Split:
-    """Return what memories of the sessions that ended before ``day`` answer from that day until another (microseconds).
+def ask(history: History, past_text: PastText, window: tuple[int, int | None], seen: set[tuple[int, str]], choice: Choice) -> Split:
+    """Return what memories of the sessions that ended before a day answer from that day until another (microseconds).
 
-    ``seen`` holds what was asked: a fork repeats its parent's prompts with their times.
+    ``choice`` says how sparingly the person's hooks inject. ``seen`` holds what was
+    asked: a fork repeats its parent's prompts with their times.
     """
+    day, until = window
     memories = history.memories(day)
     made = Split(day, history.before(day), memories=len(memories))
     with tempfile.TemporaryDirectory() as folder, closing(MemoryIndex(Path(folder) / "memory.db")) as index:
         index.rebuild(memories)
-        asking = _Asking(history, past_text, index, made, memories=memories, seen=seen)
+        asking = _Asking(history, past_text, index, made, memories=memories, seen=seen, choice=choice)
         for told in history.stories:
             if told.last >= day and (until is None or told.first < until):
                 asking.session(told, day, until)
@@ -114,13 +118,22 @@ def ask(history: History, past_text: PastText, day: int, until: int | None, seen
 
 class _Asking:
     def __init__(
-        self, history: History, past_text: PastText, index: MemoryIndex, made: Split, *, memories: list[Memory], seen: set[tuple[int, str]]
+        self,
+        history: History,
+        past_text: PastText,
+        index: MemoryIndex,
+        made: Split,
+        *,
+        memories: list[Memory],
+        seen: set[tuple[int, str]],
+        choice: Choice,
     ) -> None:
+        self._choice, self._levels = choice, sorted({*THRESHOLDS, choice.threshold})
         self._history, self._past, self._index, self._made, self._seen = history, past_text, index, made, seen
         self._shown = [m for m in memories if m.status in WOVEN and not m.flags and m.superseded_by is None]
         self._about = {m.memory_id: about(m) for m in self._shown}
         self._places: dict[tuple[str, str], _Place] = {}
-        self._outside: list[tuple[Said, _Place]] = []
+        self._outside: list[tuple[str, Said, _Place]] = []
 
     def session(self, told: Story, day: int, until: int | None) -> None:
         """Ask with the prompts and the errors that a session had in the window."""
@@ -136,7 +149,7 @@ class _Asking:
         self._seen.update((p.at, p.text) for p in inside)
         self._seen.update((d.at, d.text) for d in failed)
         self._made.sessions_after += 1
-        self._outside += [(p, here) for p in inside]
+        self._outside += [(told.key, p, here) for p in inside]
         told_at = self._told(told, here, inside, failed, began=told.first >= day)
         for deed in failed:
             printed = Said(deed.events[-1], deed.at, deed.text)
@@ -169,32 +182,38 @@ class _Asking:
 
     def _told(self, story: Story, here: _Place, prompts: list[Said], failed: list[Deed], *, began: bool) -> dict[str, int]:
         """Replay what hooks would have told at each threshold, and return when each memory would have been told at the usual one."""
-        told: dict[float, dict[str, int]] = {threshold: {} for threshold in THRESHOLDS}
+        told: dict[float, dict[str, int]] = {threshold: {} for threshold in self._levels}
         for number, prompt in enumerate(prompts):
             after = {t for d in story.deeds if d.at > prompt.at for t in d.things}
             start: list[Memory] = []
+            by_rule: dict[str, tuple[bool | None, ...]] = {}
             if began and number == 0:
-                found = at_start(here.memories, place=here.place, choice=Choice(), now=prompt.at)
-                start = [s.memory for s in found[: Choice().limit]]
-                for threshold in THRESHOLDS:
+                start = self._start(here, self._choice.start, prompt.at)
+                by_rule = {rule: tuple(self._right(m, after) for m in self._start(here, rule, prompt.at)) for rule in STARTS}
+                for threshold in self._levels:
                     told[threshold] |= dict.fromkeys((m.memory_id for m in start), prompt.at)
                 self._tally(story, start, after)
             hits = self._recalled(prompt.text, here.place)
             at_prompt: dict[float, tuple[bool | None, ...]] = {}
-            for threshold in THRESHOLDS:
-                some = for_prompt(hits, place=here.place, choice=Choice(threshold), now=prompt.at)
-                chosen = [s.memory for s in some if s.memory.memory_id not in told[threshold]][: Choice().limit]
+            for threshold in self._levels:
+                some = for_prompt(hits, place=here.place, choice=self._choice._replace(threshold=threshold), now=prompt.at)
+                chosen = [s.memory for s in some if s.memory.memory_id not in told[threshold]][: self._choice.limit]
                 at_prompt[threshold] = tuple(self._right(m, after) for m in chosen)
                 told[threshold] |= dict.fromkeys((m.memory_id for m in chosen), prompt.at)
-                if threshold == THRESHOLD:
+                if threshold == self._choice.threshold:
                     self._tally(story, chosen, after)
             first = next(iter(self._search(prompt.text, here.place, prompt.at)), None)
             share = next((h.covered for h in hits if first and h.memory.memory_id == first.memory.memory_id), None)
             right = self._right(first.memory, after) if first else None
             best = None if share is None or right is None else (share, right)
-            self._made.prompted.append(Prompted(story.key, at_prompt, tuple(self._right(m, after) for m in start), best))
-        self._warnings(story, here, failed, told[THRESHOLD])
-        return told[THRESHOLD]
+            self._made.prompted.append(Prompted(story.key, at_prompt, tuple(self._right(m, after) for m in start), best, by_rule))
+        self._warnings(story, here, failed, told[self._choice.threshold])
+        return told[self._choice.threshold]
+
+    def _start(self, here: _Place, rule: str, at: int) -> list[Memory]:
+        """Return what a rule of the start would have told."""
+        found = at_start(here.memories, place=here.place, choice=self._choice._replace(start=rule), now=at)
+        return [s.memory for s in found[: self._choice.limit]]
 
     def _right(self, memory: Memory, after: set[Thing]) -> bool | None:
         what = self._about[memory.memory_id]
@@ -214,31 +233,30 @@ class _Asking:
             if not things:
                 continue
             met |= things
-            self._made.recurred += 1
-            for memory_id, at in told.items():
-                if at < deed.at and self._about[memory_id].fits(things):
-                    memory = known[memory_id]
-                    self._made.warned.append(
-                        Warned(memory_id, memory.text, story.host, story.session_id, deed.names[0], deed.events[-1], at, deed.at)
-                    )
+            warned = [(memory_id, at) for memory_id, at in told.items() if at < deed.at and self._about[memory_id].fits(things)]
+            self._made.recurred.append((story.key, bool(warned)))
+            self._made.warned += [
+                Warned(memory_id, known[memory_id].text, story.host, story.session_id, deed.names[0], deed.events[-1], at, deed.at)
+                for memory_id, at in warned
+            ]
 
     def controls(self) -> None:
         """Ask at other repositories what was asked here, and everyday questions at every place."""
         draw = random.Random(SEED)  # noqa: S311 - statistics
         places = [p for _, p in sorted(self._places.items()) if p.memories]
         asked = self._outside if len(self._outside) <= _CONTROLS else draw.sample(self._outside, _CONTROLS)
-        for prompt, here in asked:
+        for session, prompt, here in asked:
             mine = {m.memory_id for m in here.memories}
             others = [p for p in places if not mine.intersection(m.memory_id for m in p.memories)]
             if mine:
-                self._made.own.append(self._injects(prompt.text, here, prompt.at))
+                self._made.own.append((session, self._injects(prompt.text, here, prompt.at)))
             if others:
-                self._made.elsewhere.append(self._injects(prompt.text, draw.choice(others), prompt.at))
+                self._made.elsewhere.append((session, self._injects(prompt.text, draw.choice(others), prompt.at)))
         for place in places:
-            self._made.everyday += [self._injects(text, place, self._made.day) for text in EVERYDAY]
+            self._made.everyday += [(text, self._injects(text, place, self._made.day)) for text in EVERYDAY]
 
     def _injects(self, text: str, there: _Place, at: int) -> bool:
-        return bool(for_prompt(self._recalled(text, there.place), place=there.place, choice=Choice(), now=at))
+        return bool(for_prompt(self._recalled(text, there.place), place=there.place, choice=self._choice, now=at))
 
     def _search(self, text: str, place: Place, at: int) -> list[Scored]:
         """Return what ``ctx memory retrieve`` answers."""
@@ -253,7 +271,7 @@ class _Asking:
         if len(words) < LEAST_WORDS:
             return []
         error = error_words(text, lambda some: salient_line(some, place.cwd))
-        hits = self._index.recall(words, error=error, allowed=_allowed(place), least=min(THRESHOLDS))
+        hits = self._index.recall(words, error=error, allowed=_allowed(place), least=self._levels[0])
         return [Recalled(h.memory, h.score, h.covered) for h in hits]
 
     def _place(self, told: Story) -> _Place:

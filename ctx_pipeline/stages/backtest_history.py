@@ -12,6 +12,7 @@ from ctx_pipeline.memory import consolidation
 from ctx_pipeline.memory.scope import Place, identity
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.stages.mine import candidates as drawn
+from ctx_pipeline.stages.repositories import recorded, repository_of
 from ctx_pipeline.stages.stories import RULES, story, views
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class History:
             mine = [c for c in all_ if (c.host, c.session_id) in past]
             combine = methods[name].combine
             rows += combine(mine) if combine else mine
-        facts = [consolidation.Fact(f.kind, f.payload) for f in self.facts if _micros(f.at) < day]
+        facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in self.facts if _micros(f.at) < day]
         redactor = self.redactor
         return consolidation.consolidate(rows, facts, (lambda text: {n for n, _, _ in redactor.find(text)}) if redactor else None)
 
@@ -119,6 +120,7 @@ def load(store: Store, settings: Settings, past_text: PastText) -> History:
     made.facts = [f for f in store.journal.facts() if f.kind.startswith("memory.")] if store.journal.path.exists() else []
     cells = list(store.lake.manifests("normalized"))
     order = _order(store, cells)
+    known = recorded(store)
     numbers: dict[tuple[str, str], int] = {}
     told: dict[int, tuple[Story, list[Text]]] = {}
     for cell in cells:
@@ -128,6 +130,8 @@ def load(store: Store, settings: Settings, past_text: PastText) -> History:
                 continue
             one = story(view, rules.get((view.host, view.session_id), ()))
             one.answers = []
+            # its lessons were given the repository that is known of their folder
+            one.repository = repository_of(one.repository or None, one.cwd, known) or ""
             one.prompts = [p._replace(text=p.text[:_LONGEST_PROMPT]) for p in one.prompts]
             place = numbers.setdefault((one.repository, one.cwd), len(numbers))
             events = [e for e in view.events if e.text and e.ts is not None][: (1 << _BITS) - 1]

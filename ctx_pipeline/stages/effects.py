@@ -28,8 +28,13 @@ def sides(store: Store, history: History) -> Sides:
     log = tellings(store)
     if not log:
         return made
-    for (_, _, memory_id), payload in measured(store.journal).items():
-        made.uses.setdefault(memory_id, Counter())[str(payload.get("outcome"))] += 1
+    reached = {key: [t for t in known.values() if t.reached is not None] for key, known in log.items()}
+    by_hooks = sum(any(t.event in _HOOKS and not t.withheld for t in known.values()) for known in log.values())
+    made.logged = (by_hooks, sum(map(len, reached.values())))
+    for (host, session, memory_id), payload in measured(store.journal).items():
+        outcome = str(payload.get("outcome"))
+        made.uses.setdefault(memory_id, Counter())[outcome] += 1
+        made.judged.append((f"{host}/{session}", outcome))
     stories = {(s.host, s.session_id): s for s in history.stories}
     read = _readings(store)
     first = min(t.at for known in log.values() for t in known.values())

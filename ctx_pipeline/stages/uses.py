@@ -11,14 +11,14 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.consolidation import REWARDED
 from ctx_pipeline.memory.use import MEASURED, judge
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.stages import fingerprints
-from ctx_pipeline.stages.plan import USED, WHOLE
+from ctx_pipeline.stages import code_versions, fingerprints
+from ctx_pipeline.stages.plan import RULES, USED, WHOLE, graph
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.model.memories import Memory, StoredCandidate
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
@@ -29,9 +29,7 @@ CODE_VERSION = "1"
 ASSET = USED.key
 INJECTED = "hook.injected"
 SEEN = "uses.json"
-"""What was judged of each session's content; without it all is judged anew, to the same end."""
-
-_RULES = "mined/repeated_corrections"
+"""What each session was judged by; without it all is judged anew, to the same end."""
 
 Session = tuple[str, str]
 
@@ -43,9 +41,11 @@ class Told(NamedTuple):
     event: str
     withheld: bool
     holdout: float
+    reached: int | None
+    """when it first was in the session's window; None where it was withheld every time"""
 
 
-def judge_uses(store: Store, settings: Settings, *, force: bool = False) -> StageReport:  # noqa: ARG001 - every stage takes the same
+def judge_uses(store: Store, settings: Settings, *, force: bool = False) -> StageReport:
     """Reward the memories that sessions were told, by what these sessions show since; nothing is read where none was told.
 
     A session that did not change is not judged again, and one that grew gets a new reward
@@ -55,8 +55,9 @@ def judge_uses(store: Store, settings: Settings, *, force: bool = False) -> Stag
     began = time.perf_counter()
     counts: dict[str, int] = {}
     with store.ledger.lease(ASSET):
-        contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in USED.upstream}
-        made_of = fingerprints.of_all(contents, USED.upstream)
+        upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
+        contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
+        made_of = fingerprints.of_all(contents, upstream)
         row = store.ledger.asset_cell(ASSET, WHOLE)
         if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION:
             status, content = UNCHANGED, row.content_hash
@@ -74,7 +75,10 @@ def judge_uses(store: Store, settings: Settings, *, force: bool = False) -> Stag
 
 
 def tellings(store: Store) -> dict[Session, dict[str, Told]]:
-    """Return (host, session) -> memory -> when it was first told or withheld; where no host was told it is the one with that session."""
+    """Return (host, session) -> memory -> when it was first told or withheld; where no host was told it is the one with that session.
+
+    A memory that was withheld and then looked up by the agent itself reached the session all the same.
+    """
     found: dict[Session, dict[str, Told]] = {}
     for fact in store.journal.facts(INJECTED) if store.journal.path.exists() else ():
         payload = fact.payload
@@ -82,16 +86,23 @@ def tellings(store: Store) -> dict[Session, dict[str, Told]]:
         key = (str(payload.get("host")), str(payload.get("session_id")))
         if not isinstance(memories, list):
             continue
-        how = Told(_moment(fact.at), str(payload.get("event")), bool(payload.get("withheld")), float(payload.get("holdout") or 0.0))
+        at, withheld = _moment(fact.at), bool(payload.get("withheld"))
+        how = Told(at, str(payload.get("event")), withheld, float(payload.get("holdout") or 0.0), None if withheld else at)
         for memory in memories:
             if isinstance(memory, dict) and memory.get("memory_id"):
-                found.setdefault(key, {}).setdefault(str(memory["memory_id"]), how)
+                _add(found.setdefault(key, {}), str(memory["memory_id"]), how)
     nameless = {session for host, session in found if not host}
     for cell, manifest in store.lake.manifests("normalized").items() if nameless else ():
         for session in nameless & {s for part in manifest.of_table("sessions") for s in part.live}:
             for memory_id, how in found.get(("", session), {}).items():
-                found.setdefault((cell.host, session), {}).setdefault(memory_id, how)
+                _add(found.setdefault((cell.host, session), {}), memory_id, how)
     return {key: known for key, known in found.items() if key[0]}
+
+
+def _add(known: dict[str, Told], memory_id: str, how: Told) -> None:
+    before = known.setdefault(memory_id, how)
+    if before.reached is None:
+        known[memory_id] = before._replace(reached=how.reached)
 
 
 def measured(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
@@ -118,32 +129,28 @@ def rules_of(store: Store, cell: Cell, sessions: Collection[str]) -> dict[str, l
     from ctx_pipeline.model.memories import StoredCandidate
 
     found: dict[str, list[StoredCandidate]] = {}
-    for row in store.lake.read_rows("candidates", cell, _RULES):
+    for row in store.lake.read_rows("candidates", cell, RULES):
         if row.session_id in sessions:
             found.setdefault(row.session_id, []).append(StoredCandidate._make(row))
     return found
 
 
-def _reached(known: Mapping[str, Told]) -> dict[str, Told]:
-    return {memory: told for memory, told in known.items() if not told.withheld}
+def _reached(known: Mapping[str, Told]) -> dict[str, int]:
+    return {memory: told.reached for memory, told in known.items() if told.reached is not None}
 
 
-def _judge(store: Store, told: Mapping[Session, Mapping[str, Told]], seen: dict[str, str]) -> dict[str, int]:
+def _judge(store: Store, told: Mapping[Session, Mapping[str, int]], seen: dict[str, str]) -> dict[str, int]:
     from ctx_pipeline.stages.stories import story
 
     before = measured(store.journal)
     rewards: list[dict[str, Any]] = []
     judged = 0
-    for view, rules in _changed(store, told, seen):
+    for view, rules, memories in _changed(store, told, seen):
         judged += 1
         key = (view.host, view.session_id)
-        memories = {m.memory_id: m for m in store.memories.get(sorted(told[key]))}
-        seen[_named(*key)] = _state(view.session.content_hash, told[key])
-        if not memories:
-            continue
         lived = story(view, rules)
-        for memory_id, how in told[key].items():
-            use = judge(memories[memory_id], lived, how.at) if memory_id in memories else None
+        for memory_id, at in told[key].items():
+            use = judge(memories[memory_id], lived, at) if memory_id in memories else None
             if use is None:
                 continue
             payload = {
@@ -163,27 +170,33 @@ def _judge(store: Store, told: Mapping[Session, Mapping[str, Told]], seen: dict[
 
 
 def _changed(
-    store: Store, told: Mapping[Session, Mapping[str, Told]], seen: Mapping[str, str]
-) -> Iterator[tuple[SessionView, Sequence[StoredCandidate]]]:
-    """Yield the sessions that are not as they were judged, with their rules."""
+    store: Store, told: Mapping[Session, Mapping[str, int]], seen: dict[str, str]
+) -> Iterator[tuple[SessionView, Sequence[StoredCandidate], dict[str, Memory]]]:
+    """Yield the sessions that are not as they were judged, with rules and the told memories that the index holds; note them as seen."""
     from ctx_pipeline.stages.stories import views
 
     for cell, sessions in cells_of(store, told.keys()).items():
-        rows = {v.session_id: v.session for v in store.lake.read_sessions(cell, sessions, ())}
-        due = {s for s in sessions if s in rows and seen.get(_named(cell.host, s)) != _state(rows[s].content_hash, told[cell.host, s])}
-        if due:
-            rules = rules_of(store, cell, due)
-            for view in views(store, cell, due):
-                yield view, rules.get(view.session_id, ())
+        rules = rules_of(store, cell, sessions)
+        known = {m.memory_id: m for m in store.memories.get(sorted({m for s in sessions for m in told[cell.host, s]}))}
+        states = {
+            v.session_id: digest(
+                v.session.content_hash, sorted(told[cell.host, v.session_id].keys() & known.keys()), _told(rules, v.session_id)
+            )
+            for v in store.lake.read_sessions(cell, sessions, ())
+        }
+        due = {s for s, state in states.items() if seen.get(_named(cell.host, s)) != state}
+        seen |= {_named(cell.host, s): states[s] for s in due}
+        for view in views(store, cell, due) if known and due else ():
+            yield view, rules.get(view.session_id, ()), known
+
+
+def _told(rules: Mapping[str, Sequence[StoredCandidate]], session_id: str) -> list[tuple[str, int]]:
+    return sorted((rule.subject, rule.ts or 0) for rule in rules.get(session_id, ()))
 
 
 def _named(host: str, session_id: str) -> str:
     """Return the name of a session in the cache, which outlives a session that is forgotten."""
     return digest("judged", host, session_id)
-
-
-def _state(content: str, told: Mapping[str, Told]) -> str:
-    return digest(content, sorted(told))
 
 
 def _seen(store: Store) -> dict[str, str]:

@@ -108,6 +108,20 @@ def log(environ: Mapping[str, str]) -> str:
     return path.read_text() if path.exists() else ""
 
 
+def captured(environ: Mapping[str, str], store: Path) -> list[str]:
+    """Return the sessions that a capture brings in, once it has brought in one."""
+    from ctx_pipeline.storage import open_store
+
+    until = time.monotonic() + 60
+    found: list[str] = []
+    while not found and time.monotonic() < until:
+        time.sleep(0.1)
+        if (store / "search.db").exists():
+            with open_store(settings_module.load(environ), read_only=True) as opened:
+                found = [s.session_id for s in opened.ledger.sessions() if not s.dirty]
+    return found
+
+
 @pytest.fixture
 def store(environ) -> Path:
     return Path(environ["CTX_HOME"])
@@ -146,6 +160,16 @@ def test_nothing_is_said_twice_or_below_the_threshold_or_of_another_project(envi
     assert len(logged(environ)) == 2
 
 
+@pytest.mark.feature("hooks.start")
+def test_the_threshold_of_prompts_does_not_silence_the_start_nor_the_other_way_round(environ, store):
+    write(store, memory("m-accepted", "deploy only from main", status="accepted"), memory("m-seed", TOLD))
+
+    assert "m-accepted" in note(hook(environ, start(), "--threshold=0.99"), "SessionStart")
+    assert "m-seed" in note(hook(environ, claude_prompt("pytest reports a missing fixture"), "--start=nothing"))
+    assert hook(environ, claude_prompt("pytest reports a missing fixture", session_id="s2"), "--no-prompts") == ""
+    assert [(f["event"], f["threshold"]) for f in logged(environ)] == [("SessionStart", None), ("UserPromptSubmit", 0.4)]
+
+
 @pytest.mark.feature("hooks.inject")
 def test_a_session_starts_with_what_is_accepted_or_was_learnt_twice(environ, store):
     write(
@@ -157,13 +181,13 @@ def test_a_session_starts_with_what_is_accepted_or_was_learnt_twice(environ, sto
         memory("m-far", "another project's rule", status="accepted", repository="/home/sam/code/far", cwd="/home/sam/code/far"),
     )
 
+    names = ("m-accepted", "m-twice", "m-once", "m-general", "m-far")
     said = note(hook(environ, start()), "SessionStart")
+    proven = note(hook(environ, start(session_id="second"), "--start=proven"), "SessionStart")
 
-    assert [name for name in ("m-accepted", "m-twice", "m-once", "m-general", "m-far") if name in said] == [
-        "m-accepted",
-        "m-twice",
-        "m-general",
-    ]
+    assert [name for name in names if name in said] == ["m-accepted", "m-general"]
+    assert [name for name in names if name in proven] == ["m-accepted", "m-twice", "m-general"]
+    assert hook(environ, start(session_id="third"), "--start", "nothing") == ""
     assert hook(environ, start("resume")) == ""
     assert "m-accepted" in note(hook(environ, start("compact")), "SessionStart")
 
@@ -302,16 +326,7 @@ def test_a_session_is_captured_when_the_agent_stops(environ, store, tmp_path, ev
 
     assert hook(environ, payload, does="capture") == ""
 
-    until = time.monotonic() + 60
-    from ctx_pipeline.storage import open_store
-
-    found = []
-    while not found and time.monotonic() < until:
-        time.sleep(0.1)
-        if (store / "search.db").exists():
-            with open_store(settings_module.load(environ), read_only=True) as opened:
-                found = [s.session_id for s in opened.ledger.sessions() if not s.dirty]
-    assert found == [session.session_id]
+    assert captured(environ, store) == [session.session_id]
 
 
 @pytest.mark.feature("hooks.makes-nothing-stale")
@@ -349,3 +364,63 @@ def test_the_hook_loads_nothing_heavy(environ, store):
 
     assert TOLD in done.stdout
     assert set(HEAVY).isdisjoint(eval(done.stderr))
+
+
+@pytest.mark.feature("hooks.never-in-the-way")
+def test_a_working_folder_that_is_gone_under_a_store_named_from_it_is_no_failure(environ, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    process = processes.start(
+        ["/bin/sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", sys.executable, "-P", "-m", "ctx_pipeline", "hook", "weave", "claude"],
+        env={**environ, "PATH": os.environ["PATH"], "CTX_HOME": "store"},
+        cwd=gone,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+    printed = process.communicate(json.dumps(claude_prompt("pytest")).encode(), timeout=60)
+
+    assert (process.returncode, printed) == (0, (b"", b""))
+
+
+@pytest.mark.feature("hooks.capture")
+def test_an_agent_that_never_closes_the_payload_is_captured_all_the_same(environ, store, tmp_path):
+    session = ClaudeHome(tmp_path / "claude").session()
+    session.prompt("make the basket faster")
+    session.save()
+    process = processes.start(
+        [sys.executable, "-P", "-m", "ctx_pipeline", "hook", "capture", "claude"],
+        env={**environ, "PATH": os.environ["PATH"]},
+        stdin=subprocess.PIPE,
+    )
+
+    assert process.wait(60) == 0
+
+    assert captured(environ, store) == [session.session_id]
+    assert "no answer" not in log(environ)
+
+
+@pytest.mark.feature("hooks.status", "hooks.payloads")
+def test_a_session_id_that_is_no_text_spoils_neither_the_log_nor_the_status(environ, store):
+    write(store, memory("m-seed", TOLD))
+
+    assert TOLD in note(hook(environ, claude_prompt("pytest reports a missing fixture", session_id="a\ud800\x1b[31mb")))
+
+    (fact,) = logged(environ)
+    assert fact["session_id"] == "a?\x1b[31mb"
+    for words in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ctx_pipeline", "hooks", "status", *words], env={**environ}, capture_output=True, timeout=60, check=False
+        )
+        assert (done.returncode, b"\x1b" in done.stdout, b"m-seed" in done.stdout) == (0, False, True)
+
+
+@pytest.mark.feature("hooks.never-in-the-way")
+def test_a_line_of_the_log_has_nothing_that_a_terminal_would_obey(environ, store):
+    store.mkdir()
+
+    hook(environ, start(), does="\x1b[31mred\u202e")
+
+    assert log(environ).endswith(" is nothing that a hook does\n")
+    assert all(ch.isprintable() or ch == "\n" for ch in log(environ))

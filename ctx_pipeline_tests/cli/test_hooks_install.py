@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -99,10 +101,76 @@ def test_options_replace_each_other_and_the_first_backup_is_what_comes_back(pers
 
     assert ours(path)["UserPromptSubmit"] == ["hook weave claude --threshold=0.6 --holdout=0.2 --accepted-only"]
     assert ours(path)["Stop"] == ["hook capture claude"]
-    ctx("hooks", "install", "claude", "--yes", "--no-resume")
-    assert ours(path)["SessionStart"] == ["hook weave claude --no-resume"]
+    said = ctx("hooks", "install", "claude", "--yes", "--no-resume")
+    assert ours(path)["SessionStart"] == ["hook weave claude --threshold=0.6 --holdout=0.2 --accepted-only --no-resume"]
+    assert "at prompts from 0.6 on; at the start what was accepted; withheld from 20% of sessions; accepted memories alone" in said
+    ctx("hooks", "install", "claude", "--yes", "--holdout", "0", "--candidates-too", "--resume")
+    assert ours(path)["SessionStart"] == ["hook weave claude --threshold=0.6"]
+    ctx("hooks", "install", "claude", "--yes", "--defaults", "--start", "proven")
+    assert ours(path)["SessionStart"] == ["hook weave claude --start=proven"]
     ctx("hooks", "uninstall", "claude")
     assert path.read_text() == THEIRS
+
+
+def measured(person: Path, prompts: float, start: float) -> None:
+    """Keep figures of a backtest: so much was right at prompts from 0.5 on, and of what was learnt twice."""
+
+    def figure(value: float) -> dict[str, Any]:
+        return {"value": value, "low": 0.0, "high": 1.0, "of": 20}
+
+    rows = [
+        {"threshold": 0.4, "injection_precision": figure(0.1), "search_precision": figure(0.1)},
+        {"threshold": 0.5, "injection_precision": figure(prompts), "search_precision": figure(0.1)},
+    ]
+    starts = [{"start": "accepted", "precision": figure(0.95)}, {"start": "proven", "precision": figure(start)}]
+    journal = Journal(person / ".ctx_pipeline" / "journal.db")
+    journal.append("measured.backtest", {"figures": {}, "calibration": {"thresholds": rows, "starts": starts}})
+    journal.close()
+
+
+@pytest.mark.feature("hooks.precision")
+def test_a_precision_becomes_the_threshold_and_the_start_that_the_last_backtest_knows_to_be_right_so_often(person):
+    path = person / ".claude" / "settings.json"
+
+    said = ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
+    assert ours(path)["UserPromptSubmit"] == ["hook weave claude --precision=0.5 --start=nothing --no-prompts"]
+    assert "no threshold is known to be right in 50%" in said
+    assert "nothing is injected" in ctx("hooks", "status", "claude")
+
+    measured(person, 0.6, 0.3)
+    ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
+    assert ours(path)["UserPromptSubmit"] == ["hook weave claude --precision=0.5 --threshold=0.5 --start=accepted"]
+    measured(person, 0.6, 0.7)
+    ctx("hooks", "install", "claude", "--yes", "--holdout", "0.1")
+    kept = "hook weave claude --precision=0.5 --threshold=0.5 --start=accepted --holdout=0.1"
+    assert ours(path)["UserPromptSubmit"] == [kept]
+    ctx("hooks", "install", "claude", "--yes", "--precision", "0.65")
+    assert ours(path)["SessionStart"] == ["hook weave claude --precision=0.65 --start=proven --holdout=0.1 --no-prompts"]
+    text = ctx("hooks", "status", "claude")
+    assert "nothing at prompts: no threshold is known to be right in 65%" in text
+    assert "at the start what was accepted or learnt twice; precision 65%; withheld from 10% of sessions" in text
+    (state,) = json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"]
+    assert state["options"] == {"precision": "0.65", "start": "proven", "holdout": "0.1", "no-prompts": "yes"}
+    ctx("hooks", "install", "claude", "--yes", "--threshold", "0.7")
+    assert ours(path)["SessionStart"] == ["hook weave claude --threshold=0.7 --start=proven --holdout=0.1"]
+    assert "say the same" in ctx("hooks", "install", "claude", "--yes", "--threshold", "0.7", "--precision", "0.5", fails=True)
+
+
+@pytest.mark.feature("hooks.status")
+def test_settings_that_turn_all_hooks_off_are_told(person):
+    path = person / ".claude" / "settings.json"
+    path.write_text('{"disableAllHooks": true}')
+    assert "turns all hooks off" in ctx("hooks", "install", "claude", "--yes")
+    assert "turns all hooks off" in ctx("hooks", "status", "claude")
+    path.write_text(path.read_text().replace("true", "false"))
+    assert "turns all hooks off" not in ctx("hooks", "status", "claude")
+
+
+@pytest.mark.feature("hooks.install")
+@pytest.mark.parametrize("what", ["hooks", "mcp"])
+def test_where_nobody_can_answer_it_names_yes(person, what):
+    assert "--yes" in ctx(what, "install", "claude", answer="", fails=True)
+    assert list((person / ".claude").iterdir()) == []
 
 
 @pytest.mark.feature("hooks.install", "hooks.other-peoples", "hooks.uninstall")
@@ -190,6 +258,8 @@ def test_a_codex_without_hooks_gets_a_block_in_its_instructions(person, monkeypa
         '{"hooks": {}, "hooks": {}}',
         "null",
         "\ufeff{}",
+        '{"limit": 1e999}',
+        '{"limit": NaN}',
     ],
 )
 def test_a_settings_file_that_cannot_be_parsed_is_refused_unchanged(person, text):
@@ -231,7 +301,7 @@ def test_status_shows_what_is_entered_and_what_was_injected_when_and_where(perso
             "host": "claude",
             "session_id": session,
             "event": "UserPromptSubmit",
-            "memories": [{"memory_id": "m-seed", "score": 0.7}],
+            "memories": [{"memory_id": f"m-seed{n}", "score": 0.7} for n in range(2)],
         }
         journal.append(INJECTED, {**payload, "tokens": 60, "withheld": withheld, "holdout": 0.2, "threshold": 0.4}, actor="hook")
     journal.close()
@@ -243,7 +313,10 @@ def test_status_shows_what_is_entered_and_what_was_injected_when_and_where(perso
     assert states["claude"]["missing"] == ["Stop"]
     assert states["codex"]["way"] is None
     assert [(i["session_id"], i["withheld"]) for i in told["injections"]] == [("s-2", True), ("s-1", False)]
+    text = ctx("hooks", "status", "--limit", "1")
+    assert ("s-2" in text, "s-1" in text) == (True, False)
     text = ctx("hooks", "status")
+    assert re.search(r"at +what +memory", text)
     assert "not entered: Stop; enter them: ctx hooks install claude" in text
     assert "s-1" in text
     assert "withheld" in text
@@ -273,3 +346,16 @@ def test_the_command_that_is_entered_runs_in_a_shell_with_the_chosen_store(perso
 def test_a_host_that_declares_no_hooks_or_servers_has_none(person):
     assert "runs no hooks" in ctx("hooks", "install", "dspy", "--yes", fails=True)
     assert "starts no servers" in ctx("mcp", "install", "dspy", "--yes", fails=True)
+
+
+@pytest.mark.feature("hooks.uninstall")
+def test_a_link_to_a_file_that_is_not_there_yet_stays_and_the_file_goes_again(person):
+    path, target = person / ".claude" / "settings.json", person / "dotfiles" / "claude.json"
+    path.symlink_to(target)
+
+    ctx("hooks", "install", "claude", "--yes")
+    assert "SessionStart" in ours(target)
+    ctx("hooks", "uninstall", "claude")
+
+    assert path.is_symlink()
+    assert not target.exists()

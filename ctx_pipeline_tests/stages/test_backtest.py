@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.api.injection import shares
+from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages.backtest import MEASURED, backtest, keep, kept
+from ctx_pipeline.stages.backtest_history import load
 from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.effect import measure_effect
 from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.stages.mine import mine
 from ctx_pipeline.stages.uses import judge_uses, tellings
+from ctx_pipeline.stages.wiring import entries
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.past_text import PastText
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -149,7 +155,52 @@ def test_what_hooks_would_have_told_is_right_or_wrong_by_what_followed(store, ch
 
     usual = next(r for r in report["thresholds"] if r["threshold"] == 0.4)
     assert (usual["told"], usual["injection_precision"]["value"], usual["search_precision"]["value"]) == (2, 0.5, 0.5)
-    assert report["recommended"] == {"wanted": 0.5, "injection": None, "search": None, "in_use": 0.4}
+    nothing = {"injection": None, "search": None, "start": None}
+    assert report["recommended"] == {"wanted": 0.5, "in_use": 0.4, "start_in_use": "accepted"} | nothing
+
+
+@pytest.mark.feature("backtest.precision")
+def test_it_replays_the_hooks_that_the_person_entered(store, chosen):
+    sessions = (cured("a", "pytest", 0), cured("b", "mypy", 1), again("c", "pytest", 3))
+    without = replayed(store, chosen, *sessions)
+    claude = discovery.host("claude")
+    home = entries.homes(chosen, claude)[0]
+    entries.install_hooks(chosen, claude, home, instructions=False, options=["--threshold=0.45", "--accepted-only"])
+
+    entered = replayed(store, chosen, *sessions)
+
+    assert (without["recommended"]["in_use"], entered["recommended"]["in_use"]) == (0.4, 0.45)
+    assert [r["threshold"] for r in entered["thresholds"]] == [0.34, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8]
+    assert (len(without["warned"]), len(entered["warned"])) == (1, 0)
+    assert without["versions"]["retrieval"] != entered["versions"]["retrieval"]
+
+
+@pytest.mark.feature("backtest.held-out")
+def test_after_all_sessions_the_replay_knows_the_very_memories_of_a_run(store, chosen):
+    rule = "Never use print for logging, always use the logger."
+    taught = [session(f"r{n}", n).prompt("make it quieter").answer("done").prompt(rule) for n in range(3)]
+    normalized(store, cured("a", "pytest", 0), cured("b", "pytest", 1), *taught)
+    mine(store, chosen, cells=[CELL])
+    consolidate(store, chosen)
+    for memory in store.lake.read_rows("memories", WHOLE, "memory/consolidated"):
+        store.journal.append("memory.accepted", {"memory_id": memory.memory_id}, actor="person")
+    consolidate(store, chosen)
+
+    with PastText() as past_text:
+        replay = load(store, chosen, past_text).memories(10**17)
+
+    assert any("accepted_ts" in (m.structured or "") for m in replay)
+    assert replay == [Memory._make(m) for m in store.lake.read_rows("memories", WHOLE, "memory/consolidated")]
+
+
+@pytest.mark.feature("backtest.held-out")
+def test_a_repository_that_another_agent_recorded_of_the_folder_hides_no_lesson_from_it(store, chosen):
+    recorded = view("codex", cwd="/w/app", repository="git@github.com:acme/app.git", start=START + DAY).answer("hello")
+
+    report = replayed(store, chosen, cured("a", "pytest", 0), recorded, again("c", "pytest", 3))
+
+    error = rows(report)["error"]
+    assert (error["questions"], error["learnt"], error["hit_at_1"]["value"]) == (1, 1, 1.0)
 
 
 @pytest.mark.feature("backtest.held-out")
@@ -293,3 +344,19 @@ def test_of_told_memories_it_says_how_many_were_used_and_followed(store, chosen)
     assert (effect["memories_judged"], effect["outcomes"]) == (1, {"avoided": 1})
     assert (effect["used"]["value"], effect["followed"]["value"]) == (1.0, 0.0)
     assert effect["memories"] == [{"memory_id": lesson, "outcomes": {"avoided": 1}}]
+    assert effect["logged"] == {"sessions_told": 1, "memories_told": 1}
+
+
+@pytest.mark.feature("backtest.effect")
+def test_told_sessions_and_memories_are_counted_as_the_status_of_hooks_counts_them(store, chosen):
+    for name in ("nobody-captured-it", "nor-this"):
+        told(store, "m-seed", name)
+        told(store, "m-other", name, event="retrieve")
+    told(store, "m-seed", "withheld", withheld=True, holdout=0.2)
+
+    effect = backtest(store, chosen)["effect"]
+    counted = shares(settings=chosen)
+
+    assert effect["logged"] == {"sessions_told": 2, "memories_told": 4}
+    assert effect["logged"] == {name: counted[name] for name in ("sessions_told", "memories_told")}
+    assert effect["memories_judged"] == counted["memories_judged"] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ctx_pipeline import settings as settings_module
@@ -12,7 +14,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.stages.mine import mine
-from ctx_pipeline.stages.uses import judge_uses, tellings
+from ctx_pipeline.stages.uses import judge_uses, rules_of, tellings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, view
@@ -244,3 +246,50 @@ def test_a_damaged_cache_or_log_is_no_obstacle(store, chosen, lesson):
     store.files.write("uses.json", b"{broken")
 
     assert judge_uses(store, chosen).totals == {"sessions": 1, "rewards": 1}
+
+
+@pytest.mark.feature("memory.used-detection", "hooks.holdout")
+def test_a_withheld_memory_that_the_agent_looked_up_itself_is_judged_from_then_on(store, chosen, lesson):
+    first = tell(store, lesson, "s", withheld=True, holdout=0.2)
+    looked_up = tell(store, lesson, "s", event="retrieve")
+    normalized(store, view("s", start=looked_up.reached + SECOND).shell("uv run pytest", text="3 passed"), cell=OTHER)
+
+    judge_uses(store, chosen)
+
+    assert (looked_up.at, looked_up.withheld, first.reached) == (first.at, True, None)
+    assert looked_up.reached >= first.at
+    assert [r["outcome"] for r in rewards(store)] == ["avoided"]
+
+
+@pytest.mark.feature("memory.used-detection")
+def test_a_session_is_judged_once_the_index_holds_the_memory_again(store, chosen, lesson):
+    told = tell(store, lesson, "s")
+    store.memories.rebuild([])
+    normalized(store, after(told, "s").shell("uv run pytest", text="3 passed"), cell=OTHER)
+    judge_uses(store, chosen)
+    assert rewards(store) == []
+
+    index_memory(store, chosen, force=True)
+    normalized(store, view("another").answer("hello"), after(told, "s").shell("uv run pytest", text="3 passed"), cell=OTHER)
+    judge_uses(store, chosen)
+
+    assert [r["outcome"] for r in rewards(store)] == ["avoided"]
+
+
+@pytest.mark.feature("memory.used-detection")
+def test_a_rule_that_is_mined_after_its_session_was_judged_still_shows_that_it_had_to_be_said_again(store, chosen):
+    rule = "Never use print for logging, always use the logger."
+    normalized(store, view("taught").prompt("make it quieter").answer("done").prompt(rule))
+    mine(store, chosen, cells=[CELL])
+    subject = rules_of(store, CELL, {"taught"})["taught"][0].subject
+    store.memories.rebuild([Memory("mem-rule", "user_preference", rule, structured=json.dumps({"subject": subject}))])
+    told = tell(store, "mem-rule", "s")
+    normalized(store, after(told, "s").prompt("make it quieter").answer("done").prompt(rule), cell=OTHER)
+    judge_uses(store, chosen)
+    before = [r["outcome"] for r in rewards(store)]
+
+    mine(store, chosen, cells=[OTHER])
+    judge_uses(store, chosen)
+
+    assert before == ["ignored"]
+    assert [r["outcome"] for r in rewards(store)] == ["ignored", "recurred"]

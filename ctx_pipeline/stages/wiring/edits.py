@@ -31,8 +31,12 @@ def parsed_json(text: str, name: str) -> dict[str, Any]:
             raise ValueError("a key stands in it twice")
         return found
 
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is no number")
+
     try:
-        value = json.loads(text, object_pairs_hook=once) if text.strip() else {}
+        value = json.loads(text, object_pairs_hook=once, parse_constant=refuse) if text.strip() else {}
+        json.dumps(value, allow_nan=False)  # a number beyond all floats would come back as another word
     except (ValueError, RecursionError) as error:
         raise _refusal(name, f"it is no plain JSON ({error})") from error
     if not isinstance(value, dict):
@@ -178,6 +182,14 @@ def hooks_in(text: str, name: str) -> list[str]:
     """Return the events for which one of our hooks is entered."""
     value = parsed_json(text, name)
     return [event for event, groups in _events(value, name).items() if any(_holds_ours(g) for g in groups)] if "hooks" in value else []
+
+
+def our_commands(text: str, name: str, does: str) -> list[str]:
+    """Return the commands of our hooks that do one thing, in the order of the file."""
+    value = parsed_json(text, name)
+    events = _events(value, name) if "hooks" in value else {}
+    handlers = [h for groups in events.values() for group in groups for h in _handlers(group) if _is_ours(h)]
+    return [command for h in handlers if f" hook {does} " in (command := str(h["command"]))]
 
 
 def _events(value: dict[str, Any], name: str) -> dict[str, list[Any]]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.stages.wiring import entries
+from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.memory.sparing import STARTS, Choice, chosen
+from ctx_pipeline.model.recipes import WEAVE
+from ctx_pipeline.stages.wiring import edits, entries
+from ctx_pipeline.stages.wiring.entries import options_of
+from ctx_pipeline.stages.wiring.receipts import read
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -33,3 +39,21 @@ def entered(settings: Settings) -> list[Entered]:
         last = None
     states = [entries.hook_state(h, home) for h in discovery.hosts().values() if h.hooks for home in entries.homes(settings, h)]
     return [Entered(f"{s.host} {', '.join(s.events) or s.way} in {s.home}", "hooks", on=True, last=last) for s in states if s.way]
+
+
+def sparingly(settings: Settings) -> Choice:
+    """Return how sparingly the hooks that are entered inject, the least sparing where they differ; as without options where none is."""
+    found = []
+    for host in discovery.hosts().values():
+        for home in entries.homes(settings, host) if host.hooks else ():
+            with suppress(SettingsError):
+                path = home / entries.hooks_of(host).file
+                found += [chosen(options_of(command)) for command in edits.our_commands(read(path) or "", str(path), WEAVE)]
+    if not found:
+        return Choice()
+    return Choice(
+        threshold=min((c.threshold for c in found if c.prompts), default=Choice().threshold),
+        accepted_only=all(c.accepted_only for c in found),
+        start=max((c.start for c in found), key=STARTS.index),
+        prompts=any(c.prompts for c in found),
+    )

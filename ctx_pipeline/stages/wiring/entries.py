@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError, UsageError
+from ctx_pipeline.memory import hook_words
 from ctx_pipeline.model.recipes import WEAVE
 from ctx_pipeline.stages.wiring import edits
 from ctx_pipeline.stages.wiring.receipts import ABSENT, Change, put, read, take_back
@@ -44,6 +45,10 @@ class HookState:
     events: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     problem: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    """option -> value of the hooks that answer with memories"""
+    off: bool = False
+    """the same file turns all hooks off"""
 
 
 def program() -> list[str]:
@@ -112,6 +117,25 @@ def hooks_supported(host: Host) -> tuple[bool, str]:
     return tuple(int(part) for part in match[0].split(".")) >= recipe.since, match[0]
 
 
+def options_of(command: str) -> dict[str, str]:
+    """Return option -> value of a command of a hook; empty for one that no shell could read."""
+    try:
+        _, named = hook_words.read(shlex.split(command)[1:])
+    except ValueError:
+        return {}
+    return {name: value for name, value in named.items() if name in hook_words.OPTIONS}
+
+
+def options_in_force(host: Host, home: Path) -> dict[str, str]:
+    """Return the options of the hooks that are entered in a home; empty where none is, or its file cannot be read."""
+    path = home / hooks_of(host).file
+    try:
+        commands = edits.our_commands(read(path) or "", str(path), WEAVE)
+    except SettingsError:
+        return {}
+    return options_of(commands[0]) if commands else {}
+
+
 def install_hooks(settings: Settings, host: Host, home: Path, *, instructions: bool, options: Sequence[str] = ()) -> Change:
     """Enter the hooks of a host in a home, or with ``instructions`` the block that stands in for them.
 
@@ -155,7 +179,8 @@ def hook_state(host: Host, home: Path) -> HookState:
     except SettingsError as error:
         return HookState(host.key, home, path, None, problem=error.message)
     missing = [event for event in recipe.events if event not in events] if events else []
-    return HookState(host.key, home, path, "hooks" if events else None, events, missing)
+    off = bool(recipe.off_switch) and edits.parsed_json(read(path) or "", str(path)).get(recipe.off_switch) is True
+    return HookState(host.key, home, path, "hooks" if events else None, events, missing, options=options_in_force(host, home), off=off)
 
 
 def _server(host: Host) -> ServerFile:

@@ -93,7 +93,7 @@ def take_back(settings: Settings, path: Path, edit: Callable[[str], str]) -> Cha
     if receipt and receipt.get("after") == _hash(now) and "existed" in receipt:
         backup = str(receipt.get("backup", ""))
         if not receipt["existed"]:
-            path.unlink()
+            Path(os.path.realpath(path)).unlink()
         else:
             _replace(path, now, files.read(backup).decode("utf-8"))
             files.remove(backup)
