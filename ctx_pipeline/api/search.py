@@ -28,6 +28,9 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 """role -> the kinds of events that it speaks in"""
 
+SHELL = frozenset({"bash", "shell"})
+"""Names by which a tool that runs shell commands is meant, whatever its agent calls it."""
+
 OUTCOMES = ("passed", "failed", "unanswered")
 """How a tool call ended that a hit is the call or the output of."""
 
@@ -66,7 +69,7 @@ class SearchHit:
 class SearchResult:
     """Hits, best first, and how the question was taken.
 
-    ``level`` is phrase, all, any or beginning (how far the words were relaxed), regex or file. ``next_offset`` is None at the
+    ``level`` is phrase, all, any or beginning (how far the words were relaxed), regex, file or newest. ``next_offset`` is None at the
     end. ``total``, ``facets`` (facet -> value -> hits) and ``left_out`` (hits of sessions that were not to be shown) are there
     where they were asked for. ``covered`` says how far a regular expression came.
     """
@@ -90,9 +93,11 @@ class SearchResult:
 class Filters:
     """Which events are meant; everything is by default.
 
-    ``project`` is part of a project's name, ``role`` a key of ROLES, ``kind`` an event kind, ``tool`` a tool's name as
-    recorded (case does not matter), ``file`` a file name or path that a tool was called with or printed, ``since`` and
-    ``until`` days (``2026-03-01``, both included) of the timezone, ``without`` ids of sessions to leave out.
+    ``project`` is part of a project's name, ``role`` a key of ROLES, ``kind`` an event kind,
+    ``tool`` a tool's name as recorded (case does not matter; ``bash`` and ``shell`` mean the
+    shell of every agent), ``file`` a file name or path that a tool was called with or printed,
+    ``since`` and ``until`` days (``2026-03-01``, both included) of the timezone, ``without``
+    ids of sessions to leave out.
     """
 
     host: str | None = None
@@ -123,12 +128,14 @@ def search(
 ) -> SearchResult:
     """Return events that fit a question as typed: the phrase first, then all its words, then any of them.
 
-    A hit is scored with its neighbours and its session. With ``regex`` the query is a
+    Without words but with filters these are the newest events that the filters keep. A
+    hit is scored with its neighbours and its session. With ``regex`` the query is a
     regular expression (RE2) over the texts, newest first, for at most ``seconds``. With
     ``facets`` all hits are counted.
 
-    Raises StoreError when nothing was indexed yet, UnknownName for an unknown host, role,
-    kind or outcome, UsageError for a day or a pattern that is none.
+    All filters must hold; of several values of one, any. Raises StoreError when nothing was
+    indexed yet, UnknownName for an unknown host, role, kind or outcome, and for a tool or a
+    project that no session has, UsageError for a day or a pattern that is none.
     """
     chosen = filters or Filters()
     if host is not None:
@@ -150,6 +157,8 @@ def search(
         )
         counting = Counting(_months(zone), projects) if facets else None
         answer = store.search.ask(store, asked, limit=limit, offset=offset, width=width, counting=counting)
+        if not answer.found and not answer.left_out and not offset:
+            _refuse_unknown(store, chosen, projects)
         hits = _hits(store, answer.found)
     return _result(query, answer, hits, limit, offset)
 
@@ -193,7 +202,7 @@ def _hits(store: Store, found: Sequence[Found]) -> list[SearchHit]:
                 project=told.project if told else None,
                 snippet=hit.snippet.text,
                 marks=[list(mark) for mark in hit.snippet.marks],
-                resume=host.resume.format(session_id=event.session_id) if host else "",
+                resume=host.resuming(event.session_id, told.cwd if told else None) if host else "",
                 score={k: round(v, 4) for k, v in hit.score._asdict().items()} if hit.score else None,
             )
         )
@@ -203,7 +212,14 @@ def _hits(store: Store, found: Sequence[Found]) -> list[SearchHit]:
 def _wanted(chosen: Filters, zone: str | None, projects: Mapping[tuple[str, str], str]) -> Wanted:
     key = discovery.host(chosen.host).key if chosen.host else None
     part = chosen.project.strip().lower() if chosen.project else None
-    kinds = {kind for role in _known("role", chosen.role, ROLES) for kind in ROLES[role]} | set(_known("kind", chosen.kind, EVENT_KINDS))
+    spoken = {kind for role in _known("role", chosen.role, ROLES) for kind in ROLES[role]}
+    named = set(_known("kind", chosen.kind, EVENT_KINDS))
+    kinds = spoken & named if spoken and named else spoken | named
+    if spoken and named and not kinds:
+        raise UsageError(
+            f"no {', '.join(chosen.role)} speaks in events of kind {', '.join(chosen.kind)}",
+            hint="; ".join(f"{role}: {', '.join(of)}" for role, of in ROLES.items()),
+        )
     outcomes = _known("outcome", chosen.outcome, OUTCOMES)
 
     def session(host: str, session_id: str) -> bool:
@@ -215,11 +231,28 @@ def _wanted(chosen: Filters, zone: str | None, projects: Mapping[tuple[str, str]
     return Wanted(
         session=session if key is not None or part is not None else None,
         kinds=kinds or None,
-        tools={tool.lower() for tool in chosen.tool} or None,
+        tools=_tools(chosen.tool) or None,
         outcomes=outcomes or None,
         since=since,
         until=until,
     )
+
+
+def _tools(named: Collection[str]) -> set[str]:
+    """Return the names that are meant, in small letters: ``bash`` and ``shell`` mean what runs shell commands in every agent."""
+    tools = {tool.strip().lower() for tool in named}
+    return tools.union(*(host.shell_tools for host in discovery.hosts().values())) if tools & SHELL else tools
+
+
+def _refuse_unknown(store: Store, chosen: Filters, projects: Mapping[tuple[str, str], str]) -> None:
+    """Raise UnknownName where nothing could be found since no tool, or no project, has the name that was given."""
+    if chosen.tool:
+        held = {name.lower(): name for name in store.search.shelf.tools()}
+        for name in chosen.tool:
+            if not _tools([name]) & held.keys():
+                raise UnknownName("tool", name, held.values())
+    if chosen.project and not any(chosen.project.strip().lower() in name.lower() for name in projects.values()):
+        raise UnknownName("project", chosen.project, filter(None, projects.values()))
 
 
 def _known(what: str, given: Collection[str], known: Collection[str]) -> list[str]:
@@ -248,6 +281,8 @@ def _quarters(since: str | None, until: str | None, zone: str | None) -> tuple[i
         return int(day_start(when + timedelta(days=more), zone).replace(tzinfo=UTC).timestamp()) // 900 if when else None
 
     low, high = at(since, "--since", 0), at(until, "--until", 1)
+    if low is not None and high is not None and low >= high:
+        raise UsageError(f"--since {since} is after --until {until}", hint="give the earlier day as --since")
     return low if low is None else max(1, low), high if high is None else max(0, high)
 
 

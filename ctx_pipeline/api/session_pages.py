@@ -84,7 +84,7 @@ def newest(
             r.rows.get("project"),
             iso(r.first_own_ts),
             int(r.rows.get("events") or 0),
-            discovery.hosts()[r.host].resume.format(session_id=r.session_id),
+            discovery.hosts()[r.host].resuming(r.session_id, r.rows.get("cwd")),
         )
         for r in rows[offset : offset + limit]
     ]

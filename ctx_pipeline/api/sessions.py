@@ -36,6 +36,20 @@ def resolve(store: Store, host: str, session_id: str) -> tuple[str, str]:
     return key, fitting[0]
 
 
+def resolve_anywhere(store: Store, session_id: str) -> tuple[str, str]:
+    """Return the host key and the full id of the one session of any agent with this id or these first characters of it.
+
+    Raises UnknownName with the nearest ids when none fits, AmbiguousName when several do.
+    """
+    known = sorted({(s.host, s.session_id) for s in store.ledger.sessions()})
+    fitting = [s for s in known if s[1] == session_id] or [s for s in known if session_id and s[1].startswith(session_id)]
+    if len(fitting) > 1:
+        raise AmbiguousName("session", session_id, [f"{host} {full}" for host, full in fitting])
+    if not fitting:
+        raise UnknownName("session", session_id, [full for _, full in known])
+    return fitting[0]
+
+
 def show(host: str, session_id: str, *, settings: Settings | None = None) -> dict[str, Any]:
     """Return everything the tables say of one session, as plain values.
 
@@ -54,7 +68,7 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
         quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
     for row in (detail["session"], *detail["threads"]):
         _times(row)
-    resume = discovery.hosts()[key].resume.format(session_id=full)
+    resume = discovery.hosts()[key].resuming(full, detail["session"].get("cwd"))
     return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume}
 
 

@@ -32,7 +32,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.option("--project", help="Only projects with this in their name.")
 @click.option("--role", multiple=True, help="Only what was said by: user, assistant, command, output or system. Repeatable.")
 @click.option("--kind", multiple=True, help="Only this kind of event, e.g. prompt or tool_result. Repeatable.")
-@click.option("--tool", multiple=True, help="Only calls of this tool and their output. Repeatable.")
+@click.option("--tool", multiple=True, help="Only calls of this tool and their output; bash: those of any shell tool. Repeatable.")
 @click.option("--outcome", multiple=True, help="Only tool calls that passed, failed or are unanswered. Repeatable.")
 @click.option("--file", metavar="NAME", help="Only what tools were told or printed that names this file or path.")
 @click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
@@ -49,7 +49,8 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
     """Search prompts, answers, commands, tool output and file names.
 
     Takes a question as typed: first the phrase, then all words, then any of them. A
-    hit counts for more where its neighbours and its session fit too.
+    hit counts for more where its neighbours and its session fit too. Filters without
+    words list what they keep, the newest first.
     """
     from ctx_pipeline.api.search import Filters
     from ctx_pipeline.api.search import search as find
@@ -57,11 +58,12 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
 
     limit, offset = chosen.pop("limit"), chosen.pop("offset")
     filters = Filters(**chosen)
-    if not words and filters == Filters():
-        raise click.UsageError("give some words or a filter")
+    query = " ".join(words)
+    if not query.strip() and (regex or filters == Filters(timezone=filters.timezone)):
+        raise click.UsageError("give an expression" if regex else "give some words or a filter")
     without_numpy()
     found = find(
-        " ".join(words),
+        query,
         filters=filters,
         regex=regex,
         seconds=seconds,
@@ -111,10 +113,14 @@ def _told(found: SearchResult) -> str:
     """Return how many hits there are and how they were found."""
     if not found.hits:
         told = "nothing found"
+        if found.level in _LEVELS and not any(c.isalnum() for c in found.query):
+            told += ": there is no letter or digit to look for (--regex finds signs)"
     elif found.total is not None:
-        told = f"{len(found.hits)} of {found.total:,} hits"
+        told = f"{len(found.hits)} of {found.total:,} hit{'s' * (found.total != 1)}"
+    elif found.offset or found.next_offset is not None:
+        told = f"showing {found.offset + 1:,}-{found.offset + len(found.hits):,}"
     else:
-        told = f"{len(found.hits)} hits"
+        told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     if found.hits and found.level in _LEVELS:
         told += f" for {_LEVELS[found.level]}"
     if found.next_offset is not None:

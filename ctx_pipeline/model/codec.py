@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
-
-import msgspec
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _from_iso = datetime.fromisoformat
-_pack = msgspec.msgpack.Encoder().encode
 
 LATEST = 4_102_444_800_000_000
 """Microseconds of 2100-01-01: later clocks are treated as unknown."""
@@ -48,18 +45,30 @@ def month_of(ts: int) -> str:
     return (_EPOCH + timedelta(microseconds=ts)).strftime("%Y-%m")
 
 
+@cache
+def _tools() -> tuple[Callable[[object], bytes], Callable[..., Any]]:
+    """Return MessagePack's encoder and SHA-256; most commands that only show times never need them."""
+    from hashlib import sha256
+
+    from msgspec.msgpack import Encoder
+
+    return Encoder().encode, sha256
+
+
 def digest(*parts: object, size: int = 32) -> str:
     """Return a hex SHA-256 prefix over the parts, encoded without ambiguity."""
+    pack, sha256 = _tools()
     try:
-        packed = _pack(parts)
+        packed = pack(parts)
     except UnicodeEncodeError:  # a file name that is not UTF-8 comes with surrogates from os.scandir
-        packed = _pack([part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts])
-    return hashlib.sha256(packed).hexdigest()[:size]
+        packed = pack([part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part for part in parts])
+    return str(sha256(packed).hexdigest())[:size]
 
 
 def rows_hash(rows: Iterable[tuple]) -> str:
     """Return the hex SHA-256 over rows in the order given (MessagePack, one after the other)."""
-    state = hashlib.sha256()
+    pack, sha256 = _tools()
+    state = sha256()
     for row in rows:
-        state.update(_pack(row))
-    return state.hexdigest()
+        state.update(pack(row))
+    return str(state.hexdigest())

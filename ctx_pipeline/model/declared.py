@@ -83,6 +83,10 @@ class Host:
     aliases: tuple[str, ...] = ()
     resume: str = ""
     """Command that resumes a session in its agent, with ``{session_id}``."""
+    resume_in_folder: bool = False
+    """The agent finds a session only from the folder in which it began."""
+    shell_tools: frozenset[str] = frozenset()
+    """Names of the tools that run shell commands, in small letters: a search for ``bash`` or ``shell`` means all of them."""
     databases: Mapping[str, Database] = field(default_factory=dict)
     """stream kind -> how it is read; such files are not copied byte for byte. rel of a stream is ``<path>#<name>``."""
     hints: Callable[[str, bytes], Iterable[tuple[str, str, str]]] | None = None
@@ -106,8 +110,8 @@ class Host:
     name of the limit, percent used, minutes of the window, time of its reset)."""
     rivals: Mapping[str, Callable[[Iterable[StreamBytes]], Iterable[RivalEntry]]] = field(default_factory=dict)
     """other tool -> what it makes of the files of a home, by its own rules; ``ctx explain --against`` says where the two differ"""
-    formats: Formats | None = None
-    """The fields of JSONL records that are known; ``ctx doctor --formats`` lists the others."""
+    formats: Callable[[], Formats] | None = None
+    """Returns the fields of JSONL records that are known; ``ctx doctor --formats`` lists the others."""
     archive_name: str = ""
     """Folder of the host in the documented flat-file archive; empty: its key."""
     announced: bool = False
@@ -124,6 +128,16 @@ class Host:
     """Where the host reads which commands to run at which moments of a session."""
     headless: Headless | None = None
     """How the host's agent is asked one question without a person."""
+
+    def resuming(self, session_id: str, folder: str | None) -> str:
+        """Return the command that resumes a session which began in a folder, quoted for a shell; empty where there is none."""
+        if not self.resume:
+            return ""
+        from shlex import quote
+
+        command = self.resume.format(session_id=quote(session_id))
+        there = folder if self.resume_in_folder and folder and folder.startswith("/") and folder.isprintable() else None
+        return f"cd {quote(there)} && {command}" if there else command
 
 
 @dataclass(frozen=True, slots=True)

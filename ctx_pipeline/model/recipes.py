@@ -68,6 +68,8 @@ class HookFile:
     """File in the home whose text every session reads; a block in it stands in for hooks before ``since``."""
     note: str = ""
     """What the person must do in the host for the hooks to run."""
+    off_switch: str = ""
+    """Key of the file that, where it is true, keeps all hooks from running."""
 
 
 class Told(NamedTuple):

@@ -88,9 +88,10 @@ def _streams(store: Store, known: Mapping[str, Host]) -> Iterator[tuple[tuple[st
     rows = [s for s in store.ledger.sources().values() if s.session_id and s.host in known and known[s.host].formats is not None]
     segments = store.ledger.segments_of(s.stream for s in rows)
     for row in rows:
-        formats = known[row.host].formats
-        if formats is None or not row.rel.endswith((".jsonl", ".jsonl.zst")):
+        declared = known[row.host].formats
+        if declared is None or not row.rel.endswith((".jsonl", ".jsonl.zst")):
             continue
+        formats = declared()
         generations: dict[int, list[Any]] = {}
         for segment in segments.get(row.stream, ()):
             generations.setdefault(segment.generation, []).append(segment)

@@ -11,17 +11,23 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.stages import fingerprints
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+from ctx_pipeline.storage import memory_index
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.memory_vectors import Embedder
 
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 MEMORY = "memory/index"
 SEARCH = "search/index"
 WHOLE = Cell("", "")
 _SOURCE = "memory/consolidated"
+
+
+def code_version() -> str:
+    """Return the version of making the index of memories: of the stage, and of the file that it writes."""
+    return f"{CODE_VERSION}.{memory_index.VERSION}"
 
 
 def memory_version(version: str, settings: Settings) -> str:
@@ -48,7 +54,7 @@ def index_memory(store: Store, settings: Settings, *, force: bool = False) -> St
         made_of = _made_of(store, (_SOURCE,))
         row = store.ledger.asset_cell(MEMORY, WHOLE)
         counts: dict[str, int] = {}
-        version = memory_version(CODE_VERSION, settings)
+        version = memory_version(code_version(), settings)
         if not force and row is not None and row.input_fp == made_of and row.code_version == version and store.memories.path.exists():
             status, content = UNCHANGED, row.content_hash
         else:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-_SHOWN = "SELECT host, session_id, coalesce(given_title, rows ->> '$.title'), rows ->> '$.project' FROM sessions"
+_SHOWN = "SELECT host, session_id, coalesce(given_title, rows ->> '$.title'), rows ->> '$.project', rows ->> '$.cwd' FROM sessions"
 
 
 class Shown(NamedTuple):
@@ -21,10 +21,12 @@ class Shown(NamedTuple):
 
     title: str | None
     project: str | None
+    cwd: str | None = None
+    """folder in which it began; None where that is not known"""
 
 
 def shown(path: Path, sessions: Iterable[tuple[str, str]] | None = None) -> dict[tuple[str, str], Shown]:
-    """Return title and project by host and session id of some sessions or of all; raises StoreError for no ledger."""
+    """Return title, project and folder by host and session id of some sessions or of all; raises StoreError for no ledger."""
     chosen = None if sessions is None else json.dumps([list(place) for place in sessions])
     only = " WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))" if chosen is not None else ""
     try:
@@ -32,4 +34,4 @@ def shown(path: Path, sessions: Iterable[tuple[str, str]] | None = None) -> dict
             rows = connection.execute(_SHOWN + only, (chosen,) if chosen is not None else ()).fetchall()
     except sqlite3.Error as error:
         raise StoreError(f"the ledger cannot be read: {error}", hint="ctx doctor", path=str(path)) from error
-    return {(host, session): Shown(title, project) for host, session, title, project in rows}
+    return {(host, session): Shown(title, project, cwd) for host, session, title, project, cwd in rows}

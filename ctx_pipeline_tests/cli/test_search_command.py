@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -54,12 +55,65 @@ def test_filters_narrow_and_can_stand_alone(ran: Ctx):
     tests = ran.json("search", "--file", "test_discounts.py", "--role", "command")
     assert {hit["kind"] for hit in tests["hits"]} == {"tool_call"}
     assert ran.json("search", "pytest", "--until", "2020-01-01")["hits"] == []
-    none = ran("search", ok=False)
-    assert none.returncode == 2
-    assert "words or a filter" in none.stderr
+    for nothing in ((), ("",), (" ",), ("--regex", "--host", "claude"), ("--timezone", "Europe/Berlin")):
+        none = ran("search", *nothing, ok=False)
+        assert none.returncode == 2
+        assert "give " in none.stderr
+    alone = ran.json("search", "--role", "command", "--limit", "1000")
+    assert alone["level"] == "newest"
+    times = [hit["ts"] for hit in alone["hits"]]
+    assert len(times) > 3
+    assert times[0][:13] >= times[-1][:13]
+    assert {hit["kind"] for hit in alone["hits"]} == {"tool_call"}
+    assert "--regex finds signs" in ran("search", "🎉").stdout
     wrong = ran("search", "x", "--role", "pilot", ok=False)
     assert wrong.returncode == 1
     assert "user" in wrong.stderr
+
+
+@pytest.mark.feature("search.filters")
+def test_filters_are_all_kept_to_and_values_of_one_are_alternatives(ran: Ctx):
+    both = ran.json("search", "--role", "assistant", "--kind", "answer", "--kind", "prompt", "--limit", "100")
+    assert {hit["kind"] for hit in both["hits"]} == {"answer"}
+    either = ran.json("search", "--kind", "answer", "--kind", "prompt", "--limit", "1000")
+    assert {hit["kind"] for hit in either["hits"]} == {"answer", "prompt"}
+    for words, named in (
+        (("--role", "assistant", "--kind", "prompt"), "answer, reasoning"),
+        (("--since", "2026-10-02", "--until", "2026-10-01"), "is after"),
+    ):
+        refused = ran("search", "pytest", *words, ok=False)
+        assert refused.returncode == 2
+        assert named in refused.stderr
+
+
+@pytest.mark.feature("search.tools")
+def test_the_shell_of_every_agent_is_meant_by_bash_and_an_unknown_name_says_so(ran: Ctx):
+    for name in ("bash", "Shell"):
+        found = ran.json("search", "--tool", name, "--role", "command", "--limit", "1000")["hits"]
+        assert {hit["host"] for hit in found} == {"claude", "codex"}
+        assert {hit["tool"] for hit in found} >= {"Bash"}
+    wrong = ran("search", "pytest", "--tool", "Bosh", ok=False)
+    assert (wrong.returncode, "Bash" in wrong.stderr) == (1, True)
+    other = ran("search", "pytest", "--project", "nowhere-at-all", ok=False)
+    assert (other.returncode, "no project" in other.stderr or "project" in other.stderr) == (1, True)
+    assert ran.json("search", "nothingholdsthisword", "--tool", "bash")["hits"] == []
+
+
+@pytest.mark.feature("search.filters")
+def test_a_page_says_which_hits_it_shows(ran: Ctx):
+    assert "showing 1-1 for" in ran("search", "pytest", "--limit", "1").stdout
+    assert "showing 2-3 for" in ran("search", "pytest", "--limit", "2", "--offset", "1").stdout
+    one = ran.json("search", "--file", "test_discounts.py", "--facets", "--limit", "1")["total"]
+    assert ran("search", "--file", "test_discounts.py", "--limit", "1000").stdout.splitlines()[-1] == f"{one} hit{'s' * (one != 1)}"
+
+
+@pytest.mark.feature("search.resume")
+def test_the_command_goes_to_the_folder_from_which_claude_code_resumes(ran: Ctx):
+    found = ran.json("search", "pytest", "--limit", "1000")["hits"]
+    claude = next(hit for hit in found if hit["host"] == "claude")
+    folder = ran.json("show", "claude", claude["session_id"])["session"]["cwd"]
+    assert claude["resume"] == f"cd {shlex.quote(folder)} && claude --resume {claude['session_id']}"
+    assert all(hit["resume"] == f"codex resume {hit['session_id']}" for hit in found if hit["host"] == "codex")
 
 
 @pytest.mark.feature("search.regex")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from ctx_pipeline import settings as settings_of
@@ -15,13 +17,13 @@ from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.event_pages import PageReader
 from ctx_pipeline.storage.lake import Move
-from ctx_pipeline.storage.search_index import Asked, Wanted
+from ctx_pipeline.storage.search_index import Asked, SearchIndex, Wanted
 from ctx_pipeline.storage.search_index.marks import QUARTER, unpacked
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DAY = 86_400 * SECOND
 FEBRUARY = START + 31 * DAY
@@ -65,8 +67,7 @@ def places(found) -> list[tuple[str, str]]:
         ({"without": {"one", "two"}}, [("three", "prompt")]),
         ({"role": ["user"], "since": "2026-01-01", "until": "2026-01-31"}, [("one", "prompt"), ("three", "prompt")]),
         ({"until": "2025-12-31"}, []),
-        ({"tool": ["nosuch"]}, []),
-        ({"project": "nosuch"}, []),
+        ({"role": ["user", "assistant"], "kind": ["answer"]}, [("two", "answer")]),
     ],
 )
 def test_hits_are_those_that_are_meant(environ, chosen, expected):
@@ -258,6 +259,80 @@ def test_without_notes_or_with_wrong_ones_the_same_hits_are_read_by_arrow(enviro
             store.search.note_pages(part.path, note)
         store.search.finish()
         assert asked(environ).hits == expected.hits
+
+
+@pytest.mark.feature("search.pages")
+def test_a_note_that_leads_to_another_row_gives_no_wrong_text(environ, store, monkeypatch):
+    monkeypatch.setattr("ctx_pipeline.storage.lake.ROW_GROUP", 1)
+    normalized(store, view("early").prompt("zanzibar early"), view("late", start=FEBRUARY).prompt("zanzibar late"))
+    store.search.rebuild(store.lake)
+    expected = {(hit.session_id, hit.snippet) for hit in asked(environ, "zanzibar").hits}
+    assert expected == {("early", "zanzibar early"), ("late", "zanzibar late")}
+    store.search.begin_bulk()
+    for part in store.lake.parts("events"):
+        size, groups = json.loads(store.lake.pages(part.path))
+        store.search.note_pages(part.path, json.dumps([size, groups[::-1]]).encode())
+    store.search.finish()
+    assert {(hit.session_id, hit.snippet) for hit in asked(environ, "zanzibar").hits} == expected
+
+
+class Disturbed:
+    """The texts of a store, before the first of which another writer does something."""
+
+    def __init__(self, store: Store, writer: Callable[[Store, SearchIndex], None]) -> None:
+        self.lake = store.lake
+        self._store = store
+        self._writers = [writer]
+
+    @property
+    def page_reader(self) -> PageReader:
+        for writer in self._writers:
+            other = SearchIndex(self._store.search.path)
+            writer(self._store, other)
+            other.close()
+        self._writers = []
+        return self._store.page_reader
+
+
+def made_anew(store: Store, index: SearchIndex) -> None:
+    normalized(store, view("before").prompt("a pear").prompt("more pears"), cell=Cell("claude", "2025-12"))
+    index.rebuild(store.lake)
+
+
+def moved(store: Store, index: SearchIndex) -> None:
+    parts = store.lake.manifest("normalized", CELL).parts
+    _, moves = store.lake.compact("normalized", CELL, parts, "events")
+    index.begin_bulk()
+    index.move(moves)
+    index.note_pages(moves[0].new, store.lake.pages(moves[0].new))
+    index.finish()
+    for old in {move.old for move in moves} - {move.new for move in moves}:
+        store.lake.local(old).unlink()
+
+
+@pytest.mark.feature("search.dead")
+@pytest.mark.parametrize("writer", [made_anew, moved])
+def test_a_writer_between_the_ranking_and_the_texts_does_no_harm(store, writer):
+    second = view("more").prompt("a red pear")
+    rows = {"events": second.events, "sessions": [second.row()]}
+    parts = [store.lake.write_rows("normalized", CELL, table, members) for table, members in rows.items()]
+    manifest = store.lake.manifest("normalized", CELL)
+    store.lake.commit("normalized", CELL, msgspec.structs.replace(manifest, parts=(*manifest.parts, *parts)))
+    store.search.rebuild(store.lake)
+    found = store.search.ask(Disturbed(store, writer), Asked("red")).found
+    assert {(hit.event.session_id, hit.event.text) for hit in found} == {("one", "why is the apple red"), ("more", "a red pear")}
+
+
+@pytest.mark.feature("search.filters")
+def test_a_filter_alone_lists_the_newest_first(environ, store):
+    normalized(store, view("old", start=START - 40 * DAY).prompt("a fig"), cell=Cell("claude", "2026-08"))
+    store.search.rebuild(store.lake)
+    prompts = asked(environ, "", role=["user"])
+    order = [hit.session_id for hit in prompts.hits]
+    assert (order[0], set(order[1:3]), order[3]) == ("two", {"one", "three"}, "old")
+    assert (prompts.level, prompts.total) == ("newest", 4)
+    assert [hit.kind for hit in asked(environ, " ", outcome=["failed"]).hits] == ["tool_result", "tool_call"]
+    assert asked(environ, "").hits == []
 
 
 @pytest.mark.feature("search.marks")

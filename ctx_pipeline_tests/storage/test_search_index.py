@@ -16,6 +16,7 @@ from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.lake import Move
 from ctx_pipeline.storage.search_index import SearchIndex
 from ctx_pipeline.storage.search_index.matching import DONE_CHARS, SAID_CHARS, documents, snippet
+from ctx_pipeline.storage.search_index.matching import question as asked_for
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import view
 
@@ -166,6 +167,53 @@ def test_the_file_is_private(index):
 def test_what_of_an_event_is_searched():
     kinds = ("prompt", "attachment", "answer", "tool_result")
     assert documents(kinds, ("x" * 20_000, "z", None, "y" * 20_000), 7) == [(7, "x" * SAID_CHARS, None), (10, None, "y" * DONE_CHARS)]
+
+
+@pytest.mark.feature("search.documents")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (r'{"command":"echo one\nbarbaz\tquux"}', ["barbaz", "quux"]),
+        (r'{"file_path":"C:\\new\\table.txt"}', ["new", "table.txt", "C:/new/table.txt"]),
+        (r'{"note":"caf\u00e9 \ud83d\ude00 na\u00efve"}', ["café", "naive"]),
+        (r"open C:\new\bar", ["new", "bar"]),
+        ('{"patch":"' + "x " * 6_000 + '*** Update File: src/late/parser.py"}', ["src/late/parser.py", "late"]),
+    ],
+)
+def test_arguments_of_a_call_are_found_by_the_words_that_they_stand_for(index, arguments, words):
+    (document,) = documents(["tool_call"], [arguments])
+    add(index, "p", document[2], "something else", done=True)
+    for word in words:
+        assert found(index, word)[:1] == [("p", 0)], word
+        assert index.query(word)[0].row == 0
+    assert "nbarbaz" not in document[2]
+
+
+@pytest.mark.feature("search.unspaced")
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("我喜欢苹果派 请修复解析器", "苹果"),
+        ("我喜欢苹果派 请修复解析器", "请问解析器在哪里"),
+        ("我喜欢苹果派", "派"),
+        ("パーサーのエラーを直す", "エラー"),
+        ("파서에서 오류가 났다", "오류"),
+        ("修复parser错误", "parser"),
+        ("修复parser错误", "错误"),
+    ],
+)
+def test_a_word_is_found_inside_a_run_of_signs(index, text, question):
+    said = [one for _, one, _ in documents(["prompt", "prompt"], ["天地玄黄", text])]
+    add(index, "p", *said)
+    assert found(index, question)[0] == ("p", 1)
+    cut = snippet(text, asked_for(question).telling)
+    assert "".join(cut.text[a:b] for a, b in cut.marks) == ("解析器" if "解析器" in question else question)
+
+
+@pytest.mark.feature("search.snippet")
+def test_a_word_after_an_escape_is_marked():
+    cut, marks = snippet(r'{"command":"one\nbarbaz"}', ("barbaz",))
+    assert [cut[a:b] for a, b in marks] == ["barbaz"]
 
 
 @pytest.mark.feature("search.snippet")

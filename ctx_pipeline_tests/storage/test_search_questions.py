@@ -32,6 +32,11 @@ def test_the_right_sessions_come_first_more_often_than_by_rows_alone(tmp_path):
     assert sum(place == 1 for place in places) >= 29
     assert sum(0 < place <= 10 for place in places) >= 32
     assert mean_reciprocal(places) > mean_reciprocal(before) + 0.03
-    told = dict(re.findall(r"^\| (?:tune|held) \| (.+?) \| (\S+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    assert list(told) == [one.text for one in asked]
-    assert abs(sum(place == "1" for place in told.values()) - sum(place == 1 for place in places)) <= 1
+    told = re.findall(r"^\| (tune|held) \| (.+?) \| (\S+) \| (\S+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [(half, text) for half, text, *_ in told] == [(one.set, one.text) for one in asked]
+    # rows that score alike are in the order in which they were captured, which is another one each time
+    for column, measured in ((2, places), (3, before)):
+        for line, place in zip(told, measured, strict=True):
+            said = int(line[column]) if line[column].isdecimal() else 0
+            far = said == 0 or said > 25
+            assert (place == 0 or place > 20) if far else abs(place - said) <= said // 5, (line, place)

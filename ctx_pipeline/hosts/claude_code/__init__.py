@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.claude_code.formats import FORMATS
 from ctx_pipeline.hosts.claude_code.places import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
 from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.declared import Host
@@ -37,6 +36,8 @@ HOST = Host(
     session_kinds=SESSION_KINDS,
     aliases=("claude-code", "claude_code", "cc"),
     resume="claude --resume {session_id}",
+    resume_in_folder=True,
+    shell_tools=frozenset({"bash"}),
     hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
     retention_days=retention_days,
     mentions=Deferred("ctx_pipeline.hosts.claude_code.mentions:mentions"),
@@ -44,7 +45,7 @@ HOST = Host(
     usage_kinds=USAGE_KINDS,
     window=window,
     rivals={"ccusage": _ccusage},
-    formats=FORMATS,
+    formats=Deferred("ctx_pipeline.hosts.claude_code.formats:known"),
     archive_name="claude-code",
     # set for shell commands since 2.1.132 and for stdio servers since 2.1.154
     session_env=("CLAUDE_CODE_SESSION_ID",),
@@ -53,6 +54,7 @@ HOST = Host(
         "settings.json",
         {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE, "SessionEnd": CAPTURE},
         note="Sessions that are open take hooks over when they are started anew.",
+        off_switch="disableAllHooks",
     ),
     # settings of the person and the project hold hooks; those of the empty folder are none
     headless=Headless(

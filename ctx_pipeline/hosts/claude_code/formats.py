@@ -16,7 +16,7 @@ _NOTICES = (
     *("lastPrompt", "prNumber", "prUrl", "prRepository", "bridgeSessionId", "lastSequenceNum"),
 )
 
-FORMATS = Formats(
+_FORMATS = Formats(
     fields={
         "": frozenset((*records.Record.__struct_encode_fields__, *_ENVELOPE, *_NOTICES)),
         "message": frozenset(
@@ -28,3 +28,8 @@ FORMATS = Formats(
         "message.usage": frozenset((*records.Usage.__struct_encode_fields__, "inference_geo")),
     }
 )
+
+
+def known() -> Formats:
+    """Return the fields that are known."""
+    return _FORMATS

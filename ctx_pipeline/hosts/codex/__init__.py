@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.codex.formats import FORMATS
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, enter, places
 from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.declared import Database, Host
@@ -46,6 +45,12 @@ HOST = Host(
     places=places,
     aliases=("openai-codex", "codex-cli"),
     resume="codex resume {session_id}",
+    shell_tools=frozenset(
+        {
+            *("container.exec", "exec", "exec_command", "local_shell", "shell", "shell_command", "unified_exec"),
+            *("user_shell", "command_execution"),
+        }
+    ),
     databases={
         STATE: Database(
             tables=(("threads", "id"), ("thread_spawn_edges", "child_thread_id")),
@@ -59,7 +64,7 @@ HOST = Host(
     limits=Deferred("ctx_pipeline.hosts.codex.counting:limits"),
     window=window,
     rivals={"ccusage": _ccusage},
-    formats=FORMATS,
+    formats=Deferred("ctx_pipeline.hosts.codex.formats:known"),
     # set for shell commands; servers are not told
     session_env=("CODEX_THREAD_ID",),
     server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),

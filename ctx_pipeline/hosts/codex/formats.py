@@ -19,7 +19,7 @@ _ITEMS = (
     *("latest_token_usage_record", "turn_token_usage", "new_thread_id", "sender_thread_id", "new_agent_nickname", "new_agent_role"),
 )
 
-FORMATS = Formats(
+_FORMATS = Formats(
     fields={
         "": frozenset((*records.Line.__struct_encode_fields__, "ordinal", "metadata", *records.Payload.__struct_encode_fields__)),
         "payload": frozenset((*records.Payload.__struct_encode_fields__, *_TURNS, *_ITEMS)),
@@ -28,3 +28,8 @@ FORMATS = Formats(
         "payload.info.last_token_usage": frozenset((*records.Usage.__struct_encode_fields__, "total_tokens")),
     }
 )
+
+
+def known() -> Formats:
+    """Return the fields that are known."""
+    return _FORMATS

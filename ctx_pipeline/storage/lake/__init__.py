@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["COMPACT_ABOVE", "Lake", "Manifest", "Move", "Part"]
 
 ROW_GROUP = 2_000
-PAGE_BYTES = 128 * 1024
-PAGE_ROWS = 128
-"""Pages are short, since a search unpacks one for each of its hits: 1.3 % more for an eighth of the work."""
+PAGE_BYTES = 512 * 1024
+PAGE_ROWS = 512
+"""Pages are short, since a search unpacks one for each of its hits: two thirds of the work for 2 % more bytes of real texts."""
 
 COMPACT_ABOVE = 100
 """Parts of one table in a cell above which they are merged."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ID_BYTES = 8
 """Bytes of the hash that stands for a line's id."""
 
+_FEW = 16
+"""Lines that are looked for in the sessions one by one; of more all sessions are looked at."""
+
 _GIVES_WAY = frozenset({"prompt", "none"})
 """Sources of a title that a told one is better than."""
 
@@ -38,7 +41,8 @@ def record(connection: sqlite3.Connection, host: str, group: Sequence[Normalized
     connection.executemany(
         "INSERT OR REPLACE INTO session_lines (host, session_id, ids) VALUES (?, ?, ?)", [(host, r.session_id, r.line_ids) for r in group]
     )
-    return _settle(connection, host, None if before != after else {*below, *(r.session_id for r in group)})
+    holding = _holding(connection, host, {leaf for leaf, _, _ in before ^ after})
+    return _settle(connection, host, None if holding is None else {*holding, *below, *(r.session_id for r in group)})
 
 
 def drop(connection: sqlite3.Connection, host: str, gone: Iterable[str], below: Iterable[str]) -> set[Cell]:
@@ -59,6 +63,14 @@ def given(connection: sqlite3.Connection) -> dict[Cell, list[tuple[str, str]]]:
     ):
         found.setdefault(Cell(host, month), []).append((session, title))
     return found
+
+
+def _holding(connection: sqlite3.Connection, host: str, leaves: set[bytes]) -> set[str] | None:
+    """Return the sessions that hold one of these lines, and perhaps others; None for all where so many lines are asked for."""
+    if len(leaves) > _FEW:
+        return None
+    held = "SELECT session_id FROM session_lines WHERE host = ? AND instr(ids, ?) > 0"
+    return {session for leaf in leaves for (session,) in connection.execute(held, (host, leaf))}
 
 
 def _settle(connection: sqlite3.Connection, host: str, sessions: set[str] | None) -> set[Cell]:

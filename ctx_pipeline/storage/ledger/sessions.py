@@ -62,13 +62,7 @@ class Sessions(Sources):
 
     def sessions(self, *, cells: Iterable[Cell] | None = None, host: str | None = None) -> list[SessionRow]:
         """Return the sessions in order of host and id."""
-        where, values = ("WHERE host = ?", [host]) if host else ("", [])
-        rows = self.query(f"SELECT {_COLUMNS} FROM sessions {where} ORDER BY host, session_id", values)
-        found = [_session(row) for row in rows]
-        if cells is None:
-            return found
-        wanted = set(cells)
-        return [row for row in found if row.cell in wanted]
+        return self._chosen("host = ?" if host else "", [host] if host else [], cells)
 
     def session(self, host: str, session_id: str) -> SessionRow | None:
         """Return one session, None when it is not known."""
@@ -77,11 +71,23 @@ class Sessions(Sources):
 
     def dirty_sessions(self, cells: Iterable[Cell] | None = None, *, versions: Mapping[str, str] = {}) -> list[SessionRow]:
         """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""
-        return [row for row in self.sessions(cells=cells) if row.dirty or row.code_version != versions.get(row.host, row.code_version)]
+        old = "".join(" OR (host = ? AND code_version IS NOT ?)" for _ in versions)
+        return self._chosen(f"captured_fp IS NOT normalized_fp{old}", [text for pair in versions.items() for text in pair], cells)
 
     def cells(self) -> list[Cell]:
         """Return the cells that hold a session, sorted."""
         return [Cell(*row) for row in self.query("SELECT DISTINCT host, month FROM sessions ORDER BY host, month")]
+
+    def _chosen(self, condition: str, values: list[str], cells: Iterable[Cell] | None) -> list[SessionRow]:
+        """Return the sessions for which a condition holds, of these cells where some are given."""
+        wanted = None if cells is None else set(cells)
+        conditions = [f"({condition})"] if condition else []
+        if wanted is not None:
+            conditions.append("host || '|' || month IN (SELECT value FROM json_each(?))")
+            values = [*values, json_list(sorted(cell.key for cell in wanted))]
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        rows = self.query(f"SELECT {_COLUMNS} FROM sessions {where} ORDER BY host, session_id", values)
+        return [_session(row) for row in rows]
 
     def _resolve(self, connection: sqlite3.Connection, touched: set[str], threads: set[tuple[str, str]]) -> set[Cell]:
         """Give touched streams and their families a session; return the cells whose content changed."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.search_index import database
-from ctx_pipeline.storage.search_index.matching import Snippet, around, named, question, snippet
+from ctx_pipeline.storage.search_index.marks import quarter_of
+from ctx_pipeline.storage.search_index.matching import DONE, SAID, Snippet, around, named, question, snippet
 from ctx_pipeline.storage.search_index.patterns import Coverage, scan
 from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, ranked
 from ctx_pipeline.storage.search_index.shelf import Shelf, Wanted
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """A question and which rows are meant.
+    """A question and which rows are meant; without text, pattern and file the newest of these.
 
     ``file`` keeps to rows of tools that name a file, ``without`` leaves out sessions and counts what it leaves out,
     ``seconds`` ends a regular expression.
@@ -139,8 +140,9 @@ class Reading:
         few, rows with any of them, at last words that begin with them. Raises StoreError when there is no index.
         """
         wanted = Wanted(session=(lambda h, _: h == host) if host else None)
-        rows = self._rows(self._shelved(), Asked(text, wanted), need=offset + limit, count=False)
-        return self._hits(rows, offset, offset + limit)
+        shelf = self._shelved()
+        rows = self._rows(shelf, Asked(text, wanted), need=offset + limit, count=False)
+        return self._hits(shelf, rows, offset, offset + limit)
 
     def search(self, lake: Lake, text: str, *, limit: int = 20) -> list[Found]:
         """Return the best hits for a text."""
@@ -152,13 +154,23 @@ class Reading:
         """Return hits with their events and the text around the match; hits whose part is gone are left out.
 
         With ``counting`` all hits are counted, in all and by facet; without it only as many as are shown are looked for.
+        Where a writer changed the index meanwhile, so that a hit is not where it was, the answer is made anew.
         """
         shelf = self._shelved()
+        answer, whole = self._answer(shelf, texts, asked, limit=limit, offset=offset, width=width, counting=counting)
+        if not whole and (now := self._shelved()) is not shelf:
+            answer, _ = self._answer(now, texts, asked, limit=limit, offset=offset, width=width, counting=counting)
+        return answer
+
+    def _answer(
+        self, shelf: Shelf, texts: Texts, asked: Asked, *, limit: int, offset: int, width: int, counting: Counting | None
+    ) -> tuple[Answer, bool]:
+        """Return the answer from one state of the index, and whether every hit was where that says."""
         rows = self._rows(shelf, asked, need=offset + limit + 1, count=counting is not None, texts=texts)
-        hits = self._hits(rows, offset, offset + limit)
+        hits = self._hits(shelf, rows, offset, offset + limit)
         words = question(asked.text).telling or question(asked.file or "").telling
         found = []
-        for hit, event in zip(hits, self._events(texts, hits), strict=True):
+        for hit, event in zip(hits, self._events(shelf, texts, hits), strict=True):
             if event is None:
                 continue
             text = event.text or ""
@@ -166,16 +178,22 @@ class Reading:
             place = text.find(matched) if matched else -1
             cut = around(text, place, place + len(matched), width) if matched and place >= 0 else snippet(text, words, width)
             found.append(Found(hit, event, cut, rows.ranking.scores.get(hit.rowid) if rows.ranking else None))
-        level = rows.ranking.level if rows.ranking else "regex" if asked.regex else "file"
+        whole = len(found) == len(hits)
+        level = rows.ranking.level if rows.ranking else "regex" if asked.regex else "file" if asked.file else "newest"
         more = len(rows.order) > offset + limit
         if counting is None or rows.every is None:
-            return Answer(found, level, more, covered=rows.covered)
+            return Answer(found, level, more, covered=rows.covered), whole
         facets = shelf.counts(rows.every, counting.month, counting.project)
-        return Answer(found, level, len(rows.every) > offset + limit, len(rows.every), rows.left_out, facets, rows.covered)
+        more = len(rows.every) > offset + limit
+        return Answer(found, level, more, len(rows.every), rows.left_out, facets, rows.covered), whole
 
     def _rows(self, shelf: Shelf, asked: Asked, *, need: int, count: bool, texts: Texts | None = None) -> _Rows:
         """Return at least ``need`` rows in order where there are so many; with ``count`` all of them."""
-        connection = self._reading()
+        connection = shelf.connection
+        bare = not (asked.regex or asked.file or asked.text.strip()) and (asked.wanted.by_row or asked.wanted.session is not None)
+        if bare:
+            asked = asked._replace(wanted=_searched(asked.wanted))
+        every: list[int] | None
         mask = self._mask(shelf, asked)
         base = mask
         if asked.without is not None:
@@ -187,39 +205,42 @@ class Reading:
             matched, covered = scan(
                 texts.lake if texts else None, shelf, mask, asked.text, seconds=asked.seconds, most=None if count else need
             )
-            order = sorted(matched, reverse=True)
-            return _Rows(order, None, order[::-1] if count else None, 0, matched, covered)
+            every = sorted(matched)
+            return _Rows(shelf.newest_first(every), None, every if count else None, 0, matched, covered)
         ranking: Ranking | None = None
-        order = []
+        order: list[int] = []
         expression = named(asked.file) if asked.file else ""
-        if asked.text.strip() or not asked.file:
+        if not bare and (asked.text.strip() or not asked.file):
             ranking = ranked(connection, shelf, question(asked.text), mask)
             order, expression = ranking.rows, ranking.expression
-        every: list[int] | None = None
+        every = None
         left_out = 0
         if count or ranking is None or 0 < len(order) < need:
-            rows = matching_rows(connection, expression)
+            rows = range(shelf.top + 1) if bare else matching_rows(connection, expression)
             every = shelf.alive(rows, mask)
             if base is not mask:
                 left_out = len(shelf.alive(rows, base)) - len(every)
-            known = set(order)
-            order = [*order, *(row for row in reversed(every) if row not in known)]
+            if ranking is None:
+                order = shelf.newest_first(every)
+            elif len(order) < need:
+                known = set(order)
+                order = [*order, *(row for row in reversed(every) if row not in known)]
         return _Rows(order, ranking, every, left_out, {}, None)
 
     def _mask(self, shelf: Shelf, asked: Asked) -> bytes | None:
         """Return which rows are meant, None for all of an index without dead rows."""
+        connection = shelf.connection
         wanted = asked.wanted
         if not asked.file:
             return shelf.mask(wanted) if shelf.gaps or wanted.by_row or wanted.session else None
         naming = bytearray(shelf.top + 1)
-        for row in matching_rows(self._reading(), named(asked.file)):
+        for row in matching_rows(connection, named(asked.file)):
             if row <= shelf.top:
                 naming[row] = 1
         both = int.from_bytes(naming, "little") & int.from_bytes(shelf.mask(wanted), "little")
         return both.to_bytes(shelf.top + 1, "little")
 
-    def _hits(self, rows: _Rows, start: int, end: int) -> list[Hit]:
-        shelf = self._shelved()
+    def _hits(self, shelf: Shelf, rows: _Rows, start: int, end: int) -> list[Hit]:
         hits = []
         for row in rows.order[start:end]:
             place = shelf.place_of(row)
@@ -228,31 +249,32 @@ class Reading:
                 hits.append(Hit(row, *place, score.total if score else 0.0))
         return hits
 
-    def _events(self, texts: Texts, hits: Sequence[Hit]) -> list[FoundEvent | None]:
-        """Return the events of hits, from the noted pages where they can be read, else by Arrow."""
-        shelf = self._shelved()
+    def _events(self, shelf: Shelf, texts: Texts, hits: Sequence[Hit]) -> list[FoundEvent | None]:
+        """Return the events of hits, from the noted pages where they can be read, else by Arrow; None for one that is another's."""
         by_part: dict[str, list[int]] = {}
         for number, hit in enumerate(hits):
             by_part.setdefault(hit.part, []).append(number)
         events: list[FoundEvent | None] = [None] * len(hits)
         others = []
         for part, numbers in by_part.items():
-            note = self._reading().execute("SELECT places FROM pages WHERE part = ?", (part,)).fetchone()
+            note = shelf.connection.execute("SELECT places FROM pages WHERE part = ?", (part,)).fetchone()
             found = texts.page_reader.events(part, [hits[n].row for n in numbers], note[0]) if note and note[0] else None
             if found is None:
                 others += numbers
                 continue
             for number, event in zip(numbers, found, strict=True):
-                span = shelf.span_of(hits[number].rowid)
-                if span is not None:
-                    told = shelf.told_of(hits[number].rowid)
+                span, told = shelf.span_of(hits[number].rowid), shelf.told_of(hits[number].rowid)
+                if span is None or quarter_of(event.ts) != told.quarter:
+                    others.append(number)
+                else:
                     who = (span.host, span.session_id, told.thread_id or span.session_id)
                     events[number] = FoundEvent(event.event_id, *who, event.ts, told.kind, told.tool, told.outcome, event.text)
         names = ("event_id", "host", "session_id", "thread_id", "ts", "kind", "text")
         for number, row in zip(
             others, texts.lake.reader.rows(EVENTS, [(hits[n].part, hits[n].row) for n in others], names) if others else (), strict=True
         ):
-            if row is not None:
+            span = shelf.span_of(hits[number].rowid)
+            if row is not None and span is not None and (row.host, row.session_id) == span.session:
                 told = shelf.told_of(hits[number].rowid)
                 events[number] = FoundEvent(
                     row.event_id, row.host, row.session_id, row.thread_id, row.ts, row.kind, told.tool, told.outcome, row.text
@@ -265,3 +287,9 @@ class Reading:
         if self._shelf is None or self._shelf.stamp != stamp:
             self._shelf = Shelf(connection, stamp)
         return self._shelf
+
+
+def _searched(wanted: Wanted) -> Wanted:
+    """Return what is meant with the kinds of events alone that have words."""
+    kinds = SAID | DONE
+    return wanted._replace(kinds=kinds if wanted.kinds is None else kinds.intersection(wanted.kinds))

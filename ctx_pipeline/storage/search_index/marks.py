@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 QUARTER = 900_000_000
 """Microseconds of the unit in which times are kept: every zone's clock is whole quarters of an hour ahead of UTC."""
 
+_LAST = 0xFFFFFFFF * QUARTER
+
 OUTCOMES = ("none", "passed", "failed", "unanswered")
 """How the tool call ended that an event is the call or the result of; none for other events."""
 
@@ -76,8 +78,7 @@ class MarkWriter:
         self._kinds += bytes(map(_KIND_CODE.get, events[_KIND], repeat(_UNKNOWN)))
         self._tools += bytes(map(tools.get, call_ids, repeat(0))) if tools else bytes(len(call_ids))
         self._outcomes += bytes(map(outcomes.get, call_ids, repeat(0))) if tools else bytes(len(call_ids))
-        most = 0xFFFFFFFF * QUARTER
-        self._quarters.extend([t // QUARTER if t and 0 < t < most else 0 for t in times])
+        self._quarters.extend([t // QUARTER if t and 0 < t < _LAST else 0 for t in times])
 
     def packed(self) -> bytes:
         """Return the record of the part."""
@@ -114,6 +115,11 @@ def unpacked(record: bytes, rows: int) -> Marks:
 def blank(rows: int) -> Marks:
     """Return the marks of rows of which nothing was told."""
     return Marks(bytes([_UNKNOWN]) * rows, bytes(rows), bytes(rows), array("I", bytes(4 * rows)), (), [], [])
+
+
+def quarter_of(ts: int | None) -> int:
+    """Return the quarter of an hour of a time in microseconds, 0 for none and for one that marks cannot hold."""
+    return ts // QUARTER if ts and 0 < ts < _LAST else 0
 
 
 def tool_of(marks: Marks, row: int) -> str | None:

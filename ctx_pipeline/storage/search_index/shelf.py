@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from functools import partial
 from itertools import compress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.tables import EVENT_KINDS
@@ -50,12 +51,14 @@ class Span(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Kind, tool, outcome and thread of a row."""
+    """Kind, tool, outcome, thread and time of a row."""
 
     kind: str
     tool: str | None
     outcome: str
     thread_id: str | None
+    quarter: int
+    """quarters of an hour since 1970, 0 where no time is known"""
 
 
 class Shelf:
@@ -72,7 +75,7 @@ class Shelf:
         self._marked: list[tuple[int, int]] = connection.execute("SELECT base, rows FROM marks ORDER BY base").fetchall()
         self._mark_bases = [base for base, _ in self._marked]
         self._marks: dict[int, Marks] = {}
-        self._connection = connection
+        self.connection = connection
         dead = connection.execute("SELECT coalesce(max(last), 0) FROM dead").fetchone()[0]
         self.top: int = max([dead, *(span.last for span in self.spans), *(base + rows - 1 for base, rows, _, _ in self._parts)])
         """highest row id"""
@@ -114,7 +117,8 @@ class Shelf:
         """Return what the marks say of a row."""
         base, marks = self._marks_at(rowid)
         row = rowid - base
-        return Told(EVENT_KINDS[marks.kinds[row]], tool_of(marks, row), OUTCOMES[marks.outcomes[row]], thread_of(marks, row))
+        kind, outcome = EVENT_KINDS[marks.kinds[row]], OUTCOMES[marks.outcomes[row]]
+        return Told(kind, tool_of(marks, row), outcome, thread_of(marks, row), marks.quarters[row])
 
     def mask(self, wanted: Wanted) -> bytes:
         """Return a byte for each row id up to the highest, 1 where the row is alive and meant."""
@@ -139,6 +143,15 @@ class Shelf:
             return list(compress(rowids, [mask[r] if r < end else 0 for r in rowids]))
         return [r for r in rowids if self.span_of(r) is not None] if self.gaps else list(rowids)
 
+    def newest_first(self, rowids: Sequence[int]) -> list[int]:
+        """Return ascending row ids by the time of their events, the newest first; those without a time last."""
+        placed: list[tuple[int, int]] = []
+        for base, rows, marks in self._all_marks():
+            own = rowids[bisect_left(rowids, base) : bisect_left(rowids, base + rows)]
+            placed += [(marks.quarters[row - base], row) for row in own]
+        placed.sort(reverse=True)
+        return [row for _, row in placed]
+
     def counts(self, rowids: Sequence[int], month: Callable[[int], str], project: Mapping[Session, str]) -> dict[str, dict[str, int]]:
         """Return how many of ascending live row ids each host, project, kind, tool, outcome and month has, the most first.
 
@@ -153,20 +166,25 @@ class Shelf:
             start, end = bisect_left(rowids, base), bisect_left(rowids, base + rows)
             if start < end:
                 own = [r - base for r in rowids[start:end]]
-                _add(found["kind"], Counter(map(marks.kinds.__getitem__, own)), lambda n: EVENT_KINDS[n])
-                _add(found["outcome"], Counter(map(marks.outcomes.__getitem__, own)), lambda n: OUTCOMES[n])
-                tools = Counter(map(marks.tools.__getitem__, own))
-                _add(found["tool"], tools, partial(_tool, marks.names))
-                quarters.update(map(marks.quarters.__getitem__, own))
+                # one row more, since an itemgetter of a single one gives no tuple
+                chosen = itemgetter(*own, own[0])
+                _add(found["kind"], _counted(chosen(marks.kinds)[:-1]), lambda n: EVENT_KINDS[n])
+                _add(found["outcome"], _counted(chosen(marks.outcomes)[:-1]), lambda n: OUTCOMES[n])
+                _add(found["tool"], _counted(chosen(marks.tools)[:-1]), partial(_tool, marks.names))
+                quarters.update(chosen(marks.quarters)[:-1])
         for quarter, count in quarters.items():
             found["month"][month(quarter) if quarter else "unknown"] += count
         found["tool"].pop("", None)
         found["outcome"].pop("none", None)
         return {name: dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))) for name, counted in found.items()}
 
+    def tools(self) -> set[str]:
+        """Return the names of all tools whose calls are indexed."""
+        return {name for _, _, marks in self._all_marks() for name in marks.names if name}
+
     def _all_marks(self) -> Iterator[tuple[int, int, Marks]]:
         if len(self._marks) < len(self._marked):
-            for base, rows, record in self._connection.execute("SELECT base, rows, packed FROM marks ORDER BY base"):
+            for base, rows, record in self.connection.execute("SELECT base, rows, packed FROM marks ORDER BY base"):
                 if base not in self._marks:
                     self._marks[base] = unpacked(record, rows) if record else blank(rows)
         for base, rows in self._marked:
@@ -178,13 +196,19 @@ class Shelf:
             return rowid, blank(1)
         base, rows = self._marked[number]
         if base not in self._marks:
-            record = self._connection.execute("SELECT packed FROM marks WHERE base = ?", (base,)).fetchone()[0]
+            record = self.connection.execute("SELECT packed FROM marks WHERE base = ?", (base,)).fetchone()[0]
             self._marks[base] = unpacked(record, rows) if record else blank(rows)
         return base, self._marks[base]
 
 
 def _tool(names: Sequence[str], number: int) -> str:
     return "" if number == 0 else names[number - 1] if number <= len(names) else "(other)"
+
+
+def _counted(values: Iterable[int]) -> dict[int, int]:
+    """Return how often each byte is there."""
+    packed = bytes(values)
+    return {value: packed.count(value) for value in set(packed)}
 
 
 def _add(into: Counter[Any], counted: Mapping[int, int], name: Callable[[int], str]) -> None:
