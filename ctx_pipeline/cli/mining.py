@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
 
 if TYPE_CHECKING:
     from ctx_pipeline.mining.filters import Filtered
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 @click.argument("host", default="*")
 @click.argument("session_id", default="*")
 @click.option(
-    "--method", "names", multiple=True, help="Only this method, or all local ones. One that asks a model runs only when it is named."
+    "--method",
+    "names",
+    multiple=True,
+    help="A method, several with commas, or all: every local one. One that asks a model runs only when it is named.",
 )
 @click.option("--filter", "filters", multiple=True, help="risk_aware, near_duplicate, contradiction or staleness; several with commas.")
 @click.option("--all", "everything", is_flag=True, help="Also what one session saw and no other bears out.")
 @click.option("--block", "as_block", is_flag=True, help="Print the best as a block to paste into a prompt, and nothing else.")
-@click.option("--budget", type=click.IntRange(1), help="At most so many tokens in the block.")
+@click.option("--budget", type=click.IntRange(1), default=1200, show_default=True, help="At most so many tokens in the block.")
 @click.option("--dry-run", is_flag=True, help="With a method that asks a model: show what would be sent, and send nothing.")
 @click.option("--again", is_flag=True, help="With a method that asks a model: ask although there is an answer.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With a method that asks a model: questions at most.")
@@ -38,7 +41,7 @@ def mine(
     filters: tuple[str, ...],
     everything: bool,
     as_block: bool,
-    budget: int | None,
+    budget: int,
     dry_run: bool,
     again: bool,
     limit: int,
@@ -53,28 +56,29 @@ def mine(
     """
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.api.sessions import resolve
+    from ctx_pipeline.api.sessions import resolve, resolve_anywhere
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName, UsageError
-    from ctx_pipeline.memory.block import DEFAULT_BUDGET, block
+    from ctx_pipeline.memory.block import block
     from ctx_pipeline.mining.filters import FILTERS, filtered
     from ctx_pipeline.stages.asking import ask
     from ctx_pipeline.stages.mine import candidates
     from ctx_pipeline.stages.mine import mine as stage
     from ctx_pipeline.storage import open_store
 
-    chosen = [name for group in filters for name in group.split(",") if name]
+    chosen, names = _several(filters), _several(names)
     for name in chosen:
         if name not in FILTERS:
             raise UnknownName("filter", name, FILTERS)
     settings, _ = choose(settings_module.load(), demo=False)
     with open_store(settings) as store:
         known = discovery.methods()
-        methods = [m for m, method in known.items() if method.deterministic] if not names or "all" in names else list(names)
+        local = [m for m, method in known.items() if method.deterministic] if not names or "all" in names else []
+        methods = list(dict.fromkeys([*local, *(name for name in names if name != "all")]))
         key = None if host == "*" else discovery.host(host).key
         full = None
         if session_id != "*":
-            key, full = resolve(store, host, session_id)
+            key, full = resolve_anywhere(store, session_id) if host == "*" else resolve(store, host, session_id)
         cells = [c for c in store.ledger.cells() if key is None or c.host == key]
         asking = [known[m] for m in methods if m in known and known[m].asks]
         if (dry_run or again) and not asking:
@@ -88,31 +92,69 @@ def mine(
         drawn = [c for name in methods for c in candidates(store, known[name], combined=not everything)]
     found = [c for c in drawn if key in (None, c.host) and full in (None, c.session_id)]
     result = filtered(sorted(found, key=lambda c: (c.method, c.host, c.session_id, c.candidate_id)), chosen)
+    result = _with_what_is_held_back(result, settings)
     source = f"{key or '*'}/{full or '*'}"
-    text = block(result.kept, method=",".join(methods), source=source, marks=result.marks, budget=budget or DEFAULT_BUDGET)
+    text = block(result.kept, method=",".join(methods), source=source, marks=result.marks, budget=budget)
     if as_json:
         shown = [{**_plain(c), "marks": result.marks.get(c.candidate_id, [])} for c in result.kept]
         emit({"candidates": shown, "dropped": result.dropped, "block": text, **({"asked": asked} if asked else {}), **report.totals})
-        return
-    if as_block:
+    elif as_block:
         say(text, nl=False)
-        return
-    _print(result)
-    for name, done in asked.items():
-        _tell(name, done)
+        _tell_left_out(text, len(found))
+    else:
+        _print(result)
+        for name, done in asked.items():
+            _tell(name, done)
+    if any(done["asked"] for done in asked.values()) and all(done["failed"] == done["asked"] for done in asked.values()):
+        raise click.exceptions.Exit(1)
+
+
+def _tell_left_out(block: str, found: int) -> None:
+    left = found - sum(line.startswith("- [") for line in block.splitlines())
+    if left:
+        why = "filtered, held back, of high risk, or beyond eight or the budget"
+        say(f"{left:,} of {counted(found, 'candidate')} left out of the block: {why}", err=True)
+
+
+def _several(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in words that may each hold several with commas."""
+    return tuple(name for group in words for part in group.split(",") if (name := part.strip()))
+
+
+def _with_what_is_held_back(result: Filtered, settings: Settings) -> Filtered:
+    """Return the candidates with a mark on each in which the check of memories finds something."""
+    from ctx_pipeline.memory.consolidation import DANGEROUS
+    from ctx_pipeline.memory.safety import scan, strings_of
+    from ctx_pipeline.model.proposals import REASON
+    from ctx_pipeline.redaction.redactor import Redactor
+
+    redactor = Redactor(settings.patterns)
+    marks = dict(result.marks)
+    for c in result.kept:
+        flags = scan([c.text, c.when_to_use, *strings_of(c.body)], lambda text: {name for name, _, _ in redactor.find(text)})
+        flags += [DANGEROUS] if c.body.get(REASON) else []
+        if flags:
+            marks[c.candidate_id] = [f"held back for review: {', '.join(flags)}", *marks.get(c.candidate_id, [])]
+    return result._replace(marks=marks)
 
 
 def _print(result: Filtered) -> None:
+    alike: dict[tuple[str | None, ...], list[StoredCandidate]] = {}
     for c in result.kept:
-        say(f"{c.kind}  {plain(c.method)}  {c.host} {c.session_id}", bold=True)
+        alike.setdefault((c.method, c.kind, c.text, c.when_to_use), []).append(c)
+    for members in alike.values():
+        c = max(members, key=lambda m: m.confidence)
+        sessions = len({(m.host, m.session_id) for m in members})
+        more = f"  and {counted(sessions - 1, 'more session')}" if sessions > 1 else ""
+        say(f"{c.kind}  {plain(c.method)}  {c.host} {c.session_id}{more}", bold=True)
         say(f"  {one_line(c.text, 400)}")
         if c.when_to_use:
             say(f"  when: {one_line(c.when_to_use, 200)}")
         say(f"  confidence {c.confidence:.2f}, priority {c.priority}, {c.scope}, {c.risk} risk; evidence: {', '.join(c.evidence[:4])}")
-        for mark in result.marks.get(c.candidate_id, []):
+        for mark in dict.fromkeys(mark for m in members for mark in result.marks.get(m.candidate_id, [])):
             say(f"  mind: {one_line(mark, 200)}")
-    left = f", {len(result.dropped)} left out" if result.dropped else ""
-    say(f"{len(result.kept)} candidates{left}")
+    left = f", {len(result.dropped):,} left out" if result.dropped else ""
+    say(f"{counted(len(result.kept), 'candidate')}{left}")
 
 
 def _tell(name: str, done: dict[str, Any]) -> None:
@@ -124,9 +166,9 @@ def _tell(name: str, done: dict[str, Any]) -> None:
     cost = f"${done['cost_nano'] / 1e9:.4f}" if done["cost_nano"] else "cost not told"
     tokens = f"{done['input_tokens']:,} tokens in, {done['output_tokens']:,} out, {cost}"
     lost = f", {done['failed']:,} without an answer" if done["failed"] else ""
-    say(f"{name}: asked {done['model']} {done['asked']:,} times{lost}, {done['lessons']:,} lessons{refused}; {tokens}")
+    say(f"{name}: asked {done['model']} {counted(done['asked'], 'time')}{lost}, {counted(done['lessons'], 'lesson')}{refused}; {tokens}")
     for session, why in done["errors"].items():
-        say(f"  {plain(session)}: {one_line(why, 200)}", err=True)
+        say(f"  {plain(session)}: {one_line(why, 700)}", err=True)
 
 
 def _show_questions(
@@ -154,7 +196,7 @@ def _show_questions(
     for row in rows:
         say(f"{row['method']}  {row['host']} {row['session_id']}  to: {plain(row['to'])}", bold=True)
         say(plain(row["question"]))
-    say(f"{len(rows):,} questions, nothing was sent")
+    say(f"{counted(len(rows), 'question')}, nothing was sent")
 
 
 def _plain(c: StoredCandidate) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "signal": ("ctx_pipeline.cli.signal:signal", "List, run and show signals."),
     "mine": ("ctx_pipeline.cli.mining:mine", "Draw memory candidates from sessions."),
     "methods": ("ctx_pipeline.cli.memory:methods", "List the mining methods."),
-    "memory": ("ctx_pipeline.cli.memory:memory", "Retrieve and weave memories."),
+    "memory": ("ctx_pipeline.cli.memory:memory", "Memories: retrieve, weave, review, notes, backtest."),
     "mcp": ("ctx_pipeline.cli.mcp:mcp", "Serve the history and the memories to an agent."),
     "hooks": ("ctx_pipeline.cli.hooks:hooks", "Memories in an agent's sessions, capture as they are written."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),

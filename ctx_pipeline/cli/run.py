@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,7 @@ def sync(as_json: bool) -> None:
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
     with open_store(settings) as store:
         reports = stage(store, settings, when_few=without_numpy)
+    gc.freeze()  # the interpreter would walk all of it once more before it ends
     parsed = sum(r.totals.get("sessions_parsed", 0) for r in reports)
     cells = sorted({key for r in reports for key, cell in r.cells.items() if key and cell.status == "done"})
     held = {key: error for r in reports for key, error in r.held.items()}

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,17 +84,9 @@ def table_version(asset: str, decoder: str, prices: str) -> str:
 
 def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions:
     """Return all versions; extension files are imported only when a file, a plug-in or a setting changed since the last call."""
-    kept = _read(files)
-    if kept and kept["stamp"] == _stamp(kept["plugins"], settings):
-        found = kept["versions"]
-        static = Versions(
-            assets=found["assets"],
-            families={name: (tuple(reads), text) for name, (reads, text) in found["families"].items()},
-            methods={name: (tuple(reads), text) for name, (reads, text) in found["methods"].items()},
-            decoders=found["decoders"],
-            prices=found["prices"],
-        )
-        return _chosen(static, settings)
+    kept = _kept(files, settings)
+    if kept is not None:
+        return _chosen(kept, settings)
     discovery.look_in(settings.home / "config")
     fresh, plugins = _imported(settings)
     if keep:
@@ -101,15 +94,23 @@ def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions
     return _chosen(fresh, settings)
 
 
-def decoders(files: Files, settings: Settings) -> dict[str, str]:
-    """Return host -> version of what decodes its sessions, also while a file of a signal or a method cannot be imported."""
-    try:
-        return versions(files, settings).decoders
-    except DeclarationError:
-        from ctx_pipeline.redaction import Redactor
-        from ctx_pipeline.stages import ingest
+def decoders(files: Files, settings: Settings, *, later: bool = False) -> dict[str, str]:
+    """Return host -> version of what decodes its sessions, also while a file of a signal or a method cannot be imported.
 
-        return ingest.decoders(discovery.hosts(), Redactor(settings.patterns), settings.whole_file_bytes)
+    With ``later`` nothing but the hosts is imported, and what is kept stays as it is:
+    the caller calls :func:`versions` when there is time.
+    """
+    if later:
+        kept = _kept(files, settings)
+        if kept is not None:
+            return kept.decoders
+    else:
+        with suppress(DeclarationError):
+            return versions(files, settings).decoders
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.stages import ingest
+
+    return ingest.decoders(discovery.hosts(), Redactor(settings.patterns), settings.whole_file_bytes)
 
 
 def collect(settings: Settings) -> Versions:
@@ -142,7 +143,7 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     """Return the versions before the other settings are folded in, and the files of extensions that lie outside the package."""
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.redaction import Redactor
-    from ctx_pipeline.stages import consolidate, ingest
+    from ctx_pipeline.stages import consolidate, index, ingest
 
     redactor = Redactor(settings.patterns)
     hosts = discovery.hosts()
@@ -152,6 +153,7 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     assets = {asset: str(importlib.import_module(f"ctx_pipeline.stages.{module}").CODE_VERSION) for asset, module in STAGES.items()}
     assets["dashboard/site"] = site_version(assets["dashboard/site"])
     assets["memory/consolidated"] = consolidate.code_version(redactor)
+    assets["memory/index"] = index.code_version()
     assets |= {f"signals/{name}": family.code_version for name, family in families.items()}
     assets |= {f"mined/{name}": str(method.version) for name, method in methods.items()}
     functions: list[Callable[..., object]] = [s.function for f in families.values() for s in f.signals]
@@ -185,6 +187,21 @@ def _titled(name: str, text: str) -> str:
     return f"**{name}**: {text}"
 
 
+def _kept(files: Files, settings: Settings) -> Versions | None:
+    """Return the answer that was kept, before the other settings are folded in; None where it holds no more."""
+    kept = _read(files)
+    if not kept or kept["stamp"] != _stamp(kept["plugins"], settings):
+        return None
+    found = kept["versions"]
+    return Versions(
+        assets=found["assets"],
+        families={name: (tuple(reads), text) for name, (reads, text) in found["families"].items()},
+        methods={name: (tuple(reads), text) for name, (reads, text) in found["methods"].items()},
+        decoders=found["decoders"],
+        prices=found["prices"],
+    )
+
+
 def _read(files: Files) -> dict | None:
     try:
         kept = json.loads(files.read(CACHE))
@@ -197,11 +214,11 @@ def _stamp(plugins: Iterable[str], settings: Settings) -> str:
     """Return a hash over all that can change a version.
 
     That is the package's version, size and time of its files and of plug-ins, the folders
-    these are installed in, the person's own files of signals, their prices and patterns, and where archives are cut.
+    these are installed in, the person's own files of signals and methods, their prices and patterns, and where archives are cut.
     """
     named = {os.path.abspath(p) for p in settings.environ.get("PYTHONPATH", "").split(os.pathsep) if p}  # noqa: PTH100 - as sys.path has it
     sites = [p for p in sys.path if p.endswith(("site-packages", "dist-packages")) or p in named]
-    sites += sorted(str(p) for p in (settings.home / "config" / "signals").glob("*.py"))
+    sites += sorted(str(p) for kind in ("signals", "methods") for p in (settings.home / "config" / kind).glob("*.py"))
     refreshed = [_status(str(path)) for path in sorted((settings.home / "prices").glob("*.json"))]
     chosen = repr((settings.config.get("prices"), refreshed, settings.patterns, settings.whole_file_bytes))
     return digest(ctx_pipeline.__version__, list(_package_files()), [_status(p) for p in (*plugins, *sites)], chosen)

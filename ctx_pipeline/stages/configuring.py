@@ -168,10 +168,10 @@ def _remark(line: str) -> str:
 def _section(text: str, table: Sequence[str]) -> tuple[int, int]:
     """Return where the lines of a table begin and end; (-1, -1) where it has no header."""
     headers = list(_HEADER.finditer(text))
-    ends = [h.start() for h in headers[1:]] + [len(text)]
+    starts = [h.start() for h in headers] + [len(text)]
     if not table:
         return 0, headers[0].start() if headers else len(text)
-    for header, end in zip(headers, ends, strict=True):
+    for header, end in zip(headers, starts[1:], strict=True):
         try:
             named: Any = tomllib.loads(header[0])
         except tomllib.TOMLDecodeError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.tables import NORMALIZED, TABLES
-from ctx_pipeline.stages import consolidate, index, plan
+from ctx_pipeline.stages import plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -20,7 +20,7 @@ LAKE = "normalized"
 WAIT = 600.0
 """Seconds for which forgetting waits for a writer to end."""
 
-_WHOLE = (consolidate.ASSET, index.MEMORY, index.SEARCH, plan.WAREHOUSE.key, plan.SITE.key)
+_WHOLE = tuple(asset.key for asset in (plan.CONSOLIDATED, plan.MEMORIES, plan.SEARCH, plan.WAREHOUSE, plan.SITE))
 _MANIFESTS = "lake/_manifests/"
 
 Gone = dict[str, set[str]]

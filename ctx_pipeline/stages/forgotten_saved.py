@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ctx_pipeline.context.backends.sqlite import OWN_STORE, SQLiteMemory
 from ctx_pipeline.stages.forgotten_lines import Needles
 
 if TYPE_CHECKING:
@@ -26,6 +25,9 @@ def drop_saved(store: Store, sessions: Collection[tuple[str, str]], threads: Ite
     with one, when it or its conversation names the session or a thread of it, or when its
     whole content is the text of an event. Must run while the lake still has the sessions.
     """
+    # every sync imports this module, few hold saved conversations
+    from ctx_pipeline.context.backends.sqlite import OWN_STORE, SQLiteMemory
+
     path = store.home / OWN_STORE
     if not path.exists():
         return 0

@@ -73,6 +73,9 @@ WAREHOUSE = Asset("warehouse/duckdb", "warehouse", (), False, "One DuckDB file: 
 SITE = Asset("dashboard/site", "render", ("warehouse/duckdb",), False, "The page, opened from disk: findings, usage, sessions.")
 
 
+RULES = "mined/repeated_corrections"
+"""Method whose candidates are the rules that a person typed: a memory with one recurred where it had to be typed again."""
+
 EFFECT_SIGNALS = ("signals/outcomes", "signals/spending")
 """Families whose readings say how a session with a memory went."""
 
@@ -94,11 +97,12 @@ def graph(versions: code_versions.Versions) -> dict[str, Asset]:
         Asset(f"mined/{name}", "mine", (*_TABLES, *(f"signals/{f}" for f in families)), True, describe)
         for name, (families, describe) in versions.methods.items()
     ]
+    used = USED._replace(upstream=(*USED.upstream, *(a.key for a in mined if a.key == RULES)))
     consolidated = CONSOLIDATED._replace(upstream=(*(a.key for a in mined), USED.key))
     outcomes = tuple(a.key for a in signals if a.key in EFFECT_SIGNALS)
     effect = EFFECT._replace(upstream=("normalized/events", "normalized/tool_calls", *(a.key for a in mined), *outcomes, MEMORIES.key))
     warehouse = WAREHOUSE._replace(upstream=(*_TABLES, *(a.key for a in (*signals, *mined)), MEMORIES.key))
-    return {a.key: a for a in (RAW, *tables, SEARCH, *signals, *mined, COUNTED, USED, consolidated, MEMORIES, effect, warehouse, SITE)}
+    return {a.key: a for a in (RAW, *tables, SEARCH, *signals, *mined, COUNTED, used, consolidated, MEMORIES, effect, warehouse, SITE)}
 
 
 @dataclass(slots=True)

@@ -146,6 +146,7 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
     scan = capture.scan(store, settings)
     found = _seen(store, scan, wanted)
     facts = session_facts(store.lake)
+    folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
     shown: list[Listed] = []
     for key in sorted(wanted):
@@ -153,7 +154,7 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
         mine = sorted((s for s in found.values() if s.host == key), key=lambda s: (-s.modified, s.session_id))
         for s in mine[:limit]:
             project, title, status = facts.get((key, s.session_id), (None, None, "unknown"))
-            resume = declared.resume.format(session_id=s.session_id)
+            resume = declared.resuming(s.session_id, folders[key, s.session_id].cwd if (key, s.session_id) in folders else None)
             days = None if s.state == "gone" else keeping.get((key, s.session_id))
             left = None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400))
             shown.append(Listed(key, s.session_id, s.state, s.bytes, s.modified, project, title, resume, status, left))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 
 FEW_BYTES = 8 * 1024 * 1024
 """Bytes of changed sources up to which a sync is over before a large library has paid for its import."""
+
+MANY_BYTES = 30 * 1024 * 1024
+"""Bytes of changed sources from which on the versions of what a sync does not need are asked for while it ends."""
 
 
 def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | None = None) -> list[StageReport]:
@@ -43,7 +49,8 @@ def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | Non
 
     settle_lost(store)
     scan = capture.scan(store, settings)
-    unfinished = store.ledger.unfinished_cells(versions=code_versions.decoders(store.files, settings))
+    large = sum(p.size for p in scan.pending) > MANY_BYTES
+    unfinished = store.ledger.unfinished_cells(versions=code_versions.decoders(store.files, settings, later=large))
     if scan.nothing_new and not unfinished:
         return []
     from ctx_pipeline.stages.room import demand_room
@@ -55,4 +62,8 @@ def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | Non
     from ctx_pipeline.stages.ingest import ingest
 
     with kept_forgotten(store, settings):
-        return ingest(store, settings, scan=scan)
+        reports = ingest(store, settings, scan=scan)
+    if large:
+        with suppress(DeclarationError):
+            code_versions.versions(store.files, settings)  # a worker with nothing left to do has asked already
+    return reports

@@ -110,3 +110,28 @@ def test_a_value_over_several_lines_is_left_to_the_person(written: Ctx):
     assert done.returncode == 1
     assert "left as it is" in done.stderr
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "after"),
+    [
+        (None, "mine.claude_headless.seconds", "[mine.claude_headless]\nseconds = 3\n"),
+        ("", "mine.claude_headless.seconds", "[mine.claude_headless]\nseconds = 3\n"),
+        ("workers = 1", "mine.claude_headless.seconds", "workers = 1\n\n[mine.claude_headless]\nseconds = 3\n"),
+        ("# only words\n", "mine.claude_headless.seconds", "# only words\n\n[mine.claude_headless]\nseconds = 3\n"),
+        ("[mine]\nmodel = 'a/b'\n", "mine.claude_headless.seconds", "[mine]\nmodel = 'a/b'\n\n[mine.claude_headless]\nseconds = 3\n"),
+        ("[mine.claude_headless]\nmodel = 'a'\n", "mine.claude_headless.seconds", "[mine.claude_headless]\nmodel = 'a'\nseconds = 3\n"),
+        ("[mine.claude_headless]\nseconds = 9 # long\n", "mine.claude_headless.seconds", "[mine.claude_headless]\nseconds = 3 # long\n"),
+        ("[mine.claude_headless] # mine\n", "mine.claude_headless.seconds", "[mine.claude_headless] # mine\nseconds = 3\n"),
+        ("[mine]\n[ignore]\npaths = ['x']\n", "mine.a", "[mine]\na = 3\n\n[ignore]\npaths = ['x']\n"),
+        ("workers = 1\n", "prices.'my.model'.input", 'workers = 1\n\n[prices."my.model"]\ninput = 3\n'),
+    ],
+    ids=["no file", "empty", "one line", "a comment", "above", "there", "value", "header's comment", "between", "quoted"],
+)
+def test_a_key_of_a_table_is_written_into_any_file(ctx: Ctx, before: str | None, key: str, after: str):
+    path = ctx.store / "config.toml"
+    if before is not None:
+        ctx.store.mkdir()
+        path.write_text(before)
+    ctx("config", "set", key, "3")
+    assert path.read_text() == after

@@ -102,18 +102,18 @@ def test_backfill_fills_a_family_by_the_name_of_a_signal_and_says_what_is_older_
 def test_mined_lessons_are_shown_retrieved_woven_judged_and_rewarded(ctx: Ctx):
     ctx("run", "--json")
     candidates = ctx.json("mine", "claude", DISCOUNTS)["candidates"]
-    found = ctx.json("memory", "retrieve", "--query", "pytest fails: No module named freezegun")["memories"]
+    found = ctx.json("memory", "retrieve", "--everywhere", "--query", "pytest fails: No module named freezegun")["memories"]
 
     assert any("freezegun" in c["text"] and c["evidence"] for c in candidates)
     assert "freezegun" in found[0]["text"]
     memory_id = found[0]["memory_id"]
-    assert memory_id in ctx("memory", "weave", "--query", "pytest fails: No module named freezegun").stdout
+    assert memory_id in ctx("memory", "weave", "--everywhere", "--query", "pytest fails: No module named freezegun").stdout
 
     assert ctx.json("memory", "accept", memory_id)["status"] == "accepted"
     rewarded = ctx.json("memory", "update-utility", "--memory-id", memory_id, "--reward", "1")
     assert rewarded["utility"] == pytest.approx(0.6)
     assert ctx.json("memory", "show", memory_id)["uses"] == 1
     assert ctx.json("memory", "reject", memory_id)["status"] == "rejected"
-    assert memory_id not in ctx("memory", "weave", "--query", "pytest fails: No module named freezegun").stdout
+    assert memory_id not in ctx("memory", "weave", "--everywhere", "--query", "pytest fails: No module named freezegun").stdout
     assert [m["memory_id"] for m in ctx.json("memory", "list", "--status", "rejected")["memories"]] == [memory_id]
     assert {m["method"] for m in ctx.json("methods")["methods"]} >= {"error_resolutions", "repeated_corrections"}

@@ -48,7 +48,7 @@ def test_sessions_of_two_cells_support_one_memory(store, chosen):
     normalized(store, cured("b", day=31), cell=other)
     mine(store, chosen, methods=["error_resolutions"], cells=[CELL, other])
     report = consolidate(store, chosen)
-    assert report.totals == {"candidates": 2, "memories": 1, "needs_review": 0}
+    assert report.totals == {"candidates": 2, "memories": 1, "needs_review": 0, "errors": 0}
     (memory,) = memories(store)
     assert memory.support == 2
     assert set(memory.sessions) == {"claude/a", "claude/b"}

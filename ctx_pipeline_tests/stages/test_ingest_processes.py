@@ -13,9 +13,13 @@ import pytest
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.stages import code_versions
+from ctx_pipeline.stages import sync as sync_module
 from ctx_pipeline.stages.ingest import ingest, pool, spools
+from ctx_pipeline.stages.ingest.tasks import SessionJob, grouped
 from ctx_pipeline.stages.sync import sync
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.ledger import Source
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.stages.ingest_toy import hashes, rows, run, settings_of
 from ctx_pipeline_tests.stages.toy_home import append, line, write
@@ -220,6 +224,49 @@ def test_sync_ingests_what_is_new_and_then_says_nothing(tmp_path):
         assert [r.stage for r in first] == ["capture", "normalize", "index_search"]
         assert not first[1].held
         assert sync(store, settings) == []
+
+
+@pytest.mark.feature("ingest.versions-beside")
+@pytest.mark.parametrize("above", [0, 1 << 40])
+def test_a_large_first_sync_leaves_the_versions_of_everything_for_the_next_command(tmp_path, monkeypatch, above):
+    homes = {"claude": (SAMPLES / "claude",), "codex": (SAMPLES / "codex",)}
+    settings = Settings(home=tmp_path / "store", demo_roots=homes)
+    monkeypatch.setattr(sync_module, "MANY_BYTES", 0)
+    monkeypatch.setattr(pool, "POOL_ABOVE", above)
+    here, asked = os.getpid(), []
+    imported = code_versions._imported
+    monkeypatch.setattr(code_versions, "_imported", lambda chosen: asked.append(os.getpid()) or imported(chosen))
+    with open_store(settings) as store:
+        assert sync(store, settings)
+        assert asked == ([] if above == 0 else [here])  # a worker asks in its own process
+        known = code_versions.versions(store.files, settings)
+        assert asked == ([] if above == 0 else [here])
+        assert known == code_versions.collect(settings)
+        assert sync(store, settings) == []
+
+
+@pytest.mark.feature("ingest.versions-beside")
+def test_a_large_sync_asks_for_hosts_alone_before_it_starts(tmp_path):
+    settings = Settings(home=tmp_path / "store")
+    with open_store(settings) as store:
+        found = code_versions.decoders(store.files, settings, later=True)
+        assert not store.files.exists(code_versions.CACHE)
+        assert found == code_versions.versions(store.files, settings).decoders
+        assert code_versions.decoders(store.files, settings, later=True) == found
+
+
+@pytest.mark.feature("ingest.workers")
+def test_the_last_tasks_of_many_are_small_and_few_stay_whole():
+    def jobs(count):
+        source = Source("toy:s", "toy", "/home/sam/.toy", "s.jsonl", "session", 1 << 20, 0, 0, captured=1 << 20)
+        return [SessionJob("toy", f"s{n:02}", "2026-06", known=[source]) for n in range(count)]
+
+    sizes = [task.bytes >> 20 for task in grouped(jobs(100), 10 << 20)]
+    assert sum(sizes) == 100
+    assert sizes[:3] == [10, 10, 10]
+    assert max(sizes[-2:]) == 2
+    assert sizes == sorted(sizes, reverse=True)
+    assert [task.bytes >> 20 for task in grouped(jobs(40), 10 << 20)] == [10, 10, 10, 10]
 
 
 @pytest.mark.feature("ingest.compaction")

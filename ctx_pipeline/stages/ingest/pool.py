@@ -37,6 +37,9 @@ _READ = b"read"
 _MARSHAL = 2
 """Version without references: no text is sent twice, and looking for one costs more than all the rest."""
 
+_SENDING = 4 / 3
+"""Rows that this process writes while another one receives and writes one."""
+
 _MOST_TASKS = 12_000
 """As many numbers as surely fit into a pipe that nobody reads yet (64 kB on Linux, 16 kB on some systems in parts)."""
 
@@ -135,11 +138,13 @@ class Workers:
     def write(self, batch: Sequence[Rows]) -> list[Part | ContractError]:
         """Return a part, or why there is none, for each; every process writes a share, at the same time."""
         shares: list[list[int]] = [[] for _ in (*self._lines, self)]
-        loads = [0] * len(shares)
+        loads = [0.0] * len(shares)
+        cost = [*(_SENDING for _ in self._lines), 1.0]
         for number in sorted(range(len(batch)), key=lambda n: -len(batch[n][2])):
-            lightest = loads.index(min(loads))
+            after = [load + each * len(batch[number][2]) for load, each in zip(loads, cost, strict=True)]
+            lightest = after.index(min(after))
             shares[lightest].append(number)
-            loads[lightest] += len(batch[number][2])
+            loads[lightest] = after[lightest]
         mine = shares.pop()
         asked = [(line, share) for line, share in zip(self._lines, shares, strict=True) if share]
         for line, share in asked:
@@ -246,6 +251,7 @@ def _live(line: Connection, spool: int, numbers: int, tools: Tools, tasks: Seque
             spools.write(spool, at, [small, large])
             line.send_bytes(pickle.dumps((at, len(small), len(large))))
             at, unread = at + len(small) + len(large), unread + 1
+        _spend_time(tools)
         from ctx_pipeline.model.raw import Cell
 
         while message := line.recv_bytes():
@@ -261,6 +267,14 @@ def _live(line: Connection, spool: int, numbers: int, tools: Tools, tasks: Seque
         line.send_bytes(pickle.dumps(sent))
     finally:
         os._exit(status)
+
+
+def _spend_time(tools: Tools) -> None:
+    """Ask for the versions that the next command wants, while the process that owns the store settles what was decoded."""
+    from ctx_pipeline.stages import code_versions
+
+    with contextlib.suppress(CtxError):
+        code_versions.versions(tools.files, tools.settings)
 
 
 def _written(tools: Tools, batch: Sequence[Rows]) -> list[Part | ContractError]:

@@ -92,7 +92,7 @@ def record(store: Store, decoded: Mapping[Cell, Decoded], decoders: Mapping[str,
 
     A session whose streams are not those that the ledger gives it now stays dirty: the next pass decodes it.
     """
-    fingerprints = {(s.host, s.session_id): s for s in store.ledger.sessions()}
+    fingerprints = {(s.host, s.session_id): s for s in store.ledger.sessions(cells=decoded)}
     wanted = [done for group in decoded.values() if not group.error for done in group.sessions.values()]
     streams = store.ledger.streams_of((d.host, d.session_id) for d in wanted)
     results: dict[str, list[NormalizedSession]] = {}
@@ -294,6 +294,7 @@ def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
         "title",
         "title_source",
         "project",
+        "cwd",
         "threads",
         "events",
         "prompts",

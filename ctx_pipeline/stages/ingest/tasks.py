@@ -11,7 +11,7 @@ from ctx_pipeline.storage.ledger import links
 from ctx_pipeline.storage.ledger.forgetting import thread_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Identity
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.ledger import Segment, SessionRow, Source
 
 TASK_BYTES = 16 * 1024 * 1024
+
+_LEAST_BYTES = 2 * 1024 * 1024
+"""Size of the last tasks: who ends first waits for the other one that long."""
+
+_ROUNDS = 4
+"""Tasks of the same size that what is left makes at least."""
 
 
 @dataclass(slots=True)
@@ -126,8 +132,13 @@ def jobs_of(store: Store, settings: Settings, mine: Iterable[tuple[Pending, Iden
     return list(jobs.values())
 
 
-def grouped(jobs: Iterable[SessionJob], limit: int = TASK_BYTES) -> list[Task]:
-    """Return tasks of about ``limit`` bytes, each of one cell, the latest months last and large sessions first in each."""
+def grouped(jobs: Collection[SessionJob], limit: int = TASK_BYTES) -> list[Task]:
+    """Return tasks of about ``limit`` bytes, each of one cell, the latest months last and large sessions first in each.
+
+    The last ones of many are smaller, so that processes that share them end at the same time.
+    """
+    left = sum(job.bytes for job in jobs)
+    taper = left > _ROUNDS * limit
     cells: dict[Cell, list[SessionJob]] = {}
     for job in jobs:
         cells.setdefault(Cell(job.host, job.month), []).append(job)
@@ -136,11 +147,14 @@ def grouped(jobs: Iterable[SessionJob], limit: int = TASK_BYTES) -> list[Task]:
         group: list[SessionJob] = []
         size = 0
         for job in sorted(cells[cell], key=lambda j: (-j.bytes, j.session_id)):
-            if group and size + job.bytes > limit:
+            most = min(limit, max(_LEAST_BYTES, left // _ROUNDS)) if taper else limit
+            if group and size + job.bytes > most:
+                left -= size
                 tasks.append(Task(cell, group))
                 group, size = [], 0
             group.append(job)
             size += job.bytes
+        left -= size
         tasks.append(Task(cell, group))
     return tasks
 
