@@ -96,7 +96,7 @@ def test_a_session_that_nobody_knows_is_named(two: Ctx):
     assert "no session running-now is in the store" in told.stderr
 
 
-@pytest.mark.feature("memory.items-jsonl")
+@pytest.mark.feature("memory.events-export")
 def test_a_reward_of_an_older_journal_that_is_no_number_is_null_in_the_export(two: Ctx):
     from contextlib import closing
 

@@ -150,7 +150,12 @@ def test_the_night_asks_for_boxes_of_dirty_cells_and_then_for_nothing(settings):
     assert [r.run_key for r in schedules.requests(planned.look(), "2026-11-22")] == ["2026-11-22 claude 2026-03 to 2026-04"]
 
     launch.backfill(settings, "tokens/exact")
-    assert schedules.requests(planned.look(), "2026-11-23").skip_message == "nothing new"
+    # so is the replay of the history for what memories did
+    (replay,) = schedules.requests(planned.look(), "2026-11-23")
+    assert (replay.run_key, [key.to_user_string() for key in replay.asset_selection]) == ("2026-11-23 tail", ["memory/effect"])
+
+    launch.backfill(settings, "memory/effect")
+    assert schedules.requests(planned.look(), "2026-11-24").skip_message == "nothing new"
 
 
 @pytest.mark.feature("schedule.in-dagster")
