@@ -57,7 +57,7 @@ def ingest_rows(home: Path) -> list[Row]:
     found = ingested(home)
     share = found.floor.megabytes / 500
     return [
-        Row(f"ingest: {found.floor.megabytes:.0f} MB, first time", found.seconds, "s", 6.0 * share),
+        Row(f"ingest: {found.floor.megabytes:.0f} MB, first time", found.seconds, "s", 8.0 * share),
         Row("ingest: memory of all processes", found.memory / 1e6, "MB", 700),
         Row("ingest: store / raw", found.stored / 1e6 / found.floor.megabytes, "", 0.55),
     ]
