@@ -24,7 +24,8 @@ from ctx_pipeline_tests.mcp_server.test_tools import SESSION, asked
 def mined(home, tmp_path):
     """A store of its own with memories that were mined from the sample sessions, and two families of readings."""
     folder = tmp_path / "mined"
-    shutil.copytree(home.folder, folder)
+    # what other tests looked up with the shared store is not this one's
+    shutil.copytree(home.folder, folder, ignore=shutil.ignore_patterns("journal.db*"))
     made = Home(folder, environment(folder))
     settings = settings_module.load(made.environ)
     with open_store(settings) as store:
