@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+from ctx_pipeline import settings
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
 
 hypothesis_settings.register_profile("long", max_examples=10_000)
 """``--hypothesis-profile long``: a hundred times as many drawn examples, new ones in every run."""
@@ -52,3 +57,16 @@ def environ(tmp_path: Path) -> Mapping[str, str]:
         "CODEX_HOME": str(tmp_path / "codex"),
         "TZ": "UTC",
     }
+
+
+@pytest.fixture
+def chosen(environ: Mapping[str, str]) -> Settings:
+    """The settings of that environment."""
+    return settings.load(environ)
+
+
+@pytest.fixture
+def store(chosen: Settings) -> Iterator[Store]:
+    """Its store, opened for writing."""
+    with open_store(chosen) as opened:
+        yield opened

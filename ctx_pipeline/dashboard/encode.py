@@ -13,7 +13,7 @@ def chunk(name: str, value: Any) -> bytes:
     r"""Return a script that hands ``value`` to the page under ``name``.
 
     Angle brackets, ampersands and the two line separators of JavaScript are written as
-    ``\uXXXX``, so that neither ``</script>`` nor ``<!--<script>`` nor U+2028 has a
+    escapes (``\u003c``), so that neither ``</script>`` nor ``<!--<script>`` nor U+2028 has a
     meaning. Keys of objects must be the caller's own words: ``__proto__`` in a literal is
     not data.
     """

@@ -43,8 +43,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     version = code_version(redactor)
     upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
     with store.ledger.lease(ASSET):
-        contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
-        made_of = fingerprints.of_all(contents, upstream, store.journal.head())
+        made_of = fingerprints.of_now(store.ledger, upstream, store.journal.head())
         row = store.ledger.asset_cell(ASSET, WHOLE)
         counts: dict[str, int] = {}
         if not force and row is not None and row.input_fp == made_of and row.code_version == version:

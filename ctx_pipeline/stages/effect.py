@@ -7,8 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.stages import code_versions, fingerprints
-from ctx_pipeline.stages.plan import EFFECT, WHOLE, graph
+from ctx_pipeline.stages.plan import EFFECT, WHOLE, input_of
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 
 if TYPE_CHECKING:
@@ -34,9 +33,7 @@ def measure_effect(store: Store, settings: Settings, *, force: bool = False) -> 
     counts: dict[str, int] = {}
     figures: dict[str, float] = {}
     with store.ledger.lease(ASSET):
-        upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
-        contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
-        made_of = fingerprints.of_all(contents, upstream)
+        made_of = input_of(store, settings, ASSET)
         row = store.ledger.asset_cell(ASSET, WHOLE)
         if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION:
             status, content = UNCHANGED, row.content_hash

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.storage.ledger import Ledger
 
 
 def combine(hashes: Iterable[tuple[str, str, str]], *extra: object) -> str:
@@ -32,3 +33,9 @@ def of_cell(contents: Mapping[str, Mapping[Cell, str]], upstream: Iterable[str],
 def of_all(contents: Mapping[str, Mapping[Cell, str]], upstream: Iterable[str], *extra: object) -> str:
     """Return the fingerprint of an unpartitioned asset's input: every upstream content hash in every cell."""
     return combine(((asset, cell.key, text) for asset in upstream for cell, text in contents.get(asset, {}).items()), *extra)
+
+
+def of_now(ledger: Ledger, upstream: Iterable[str], *extra: object) -> str:
+    """Return :func:`of_all` of what the ledger says now."""
+    contents = {key: {cell: row.content_hash for cell, row in ledger.asset_cells(key).items()} for key in upstream}
+    return of_all(contents, contents, *extra)

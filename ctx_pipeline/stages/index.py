@@ -51,7 +51,7 @@ def index_memory(store: Store, settings: Settings, *, force: bool = False) -> St
     """
     began = time.perf_counter()
     with store.ledger.lease(MEMORY):
-        made_of = _made_of(store, (_SOURCE,))
+        made_of = fingerprints.of_now(store.ledger, (_SOURCE,))
         row = store.ledger.asset_cell(MEMORY, WHOLE)
         counts: dict[str, int] = {}
         version = memory_version(code_version(), settings)
@@ -72,7 +72,7 @@ def index_search(store: Store, settings: Settings, *, force: bool = False) -> St
     """Rebuild ``search.db`` from the lake when it is missing, of another version, mostly dead or forced; an ingest keeps it up to date."""
     began = time.perf_counter()
     with store.ledger.lease(SEARCH):
-        made_of = _made_of(store, tuple(f"normalized/{t}" for t in NORMALIZED))
+        made_of = fingerprints.of_now(store.ledger, tuple(f"normalized/{t}" for t in NORMALIZED))
         row = store.ledger.asset_cell(SEARCH, WHOLE)
         exists = (store.home / "search.db").exists()
         counts: dict[str, int] = {}
@@ -87,8 +87,3 @@ def index_search(store: Store, settings: Settings, *, force: bool = False) -> St
             counts = {"events": rows}
     seconds = time.perf_counter() - began
     return StageReport("index_search", {"": CellReport(status, counts, made_of, seconds)}, counts, seconds)
-
-
-def _made_of(store: Store, upstream: tuple[str, ...]) -> str:
-    contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
-    return fingerprints.of_all(contents, upstream)

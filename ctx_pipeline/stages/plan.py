@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
 
 WHOLE = Cell("", "")
 """Stands for the one cell of an unpartitioned asset."""
@@ -275,3 +276,8 @@ def _judge(node: Asset, row: Any, version: str, expected: str, *, behind: bool, 
     if version and row.code_version != version:
         return CellPlan("stale", NEW_CODE)
     return CellPlan("fresh")
+
+
+def input_of(store: Store, settings: Settings, asset: str) -> str:
+    """Return the fingerprint of what an unpartitioned asset would be made of now, as the plan computes it."""
+    return fingerprints.of_now(store.ledger, graph(code_versions.versions(store.files, settings))[asset].upstream)

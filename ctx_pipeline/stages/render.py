@@ -14,8 +14,8 @@ from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.stages import CellReport, StageReport, code_versions, page_records
-from ctx_pipeline.stages.plan import SITE, WHOLE
-from ctx_pipeline.stages.warehouse import build_warehouse, input_of
+from ctx_pipeline.stages.plan import SITE, WHOLE, input_of
+from ctx_pipeline.stages.warehouse import build_warehouse
 from ctx_pipeline.storage import page_rows, warehouse
 from ctx_pipeline.storage.days import local_day
 

@@ -11,8 +11,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.consolidation import REWARDED
 from ctx_pipeline.memory.use import MEASURED, judge
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.stages import code_versions, fingerprints
-from ctx_pipeline.stages.plan import RULES, USED, WHOLE, graph
+from ctx_pipeline.stages.plan import RULES, USED, WHOLE, input_of
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 
 if TYPE_CHECKING:
@@ -55,9 +54,7 @@ def judge_uses(store: Store, settings: Settings, *, force: bool = False) -> Stag
     began = time.perf_counter()
     counts: dict[str, int] = {}
     with store.ledger.lease(ASSET):
-        upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
-        contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
-        made_of = fingerprints.of_all(contents, upstream)
+        made_of = input_of(store, settings, ASSET)
         row = store.ledger.asset_cell(ASSET, WHOLE)
         if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION:
             status, content = UNCHANGED, row.content_hash

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ctx_pipeline
 from ctx_pipeline.model.tables import TABLES
-from ctx_pipeline.stages import CellReport, StageReport, code_versions, fingerprints, signal_summary
-from ctx_pipeline.stages.plan import WAREHOUSE, WHOLE, graph
+from ctx_pipeline.stages import CellReport, StageReport, code_versions, signal_summary
+from ctx_pipeline.stages.plan import WAREHOUSE, WHOLE, input_of
 from ctx_pipeline.storage import warehouse as file
 
 if TYPE_CHECKING:
@@ -53,10 +53,3 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
         store.ledger.record_asset(WAREHOUSE.key, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=count)
     seconds = time.perf_counter() - began
     return StageReport("warehouse", {"": CellReport(status, rows, content, seconds)}, rows, seconds)
-
-
-def input_of(store: Any, settings: Settings, asset: str) -> str:
-    """Return the fingerprint of what an unpartitioned asset would be made of now, as the plan computes it."""
-    upstream = graph(code_versions.versions(store.files, settings))[asset].upstream
-    contents = {key: {cell: row.content_hash for cell, row in store.ledger.asset_cells(key).items()} for key in upstream}
-    return fingerprints.of_all(contents, upstream)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any
 
 import pytest
 
-SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"
+from ctx_pipeline_tests.factories.shipped import copied, environment
 
 
 @dataclass
@@ -46,18 +44,6 @@ class Ctx:
         return json.loads(self(*words, "--json").stdout)
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder / "nobody"),
-        "CTX_HOME": str(folder / "store"),
-        "CLAUDE_CONFIG_DIR": str(folder / "claude"),
-        "CODEX_HOME": str(folder / "codex"),
-        "TZ": "UTC",
-        "LANG": "C.UTF-8",
-    }
-
-
 @pytest.fixture
 def bare(tmp_path: Path) -> Ctx:
     """No home anywhere, no store yet."""
@@ -69,19 +55,13 @@ def bare(tmp_path: Path) -> Ctx:
 @pytest.fixture
 def ctx(tmp_path: Path) -> Ctx:
     """Homes of this test's own (the sample ones), no store yet."""
-    (tmp_path / "nobody").mkdir(exist_ok=True)
-    for host in ("claude", "codex"):
-        shutil.copytree(SAMPLES / host, tmp_path / host)
-    return Ctx(tmp_path, environment(tmp_path))
+    return Ctx(tmp_path, copied(tmp_path))
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ctx:
     """A store of the sample homes after one run, for tests that only read."""
     folder = tmp_path_factory.mktemp("ran")
-    (folder / "nobody").mkdir()
-    for host in ("claude", "codex"):
-        shutil.copytree(SAMPLES / host, folder / host)
-    ctx = Ctx(folder, environment(folder))
+    ctx = Ctx(folder, copied(folder))
     ctx("run", "--json")
     return ctx

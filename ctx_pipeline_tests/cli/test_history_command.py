@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctx_pipeline import Context
-from ctx_pipeline_tests.cli.conftest import Ctx, environment
+from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
+from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.factories.windows import AGENT, SECRET, SESSION, claude_home, codex_home
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ HERE, OTHER = "github.com/acme/here", "github.com/acme/other"
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Ctx:
     """A store with notes of two repositories, of the person and one that a check held back; commands run in one of the repositories."""
-    from ctx_pipeline_tests.cli.conftest import environment
+    from ctx_pipeline_tests.factories.shipped import environment
 
     folder = tmp_path_factory.mktemp("two")
     (folder / "nobody").mkdir()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctx_pipeline_tests.cli.conftest import SAMPLES, Ctx, environment
+from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories.shipped import SAMPLES, environment
 
 if TYPE_CHECKING:
     from pathlib import Path

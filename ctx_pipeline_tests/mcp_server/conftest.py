@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import select
-import shutil
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
@@ -22,11 +20,11 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.factories.shipped import copied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
-SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"
 SECONDS = 90
 
 
@@ -42,18 +40,6 @@ class Home:
         return Path(self.environ["CTX_HOME"])
 
 
-def environment(folder: Path) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder / "nobody"),
-        "CTX_HOME": str(folder / "store"),
-        "CLAUDE_CONFIG_DIR": str(folder / "claude"),
-        "CODEX_HOME": str(folder / "codex"),
-        "TZ": "UTC",
-        "LANG": "C.UTF-8",
-    }
-
-
 def remembered() -> list[Memory]:
     return [
         Memory("m-uv", "tool_lesson", "pytest fails until uv sync has run", scope="global", support=2, sessions=["claude/a", "claude/b"]),
@@ -64,10 +50,7 @@ def remembered() -> list[Memory]:
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     folder = tmp_path_factory.mktemp("mcp")
-    (folder / "nobody").mkdir()
-    for host in ("claude", "codex"):
-        shutil.copytree(SAMPLES / host, folder / host)
-    made = Home(folder, environment(folder))
+    made = Home(folder, copied(folder))
     # a sync alone takes a tenth of a run, and the tools need no more
     process = processes.start([sys.executable, "-m", "ctx_pipeline", "sync"], env=made.environ, cwd=folder)
     assert process.wait(SECONDS) == 0

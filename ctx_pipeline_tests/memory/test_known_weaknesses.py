@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline import discovery, settings
+from ctx_pipeline import discovery
 from ctx_pipeline.api import memory as api
 from ctx_pipeline.memory.consolidation import consolidate as merged
 from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.stages.mine import draw, mine
 from ctx_pipeline.stages.notes import import_authored
-from ctx_pipeline.storage import memory_index, open_store
+from ctx_pipeline.storage import memory_index
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "notes"
-    made.mkdir()
-    return made
 
 
 def brought(store, chosen, folder, **notes):

@@ -7,7 +7,6 @@ import resource
 
 import pytest
 
-from ctx_pipeline import settings
 from ctx_pipeline.api import memory as api
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.memory.notes import NotANote, read_note
@@ -15,26 +14,7 @@ from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.stages.memory_files import export, items
 from ctx_pipeline.stages.notes import import_authored
-from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.memory_index import MemoryIndex
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "notes"
-    made.mkdir()
-    return made
 
 
 def write(folder, **notes):

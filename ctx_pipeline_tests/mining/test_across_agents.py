@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline import discovery, settings
+from ctx_pipeline import discovery
 from ctx_pipeline.api import memory as api
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages.consolidate import consolidate
@@ -16,11 +16,6 @@ from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 REMOTE = "github.com/acme/app"
 CODEX = Cell("codex", "2026-01")
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline import discovery, settings
+from ctx_pipeline import discovery
 from ctx_pipeline.mining.base import MiningContext, memory_id
 from ctx_pipeline.stages import code_versions
 from ctx_pipeline.stages.consolidate import consolidate
@@ -38,11 +38,6 @@ def mine_my_method(ctx: MiningContext) -> MiningResult:
     )
 """
 """The example of a new method in retro's README, letter by letter."""
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
 
 
 @pytest.fixture

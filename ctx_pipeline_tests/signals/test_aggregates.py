@@ -43,11 +43,6 @@ def commands(name, count, *, failed=0, model="m", **where):
 
 
 @pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
 def store(chosen):
     with open_store(chosen) as opened:
         normalized(opened, commands("a", 1, failed=1), commands("b", 2), commands("c", 3, model="n"))

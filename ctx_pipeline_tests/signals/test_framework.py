@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ctx_pipeline import discovery, settings
+from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import DeclarationError, UsageError
 from ctx_pipeline.stages import new_signal
 from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.stages.sync import sync
-from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.lake import reading
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.factories.claude import ClaudeHome
@@ -34,17 +33,6 @@ def _my_signal(ctx: SessionContext):
     return reading(ctx, _my_signal, value=True, evidence=[some_event])
 """
 """The example of a new signal in retro's README, letter by letter."""
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

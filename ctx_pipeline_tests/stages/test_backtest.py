@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline import settings as settings_module
 from ctx_pipeline.api.injection import shares
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
@@ -17,7 +16,6 @@ from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.stages.mine import mine
 from ctx_pipeline.stages.uses import judge_uses, tellings
 from ctx_pipeline.stages.wiring import entries
-from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.past_text import PastText
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -25,17 +23,6 @@ from ctx_pipeline_tests.factories.views import SECOND, START, view
 WHOLE = Cell("", "")
 DAY = 86_400 * SECOND
 DAY_2 = START + 2 * DAY
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings_module.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
 
 
 def session(name, day, *, cwd="/w/app"):

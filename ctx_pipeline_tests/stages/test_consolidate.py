@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline import settings
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.stages.mine import mine
-from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 WHOLE = Cell("", "")
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
 
 
 def cured(name, tool="pytest", *, day=0):

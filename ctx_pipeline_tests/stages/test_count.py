@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 import tiktoken.load
 
-from ctx_pipeline import settings
 from ctx_pipeline.stages import count as counting
 from ctx_pipeline.stages import forgotten_rows, plan
 from ctx_pipeline.stages.count import ASSET, count
-from ctx_pipeline.storage import open_store
 from ctx_pipeline.tokens.encodings import encoding
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
@@ -24,17 +22,6 @@ class Of:
 
     def row(self):
         return self._builder.row()._replace(models=self._models)
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
 
 
 def rows(store):

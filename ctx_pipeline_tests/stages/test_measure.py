@@ -7,24 +7,12 @@ import types
 
 import pytest
 
-from ctx_pipeline import discovery, settings
+from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.stages.measure import measure
-from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
 
 
 @pytest.fixture

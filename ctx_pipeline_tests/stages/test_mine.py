@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline import settings
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.stages.mine import mine
-from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
 
 
 def cured(name):

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from ctx_pipeline import settings as settings_module
 from ctx_pipeline.api.injection import injections, log_told, shares
 from ctx_pipeline.memory.consolidation import REWARDED, Fact, last_measured
 from ctx_pipeline.model.memories import Memory, Scored
@@ -15,24 +14,12 @@ from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.stages.mine import mine
 from ctx_pipeline.stages.uses import judge_uses, rules_of, tellings
-from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, view
 
 WHOLE = Cell("", "")
 FAILURE = "bash: pytest: command not found"
 OTHER = CELL._replace(month="2026-02")
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings_module.load(environ)
-
-
-@pytest.fixture
-def store(chosen):
-    with open_store(chosen) as opened:
-        yield opened
 
 
 @pytest.fixture

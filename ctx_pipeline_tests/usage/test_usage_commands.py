@@ -5,31 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"
+from ctx_pipeline_tests.factories.shipped import copied
 
 
 class Ctx:
     def __init__(self, folder: Path) -> None:
-        for host in ("claude", "codex"):
-            shutil.copytree(SAMPLES / host, folder / host)
         self.folder = folder
-        self.environ = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(folder / "nobody"),
-            "CTX_HOME": str(folder / "store"),
-            "CLAUDE_CONFIG_DIR": str(folder / "claude"),
-            "CODEX_HOME": str(folder / "codex"),
-            "TZ": "UTC",
-        }
+        self.environ = copied(folder)
 
     def __call__(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ctx_pipeline", *words]

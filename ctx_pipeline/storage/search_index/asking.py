@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
@@ -115,13 +116,14 @@ class _Texts:
         self.page_reader = lake.page_reader
 
 
-class Reading:
+class Reading(ABC):
     """The part of the index that answers; opened by the class that has the file."""
 
     _shelf: Shelf | None = None
 
+    @abstractmethod
     def _reading(self) -> sqlite3.Connection:
-        raise NotImplementedError
+        """Return a connection to the file; raises StoreError when there is none."""
 
     @property
     def shelf(self) -> Shelf:
