@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import signal
 import subprocess
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +36,22 @@ def end(process: subprocess.Popen[Any]) -> None:
             with suppress(OSError):
                 pipe.close()
     process.wait(SECONDS)
+
+
+def gone(pid: int, seconds: float = SECONDS) -> bool:
+    """Tell whether a process that was killed ends; a killed orphan may wait as a zombie for a parent that never asks."""
+    deadline = time.monotonic() + seconds
+    while running(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not running(pid)
+
+
+def running(pid: int) -> bool:
+    """Tell whether a process does anything still."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def end_all() -> None:

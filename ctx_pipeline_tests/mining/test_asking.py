@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from ctx_pipeline.stages import answers, asking
 from ctx_pipeline.stages.consolidate import consolidate
 from ctx_pipeline.stages.mine import candidates, mine
 from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import agents
 from ctx_pipeline_tests.factories.openai_server import Server
 from ctx_pipeline_tests.factories.stores import CELL, normalized
@@ -220,28 +219,8 @@ def test_an_agent_that_fails_is_counted_and_leaves_nothing_running(store, enviro
     assert why in done["errors"]["claude/a"]
     assert answers.candidates(store) == []
     if (folder / "child").exists():
-        assert gone(int((folder / "child").read_text()))
+        assert processes.gone(int((folder / "child").read_text()))
     assert bool(plan.get("hang")) == (folder / "child").exists()
-
-
-def gone(pid):
-    for _ in range(200):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        if zombie(pid):
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def zombie(pid):
-    """A killed orphan may wait for a parent that never asks."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 @pytest.mark.feature("mining.llm")

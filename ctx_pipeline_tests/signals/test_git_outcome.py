@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline import discovery, settings
+from ctx_pipeline import discovery
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.signals import _git
 from ctx_pipeline.signals._repository import look
 from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -46,11 +47,6 @@ def repository(tmp_path: Path) -> Path:
     git(folder, "config", "user.email", "sam@example.org")
     commit(folder, "first", 1, at=START_S - 3600)
     return folder
-
-
-@pytest.fixture
-def chosen(environ):
-    return settings.load(environ)
 
 
 def readings(store, cell=CELL):
@@ -174,9 +170,7 @@ def test_a_git_that_does_not_end_is_ended_with_its_children(tmp_path, monkeypatc
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
     assert _git.run(tmp_path, "log", seconds=0.3) == _git.Failed("timeout")
-    child = int((tmp_path / "child").read_text())
-    state = Path(f"/proc/{child}/stat")
-    assert not state.exists() or state.read_text().split()[2] == "Z"
+    assert processes.gone(int((tmp_path / "child").read_text()))
 
 
 @pytest.mark.feature("signals.bounded-git")
@@ -199,4 +193,4 @@ def test_an_endless_answer_is_read_up_to_its_bound_and_git_is_ended(tmp_path, mo
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(_git, "MOST_BYTES", 1003)
     assert _git.run(tmp_path, "log", seconds=30) == "commit\n" * 143
-    assert not Path(f"/proc/{(tmp_path / 'process').read_text().strip()}").exists()
+    assert processes.gone(int((tmp_path / "process").read_text()))
