@@ -177,17 +177,23 @@ def _said(declared: Host, kind: str, path: str, stream: str) -> list[tuple[str, 
 
 
 def identify(source: LiveSource) -> Identity | None:
-    """Return whose a source is by its first bytes; None when they do not say or cannot be read."""
+    """Return whose a source is by its first bytes, or by its name where they cannot be read; None when neither says."""
     declared = discovery.hosts()[source.host]
     try:
-        if source.name:
-            head = content(source)[:HEAD]
-        else:
-            with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123 - a million small reads
-                head = file.read(source.size if source.rel.endswith(".zst") else HEAD)
-        return declared.identify(source.kind, source.rel, readable_head(source.rel, head))
+        try:
+            head = readable_head(source.rel, _first_bytes(source))
+        except (CtxError, OSError):
+            head = b""  # it is missed with its session
+        return declared.identify(source.kind, source.rel, head)
     except Exception:  # noqa: BLE001 - a broken file or host must not stop the count of the others
         return None
+
+
+def _first_bytes(source: LiveSource) -> bytes:
+    if source.name:
+        return content(source)[:HEAD]
+    with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123 - a million small reads
+        return file.read(source.size if source.rel.endswith(".zst") else HEAD)
 
 
 def content(source: LiveSource) -> bytes:

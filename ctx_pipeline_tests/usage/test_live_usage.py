@@ -256,6 +256,16 @@ def test_a_file_that_vanished_before_it_was_read_is_told_as_missing(one: Setting
 
 
 @pytest.mark.feature("usage.unread")
+def test_a_file_that_vanished_before_anybody_knew_whose_it_is_is_told_by_its_name(one: Settings):
+    found = list(live.sources(one))
+    next(transcripts(one).iterdir()).unlink()
+
+    (counted,) = live.read(live.sessions(found, one))
+
+    assert (counted.calls, counted.unread) == ([], 1)
+
+
+@pytest.mark.feature("usage.unread")
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_file_without_permission_is_told_as_missing(one: Settings):
     shutil.copy(next(transcripts(one).iterdir()), transcripts(one) / "22222222-2222-4222-8222-222222222222.jsonl")
