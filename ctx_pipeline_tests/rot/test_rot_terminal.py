@@ -59,6 +59,23 @@ def drive(store, session, steps):
     asyncio.run(go())
 
 
+async def until(pilot, done):
+    """Give the view the time it needs until something holds."""
+    for _ in range(1_000):
+        if done():
+            return
+        await pilot.pause(0.05)
+    assert done()
+
+
+def column(app, number):
+    """Return the texts of a column of the feed, none while another screen is shown."""
+    if not isinstance(app.screen, view.Feed):
+        return []
+    table = app.screen.query_one(DataTable)
+    return [str(table.get_row_at(n)[number]) for n in range(table.row_count)]
+
+
 def shown(app, selector):
     return str(app.screen.query_one(selector, Static).render())
 
@@ -71,17 +88,16 @@ def test_the_feed_lists_sessions_follows_the_store_and_opens_one(store, monkeypa
         table = app.screen.query_one(DataTable)
         assert [str(c) for c in table.get_row_at(0)][1:6] == ["s1", "openai/gpt-4o-mini", "3", "121,000", "300"]
         call(store, "s1", 4, 30_000)
-        await pilot.pause(0.3)
-        assert str(table.get_row_at(0)[3]) == "4"
+        await until(pilot, lambda: column(app, 3) == ["4"])
         store.insert_session("s2", NOON + 60)
         call(store, "s2", 61, 500)
-        await pilot.pause(0.3)
-        assert [str(table.get_row_at(n)[1]) for n in range(2)] == ["s2", "s1"]
+        await until(pilot, lambda: column(app, 1) == ["s2", "s1"])
         await pilot.press("enter")
-        await pilot.pause(0.3)
-        assert isinstance(app.screen, view.Session)
+        await until(pilot, lambda: isinstance(app.screen, view.Session))
+        left = app.screen
         await pilot.press("escape")
-        assert isinstance(app.screen, view.Feed)
+        await until(pilot, lambda: isinstance(app.screen, view.Feed) and not left.is_running)
+        left._took(take(store, "s1"))  # what was read for a screen that is gone by then
 
     drive(store, None, steps)
 
@@ -118,8 +134,7 @@ def test_a_session_shows_chart_statistics_and_texts_by_its_keys(store, monkeypat
         assert "window 128,000" in shown(app, "#chart")
         assert "78.1% of 128,000 │ 3 calls" in shown(app, "#bar")
         call(store, "s1", 4, 30_000)
-        await pilot.pause(0.4)
-        assert "4 calls" in shown(app, "#bar")
+        await until(pilot, lambda: "4 calls" in shown(app, "#bar"))
         await pilot.press("t")
         assert app.screen.query_one(ContentSwitcher).current == "stats"
         assert "#2 [1,000 + 98,200 + 800 = 100,000] -> 100" in shown(app, "#stats-timeline")
@@ -170,8 +185,7 @@ def test_the_view_waits_for_a_store_that_is_not_there_yet(tmp_path, monkeypatch)
             with CtxRotStore(tmp_path / "later.db") as store:
                 store.insert_session("s", NOON)
                 call(store, "s", 1, 10)
-            await pilot.pause(0.4)
-            assert app.screen.query_one(DataTable).row_count == 1
+            await until(pilot, lambda: app.screen.query_one(DataTable).row_count == 1)
 
     asyncio.run(go())
 
@@ -185,21 +199,17 @@ def test_the_feed_shows_all_stores_and_opens_each_session_from_its_own(store, tm
     async def go():
         app = view.Rot(Watched(lambda: paths))
         async with app.run_test(size=(100, 30)) as pilot:
-            await pilot.pause(0.2)
-            assert app.screen.query_one(DataTable).row_count == 1
+            await until(pilot, lambda: app.screen.query_one(DataTable).row_count == 1)
             with CtxRotStore(tmp_path / "b.db") as other:
                 other.insert_session("s1", NOON + 100)
                 call(other, "s1", 200, 777)
             paths.append(tmp_path / "b.db")
-            await pilot.pause(0.5)
-            table = app.screen.query_one(DataTable)
-            assert [str(table.get_row_at(n)[4]) for n in range(2)] == ["777", "121,000"]
+            await until(pilot, lambda: column(app, 4) == ["777", "121,000"])
             assert "2 sessions in 2 stores" in shown(app, "#bar")
-            table.move_cursor(row=0)
+            app.screen.query_one(DataTable).move_cursor(row=0)
             await pilot.press("enter")
-            await pilot.pause(0.3)
-            await app.workers.wait_for_complete()
-            assert "in 777 out" in shown(app, "#bar")
+            await until(pilot, lambda: isinstance(app.screen, view.Session))
+            await until(pilot, lambda: "in 777 out" in shown(app, "#bar"))
             await pilot.press("escape")
             await pilot.pause()
             assert app.screen.query(DataTable)

@@ -188,6 +188,8 @@ class Session(Screen[None]):
         self.app.call_from_thread(self._took, snapshot)
 
     def _took(self, snapshot: Snapshot) -> None:
+        if self not in self.app.screen_stack:  # the person went back meanwhile
+            return
         if self._snapshot is None and snapshot.is_rlm:
             self._main = "tree"
             self.query_one(ContentSwitcher).current = "tree"
