@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from ctx_pipeline import settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
+
+# DSPy keeps answers below the home of whoever imports it: a second run would be answered from there and ask nobody
+_answers = tempfile.TemporaryDirectory(prefix="ctx-dspy-", ignore_cleanup_errors=True)
+os.environ["DSPY_CACHEDIR"] = _answers.name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,8 +25,13 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-hypothesis_settings.register_profile("long", max_examples=10_000)
+_slow = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+hypothesis_settings.register_profile("long", max_examples=10_000, **_slow)
 """``--hypothesis-profile long``: a hundred times as many drawn examples, new ones in every run."""
+
+hypothesis_settings.register_profile("steady", derandomize=True, database=None, **_slow)
+hypothesis_settings.load_profile("steady")
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 
@@ -32,6 +44,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test sees the person's homes or store."""
     home = tmp_path / "nobody"
     home.mkdir()
+    monkeypatch.chdir(".")  # whoever goes elsewhere, the next test begins here
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
     monkeypatch.setenv("TZ", "UTC")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SECONDS = 10.0
+SECONDS = 60.0
 """How long a killed program may take to be gone."""
 
 _started: list[subprocess.Popen[Any]] = []
@@ -25,6 +25,17 @@ def start(command: Sequence[str], **more: Any) -> subprocess.Popen[Any]:
     process = subprocess.Popen(command, start_new_session=True, **more)
     _started.append(process)
     return process
+
+
+def run(command: Sequence[str], *, seconds: float = 280.0, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Return what a program printed and how it ended; with everything that it started it is killed when it hangs."""
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more)
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        end(process)
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def end(process: subprocess.Popen[Any]) -> None:

@@ -23,7 +23,7 @@ Files = dict[str, bytes]
 LONG = settings.default is not None and settings.default.max_examples > 1_000
 """Whether pytest was started with ``--hypothesis-profile long``."""
 
-PATIENCE = 7_200 if LONG else 120
+PATIENCE = 7_200 if LONG else 300
 """Seconds that a drawn test may take."""
 
 

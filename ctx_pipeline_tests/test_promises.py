@@ -86,7 +86,7 @@ def test_a_type_checker_sees_the_types_of_the_public_names(tmp_path: Path):
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "--config-file", "", "program.py"]
     done = subprocess.run(
-        command, cwd=tmp_path, env={"PATH": "", "MYPYPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False, timeout=110
+        command, cwd=tmp_path, env={"PATH": "", "MYPYPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False, timeout=250
     )
 
     assert 'Revealed type is "def () -> ctx_pipeline.settings.Settings"' in done.stdout

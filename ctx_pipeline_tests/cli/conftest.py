@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ class Ctx:
             capture_output=True,
             text=True,
             check=False,
-            timeout=110,
+            timeout=250,
         )
         if ok:
             assert done.returncode == 0, f"ctx {' '.join(words)}\n{done.stdout}\n{done.stderr}"
@@ -58,10 +59,19 @@ def ctx(tmp_path: Path) -> Ctx:
     return Ctx(tmp_path, copied(tmp_path))
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ctx:
-    """A store of the sample homes after one run, for tests that only read."""
+@pytest.fixture(scope="session")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Ctx:
+    """A store of the sample homes after one run, and a copy of it beside."""
     folder = tmp_path_factory.mktemp("ran")
     ctx = Ctx(folder, copied(folder))
     ctx("run", "--json")
+    shutil.copytree(ctx.store, folder / "as-it-was", symlinks=True)
     return ctx
+
+
+@pytest.fixture(scope="module")
+def ran(first_run: Ctx) -> Ctx:
+    """The store after one run, as it was, for tests that only read."""
+    shutil.rmtree(first_run.store)
+    shutil.copytree(first_run.folder / "as-it-was", first_run.store, symlinks=True)
+    return first_run

@@ -24,6 +24,7 @@ def test_entered_hooks_are_named_with_the_time_they_last_ran(ctx: Ctx):
 
     payload = {"hook_event_name": "SessionEnd", "session_id": SESSION, "transcript_path": "", "cwd": str(ctx.folder)}
     ctx("hook", "capture", "claude", stdin=json.dumps(payload))
+    ctx("sync")  # waits for the one that the hook started
     (entered,) = ctx.json("doctor")["by_itself"]
     assert entered["last"] is not None
     assert f"is on, last ran {entered['last']}" in ctx("doctor").stdout

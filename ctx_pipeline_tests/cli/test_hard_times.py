@@ -27,7 +27,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(ctx: Ctx, room:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
     full = started(ctx, "sync", preexec_fn=small)
-    printed, said = full.communicate(timeout=60)
+    printed, said = full.communicate(timeout=250)
 
     assert full.returncode == 1, printed + said
     assert "Traceback" not in said
@@ -48,7 +48,7 @@ def test_a_locked_store_is_waited_for(ctx: Ctx):
     assert waiting.poll() is None
     other.execute("ROLLBACK")
     other.close()
-    printed, said = waiting.communicate(timeout=60)
+    printed, said = waiting.communicate(timeout=250)
 
     assert waiting.returncode == 0, said
     assert json.loads(printed)["sessions_parsed"] == 6
@@ -57,7 +57,7 @@ def test_a_locked_store_is_waited_for(ctx: Ctx):
 @pytest.mark.feature("cli.full-disk")
 def test_of_two_at_once_each_ends_well_and_each_session_is_read_once(ctx: Ctx):
     both = [started(ctx, "sync", "--json") for _ in range(2)]
-    told = [json.loads(process.communicate(timeout=90)[0]) for process in both]
+    told = [json.loads(process.communicate(timeout=250)[0]) for process in both]
 
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(one["sessions_parsed"] for one in told) == [0, 6]

@@ -233,7 +233,7 @@ def test_a_reader_that_goes_away_is_no_failure(past: Ctx):
     assert process.stdout is not None
     process.stdout.close()
     try:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=250)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

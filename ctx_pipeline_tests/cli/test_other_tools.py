@@ -35,7 +35,7 @@ print(json.dumps({
 
 @pytest.mark.feature("warehouse.notebook")
 def test_a_notebook_without_this_package_reads_the_parquet_files_and_the_warehouse(ran: Ctx):
-    done = subprocess.run([sys.executable, "-c", NOTEBOOK, str(ran.store)], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", NOTEBOOK, str(ran.store)], capture_output=True, text=True, check=True, timeout=250)
     told = json.loads(done.stdout)
     ours = ran.json("sql", "select count(*) as events, count(distinct kind) as kinds from events")["rows"][0]
 

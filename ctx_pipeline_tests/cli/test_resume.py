@@ -18,7 +18,7 @@ from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline_tests import processes
-from ctx_pipeline_tests.factories import codex
+from ctx_pipeline_tests.factories import codex, patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ KEY = "sk-ant-api03-" + "a1B2" * 10
 def hook(environ: Mapping[str, str], payload: dict[str, Any], host: str, *words: str) -> str:
     """Return the context that the hook gives the agent, empty when it gives none; it must end with 0 and say nothing else."""
     process = processes.start(
-        [sys.executable, "-P", "-m", "ctx_pipeline", "hook", "weave", host, *words],
+        patient_hook.command("weave", host, *words),
         env={**environ, "PATH": os.environ["PATH"]},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, err = process.communicate(json.dumps(payload).encode(), timeout=60)
+    out, err = process.communicate(json.dumps(payload).encode(), timeout=200)
     assert (process.returncode, err) == (0, b"")
     return json.loads(out)["hookSpecificOutput"]["additionalContext"] if out else ""
 
@@ -162,7 +162,7 @@ def test_codex_is_told_too_with_the_path_it_gives_or_the_one_that_was_captured(e
     assert "- Still to do: mend\n" in said
 
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "ctx_pipeline", "sync"], env={**environ}, capture_output=True, timeout=110, check=False
+        [sys.executable, "-P", "-m", "ctx_pipeline", "sync"], env={**environ}, capture_output=True, timeout=250, check=False
     )
     assert done.returncode == 0
     path.write_bytes(path.read_bytes() + codex.lines([codex.line(120, "compacted", {"message": "", "replacement_history": []})]))

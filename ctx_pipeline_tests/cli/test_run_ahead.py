@@ -42,7 +42,7 @@ main(sys.argv[1:])
 def history(ctx: Ctx) -> dict:
     import subprocess
 
-    done = subprocess.run([sys.executable, "-c", _HISTORY], env=ctx.environ, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", _HISTORY], env=ctx.environ, capture_output=True, text=True, check=True, timeout=250)
     return json.loads(done.stdout)
 
 
@@ -86,7 +86,7 @@ def test_what_the_other_process_cannot_do_is_done_here(ran: Ctx, tmp_path: Path,
         shutil.copytree(SAMPLES / host, tmp_path / host)
     other = Ctx(tmp_path, environment(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-c", _BROKEN, part, "run", "--json"], env=other.environ, capture_output=True, text=True, check=False, timeout=140
+        [sys.executable, "-c", _BROKEN, part, "run", "--json"], env=other.environ, capture_output=True, text=True, check=False, timeout=250
     )
 
     assert done.returncode == 0, done.stderr
@@ -120,7 +120,7 @@ def test_an_ingest_that_fails_says_so_and_leaves_no_process(ran: Ctx, tmp_path: 
     shutil.copytree(SAMPLES / "claude", tmp_path / "claude")
     other = Ctx(tmp_path, environment(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-c", _BROKEN, "_ingest", "run"], env=other.environ, capture_output=True, text=True, check=False, timeout=140
+        [sys.executable, "-c", _BROKEN, "_ingest", "run"], env=other.environ, capture_output=True, text=True, check=False, timeout=250
     )
 
     assert done.returncode == 1

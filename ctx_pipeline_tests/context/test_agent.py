@@ -273,7 +273,7 @@ def test_a_model_is_asked_without_fetching_a_price_list_first():
         },
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
     )
 

@@ -338,7 +338,7 @@ def test_processes_share_one_file_without_losing_a_snapshot(tmp_path):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(200)
     history = ContextHistory(path)
 
     assert [w.exitcode for w in workers] == [0] * 6

@@ -34,7 +34,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
 
 def output_of(environment: dict[str, str], *command: str) -> str:
     process = processes.start([sys.executable, "-m", *command], env=environment, cwd=CHECKOUT, stdout=PIPE, stderr=PIPE, text=True)
-    said, wrong = process.communicate(timeout=60)
+    said, wrong = process.communicate(timeout=250)
     assert process.returncode == 0, said + wrong
     return str(said)
 

@@ -90,7 +90,7 @@ def test_nothing_is_lost_and_nothing_twice_whoever_comes_first(settings, home, u
     for name in order:
         running[name] = processes.start([sys.executable, "-c", *scripts[name]], env=os.environ, stdout=subprocess.DEVNULL)
         time.sleep(GAP_SECONDS)
-    ended = {name: process.wait(100) for name, process in running.items()}
+    ended = {name: process.wait(250) for name, process in running.items()}
 
     assert (ended["command"], ended["daemon"]) == (0, 0)
     # it dies in the middle, or comes so late that nothing is left to do

@@ -24,7 +24,7 @@ def clean(*command, cwd, **variables):
         env={"PATH": f"{BIN}:{os.defpath}", **variables},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
     )
 

@@ -194,7 +194,7 @@ with launch.instance(s) as instance, Execution(s, instance) as job:
 sys.exit(bool(job.outcome.held))
 """
     running = [processes.start([sys.executable, "-c", script, cell.key], env=os.environ) for cell in (MARCH, APRIL)]
-    assert [process.wait(100) for process in running] == [0, 0]
+    assert [process.wait(250) for process in running] == [0, 0]
 
     with launch.instance(settings) as instance:
         assert materialized(instance, "mined/error_resolutions") == {MARCH.key, APRIL.key}

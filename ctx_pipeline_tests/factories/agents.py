@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_SCRIPT = """#!{python}
+# the path of an interpreter may have spaces, which the first line of a script cannot
+_SCRIPT = """#!/bin/sh
+'''exec' "{python}" "$0" "$@"
+'''
 import json, os, subprocess, sys, time
 home = os.path.dirname(os.path.abspath(__file__))
 question = sys.stdin.read()
@@ -22,9 +25,11 @@ plan = json.load(open(os.path.join(home, "plan.json")))
 for line in plan["lines"]:
     print(line if isinstance(line, str) else json.dumps(line), flush=True)
 if plan.get("hang"):
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    open(os.path.join(home, "child"), "w").write(str(child.pid))
-    time.sleep(60)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with open(os.path.join(home, "started"), "w") as file:
+        file.write(str(child.pid))
+    os.rename(file.name, os.path.join(home, "child"))
+    time.sleep(600)
 sys.stderr.write(plan.get("complaint", ""))
 sys.exit(plan.get("status", 0))
 """

@@ -26,5 +26,6 @@ def copied(folder: Path) -> dict[str, str]:
     """Copy the sample homes into a folder and return the environment of a process that has nothing but them."""
     (folder / "nobody").mkdir(parents=True, exist_ok=True)
     for host in ("claude", "codex"):
-        shutil.copytree(SAMPLES / host, folder / host)
+        # as if written now: a checkout may be older than a host keeps its transcripts
+        shutil.copytree(SAMPLES / host, folder / host, copy_function=shutil.copy)
     return environment(folder)

@@ -25,7 +25,7 @@ from ctx_pipeline_tests.factories.shipped import copied
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
-SECONDS = 90
+SECONDS = 200
 
 
 @dataclass(frozen=True)

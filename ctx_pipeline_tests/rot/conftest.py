@@ -15,7 +15,7 @@ from ctx_pipeline_tests import processes
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 100
+SECONDS = 250
 """How long a program of a test may take, less than a test may."""
 
 

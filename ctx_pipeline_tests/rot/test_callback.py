@@ -337,7 +337,7 @@ def test_durations_follow_the_clock_that_nobody_sets(tmp_path, monkeypatch):
         dspy.Tool(lambda x: time.sleep(0.02), name="t")(x=1)
     callback.close()
     (tool,) = stored(tmp_path / "a.db").get_tool_calls_full(callback.session_id)
-    assert 20 <= tool["duration_ms"] < 2000
+    assert 20 <= tool["duration_ms"] < 60_000
 
 
 @pytest.mark.feature("rot.late-children")

@@ -14,7 +14,7 @@ from ctx_pipeline import CtxRotCallback, CtxRotStore
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import StoreError, UnknownName
 from ctx_pipeline.rot.terminal import app
-from ctx_pipeline_tests.rot.test_never_in_the_way import run
+from ctx_pipeline_tests.rot.calls import run
 
 NOON = 1_767_268_800.0
 

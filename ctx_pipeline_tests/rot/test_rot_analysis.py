@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import pytest
 
@@ -167,9 +166,7 @@ def test_an_unknown_session_gives_empty_figures(tmp_path):
 
 @pytest.mark.feature("rot.large-content")
 def test_a_completion_of_a_hundred_megabytes_is_analyzed_by_its_beginning(tmp_path):
-    huge = "one two three four five six " * 4_000_000
-    began = time.monotonic()
+    huge = "one two three four five six " * 4_000_000 + "seven eight nine ten"
     result = analyze_session(session(tmp_path, [(10, 5, huge), (10, 5, "one two three four five six")]), "s")
-    # six different 3-grams in the long text, four of them in the short one
+    # six different 3-grams at the beginning of the long text, four of them in the short one
     assert result["repetition"][1]["ngram_jaccard"] == round(4 / 6, 3)
-    assert time.monotonic() - began < 30

@@ -26,7 +26,7 @@ def git(folder: Path, *arguments: str, at: int = START_S, who: str = "sam@exampl
     when = f"@{at} +0000"
     named = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in (("NAME", "Sam"), ("EMAIL", who))}
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, **named}
-    done = subprocess.run(["git", *arguments], cwd=folder, env=environ, check=True, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["git", *arguments], cwd=folder, env=environ, check=True, capture_output=True, text=True, timeout=250)
     return done.stdout.strip()
 
 
@@ -80,6 +80,7 @@ def test_commits_lines_reversals_and_what_was_shipped_are_seen_for_every_host(re
 
 
 @pytest.mark.feature("signals.git-outcome")
+@pytest.mark.feature("journal.observations-refresh")
 def test_what_was_seen_is_recorded_once_and_replayed_until_it_is_asked_for_again(repository, chosen):
     commit(repository, "a", 10, at=START_S + 1)
     session = view("s", cwd=str(repository)).prompt("go").answer("done").answer("and this")
@@ -103,6 +104,7 @@ def test_what_was_seen_is_recorded_once_and_replayed_until_it_is_asked_for_again
 
 
 @pytest.mark.feature("signals.git-outcome")
+@pytest.mark.feature("journal.observations-refresh")
 def test_a_folder_that_is_gone_when_looked_at_again_leaves_what_was_seen(repository, chosen):
     commit(repository, "a", 10, at=START_S + 1)
     with open_store(chosen) as store:
@@ -153,7 +155,7 @@ def test_nothing_in_a_repository_is_run(repository, tmp_path):
     (repository / ".git" / "info").mkdir(exist_ok=True)
     (repository / ".git" / "info" / "attributes").write_text("* diff=x\n")
     (repository / "a").write_text("1\n")
-    subprocess.run(["git", "-c", "core.fsmonitor=false", "add", "a"], cwd=repository, check=True, capture_output=True, timeout=30)
+    subprocess.run(["git", "-c", "core.fsmonitor=false", "add", "a"], cwd=repository, check=True, capture_output=True, timeout=250)
     git(repository, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "commit", "-q", "-m", "a", at=START_S)
     mark.unlink(missing_ok=True)
     (answer,) = look([view("s", cwd=str(repository)).prompt("go").answer("done").row()])
@@ -166,11 +168,15 @@ def test_nothing_in_a_repository_is_run(repository, tmp_path):
 def test_a_git_that_does_not_end_is_ended_with_its_children(tmp_path, monkeypatch):
     fake = tmp_path / "bin" / "git"
     fake.parent.mkdir()
-    fake.write_text('#!/bin/sh\nsleep 60 & echo $! > "$PWD/child"; wait\n')
+    fake.write_text('#!/bin/sh\nsleep 600 & echo $! > "$PWD/child"; wait\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    assert _git.run(tmp_path, "log", seconds=0.3) == _git.Failed("timeout")
-    assert processes.gone(int((tmp_path / "child").read_text()))
+    child = tmp_path / "child"
+    for seconds in (0.3, 3, 30):  # until it has come as far as starting its child
+        assert _git.run(tmp_path, "log", seconds=seconds) == _git.Failed("timeout")
+        if child.exists() and child.read_text().strip():
+            break
+    assert processes.gone(int(child.read_text()))
 
 
 @pytest.mark.feature("signals.bounded-git")
@@ -192,5 +198,5 @@ def test_an_endless_answer_is_read_up_to_its_bound_and_git_is_ended(tmp_path, mo
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(_git, "MOST_BYTES", 1003)
-    assert _git.run(tmp_path, "log", seconds=30) == "commit\n" * 143
+    assert _git.run(tmp_path, "log", seconds=100) == "commit\n" * 143
     assert processes.gone(int((tmp_path / "process").read_text()))

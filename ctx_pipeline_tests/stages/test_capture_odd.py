@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sqlite3
@@ -28,14 +29,12 @@ def test_what_is_no_readable_file_is_a_problem_and_never_an_error(store, setting
     (home / "sessions/loop").symlink_to(home)
     (home / "sessions/self.jsonl").symlink_to(home / "sessions/self.jsonl")
     plug = socket.socket(socket.AF_UNIX)
-    here = os.open(home / "sessions", os.O_RDONLY)
-    os.fchdir(here)
-    plug.bind("plug.jsonl")
+    with contextlib.chdir(home / "sessions"):  # the path of a socket is short
+        plug.bind("plug.jsonl")
     (home / "sessions" / os.fsdecode(b"bad\xff.jsonl")).write_bytes(line(id="bad"))
 
     scan = look(store, settings)
     plug.close()
-    os.close(here)
 
     assert {p.path.rpartition("/")[2]: p.reason for p in scan.problems} == {
         "folder.jsonl": "a folder where a file is expected",

@@ -66,7 +66,7 @@ def child(folder: Path, point: str = "nowhere") -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Return the exit status and what was printed."""
-    printed, _ = process.communicate(timeout=60)
+    printed, _ = process.communicate(timeout=250)
     return process.returncode, printed
 
 

@@ -59,7 +59,7 @@ def test_neither_capture_nor_usage_nor_the_doctor_opens_credentials(environ, tmp
             planted.append(str(root / name))
     homes = f"{environ['CLAUDE_CONFIG_DIR']},{environ['CODEX_HOME']}"
     command = [sys.executable, "-c", WATCHED, str(tmp_path / "log"), homes]
-    subprocess.run(command, env={"PATH": os.environ["PATH"], **environ}, check=True, timeout=110)
+    subprocess.run(command, env={"PATH": os.environ["PATH"], **environ}, check=True, timeout=250)
     opened = set((tmp_path / "log").read_text().splitlines())
 
     assert any(name.endswith(".jsonl") for name in opened), "the watch saw nothing"

@@ -17,7 +17,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def begin(home: Path, gate) -> None:
-    gate.wait(30)
+    gate.wait(250)
     with open_store(Settings(home=home)) as store:
         store.journal.append("finding", {"n": 1})
         store.ledger.commit_capture([])
@@ -31,7 +31,7 @@ def test_eight_processes_make_the_same_new_store(tmp_path):
         for process in processes:
             process.start()
         for process in processes:
-            process.join(60)
+            process.join(200)
 
         assert [process.exitcode for process in processes] == [0] * 8
         with open_store(Settings(home=tmp_path / str(number))) as store:

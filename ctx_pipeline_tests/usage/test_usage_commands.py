@@ -23,7 +23,7 @@ class Ctx:
     def __call__(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ctx_pipeline", *words]
         return subprocess.run(
-            command, env=self.environ, cwd=self.folder, input=stdin, capture_output=True, text=True, check=False, timeout=60
+            command, env=self.environ, cwd=self.folder, input=stdin, capture_output=True, text=True, check=False, timeout=250
         )
 
 
@@ -176,7 +176,7 @@ def test_usage_without_a_store_loads_no_heavy_library(ctx: Ctx):
         "print('loaded', sorted({'numpy', 'pyarrow', 'duckdb', 'pydantic', 'rich', 'dagster'} & sys.modules.keys()))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=ctx.environ, cwd=ctx.folder, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], env=ctx.environ, cwd=ctx.folder, capture_output=True, text=True, check=True, timeout=250
     )
 
     assert done.stdout.splitlines()[-1] == "loaded []"
