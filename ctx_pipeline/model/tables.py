@@ -51,6 +51,10 @@ class Column:
     nullable: bool = False
     repeated: bool = False
     """Values repeat a lot: stored with a dictionary."""
+    since: int = 1
+    """Version of the table that brought the column."""
+    before: str | float | bool | tuple[()] | None = None
+    """What rows of earlier versions have in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["COMPACT_ABOVE", "Lake", "Manifest", "Move", "Part"]
 
 ROW_GROUP = 2_000
-PAGE_BYTES = 512 * 1024
-PAGE_ROWS = 512
-"""Pages are short, since a search unpacks one for each of its hits: two thirds of the work for 2 % more bytes of real texts."""
+PAGE_BYTES = 128 * 1024
+PAGE_ROWS = 128
+"""Pages are short, since a search unpacks one for each of its hits (docs/decisions.md)."""
 
 COMPACT_ABOVE = 100
 """Parts of one table in a cell above which they are merged."""
@@ -101,7 +101,7 @@ class Lake:
         sessions = (
             tuple(dict.fromkeys(value for value, _, _ in runs_of(arrow.column("session_id")))) if "session_id" in declared.names else ()
         )
-        return Part(table, path, arrow.num_rows, len(body), sessions)
+        return Part(table, path, arrow.num_rows, len(body), sessions, version=declared.version)
 
     def write_rows(self, asset: str, cell: Cell, table: str, rows: Sequence[tuple]) -> Part:
         """Write rows (tuples in table order) as one part."""
@@ -142,6 +142,7 @@ class Lake:
 
         from ctx_pipeline.storage.lake.columns import of_used_values, plain, values_of
         from ctx_pipeline.storage.lake.reading import open_part
+        from ctx_pipeline.storage.lake.upcast import newest
 
         session = next(c for c in TABLES[table].columns if c.name == "session_id")
         pieces: list[pa.Table] = []
@@ -149,7 +150,7 @@ class Lake:
         for part in (p for p in parts if p.table == table):
             dead = set(part.dead)
             with open_part(self._files.local(part.path)) as file:
-                arrow = plain(TABLES[table], file.read(use_threads=False))
+                arrow = plain(TABLES[table], newest(TABLES[table], file.read(use_threads=False), TABLES[table].names))
             for start, end in _live_runs(values_of(session, arrow.column("session_id")), dead):
                 pieces.append(arrow.slice(start, end - start))
                 runs.append((part.path, start, end - start))
@@ -282,9 +283,10 @@ class Lake:
         """Yield the named columns of every row of a part, dead rows too, in the order of the table."""
         from ctx_pipeline.storage.lake.columns import values_of
         from ctx_pipeline.storage.lake.reading import open_part
+        from ctx_pipeline.storage.lake.upcast import newest
 
         with open_part(self._files.local(path)) as file:
-            arrow = file.read(columns=list(names), use_threads=False)
+            arrow = newest(TABLES[table], file.read(columns=list(names), use_threads=False), names)
         yield from zip(*(values_of(c, arrow.column(c.name)) for c in TABLES[table].columns if c.name in names), strict=True)
 
     @property

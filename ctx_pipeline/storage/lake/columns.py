@@ -34,10 +34,11 @@ def arrow_table(table: Table, columns: Sequence[Sequence[Any]]) -> pa.Table:
 
     if len(columns) != len(table.columns):
         raise ContractError(f"{table.name}: {len(columns)} columns where {len(table.columns)} are declared", table=table.name)
-    return pa.table([_array(table, column, values) for column, values in zip(table.columns, columns, strict=True)], names=table.names)
+    return pa.table([arrow_array(table, column, values) for column, values in zip(table.columns, columns, strict=True)], names=table.names)
 
 
-def _array(table: Table, column: Column, values: Sequence[Any]) -> pa.Array:
+def arrow_array(table: Table, column: Column, values: Sequence[Any]) -> pa.Array:
+    """Return one column as Arrow; errors are those of :func:`arrow_table`."""
     import pyarrow as pa
 
     kind = _arrow_type(column.type)

@@ -29,6 +29,8 @@ class Part(msgspec.Struct, frozen=True):
     sessions: tuple[str, ...]
     dead: tuple[str, ...] = ()
     """sessions whose rows in this part no longer count"""
+    version: int = 1
+    """version of the table when the part was written"""
 
     @property
     def live(self) -> tuple[str, ...]:

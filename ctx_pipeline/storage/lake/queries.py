@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
+from ctx_pipeline.storage.lake.upcast import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,17 +24,16 @@ def quoted(text: str) -> str:
 
 def relation(table: Table, parts: Iterable[tuple[str, Part]]) -> str:
     """Return a DuckDB SELECT over the live rows of (absolute path, part), typed even when there is none."""
-    names = ", ".join(f'"{n}"' for n in table.names)
-    whole = []
+    whole: dict[str, list[str]] = {}
     selects = []
     for path, part in parts:
+        names = selected(table, part.version)
         if not part.dead:
-            whole.append(quoted(path))
+            whole.setdefault(names, []).append(quoted(path))
             continue
         dead = ", ".join(quoted(s) for s in part.dead)
         selects.append(f"SELECT {names} FROM read_parquet({quoted(path)}, hive_partitioning = false) WHERE session_id NOT IN ({dead})")
-    if whole:
-        selects.insert(0, f"SELECT {names} FROM read_parquet([{', '.join(whole)}], hive_partitioning = false)")
+    selects[:0] = [f"SELECT {names} FROM read_parquet([{', '.join(paths)}], hive_partitioning = false)" for names, paths in whole.items()]
     if not selects:
         typed = ", ".join(f'NULL::{SQL_TYPES[c.type]} AS "{c.name}"' for c in table.columns)
         return f"SELECT {typed} WHERE false"

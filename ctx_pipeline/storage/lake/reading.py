@@ -12,6 +12,7 @@ from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.storage.lake.columns import rows_of
+from ctx_pipeline.storage.lake.upcast import newest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -46,10 +47,11 @@ def read_part(path: Path, part: Part, names: Sequence[str], wanted: Collection[s
     """Return the live rows of a part; with ``wanted`` only these sessions' rows, from their row groups alone."""
     import pyarrow as pa
 
+    table = TABLES[part.table]
     with open_part(path) as file:
         live = part.live if wanted is None else [s for s in part.live if s in wanted]
         if len(live) == len(part.sessions):
-            return file.read(columns=list(names), use_threads=False)
+            return newest(table, file.read(columns=list(names), use_threads=False), names)
         import pyarrow.compute as pc
 
         tables = []
@@ -60,8 +62,8 @@ def read_part(path: Path, part: Part, names: Sequence[str], wanted: Collection[s
             if pc.any(mask).as_py():
                 tables.append(file.read_row_group(group, columns=list(names), use_threads=False).filter(mask))
         if not tables:
-            return file.read_row_groups([], columns=list(names))
-        return pa.concat_tables(tables)
+            return newest(table, file.read_row_groups([], columns=list(names)), names)
+        return newest(table, pa.concat_tables(tables), names)
 
 
 def of_kinds(events: pa.Table, kinds: Collection[str]) -> pa.Table:
@@ -216,7 +218,7 @@ class PartReader:
             if row < start + count:
                 key = (path, group, names)
                 if key not in self._groups:
-                    self._groups[key] = file.read_row_group(group, columns=list(names), use_threads=False)
+                    self._groups[key] = newest(table, file.read_row_group(group, columns=list(names), use_threads=False), names)
                 return next(rows_of(table, self._groups[key].slice(row - start, 1)))
             start += count
         return None
