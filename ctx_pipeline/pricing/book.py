@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import lists as price_lists
-from ctx_pipeline.pricing.catalog import Catalog, Entry, applies
+from ctx_pipeline.pricing.catalog import RULES, Catalog, Entry, applies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +114,7 @@ class PriceBook:
     def version(self) -> str:
         """Hash of everything that decides a price; part of fingerprints."""
         own = repr(sorted((m, sorted(r.items())) for m, r in self._own.items()))
-        return hashlib.sha256(f"{self._files_hash} {own}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{self._files_hash} {own} {RULES}".encode()).hexdigest()[:16]
 
     def cost_nano(
         self,

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+RULES = 2
+"""Rises when a name comes to mean another entry: calls that are stored are priced anew."""
+
 ROUTES = {
     "bedrock": "aws",
     "vertex": "google",
@@ -22,6 +25,10 @@ ROUTES = {
 _LONG_CONTEXT = re.compile(r"\[\d+[mk]\]$")
 _VENDOR = re.compile(r"^(?:[a-z-]+\.)?(anthropic|openai|meta|mistral|deepseek|qwen|moonshotai?|minimax|zai|google)\.")
 _CLOUD_VERSION = re.compile(r"(?:-v\d+)?(?::\d+)?$")
+_SERVED_BY = re.compile(r"-(?:aws|bedrock|azure|vertex|gcp|gke)$")
+_FINE_TUNED = "ft:"
+_FINE_TUNER = "openai"
+"""Who names fine-tuned models ``ft:<base>:<organization>:<suffix>:<id>``; the list has prices of their own for them."""
 
 
 class Entry(NamedTuple):
@@ -43,9 +50,10 @@ class Catalog:
     def find(self, name: str, host_provider: str | None = None) -> Entry | None:
         """Return the entry that a recorded model name means, or None.
 
-        Dated, undated, ``[1m]``, Bedrock, Vertex and ``provider/model`` spellings are
-        understood. ``host_provider`` is who served the call, where the host recorded it;
-        without it and without a hint in the name the maker's own list price is meant.
+        Dated, undated, ``[1m]``, Bedrock, Vertex, fine-tuned and ``provider/model``
+        spellings are understood, and names with the platform as their last part.
+        ``host_provider`` is who served the call, where the host recorded it; without it
+        and without a hint in the name the maker's own list price is meant.
         """
         name = _LONG_CONTEXT.sub("", name.strip().lower())
         if not name or name.startswith("<"):
@@ -72,8 +80,10 @@ class Catalog:
             yield "aws", tail
         if "@" in tail and "google" in self._providers:
             yield "google", tail
+        if tail.startswith(_FINE_TUNED):
+            yield _FINE_TUNER, tail
         plain = _CLOUD_VERSION.sub("", bare).replace("@", "-")
-        for spelling in dict.fromkeys((name, tail, bare, plain)):
+        for spelling in dict.fromkeys((name, tail, bare, plain, _SERVED_BY.sub("", plain))):
             for provider, rules in self._providers.items():
                 if rules["claims"] and applies(rules["claims"], spelling):
                     yield provider, spelling

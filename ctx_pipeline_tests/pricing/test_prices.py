@@ -11,6 +11,7 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.pricing.snapshot import PRICES_FILE, compile_prices
+from ctx_pipeline.tokens.context_window import context_window
 
 BOOK = PriceBook()
 
@@ -59,6 +60,28 @@ def test_each_kind_of_token_has_its_price(counts, nano):
 def test_a_model_is_found_under_every_spelling(model, host_provider, place):
     _, price = BOOK.cost_nano(model, NOW, input=1, host_provider=host_provider)
     assert price.partition("@")[0] == place
+
+
+@pytest.mark.feature("rot.price-names")
+@pytest.mark.parametrize(
+    ("model", "nano", "window"),
+    [
+        ("claude-sonnet-4.5", 3_000 + 15_000, 200_000),
+        ("openai/gpt-4o-mini", 150 + 600, 128_000),
+        ("azure/gpt-4o", 2_500 + 10_000, 128_000),
+        ("gpt-4o-azure", 2_500 + 10_000, 128_000),
+        ("claude-haiku-4-5-20251001-aws", 1_000 + 5_000, 200_000),
+        ("ft:gpt-4o-mini-2024-07-18:acme:shop:a1B2c3", 300 + 1_200, 128_000),
+        ("openai/ft:gpt-4o-2024-08-06:acme::a1B2c3", 3_750 + 15_000, 128_000),
+        ("ft:gpt-3.5-turbo-0125:acme", 3_000 + 6_000, 16_385),
+        # a fine-tuned model costs more than its base: without a price of its own it has none
+        ("ft:o1-2024-12-17:acme", None, 200_000),
+        ("nobodys-model-azure", None, None),
+    ],
+)
+def test_a_renamed_a_routed_and_a_fine_tuned_model_have_their_price_and_their_window(model, nano, window):
+    assert BOOK.cost_nano(model, NOW, input=1, output=1)[0] == nano
+    assert context_window(model) == window
 
 
 @pytest.mark.feature("signals.wrong-numbers")
