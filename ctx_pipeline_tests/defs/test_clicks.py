@@ -1,0 +1,114 @@
+"""What a click in Dagster's UI does: the very requests that its page sends, answered by its web server over this code location."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+import yaml
+
+from ctx_pipeline.defs import launch
+
+LOCATION = "ctx_pipeline.definitions"
+
+LAUNCH = """
+mutation ($executionParams: ExecutionParams!) {
+  launchPipelineExecution(executionParams: $executionParams) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on InvalidSubsetError { message }
+    ... on PythonError { message }
+  }
+}
+"""
+
+BACKFILL = """
+mutation ($backfillParams: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $backfillParams) {
+    __typename
+    ... on LaunchBackfillSuccess { backfillId }
+    ... on PythonError { message }
+  }
+}
+"""
+
+RUNS = """{ runsOrError { ... on Runs { results { runId status tags { key value } assetSelection { path } } } } }"""
+
+STATUS = "query ($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status numPartitions } } }"
+
+
+@pytest.fixture
+def ui(settings) -> Iterator[tuple[Callable[..., Any], Any]]:
+    """Return what posts to the web server, and the workspace of its daemon; runs are made in this process, not in one of their own."""
+    from dagster import DagsterInstance
+    from dagster._core.remote_origin import InProcessCodeLocationOrigin
+    from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget
+    from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster_webserver.webserver import DagsterWebserver
+    from starlette.testclient import TestClient
+
+    home = launch.prepare_home(settings)
+    file = home / "dagster.yaml"
+    here = {
+        "run_launcher": {"module": "ctx_pipeline_tests.factories.thread_launcher", "class": "ThreadRunLauncher"},
+        "run_coordinator": {"module": "dagster._core.run_coordinator", "class": "DefaultRunCoordinator"},
+    }
+    ours = {key: value for key, value in yaml.safe_load(file.read_text("utf-8")).items() if key != "concurrency"}
+    file.write_text(yaml.safe_dump(ours | here), "utf-8")
+    origin = InProcessCodeLocationOrigin(LoadableTargetOrigin(executable_path=sys.executable, module_name=LOCATION), location_name=LOCATION)
+    with (
+        DagsterInstance.from_config(str(home)) as instance,
+        WorkspaceProcessContext(instance, InProcessTestWorkspaceLoadTarget(origin)) as workspace,
+    ):
+        client = TestClient(DagsterWebserver(workspace).create_asgi_app())
+
+        def posted(query: str, **variables: Any) -> Any:
+            answer = client.post("/graphql", json={"query": query, "variables": variables}).json()
+            assert "errors" not in answer, answer
+            (value,) = answer["data"].values()
+            return value
+
+        yield posted, workspace
+
+
+def cells(settings, asset: str) -> dict[str, int]:
+    with closing(sqlite3.connect(settings.home / "ledger.db")) as ledger:
+        return dict(ledger.execute("SELECT month, rows FROM asset_cells WHERE asset = ? ORDER BY month", (asset,)).fetchall())
+
+
+@pytest.mark.slow
+@pytest.mark.feature("dagster.ui-cell")
+def test_a_cell_is_materialized_and_a_range_is_backfilled_by_a_click(ui, settings):
+    from dagster._daemon.backfill import execute_backfill_iteration
+
+    post, workspace = ui
+    chosen = [{"path": ["raw", "segments"]}, {"path": ["normalized", "events"]}]
+    selector = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__", "jobName": "__ASSET_JOB", "assetSelection": chosen}
+    tags = [{"key": "dagster/partition", "value": "claude|2026-03"}]
+    clicked = post(
+        LAUNCH, executionParams={"selector": selector, "mode": "default", "runConfigData": {}, "executionMetadata": {"tags": tags}}
+    )
+    assert clicked["__typename"] == "LaunchRunSuccess", clicked
+    (run,) = post(RUNS)["results"]
+    assert (run["runId"], run["status"]) == (clicked["run"]["runId"], "SUCCESS")
+    assert cells(settings, "normalized/events") == {"2026-03": 2}
+
+    names = ["claude|2026-03", "claude|2026-04"]
+    begun = post(BACKFILL, backfillParams={"assetSelection": chosen, "partitionNames": names, "fromFailure": False, "tags": []})
+    assert begun["__typename"] == "LaunchBackfillSuccess", begun
+    for _ in range(20):
+        list(execute_backfill_iteration(workspace, logging.getLogger("backfill")))
+        state = post(STATUS, id=begun["backfillId"])
+        if state["status"].startswith("COMPLETED"):
+            break
+
+    assert state == {"status": "COMPLETED_SUCCESS", "numPartitions": 2}
+    assert cells(settings, "normalized/events") == {"2026-03": 2, "2026-04": 2}
+    made = [r for r in post(RUNS)["results"] if {"key": "dagster/backfill", "value": begun["backfillId"]} in r["tags"]]
+    assert [r["status"] for r in made] == ["SUCCESS"], "one run makes the whole range"
