@@ -72,6 +72,36 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
     return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume}
 
 
+def turns(host: str, session_id: str, *, settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Return how each turn of a session ended, as plain values, in the order of its threads.
+
+    Keys: thread_id, prompt and answer (event_id, ts, text; answer is None for a turn
+    without a final one), ended (answered, interrupted, failed or open), interruption and
+    compactions (event ids), tool_calls. Raises UnknownName.
+    """
+    from ctx_pipeline.api.windows import view_of
+    from ctx_pipeline.model.codec import iso
+    from ctx_pipeline.model.turn_ends import turn_ends
+
+    def told(event: Any) -> dict[str, Any] | None:
+        return None if event is None else {"event_id": event.event_id, "ts": iso(event.ts), "text": event.text or ""}
+
+    with reading(settings) as (store, _):
+        view = view_of(store, *resolve(store, host, session_id), ("events",))
+    return [
+        {
+            "thread_id": turn.prompt.thread_id,
+            "ended": turn.ended,
+            "tool_calls": turn.tool_calls,
+            "prompt": told(turn.prompt),
+            "answer": told(turn.answer),
+            "interruption": None if turn.interruption is None else turn.interruption.event_id,
+            "compactions": [e.event_id for e in turn.compactions],
+        }
+        for turn in turn_ends(view.events)
+    ]
+
+
 def _times(row: dict[str, Any]) -> None:
     """Turn a row's times into ISO 8601 text."""
     for name in ("first_ts", "last_ts"):

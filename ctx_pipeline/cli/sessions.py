@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 
@@ -83,13 +84,14 @@ def import_sessions(
     no_render: bool,
     as_json: bool,
 ) -> None:
-    """Capture and normalize chosen sessions of HOST, or of all hosts with HOST = all."""
+    """Capture and normalize chosen sessions of HOST; HOST = all stands for all hosts, and for every session unless others are chosen."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.stages.selected import import_selected
     from ctx_pipeline.storage import open_store
 
+    everything = everything or (host == "all" and not session_ids and not latest)
     if sum((bool(session_ids), latest, everything)) != 1:
         raise UsageError("say which sessions to import", hint="one of --session-id ID, --latest, --all")
     settings, _ = choose(settings_module.load(), demo=False)
@@ -118,14 +120,18 @@ def import_sessions(
 @click.command()
 @click.argument("host")
 @click.argument("session_id")
+@click.option("--turns", is_flag=True, help="Instead: each prompt, how its turn ended, and with which answer.")
 @json_option
-def show(host: str, session_id: str, as_json: bool) -> None:
+def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
     """Show one session: what it was, what happened, what could not be read.
 
     SESSION_ID may be the first characters of an id.
     """
     from ctx_pipeline.api import sessions as api
 
+    if turns:
+        _turns(api.turns(host, session_id, settings=for_reading()), as_json=as_json)
+        return
     detail = api.show(host, session_id, settings=for_reading())
     if as_json:
         emit(detail)
@@ -156,3 +162,17 @@ def show(host: str, session_id: str, as_json: bool) -> None:
         say()
         rows = [{**r, "value": r["label"] if r["value"] is None else f"{r['value']:g}"} for r in detail["readings"]]
         table(rows, {"signal": "signal", "value": "value", "unit": "unit", "reason": "reason"})
+
+
+def _turns(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        emit({"turns": found})
+        return
+    for turn in found:
+        cut = f", {len(turn['compactions'])} compactions" if turn["compactions"] else ""
+        say(f"{turn['prompt']['ts'] or '?'}  {one_line(turn['prompt']['text'], 150)}", bold=True)
+        say(f"  {turn['ended']}, {turn['tool_calls']:,} tool calls{cut}")
+        if turn["answer"]:
+            say(f"  {one_line(turn['answer']['text'], 200)}")
+    if not found:
+        say("the session has no prompt")

@@ -72,12 +72,12 @@ def files_changed(command: str, cwd: str | None = None) -> tuple[str, ...]:
     for piece in pieces(command):
         words = piece.words
         if words[:1] == ("cd",) and len(words) > 1 and not _NO_FILE.search(words[1]):
-            base = _below(base, words[1])
+            base = below(base, words[1])
             continue
         named = [*piece.writes, *_targets(words)]
         for name in named:
             if name and not _NO_FILE.search(name):
-                found[_below(base, name)] = None
+                found[below(base, name)] = None
     return tuple(found)
 
 
@@ -97,7 +97,7 @@ def _targets(words: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def _below(base: str, name: str) -> str:
+def below(base: str, name: str) -> str:
     """Return a name below a folder, without ``.`` and ``..``; ``~`` and absolute names stand for themselves."""
     if name.startswith(("/", "~")) or not base:
         return posixpath.normpath(name) if name else name

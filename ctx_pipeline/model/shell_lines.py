@@ -28,6 +28,8 @@ class Piece(NamedTuple):
     writes: tuple[str, ...]
     """Files that its output is redirected to."""
     text: str
+    piped: bool = False
+    """Its input is what the command before it prints."""
 
 
 @lru_cache(maxsize=8192)
@@ -43,18 +45,20 @@ def pieces(command: str) -> tuple[Piece, ...]:
     writes: list[str] = []
     first = depth = 0
     redirect = ""
+    piped = False
 
     def end(last: int) -> None:
         while words and words[0] in _KEYWORDS:
             del words[0]
         if (words or writes) and not (words and words[0] in _LISTS):
-            found.append(Piece(tuple(words), tuple(writes), " ".join(command[first:last].split())))
+            found.append(Piece(tuple(words), tuple(writes), " ".join(command[first:last].split()), piped))
 
     for match in _TOKEN.finditer(command):
         kind = match.lastgroup
         if kind == "break":
             end(match.start())
             words, writes, first, redirect = [], [], match.end(), ""
+            piped = match.group() == "|"
         elif kind == "redirect":
             redirect = "" if match.group().endswith(("&1", "&2")) else match.group()
         elif kind == "word":

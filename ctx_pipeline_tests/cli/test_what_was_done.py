@@ -1,0 +1,67 @@
+"""``ctx files``, ``ctx show --turns`` and the columns of ``ctx usage --cache``, as a person reads them."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from ctx_pipeline.cli import cli
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
+
+
+@pytest.fixture
+def ctx(ran: Ctx, monkeypatch: pytest.MonkeyPatch):
+    """Run a command in this process over the store of the sample homes and return what it prints."""
+    for name, value in ran.environ.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(cli, list(words))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.feature("normalize.diffs")
+def test_changes_are_printed_with_their_hashes_and_lines(ctx) -> None:
+    told = ctx("files", "claude", DISCOUNTS, "--diff")
+
+    assert "before " in told
+    assert any(line.startswith("+") for line in told.splitlines())
+    assert any(line.startswith("-") for line in told.splitlines())
+    listed = ctx("files", "claude", DISCOUNTS)
+    assert "last read" in listed
+    assert "changes" in listed
+
+
+@pytest.mark.feature("normalize.shell-reads")
+def test_reads_are_printed_with_their_lines_and_a_path_that_fits_nothing_says_so(ctx) -> None:
+    assert "through" in ctx("files", "claude", DISCOUNTS, "--reads")
+    assert "no file fits" in ctx("files", "claude", DISCOUNTS, "--path", "nothing/here")
+
+
+@pytest.mark.feature("normalize.answers")
+def test_each_turn_is_printed_with_how_it_ended(ctx) -> None:
+    told = ctx("show", "claude", DISCOUNTS, "--turns")
+
+    assert "answered, " in told
+    assert " tool calls" in told
+
+
+@pytest.mark.feature("usage.cache-efficiency")
+def test_what_the_cache_did_stands_in_the_table_and_in_csv(ctx) -> None:
+    table = ctx("usage", "model", "--cache")
+
+    assert all(name in table for name in ("cache hits", "rebuilds", "cache saved"))
+    assert "cache hits" not in ctx("usage", "model")
+    header = ctx("usage", "daily", "--cache", "--csv").splitlines()[0]
+    assert all(name in header for name in ("cache_hit_share", "cache_rebuilds", "cache_saved_usd"))
+
+
+@pytest.mark.feature("usage.per-commit")
+def test_figures_per_unit_are_printed_by_project(ctx) -> None:
+    assert "per tool call" in ctx("usage", "outcomes")
+    assert "no record says that a limit was reached" in ctx("usage", "limits")

@@ -1,0 +1,71 @@
+"""How turns end, over the events of both agents."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline.hosts.claude_code import HOST as CLAUDE
+from ctx_pipeline.model.raw import SessionInput, StreamBytes
+from ctx_pipeline.model.tables import EVENTS
+from ctx_pipeline.model.turn_ends import turn_ends
+from ctx_pipeline_tests.factories import claude, codex
+
+
+def of_claude(main: claude.Transcript) -> list:
+    stream = StreamBytes("0" * 16, "transcript", f"projects/p/{claude.SESSION}.jsonl", 0, main.data(), claude.SESSION, None, True)
+    parsed = CLAUDE.parse(SessionInput("claude", claude.SESSION, (stream,), {}))
+    return turn_ends([EVENTS.row(*row) for row in parsed.events])
+
+
+def of_codex(records: list) -> list:
+    return turn_ends([EVENTS.row(*row) for row in codex.parse(codex.stream(records)).events])
+
+
+@pytest.mark.feature("normalize.answers")
+def test_the_final_answer_is_the_one_behind_which_nothing_was_done(tmp_path):
+    main = claude.ClaudeHome(tmp_path).session()
+    main.prompt("first").answer(claude.text("I look")).call("t1", "Read", "x", file_path="/a").answer(claude.text("It is done"))
+    main.prompt("second").answer(claude.text("I begin")).answer(claude.tool_use("t2", "Read", file_path="/b"))
+
+    first, second = of_claude(main)
+
+    assert (first.ended, first.answer.text, first.tool_calls) == ("answered", "It is done", 1)
+    assert (second.ended, second.answer, second.tool_calls) == ("open", None, 1)
+
+
+@pytest.mark.feature("normalize.answers")
+def test_an_interruption_and_a_compaction_are_events_of_their_turn(tmp_path):
+    main = claude.ClaudeHome(tmp_path).session()
+    main.prompt("go").answer(claude.text("on it")).prompt("[Request interrupted by user]")
+    main.prompt("again")
+    main.compact(90_000, "What was done so far")
+    main.answer(claude.text("ready"))
+
+    first, second = of_claude(main)
+
+    assert (first.ended, first.answer, first.interruption.kind) == ("interrupted", None, "injected")
+    assert (second.ended, second.answer.text) == ("answered", "ready")
+    assert [(e.kind, e.subtype) for e in second.compactions] == [("compaction", "system/compact_boundary")]
+
+
+@pytest.mark.feature("normalize.answers")
+def test_a_rollout_says_itself_which_answer_is_final_and_that_a_turn_was_stopped():
+    records = codex.session(calls=1)
+    records += [codex.event(40, "user_message", message="more"), codex.event(41, "agent_message", message="I look", phase="commentary")]
+    records += [codex.event(42, "turn_aborted", turn_id="x", reason="interrupted")]
+
+    first, second = of_codex(records)
+
+    assert (first.ended, first.answer.text, first.answer.subtype) == ("answered", "done", "agent_message/final_answer")
+    assert (second.ended, second.interruption.subtype) == ("interrupted", "interrupt")
+
+
+@pytest.mark.feature("normalize.answers")
+def test_a_turn_that_ends_in_an_error_has_failed(tmp_path):
+    main = claude.ClaudeHome(tmp_path).session()
+    main.prompt("go")
+    main.answer(claude.text("API Error: 529 overloaded"), isApiErrorMessage=True, model="<synthetic>")
+
+    [turn] = of_claude(main)
+
+    assert (turn.ended, turn.answer) == ("failed", None)
