@@ -21,6 +21,21 @@ FIRST_MONTH = "2025-01"
 """Sessions that began earlier, or at no known time, go to this month's cell."""
 
 COST_MODES = ("auto", "calculate", "display")
+PLAIN = ("cost_mode", "debounce_seconds", "first_month", "least_free_bytes", "timezone", "whole_file_bytes", "workers")
+"""Names of config.toml that have one value."""
+
+_MODEL = ("model", "api_base", "api_key_env")
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "ignore": ("paths",),
+    "judge": _MODEL,
+    "memory": ("embedder",),
+    "mine": _MODEL,
+    "plans": (),
+    "prices": (),
+    "redaction": ("patterns",),
+}
+"""Tables of config.toml with the names in them; those of one without names are free. ``mine`` has tables of methods too."""
+
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
 
@@ -74,6 +89,14 @@ class Settings:
         return found
 
     @property
+    def plans(self) -> Mapping[str, str]:
+        """The flat plans that the person named: host key -> name of the plan; empty where calls are paid for each."""
+        table = self.config.get("plans", {})
+        if not isinstance(table, dict) or not all(isinstance(name, str) for name in table.values()):
+            raise SettingsError("plans is not a table of names", hint='write [plans]\nclaude = "max"')
+        return table
+
+    @property
     def embedder(self) -> str:
         """``package.module:function`` that turns texts into vectors; memories are then found by meaning too. Empty: by words alone."""
         table = self.config.get("memory", {})
@@ -90,11 +113,13 @@ class Settings:
 def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = None, config: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings that the environment and ``$CTX_HOME/config.toml`` give; ``config`` stands for the file.
 
-    Raises SettingsError for a config file that cannot be parsed or a value of a wrong kind.
+    Raises SettingsError for a config file that cannot be parsed, a name that is no setting (passed over, it could be a
+    folder that was never to be captured) or a value of a wrong kind.
     """
     env = dict(os.environ if environ is None else environ)
     store = _store(env, home)
     config = _read_config(store / "config.toml") if config is None else config
+    _check_names(config)
     mode = env.get("CTX_COST_MODE") or str(config.get("cost_mode", "auto"))
     if mode not in COST_MODES:
         raise SettingsError(f"cost mode {mode!r} is not known", hint=f"use one of {', '.join(COST_MODES)}")
@@ -120,6 +145,34 @@ def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = 
         whole_file_bytes=_positive(config, "whole_file_bytes", 1 << 29),
         least_free_bytes=_positive(config, "least_free_bytes", 1 << 28, least=0),
     )
+
+
+def _check_names(config: Mapping[str, Any]) -> None:
+    """Raise SettingsError for the first name that is no setting, with those that are near."""
+    for name, value in config.items():
+        if name not in TABLES:
+            if name not in PLAIN:
+                inside = [f"{table}.{key}" for table, keys in TABLES.items() for key in keys if key == name]
+                raise _no_setting(name, inside or [*PLAIN, *TABLES])
+        elif isinstance(value, dict):
+            for key, held in value.items():
+                if TABLES[name] and key not in TABLES[name] and not (name == "mine" and isinstance(held, dict)):
+                    raise _no_setting(f"{name}.{key}", [f"{name}.{known}" for known in TABLES[name]])
+        elif name != "ignore":
+            raise SettingsError(f"{name} = {value!r} in config.toml is no table", hint=f"write [{name}] above its settings")
+    patterns = config.get("redaction", {}).get("patterns", {})
+    if not isinstance(patterns, dict):
+        raise SettingsError(
+            "redaction.patterns is no table of names and expressions", hint='write [redaction.patterns]\nname = "expression"'
+        )
+
+
+def _no_setting(name: str, known: list[str]) -> SettingsError:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=2, cutoff=0.5) or (known if len(known) < 4 else [])
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known))}"
+    return SettingsError(f"config.toml has no setting {name!r}", hint=hint, name=name, near=near)
 
 
 def bare(home: Path | str | None = None) -> Settings:

@@ -87,3 +87,37 @@ def test_an_unknown_name_lists_the_nearest():
 
     assert "claude" in raised.value.hint
     assert isinstance(raised.value, CtxError)
+
+
+@pytest.mark.feature("settings.unknown")
+@pytest.mark.parametrize(
+    ("config", "name", "near"),
+    [
+        ('[ignore]\nglobs = ["*/secret/*"]', "ignore.globs", "ignore.paths"),
+        ('timezon = "Europe/Berlin"', "timezon", "timezone"),
+        ('[ignored]\npaths = ["*/secret/*"]', "ignored", "ignore"),
+        ('paths = ["*/secret/*"]', "paths", "ignore.paths"),
+        ('[redaction.pattern]\nours = "x{4}"', "redaction.pattern", "redaction.patterns"),
+        ('[memory]\nembeder = "a:b"', "memory.embeder", "memory.embedder"),
+    ],
+)
+def test_a_name_that_is_no_setting_is_refused_with_the_nearest(tmp_path: Path, config: str, name: str, near: str):
+    with pytest.raises(SettingsError) as raised:
+        load(tmp_path, config)
+    assert name in raised.value.message
+    assert near in raised.value.hint
+
+
+@pytest.mark.feature("settings.unknown")
+@pytest.mark.parametrize("config", ["redaction = 3", "memory = []", "[redaction]\npatterns = 3", "prices = 'free'"])
+def test_a_table_that_is_none_is_refused(tmp_path: Path, config: str):
+    with pytest.raises(SettingsError):
+        load(tmp_path, config)
+
+
+@pytest.mark.feature("settings.unknown")
+def test_every_setting_that_is_documented_is_taken(tmp_path: Path):
+    page = Path(__file__).parent.parent / "docs" / "settings.md"
+    documented = page.read_text("utf-8").split("```toml\n")[1].split("```")[0]
+    chosen = load(tmp_path, documented + '\n[redaction.patterns]\nours = "x{4}"\n[mine]\nmodel = "a/b"\n[mine.claude_code]\nmodel = "c"\n')
+    assert chosen.ignore == ("*/client-x/*", "-Users-me-work-secret*")

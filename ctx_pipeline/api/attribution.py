@@ -1,4 +1,4 @@
-"""Usage by what the model did: per tool, MCP server, skill and shell command.
+"""Usage by what the model did: per tool, MCP server, skill, plug-in and shell command.
 
 A model call is shared equally among the uses that it asked for, whole tokens and
 nano-dollars, the rest of a division to the first; a call without any stands under a
@@ -8,6 +8,7 @@ name in brackets. So every way of grouping adds up to the same totals.
 from __future__ import annotations
 
 import json
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,11 @@ Use = tuple[str, str, list[str], "str | None"]
 Uses = dict[tuple[str, str, str], list[Use]]
 """(host, session, call key) -> what the call asked for"""
 
-NONE = {"tool": "(answer)", "server": "(no MCP server)", "skill": "(no skill)", "command": "(no shell command)"}
+_SKILL_FILE = re.compile(r"[/\\]skills[/\\](?:\.system[/\\])?([\w.-]+)[/\\]SKILL\.md\b")
+_PLUGIN_SERVER = "mcp__plugin_"
+"""Beginning of a tool's name whose server a plug-in brought: mcp__plugin_PLUGIN_SERVER__TOOL (Claude Code 2.x)."""
+
+NONE = {"tool": "(answer)", "server": "(no MCP server)", "skill": "(no skill)", "plugin": "(no plug-in)", "command": "(no shell command)"}
 """grouping -> name of the calls that asked for nothing of the kind"""
 
 
@@ -52,7 +57,7 @@ def usage_by(
     stored: bool = False,
     settings: Settings | None = None,
 ) -> Usage:
-    """Return usage by tool, server, skill or command; rows have ``uses``, how often the thing was asked for.
+    """Return usage by tool, server, skill, plug-in or command; rows have ``uses``, how often the thing was asked for.
 
     Takes the same filters and sources as :func:`ctx_pipeline.api.usage.usage`. Raises
     UsageError for an unknown grouping.
@@ -154,14 +159,22 @@ def _server(use: Use) -> list[str]:
 
 
 def _skill(use: Use) -> list[str]:
+    """Return the skill that was called by its tool, or those whose instructions a shell command printed."""
     if use[3] is None:
-        return []
+        return [found[:100] for found in dict.fromkeys(_SKILL_FILE.findall(command_text(use[2])))] if use[1] == "shell" else []
     try:
         said = json.loads(use[3])
     except (ValueError, RecursionError):
         return []
     name = (said.get("skill") or said.get("command")) if isinstance(said, dict) else None
     return [str(name)[:100]] if name else []
+
+
+def _plugin(use: Use) -> list[str]:
+    """Return the plug-in that brought a tool's server or a skill: their names carry it."""
+    if use[0].startswith(_PLUGIN_SERVER):
+        return [use[0][len(_PLUGIN_SERVER) :].partition("_")[0][:100]]
+    return [name.partition(":")[0] for name in _skill(use) if ":" in name.strip(":")]
 
 
 def _command(use: Use) -> list[str]:
@@ -174,6 +187,7 @@ _NAMES: Mapping[str, Callable[[Use], Sequence[str]]] = {
     "tool": lambda use: [use[0]],
     "server": _server,
     "skill": _skill,
+    "plugin": _plugin,
     "command": _command,
 }
 

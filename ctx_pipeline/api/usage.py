@@ -64,11 +64,14 @@ class Usage:
     """which cost is *the* cost"""
     unread: int = 0
     """files that could not be read or parsed: their calls are missing"""
+    plans: dict[str, str] = field(default_factory=dict)
+    """host -> flat plan that it is used on: the cost of its calls is what they would cost at list prices"""
 
     def to_json(self) -> dict[str, Any]:
         """Return rows and totals with the cost in dollars and where it is from."""
         told = {"rows": [_priced(r) for r in self.rows], "totals": _priced(self.totals), "source": self.source, "cost_mode": self.cost_mode}
         told |= {"gone": _priced(self.gone)} if self.gone else {}
+        told |= {"plans": self.plans} if self.plans else {}
         return told | ({"unread_files": self.unread} if self.unread else {})
 
 
@@ -304,6 +307,8 @@ def _priced(row: dict[str, Any]) -> dict[str, Any]:
     counts = {name: int(row.get(name) or 0) for name in ("unpriced_calls", "recorded_calls", "calls")}
     nano = None if counts["unpriced_calls"] == counts["calls"] != 0 else int(row.get("cost_nano") or 0)
     rest = {k: v for k, v in row.items() if k not in _COSTS}
+    if "cache_saved_nano" in rest:
+        rest["cache_saved_usd"] = round(int(rest.pop("cache_saved_nano")) / 1e9, 9)
     return {
         **rest,
         "cost_usd": None if nano is None else round(nano / 1e9, 9),

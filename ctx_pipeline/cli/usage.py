@@ -9,6 +9,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import dollars, emit, json_option, plain, say, table, tokens
+from ctx_pipeline.cli.usage_reports import limits, outcomes
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.collecting import without_collector
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
@@ -32,6 +33,8 @@ _COLUMNS = {
 }
 _SUMMED = ("calls", "input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
 _NANO = ("reasoning_tokens", "cost_nano", "unpriced_calls", "recorded_calls", "recorded_nano", "calculated_nano")
+
+_CACHE = ("cache_rebuilds", "cache_saved_nano")
 
 _FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet takes for the begin of a formula."""
@@ -78,12 +81,16 @@ def _one_form(*, as_json: bool, as_csv: bool) -> None:
         raise UsageError("--json and --csv are two forms of one answer", hint="choose one of them")
 
 
-def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any) -> None:
+def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, cache: bool = False, **chosen: Any) -> None:
     from ctx_pipeline.api import usage as api
 
     _one_form(as_json=as_json, as_csv=as_csv)
     chosen = _chosen(chosen)
-    if by in api.GROUPS:
+    if cache:
+        from ctx_pipeline.api.cache_efficiency import with_cache
+
+        report, key = with_cache(by, **chosen, settings=for_reading()), api.GROUPS[by][1]
+    elif by in api.GROUPS:
         report, key = api.usage(by, **chosen, settings=for_reading()), api.GROUPS[by][1]
     elif by in ("branch", "home"):
         from ctx_pipeline.api.whereabouts import usage_where
@@ -93,12 +100,23 @@ def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any
         from ctx_pipeline.api.attribution import usage_by
 
         report, key = usage_by(by, **chosen, settings=for_reading()), by
+    report = _on_plans(report)
     if as_json:
         emit(report.to_json())
     elif as_csv:
         _csv(report.to_json()["rows"], key)
     else:
         show(report, key, breakdown=breakdown)
+
+
+def _on_plans(report: Usage) -> Usage:
+    """Return the report with the flat plans that its hosts are used on."""
+    from dataclasses import replace
+
+    from ctx_pipeline.api.plans import plans
+
+    found = plans({row["host"] for row in report.rows}, recorded=report.source != "stored", settings=for_reading())
+    return replace(report, plans=found) if found else report
 
 
 def _csv(rows: list[dict[str, Any]], key: str) -> None:
@@ -132,6 +150,8 @@ def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
             columns.pop(name, None)
     if report.totals.get("recorded_calls"):
         columns |= {"recorded": "recorded", "calculated": "list price"}
+    if "cache_hit_share" in report.totals:
+        columns |= {"hits": "cache hits", "cache_rebuilds": "rebuilds", "saved": "cache saved"}
     if len({(row[key], row.get("repository")) for row in report.rows}) > len({row[key] for row in report.rows}):
         columns |= {"repository": "repository"}
     shown = [{**row, key: UNDATED} if key == "date" and row[key] is None else row for row in report.rows]
@@ -163,6 +183,8 @@ def _notes(report: Usage) -> Iterator[str]:
         made = "cost is what the host wrote down"
     elif recorded and report.cost_mode == "auto":
         made = f"cost is what the host wrote down for {recorded:,} calls, {made} for the others"
+    for host, plan in sorted(report.plans.items()):
+        yield f"{host} is used on a flat plan ({plain(plan)}): its cost is what these calls would cost at list prices, not what was paid"
     yield f"{made}; days in {report.timezone}"
 
 
@@ -174,7 +196,7 @@ def _joined(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
             (row[key], row.get("repository")), {key: row[key], "hosts": {}, "models": {}, "repository": row.get("repository")}
         )
         one["hosts"][row["host"]] = one["models"][row["model"] or UNNAMED] = None
-        for name in (*_SUMMED, *_NANO, "uses"):
+        for name in (*_SUMMED, *_NANO, "uses", *_CACHE):
             if name in row:
                 one[name] = one.get(name, 0) + int(row[name] or 0)
     return [{**one, "host": ", ".join(one["hosts"]), "model": _few(list(one["models"]))} for one in found.values()]
@@ -189,7 +211,15 @@ def _money(row: dict[str, Any]) -> dict[str, str]:
         "cost": dollars(_cost(row)),
         "recorded": dollars(int(row.get("recorded_nano") or 0)) if row.get("recorded_calls") else "",
         "calculated": dollars(int(row["calculated_nano"])) if row.get("calculated_nano") else "",
+        **(_cached(row) if "cache_saved_nano" in row else {}),
     }
+
+
+def _cached(row: dict[str, Any]) -> dict[str, str]:
+    from ctx_pipeline.api.cache_efficiency import hit_share
+
+    share = hit_share(row)
+    return {"hits": "" if share is None else f"{share:.1%}", "saved": dollars(int(row["cache_saved_nano"]))}
 
 
 def _cost(row: dict[str, Any]) -> int | None:
@@ -204,7 +234,14 @@ def _command(name: str, text: str) -> None:
             _report(name, as_json, as_csv, breakdown, **chosen)
 
     run.__doc__ = text
-    usage.command(name)(filters(run))
+    made = filters(run)
+    if name in _CACHED:
+        made = click.option("--cache", is_flag=True, help="With the share of cache hits, rebuilds and what the cache saved.")(made)
+    usage.command(name)(made)
+
+
+_CACHED = frozenset({"daily", "weekly", "monthly", "session", "project", "model", "thread"})
+"""Reports that can tell what the cache did: those that share no call out."""
 
 
 for _name, _text in (
@@ -220,6 +257,7 @@ for _name, _text in (
     ("tool", "By tool: each call's tokens shared among the tools that it called."),
     ("server", "By MCP server."),
     ("skill", "By skill."),
+    ("plugin", "By the plug-in that brought a skill or an MCP server."),
     ("command", "By program of the shell commands."),
 ):
     _command(_name, _text)
@@ -287,3 +325,7 @@ def statusline() -> None:
 
     told = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(1 << 20)
     say(plain(line(told)))
+
+
+usage.add_command(limits)
+usage.add_command(outcomes)

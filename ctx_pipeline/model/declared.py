@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from ctx_pipeline.model.file_changes import FileChange
+    from ctx_pipeline.model.limit_notes import LimitNotes
     from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
     from ctx_pipeline.model.recipes import Headless, HookFile, ServerFile
     from ctx_pipeline.model.rivals import RivalEntry
@@ -108,6 +110,8 @@ class Host:
     limits: Callable[[bytes], Iterable[tuple[int, str, float, int, int | None]]] | None = None
     """The host's own account of its rate limits in a stream: (time of the record,
     name of the limit, percent used, minutes of the window, time of its reset)."""
+    limit_notes: LimitNotes | None = None
+    """Which events say that a limit was reached, and where the plan is named."""
     rivals: Mapping[str, Callable[[Iterable[StreamBytes]], Iterable[RivalEntry]]] = field(default_factory=dict)
     """other tool -> what it makes of the files of a home, by its own rules; ``ctx explain --against`` says where the two differ"""
     formats: Callable[[], Formats] | None = None
@@ -120,6 +124,11 @@ class Host:
     """window(kind, subtype, text, record) says where an event stands in the context window
     (:data:`ctx_pipeline.model.window.TURN`, ``SYSTEM`` or ``OUT``), or what its record took
     out of it; ``record()`` gives the captured bytes of the line. None: by its kind alone."""
+    directories: Callable[[bytes], Iterable[tuple[int, str]]] | None = None
+    """directories(data) yields (first byte of a record, working directory) where the records of a captured
+    stream begin to name another one. None: the host does not say where it is."""
+    changes: Callable[[bytes], Iterable[FileChange]] | None = None
+    """changes(data) yields what the tool calls of a captured stream made of files, as the records tell."""
     session_env: tuple[str, ...] = ()
     """Variables that the host sets for programs it starts: the id of the session, or thread, that is going on."""
     server: ServerFile | None = None
@@ -310,12 +319,14 @@ class Panel:
     order: int
     describe: str
     build: Callable[[Any], str] = field(compare=False)
+    data: Callable[[Any], Any] | None = field(default=None, compare=False)
+    """What the panel's script loads when it is looked at: page data -> plain values, a file of their own in the page."""
 
 
-def panel(*, title: str, order: int) -> Callable[[Callable[[Any], str]], Panel]:
-    """Declare the decorated function as a panel of the page."""
+def panel(*, title: str, order: int, data: Callable[[Any], Any] | None = None) -> Callable[[Callable[[Any], str]], Panel]:
+    """Declare the decorated function as a panel of the page; the script of a built-in one is ``assets/<its name>.js``."""
 
     def declare(function: Callable[[Any], str]) -> Panel:
-        return Panel(function.__module__.rpartition(".")[2], title, order, inspect.cleandoc(function.__doc__ or ""), function)
+        return Panel(function.__module__.rpartition(".")[2], title, order, inspect.cleandoc(function.__doc__ or ""), function, data)
 
     return declare

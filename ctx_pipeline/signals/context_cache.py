@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.cache_rebuilds import LOST, rebuilt
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals._timeline import COLUMNS, KINDS, TABLES, Call, Timeline, call_rates, none, timelines
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
-_LOST = 0.5
-"""A call that reads less than this share of what the call before left in the cache rebuilds it."""
-_LEAST = 1_024
-"""Tokens below which providers cache nothing."""
 _FIVE_MINUTES = 300_000_000
 _HOUR = 3_600_000_000
 _NANO = 1_000_000_000
@@ -35,13 +32,13 @@ def rebuilds(view: SessionView) -> list[Rebuild]:
     for line in view.once(timelines):
         for a, b in zip(line.calls, line.calls[1:], strict=False):
             held = a.read + a.written
-            if held >= _LEAST and b.read < held * _LOST:
+            if rebuilt(held, b.read):
                 found.append(Rebuild(b, min(held, b.context) - b.read, _cause(line, a, b)))
     return found
 
 
 def _cause(line: Timeline, a: Call, b: Call) -> str:
-    if any(a.seq < c.seq < b.seq for c in line.compactions) or b.context < a.context * _LOST:
+    if any(a.seq < c.seq < b.seq for c in line.compactions) or b.context < a.context * LOST:
         return "compaction"
     if a.model != b.model:
         return "model changed"

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.pricing.rates import rates_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.pricing import PriceBook
+    from ctx_pipeline.pricing.rates import Rates
     from ctx_pipeline.settings import Settings
 
 _SAID = 2_000
 _CALLED = 200
 """Characters of an answer and of a tool call's arguments that repetition looks at."""
-
-_MILLION = 1_000_000
-
-
-class Rates(NamedTuple):
-    """What a token costs, in nano-dollars."""
-
-    input: float
-    cache_read: float
-    cache_write_5m: float
-    cache_write_1h: float
 
 
 def analyses(settings: Settings | None = None) -> Mapping[str, Callable[[SessionView], Any]]:
@@ -44,23 +37,12 @@ def _windows(_view: SessionView) -> Callable[[str | None], int | None]:
 
 
 def _rates(settings: Settings | None) -> Callable[[str, int | None, int], Rates | None]:
-    known: dict[tuple[str, str | None], Rates | None] = {}
-    book: list[Any] = []
+    def book() -> PriceBook:
+        from ctx_pipeline.pricing import PriceBook
 
-    def rate_of(model: str, ts: int | None, context: int) -> Rates | None:
-        if not book:
-            from ctx_pipeline.pricing import PriceBook
+        return PriceBook() if settings is None else PriceBook.of(settings)
 
-            book.append(PriceBook() if settings is None else PriceBook.of(settings))
-        _, price = book[0].cost_nano(model, ts, context_tokens=context)
-        if price is None:
-            return None
-        if (model, price) not in known:
-            parts = [book[0].cost_nano(model, ts, **{name: _MILLION}, context_tokens=context)[0] for name in Rates._fields]
-            known[model, price] = Rates(*(part / _MILLION for part in parts))
-        return known[model, price]
-
-    return rate_of
+    return rates_by(book)
 
 
 def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import SettingsError, UnknownName
+from ctx_pipeline.settings import PLAIN, TABLES
 from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 FILE = "config.toml"
 VARIABLES: Mapping[str, str] = {"cost_mode": "CTX_COST_MODE", "timezone": "TZ"}
 """Settings that a variable of the environment overrides."""
-
-PLAIN = ("cost_mode", "debounce_seconds", "first_month", "least_free_bytes", "timezone", "whole_file_bytes", "workers")
-TABLES = ("ignore", "judge", "memory", "mine", "prices", "redaction")
-"""Tables whose keys are chosen freely, or belong to one stage."""
 
 _HEADER = re.compile(r"^[ \t]*\[\[?[^\n]*$", re.MULTILINE)
 
@@ -53,7 +50,7 @@ def values(settings: Settings) -> list[Value]:
         origin = variable if said else FILE if key in settings.config else "default"
         found.append(Value(key, getattr(settings, key), origin))
     found.append(Value("ignore.paths", list(settings.ignore), FILE if "ignore" in settings.config else "default"))
-    for name in TABLES[1:]:
+    for name in [table for table in TABLES if table != "ignore"]:
         found += [Value(key, value, FILE) for key, value in _flat(settings.config.get(name), name)]
     return found
 
@@ -104,6 +101,7 @@ def _usable(settings: Settings) -> None:
     redactor_of(settings)
     PriceBook.of(settings)
     day_sql("ts", settings.timezone)
+    _ = settings.plans
     if settings.embedder:
         chosen(settings.embedder)
 

@@ -136,6 +136,36 @@ BRANCHES_SQL = "SELECT host, session_id, branch FROM sessions WHERE branch IS NO
 """The branch on which each session began."""
 
 
+LIMITS_SQL = (
+    f"SELECT e.host, e.session_id, epoch_us(e.ts), e.subtype, e.text, coalesce(s.project, '')"
+    " FROM events e LEFT JOIN sessions s ON s.host = e.host AND s.session_id = e.session_id"
+    f" WHERE e.ts IS NOT NULL AND e.text IS NOT NULL"
+    f" AND concat(e.host, chr({ord(_MARK)}), e.subtype) IN (SELECT unnest(CAST(? AS VARCHAR[]))) ORDER BY e.ts, e.event_id"
+)
+"""The events of these (host, subtype) in the order of time: host, session, microseconds, subtype, text, project."""
+
+CALL_TIMES_SQL = "SELECT host, epoch_us(ts) FROM model_calls WHERE owner AND ts IS NOT NULL ORDER BY ts"
+"""When each model call was made."""
+
+COMMITS_SQL = (
+    "SELECT host, session_id, argv FROM tool_calls WHERE action = 'shell' AND NOT is_error AND CAST(argv AS VARCHAR) LIKE '%commit%'"
+)
+"""Shell commands that may have made a commit."""
+
+OUTCOMES_SQL = (
+    "SELECT s.host, s.session_id, s.project, s.month, epoch_us(s.first_ts), s.tool_calls,"
+    " max(r.value) FILTER (WHERE r.signal = 'git_commits_made_during'), max(r.value) FILTER (WHERE r.signal = 'user_correction_count')"
+    " FROM sessions s LEFT JOIN readings r ON r.host = s.host AND r.session_id = s.session_id"
+    " AND r.signal IN ('git_commits_made_during', 'user_correction_count') GROUP BY ALL ORDER BY 1, 2"
+)
+"""What each session came to: host, session, project, month, first time, tool calls, commits that git showed, corrections."""
+
+
+def marked(pairs: Collection[tuple[str, str]]) -> list[str]:
+    """Return pairs of texts as single parameters of these queries."""
+    return [f"{first}{_MARK}{second}" for first, second in sorted(pairs)]
+
+
 def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
     """Return the query for all model calls of these (host, session), copies included, and its parameters.
 

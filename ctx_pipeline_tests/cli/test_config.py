@@ -123,7 +123,7 @@ def test_a_value_over_several_lines_is_left_to_the_person(written: Ctx):
         ("[mine.claude_headless]\nmodel = 'a'\n", "mine.claude_headless.seconds", "[mine.claude_headless]\nmodel = 'a'\nseconds = 3\n"),
         ("[mine.claude_headless]\nseconds = 9 # long\n", "mine.claude_headless.seconds", "[mine.claude_headless]\nseconds = 3 # long\n"),
         ("[mine.claude_headless] # mine\n", "mine.claude_headless.seconds", "[mine.claude_headless] # mine\nseconds = 3\n"),
-        ("[mine]\n[ignore]\npaths = ['x']\n", "mine.a", "[mine]\na = 3\n\n[ignore]\npaths = ['x']\n"),
+        ("[mine]\n[ignore]\npaths = ['x']\n", "mine.model", "[mine]\nmodel = 3\n\n[ignore]\npaths = ['x']\n"),
         ("workers = 1\n", "prices.'my.model'.input", 'workers = 1\n\n[prices."my.model"]\ninput = 3\n'),
     ],
     ids=["no file", "empty", "one line", "a comment", "above", "there", "value", "header's comment", "between", "quoted"],

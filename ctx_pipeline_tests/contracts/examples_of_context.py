@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.stages.analyses import Rates, rot_by_thread
+from ctx_pipeline.pricing.rates import Rates
+from ctx_pipeline.stages.analyses import rot_by_thread
 from ctx_pipeline_tests.factories.views import Builder, view
 
 if TYPE_CHECKING:
@@ -69,6 +70,23 @@ def forgetful() -> Told:
     )
 
 
+def rereader() -> Told:
+    """The same file three times: once more for nothing, once more after it was changed; and lines of another that were not shown yet."""
+    return Told(
+        view()
+        .prompt("explain a.py")
+        .model(10_000, 500, said="I read it.", written=8_000)
+        .tool("Read", action="read", paths=("/w/app/a.py",), text="x" * 10_000)
+        .shell("sed -n '1,50p' b.py", text="z" * 500)
+        .model(14_000, 100, said="Once more.", read=8_000, written=5_000)
+        .shell("cat a.py", text="x" * 10_000)
+        .shell("sed -n '60,90p' b.py", text="z" * 500)
+        .edit("/w/app/a.py")
+        .model(18_000, 100, said="Changed.", read=13_000)
+        .tool("Read", action="read", paths=("a.py",), text="x" * 10_000)
+    )
+
+
 def stuck() -> Told:
     """Says one thing, another, the first again, and so on, while the prompts grow and the answers shrink."""
     session = view()
@@ -125,6 +143,9 @@ EXAMPLES: dict[str, tuple[tuple[Callable[[], Told], Any], ...]] = {
     "context_peak_tokens": ((reader, 14_200), (forgetful, 100_000)),
     "context_rot_score": ((stuck, 6), (repeating, 3)),
     "context_rot_verdict": ((stuck, "severe"), (nothing, None)),
+    "file_reread_count": ((rereader, 2), (reader, 0)),
+    "file_reread_tokens": ((rereader, 6_000), (nothing, None)),
+    "file_reread_without_reason_count": ((rereader, 1), (forgetful, 0)),
     "git_commits_after": ((committed, 1), (homeless, None)),
     "git_commits_made_during": ((committed, 2), (homeless, None)),
     "git_commits_reverted": ((committed, 1), (nothing, None)),

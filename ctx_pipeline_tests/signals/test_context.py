@@ -7,7 +7,8 @@ import json
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.stages.analyses import Rates, analyses
+from ctx_pipeline.pricing.rates import Rates
+from ctx_pipeline.stages.analyses import analyses
 from ctx_pipeline.stages.measure import take
 from ctx_pipeline_tests.factories.views import view
 

@@ -8,6 +8,7 @@ from ctx_pipeline.hosts.claude_code.places import SESSION_KINDS, USAGE_KINDS, cl
 from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.deferred import Deferred
+from ctx_pipeline.model.limit_notes import LimitNotes
 from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
 
 if TYPE_CHECKING:
@@ -43,7 +44,13 @@ HOST = Host(
     mentions=Deferred("ctx_pipeline.hosts.claude_code.mentions:mentions"),
     usage=Deferred("ctx_pipeline.hosts.claude_code.counting:usage"),
     usage_kinds=USAGE_KINDS,
+    limit_notes=LimitNotes(
+        frozenset({"api_error_message", "system/api_error"}),
+        Deferred("ctx_pipeline.hosts.claude_code.limits:reached"),
+    ),
     window=window,
+    directories=Deferred("ctx_pipeline.hosts.claude_code.file_changes:directories"),
+    changes=Deferred("ctx_pipeline.hosts.claude_code.file_changes:changes"),
     rivals={"ccusage": _ccusage},
     formats=Deferred("ctx_pipeline.hosts.claude_code.formats:known"),
     archive_name="claude-code",

@@ -8,6 +8,7 @@ from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, ente
 from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.declared import Database, Host
 from ctx_pipeline.model.deferred import Deferred
+from ctx_pipeline.model.limit_notes import LimitNotes
 from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ HOST = Host(
     parse=Deferred("ctx_pipeline.hosts.codex.session:parse"),
     session_kinds=frozenset({ROLLOUT, LOOSE}),
     places=places,
-    aliases=("openai-codex", "codex-cli"),
+    aliases=("openai-codex", "codex-cli", "cx"),
     resume="codex resume {session_id}",
     shell_tools=frozenset(
         {
@@ -62,7 +63,14 @@ HOST = Host(
     usage_kinds=frozenset({ROLLOUT, LOOSE}),
     usage_hints={STATE: ("thread_spawn_edges",)},
     limits=Deferred("ctx_pipeline.hosts.codex.counting:limits"),
+    limit_notes=LimitNotes(
+        frozenset({"token_count/rate_limits", "error", "stream_error", "warning"}),
+        Deferred("ctx_pipeline.hosts.codex.limits:reached"),
+        plan=Deferred("ctx_pipeline.hosts.codex.limits:plan"),
+    ),
     window=window,
+    directories=Deferred("ctx_pipeline.hosts.codex.file_changes:directories"),
+    changes=Deferred("ctx_pipeline.hosts.codex.file_changes:changes"),
     rivals={"ccusage": _ccusage},
     formats=Deferred("ctx_pipeline.hosts.codex.formats:known"),
     # set for shell commands; servers are not told
