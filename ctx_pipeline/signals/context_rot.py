@@ -1,10 +1,13 @@
-"""Signs of context rot over the completions of any host: repetition, loops, efficiency, and one verdict."""
+"""Signs of context rot in the windows of any host: repetition, loops, efficiency, files read again, and one verdict."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
+from ctx_pipeline.signals._rereads import NO_REASON, Reread, rereads
+from ctx_pipeline.signals._timeline import EVENTS, MODEL_CALLS, TABLES, TOOL_CALLS, timelines
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -17,6 +20,14 @@ _COLUMNS = {
     "model_calls": ("call_key", "thread_id", "ts", "model", "output", "cache_read", "context_tokens", "cost", "owner"),
     "threads": ("thread_id", "status"),
 }
+_READ_TABLES = TABLES
+_READ_KINDS = ("tool_call", "tool_result", "answer", "reasoning", "compaction", "prompt")
+_READ_COLUMNS = {
+    "events": EVENTS,
+    "tool_calls": (*TOOL_CALLS, "action", "paths", "ranges", "argv", "is_error"),
+    "model_calls": MODEL_CALLS,
+}
+_NANO = 1_000_000_000
 _NONE = Reading(None, reason="fewer than two model calls of its own")
 
 
@@ -113,3 +124,72 @@ def context_rot_verdict(view: SessionView) -> Reading:
     verdict = found["verdict"]
     evidence = _events(found, [verdict["onset"]] if verdict["onset"] is not None else [])
     return Reading(verdict["severity"], evidence, metadata={"score": verdict["score"], "reasons": [r["text"] for r in verdict["reasons"]]})
+
+
+def _again(view: SessionView) -> list[Reread] | Reading:
+    """Return the reads again, or why there are none to speak of."""
+    if not view.session.events:
+        return Reading(None, reason="the session has no events")
+    return view.once(rereads)
+
+
+def _told(found: list[Reread]) -> dict[str, Any] | None:
+    if not found:
+        return None
+    files = Counter(r.path for r in found)
+    top = [{"file": path[:200], "times": times} for path, times in sorted(files.items(), key=lambda pair: (-pair[1], pair[0]))[:5]]
+    return {"reasons": dict(sorted(Counter(r.reason for r in found).items())), "files": top}
+
+
+@signal(group="context", unit="reads", better="lower", reads=_READ_TABLES, kinds=_READ_KINDS, columns=_READ_COLUMNS)
+def file_reread_count(view: SessionView) -> Reading:
+    """Reads of files that the same window had been shown before, at least half of their lines.
+
+    The details tell them apart: ``after a compaction`` (the text was dropped), ``after an
+    edit`` (the file had changed) and ``without reason``. Reads through the shell count as
+    far as the command names the file. One per edited file is checking; many without
+    reason mean that the window is too long to find things in.
+    """
+    found = _again(view)
+    if isinstance(found, Reading):
+        return found
+    return Reading(float(len(found)), tuple(r.event for r in found), metadata=_told(found))
+
+
+@signal(group="context", unit="reads", better="lower", reads=_READ_TABLES, kinds=_READ_KINDS, columns=_READ_COLUMNS)
+def file_reread_without_reason_count(view: SessionView) -> Reading:
+    """Reads again of a file that had neither changed nor been dropped since: it still stood in the window.
+
+    Each pays for the same text twice, and again with every later call. A few are usual
+    for an agent that checks its footing; above five, name the file's outline in the
+    project's instructions or begin a fresh session for the next part.
+    """
+    found = _again(view)
+    if isinstance(found, Reading):
+        return found
+    own = [r for r in found if r.reason == NO_REASON]
+    return Reading(float(len(own)), tuple(r.event for r in own), metadata=_told(own))
+
+
+@signal(group="context", unit="tokens", better="lower", reads=_READ_TABLES, kinds=_READ_KINDS, columns=_READ_COLUMNS)
+def file_reread_tokens(view: SessionView) -> Reading:
+    """Tokens that came back with files that were read again, whatever the reason.
+
+    The details split them by reason; ``dollars`` is their first reading at the price of
+    input, where one is known, without what carrying them through later calls cost.
+    """
+    found = _again(view)
+    if isinstance(found, Reading):
+        return found
+    tokens: Counter[str] = Counter()
+    for r in found:
+        tokens[r.reason] += round(r.tokens)
+    details: dict[str, Any] = {"tokens": dict(sorted(tokens.items()))} if found else {}
+    lines = view.once(timelines)
+    rate_of = view.analysis("rate_of")
+    call = lines[0].calls[-1] if lines else None
+    rates = rate_of(call.model, call.ts, call.context) if rate_of and call and found else None
+    if rates:
+        details["dollars"] = round(sum(tokens.values()) * rates.input) / _NANO
+    largest = sorted(found, key=lambda r: (-r.tokens, r.event))
+    return Reading(float(sum(tokens.values())), tuple(r.event for r in largest), confidence=0.8, metadata=details or None)

@@ -1,0 +1,124 @@
+"""Reads of what had been read before in the same window, and whether there was a reason."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.model.commands import command_text
+from ctx_pipeline.model.shell_files import below, files_changed
+from ctx_pipeline.model.shell_reads import reads
+from ctx_pipeline.signals._timeline import timelines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctx_pipeline.model.session_view import SessionView
+
+AFTER_COMPACTION, AFTER_EDIT, NO_REASON = "after a compaction", "after an edit", "without reason"
+_END = 10**9
+_AGAIN = 0.5
+"""Part of the lines of a read that an earlier one must have shown for it to be a read again."""
+
+_TOUCHING = frozenset({"read", "edit", "write", "shell"})
+_READS = re.compile(r"\b(?:bat|cat|head|less|more|nl|sed|tac|tail)\b")
+_CHANGES = re.compile(r">|\b(?:cp|install|ln|mv|perl|rm|rsync|sed|tee|touch|truncate|unlink)\b")
+"""Words without which a command reads, or changes, no file that its words name."""
+
+_Span = tuple[int, int]
+
+
+class Reread(NamedTuple):
+    """One file that was read again."""
+
+    path: str
+    reason: str
+    event: str
+    """of the call that read it again"""
+    tokens: float
+    """billed tokens of what came back; 0 where no call followed"""
+
+
+def rereads(view: SessionView) -> list[Reread]:
+    """Return the reads again of a session, thread by thread: each thread is a window of its own.
+
+    A read counts when an earlier one in the thread showed at least half of its lines.
+    Reads and changes through the shell count as far as their words name files; failed
+    calls neither read nor change.
+    """
+    sizes = {r.call_event: size for line in view.once(timelines) for r, size in zip(line.results, line.sizes, strict=True)}
+    compacted: dict[str, list[int]] = {}
+    for event in view.of_kinds("compaction"):
+        compacted.setdefault(event.thread_id, []).append(event.seq)
+    cwd = view.session.cwd or ""
+    threads: dict[str, _Window] = {}
+    found: list[Reread] = []
+    for call in view.tool_calls:
+        if call.is_error or call.action not in _TOUCHING:
+            continue
+        window = threads.get(call.thread_id)
+        if window is None:
+            window = threads[call.thread_id] = _Window(compacted.get(call.thread_id, []))
+        command = command_text(call.argv) if call.action == "shell" else ""
+        shown = list(_shown(call, command, cwd))
+        for path, spans in shown:
+            reason = window.reason(path, spans, call.seq)
+            if reason:
+                found.append(Reread(path, reason, call.call_event, sizes.get(call.call_event, 0.0) / len(shown)))
+        for path in _changed(call, command, cwd):
+            window.edited[path] = call.seq
+    return found
+
+
+class _Window:
+    """What one thread has read and changed so far."""
+
+    def __init__(self, compacted: list[int]) -> None:
+        self._compacted = compacted
+        self._read: dict[str, list[tuple[int, list[_Span]]]] = {}
+        self.edited: dict[str, int] = {}
+
+    def reason(self, path: str, spans: list[_Span], seq: int) -> str | None:
+        """Note a read and return why it repeats an earlier one; None where it does not."""
+        earlier = self._read.setdefault(path, [])
+        last = next((at for at, known in reversed(earlier) if _covered(spans, known) >= _AGAIN), None)
+        earlier.append((seq, spans))
+        if last is None:
+            return None
+        if bisect_right(self._compacted, seq) > bisect_right(self._compacted, last):
+            return AFTER_COMPACTION
+        return AFTER_EDIT if self.edited.get(path, -1) >= last else NO_REASON
+
+
+def _shown(call: Any, command: str, cwd: str) -> Iterator[tuple[str, list[_Span]]]:
+    if call.action == "read":
+        for place, path in enumerate(call.paths):
+            yield below(cwd, path), _spans(call.ranges[place] if place < len(call.ranges) else "")
+    elif command and _READS.search(command):
+        for path, lines in reads(command, cwd):
+            yield path, _spans(lines)
+
+
+def _changed(call: Any, command: str, cwd: str) -> Iterator[str]:
+    if call.action in ("edit", "write"):
+        yield from (below(cwd, path) for path in call.paths)
+    elif command and _CHANGES.search(command):
+        yield from files_changed(command, cwd)
+
+
+def _spans(text: str) -> list[_Span]:
+    """Return ranges of lines as pairs; the whole file where none is told."""
+    found = []
+    for part in text.split(",") if text else ():
+        first, dash, last = part.partition("-")
+        if first.isdigit() and (last.isdigit() or (dash and not last)):
+            found.append((int(first), int(last) if last else _END))
+    return found or [(1, _END)]
+
+
+def _covered(new: list[_Span], old: list[_Span]) -> float:
+    """Return the part of the new lines that are among the old ones."""
+    size = sum(last - first + 1 for first, last in new)
+    both = sum(max(0, min(last, b) - max(first, a) + 1) for first, last in new for a, b in old)
+    return both / size if size > 0 else 0.0
