@@ -1,0 +1,161 @@
+"""What agents did, and the habits that cost, over stores of hand-made sessions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ctx_pipeline import discovery
+from ctx_pipeline.api.habits import HABITS, habits
+from ctx_pipeline.api.work import report, work
+from ctx_pipeline.cli import cli
+from ctx_pipeline.settings import Settings
+from ctx_pipeline.stages.measure import measure
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.factories import claude, codex
+from ctx_pipeline_tests.usage.conftest import ingested
+
+DONE = {"stdout": "x", "stderr": "", "interrupted": False}
+
+
+def worked(tmp_path: Path) -> Settings:
+    main = claude.ClaudeHome(tmp_path / "claude").session()
+    main.prompt("mend it")
+    main.call("t1", "Read", "x", file_path="/home/dev/shop/a.py")
+    main.call("t2", "Bash", "ok", structured=DONE, command="cd src && git status && uv run pytest -q")
+    main.call("t3", "Bash", "Exit code 1\nboom", is_error=True, command="uv run pytest -q")
+    main.call("t4", "Bash", "Exit code 1", is_error=True, command="grep nothing a.py")
+    main.call("t5", "Bash", "The user doesn't want to proceed with this tool use.", is_error=True, command="rm -rf build")
+    main.call("t6", "Edit", "no", is_error=True, file_path="/home/dev/shop/a.py", old_string="a", new_string="b")
+    main.save()
+    codex.write(tmp_path / "codex", codex.session(calls=2))
+    roots = {"claude": (tmp_path / "claude",), "codex": (tmp_path / "codex",)}
+    return ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots=roots))
+
+
+@pytest.mark.feature("cli.analyze")
+def test_commands_tools_failures_and_transitions_are_told_for_each_host_and_in_all(tmp_path: Path) -> None:
+    everything, first, second = work(settings=worked(tmp_path))
+
+    assert [(w.host, w.tool_calls.times, w.commands.times, w.commands.failed) for w in (everything, first, second)] == [
+        ("all", 8, 6, 1),
+        ("claude", 6, 4, 1),
+        ("codex", 2, 2, 0),
+    ]
+    told = first.to_json()
+    assert told["top_programs"][:2] == [
+        {"program": "pytest", "times": 2, "failed": 1, "failure_rate": 0.5},
+        {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0},
+    ]
+    assert told["top_tools"] == [
+        {"tool": "Bash", "times": 4, "failed": 3, "failure_rate": 0.75},
+        {"tool": "Edit", "times": 1, "failed": 1, "failure_rate": 1.0},
+        {"tool": "Read", "times": 1, "failed": 0, "failure_rate": 0.0},
+    ]
+    assert first.transitions == {("read", "shell"): 1, ("shell", "shell"): 3, ("shell", "edit"): 1}
+    assert second.lines["make step1"].times == 1
+
+
+@pytest.mark.feature("cli.analyze")
+def test_the_figures_are_those_of_the_signals_and_can_be_narrowed(tmp_path: Path) -> None:
+    settings = worked(tmp_path)
+    with open_store(settings) as store:
+        measure(store, settings, families=["activity", "outcomes"])
+        rows = [
+            r for c in store.ledger.cells() for f in ("activity", "outcomes") for r in store.lake.read_rows("readings", c, f"signals/{f}")
+        ]
+
+    everything = work(settings=settings)[0]
+
+    assert everything.commands.times == sum(r.value for r in rows if r.signal == "command_count")
+    assert everything.commands.failed == sum(r.value for r in rows if r.signal == "failed_command_count")
+    assert [w.host for w in work("codex", settings=settings)] == ["codex"]
+    assert [w.host for w in work(project="app", settings=settings)] == ["all", "codex"]
+    assert [w.tool_calls.times for w in work(since="2026-03-05", until="2026-03-05", settings=settings)] == [6, 6]
+    assert work(since="2030-01-01", settings=settings) == []
+
+
+@pytest.mark.feature("cli.analyze")
+def test_the_report_is_markdown_that_no_command_can_break(tmp_path: Path) -> None:
+    main = claude.ClaudeHome(tmp_path / "claude").session()
+    main.prompt("go").call("t1", "Bash", "ok", structured=DONE, command="echo `date` | tee x\x1b[31m").save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+
+    text = report(work(settings=settings))
+
+    assert "| `` echo `date` \\| tee x[31m `` | 1 | 0 | 0% |" in text
+    assert "\x1b" not in text
+    assert text.startswith("# What the agents did\n\n## All agents\n\n1 commands, 0.0% failed; 1 tool calls, 0.0% failed.\n")
+
+
+@pytest.mark.feature("cli.analyze")
+def test_the_command_prints_the_work_and_writes_the_report_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worked(tmp_path)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+
+    done = CliRunner().invoke(cli, ["work", "--out", str(tmp_path / "report.md")])
+
+    assert done.exit_code == 0, done.output
+    assert "6 commands, 16.7% failed; 8 tool calls" in done.stdout
+    assert "most often: shell then shell 4" in done.stdout
+    assert (tmp_path / "report.md").stat().st_mode & 0o777 == 0o600
+    assert [h["host"] for h in json.loads(CliRunner().invoke(cli, ["work", "cx", "--json"]).stdout)["hosts"]] == ["codex"]
+
+
+@pytest.fixture
+def rereading(tmp_path: Path) -> Settings:
+    """Three sessions; two read one file four times for nothing, one of these twice as often."""
+    home = claude.ClaudeHome(tmp_path / "claude")
+    for number, times in enumerate((1, 4, 8)):
+        main = home.session(f"{number:08d}-1111-4111-8111-111111111111", mark=f"m{number}")
+        main.prompt(f"task {number}")
+        for n in range(times):
+            main.call(f"t{n}", "Read", "x", file_path="/home/dev/shop/a.py")
+        main.save()
+    settings = ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)}))
+    with open_store(settings) as store:
+        measure(store, settings, families=["context_rot", "trajectory"])
+    return settings
+
+
+@pytest.mark.feature("cli.hints-of-the-house")
+def test_a_habit_is_told_with_the_sessions_that_show_it_the_strongest_first(rereading: Settings) -> None:
+    [one] = [h for h in habits(settings=rereading) if h.signal == "file_reread_without_reason_count"]
+
+    assert (one.sessions, one.of) == (2, 3)
+    assert one.text == "files were read again 10 times though they stood in the window unchanged"
+    assert [(s.session_id[:8], s.title, s.value) for s in one.examples] == [("00000002", "task 2", 7.0), ("00000001", "task 1", 3.0)]
+    assert one.command == "ctx signal show claude 00000002-1111-4111-8111-111111111111"
+
+
+@pytest.mark.feature("cli.hints-of-the-house")
+def test_one_session_is_no_habit_and_other_projects_and_days_show_none(rereading: Settings) -> None:
+    assert not any(h.signal == "trajectory_repeated_action_without_progress" and h.sessions < 2 for h in habits(settings=rereading))
+    assert habits(project="elsewhere", settings=rereading) == []
+    assert habits(since="2030-01-01", settings=rereading) == []
+    assert habits(host="codex", settings=rereading) == []
+
+
+@pytest.mark.feature("cli.hints-of-the-house")
+def test_every_habit_rests_on_a_signal_and_says_what_helps() -> None:
+    known = discovery.signals()
+    assert {h.signal for h in HABITS} | {h.needs[0] for h in HABITS if h.needs[0]} <= set(known)
+    assert all(len(h.advice) > 15 and h.said.format(sum=3) for h in HABITS)
+    assert all(known[h.signal].kind in ("numeric", "boolean") for h in HABITS)
+
+
+@pytest.mark.feature("cli.hints-of-the-house")
+def test_the_command_tells_them_without_asking_anybody(rereading: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+
+    done = CliRunner().invoke(cli, ["hints"])
+
+    assert done.exit_code == 0, done.output
+    assert "2 of 3 sessions: files were read again 10 times" in done.stdout
+    assert "ctx signal show claude 00000002-1111-4111-8111-111111111111" in done.stdout
+    assert len(json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)["habits"]) >= 1
+    assert "no habit" in CliRunner().invoke(cli, ["hints", "--since", "2030-01-01"]).stdout
