@@ -61,17 +61,18 @@ def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: in
         for one in switched:
             say(f"by itself: {one['name']} ({one['kind']}) is {'on' if one['on'] else 'off'}, last ran {one['last'] or 'never'}")
         if not switched:
-            say("by itself: nothing is switched on; ctx hooks install HOST, or the sensors in ctx ui")
+            say("by itself: nothing is switched on; ctx schedule install, ctx hooks install HOST, or the sensors in ctx ui")
     if report.damaged:
         raise SystemExit(1)
 
 
 def _switched(settings: Settings) -> list[dict[str, Any]]:
-    """Return what runs without being asked: entered hooks, and the sensors, automation and schedule of the store's instance."""
+    """Return what runs without being asked: entered hooks, timers, and the sensors, automation and schedule of the store's instance."""
     from ctx_pipeline.defs import upkeep
-    from ctx_pipeline.stages.wiring.entered import entered
+    from ctx_pipeline.stages.wiring.entered import entered, timed
 
-    return [*(one._asdict() for one in entered(settings)), *(one._asdict() for one in upkeep.switches(settings))]
+    by_others = [one._asdict() for one in (*entered(settings), *timed(settings))]
+    return [*by_others, *(one._asdict() for one in upkeep.switches(settings))]
 
 
 def _prune(settings: Settings, days: int, *, as_json: bool) -> None:

@@ -41,6 +41,19 @@ def entered(settings: Settings) -> list[Entered]:
     return [Entered(f"{s.host} {', '.join(s.events) or s.way} in {s.home}", "hooks", on=True, last=last) for s in states if s.way]
 
 
+def timed(settings: Settings) -> list[Entered]:
+    """Return the jobs of this store that the operating system starts; none on a platform without timers of ours."""
+    from ctx_pipeline.stages.scheduled import JOBS, last_runs
+    from ctx_pipeline.stages.wiring.timers import Timers
+
+    try:
+        found = Timers(settings).installed(tuple(JOBS))
+    except SettingsError:
+        return []
+    runs = last_runs(settings)
+    return [Entered(f"ctx {one.name} in {one.path}", "timer", on=one.on, last=runs.get(one.name, {}).get("began")) for one in found]
+
+
 def sparingly(settings: Settings) -> Choice:
     """Return how sparingly the hooks that are entered inject, the least sparing where they differ; as without options where none is."""
     found = []
