@@ -7,7 +7,6 @@ byte-exact and may hold secrets, and can be left out. ``EXPORT.json`` says which
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections import defaultdict
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__, discovery
+from ctx_pipeline.api.private_files import PrivateFolder
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.rendering import markdown
 from ctx_pipeline.api.sessions import resolve
@@ -27,7 +27,7 @@ from ctx_pipeline.model.tables import MEMORIES
 from ctx_pipeline.storage.segments import stream_text
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -88,7 +88,7 @@ def archive(
         if session_id is not None:
             key, session_id = resolve(store, host or "", session_id)
         wanted = [s for s in store.ledger.sessions(host=key) if session_id in {None, s.session_id}]
-        write = _Writer(target)
+        write = PrivateFolder(target)
         try:
             write.folder(target)
             if shutil.disk_usage(target).free < sum(store.files.size(rel) for rel in store.files.walk("raw")) * (8 if raw else 4):
@@ -121,36 +121,9 @@ class _Job:
     """What the parts of an export share."""
 
     store: Store
-    write: _Writer
+    write: PrivateFolder
     result: Archived
     raw: bool
-
-
-class _Writer:
-    """Writes files whole, private, below one folder."""
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-
-    def folder(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-
-    def bytes(self, rel: str, data: bytes) -> None:
-        path = self._target.joinpath(*rel.split("/"))
-        self.folder(path.parent)
-        partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-            file.write(data)
-        partial.replace(path)
-
-    def text(self, rel: str, text: str) -> None:
-        self.bytes(rel, text.encode("utf-8", "replace"))
-
-    def json(self, rel: str, value: Any) -> None:
-        self.text(rel, json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
-
-    def lines(self, rel: str, rows: Iterable[Any]) -> None:
-        self.text(rel, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
 
 
 def _sessions(job: _Job, wanted: list[Any]) -> dict[tuple[str, str], str | None]:
@@ -275,7 +248,7 @@ def _payload(event: Any, text: str, tool: Any, answered: Any) -> dict[str, Any]:
     return {"thinking" if event.kind == "reasoning" else "text": text} | ({"subtype": event.subtype} if event.subtype else {})
 
 
-def _mined(store: Store, titles: Mapping[tuple[str, str], str | None], write: _Writer, result: Archived) -> None:
+def _mined(store: Store, titles: Mapping[tuple[str, str], str | None], write: PrivateFolder, result: Archived) -> None:
     from ctx_pipeline.storage.details import session_candidates
 
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -312,7 +285,7 @@ def _prompt(method: str, source: str, candidates: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "</retro>", ""])
 
 
-def _signals(store: Store, wanted: Container[tuple[str, str]], write: _Writer, result: Archived) -> None:
+def _signals(store: Store, wanted: Container[tuple[str, str]], write: PrivateFolder, result: Archived) -> None:
     cells = sorted({s.cell for s in store.ledger.sessions() if (s.host, s.session_id) in wanted})
     rows = [r for cell in cells for r in store.lake.read_rows("readings", cell) if (r.host, r.session_id) in wanted]
     rows.sort(key=lambda r: (r.host, r.session_id, r.signal))
@@ -345,7 +318,7 @@ def _cell(value: Any) -> str:
     return text.replace("|", "\\|")
 
 
-def _memories(store: Store, sessions: set[str] | None, write: _Writer, result: Archived) -> None:
+def _memories(store: Store, sessions: set[str] | None, write: PrivateFolder, result: Archived) -> None:
     rows = store.lake.read_rows("memories", _WHOLE)
     kept = [row for row in rows if sessions is None or not sessions.isdisjoint(row.sessions or ())]
     items = [{name: getattr(row, name) for name in MEMORIES.names} for row in kept]

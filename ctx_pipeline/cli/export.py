@@ -1,11 +1,39 @@
-"""``ctx export``: the tables for other programs."""
+"""``ctx export``: the tables for other programs, and sessions for people and other tools."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctx_pipeline.api.export import Chosen
+
+
+def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier."),
+        click.option("--since", metavar="DAY", help="Sessions that began on this day or later."),
+        click.option("--project", help="Only this project."),
+        click.option("--session-id", help="Only this session of --host; its first characters will do."),
+        click.option("--host", help="Only this host."),
+    ):
+        command = option(command)
+    return command
+
+
+def _chosen(words: dict[str, Any]) -> Chosen:
+    from ctx_pipeline.api.export import Chosen
+    from ctx_pipeline.errors import UsageError
+
+    if words["session_id"] and not words["host"]:
+        raise UsageError("a session id needs its host", hint="--host HOST --session-id ID")
+    return Chosen(**words)
 
 
 @click.group()
@@ -51,3 +79,33 @@ def retro(folder: str, host: str | None, session_id: str | None, no_raw: bool, a
     say("raw/ is exact and may hold secrets; all other files are redacted" if not no_raw else "everything is redacted; raw is left out")
     for name in done.held_back:
         say(f"raw of it cannot be read: {name}", err=True, fg="red")
+
+
+@export.command()
+@click.argument("folder", type=click.Path(file_okay=False))
+@_selected
+@json_option
+def markdown(folder: str, as_json: bool, **words: Any) -> None:
+    """Write each session as a Markdown file into FOLDER, redacted: prompts, answers, tool output and diffs."""
+    from ctx_pipeline.api.export import markdown as run
+
+    names = run(folder, _chosen(words), settings=for_reading())
+    if as_json:
+        emit({"folder": folder, "files": names})
+    else:
+        say(f"{len(names):,} sessions in {folder}; secrets were replaced, look before you share them")
+
+
+@export.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@_selected
+@json_option
+def opentraces(file: str, as_json: bool, **words: Any) -> None:
+    """Write sessions of every agent as traces of opentraces-schema into FILE, one JSON object a line, redacted."""
+    from ctx_pipeline.api.export import opentraces as run
+
+    sessions, traces = run(file, _chosen(words), settings=for_reading())
+    if as_json:
+        emit({"file": file, "sessions": sessions, "traces": traces})
+    else:
+        say(f"{sessions:,} sessions as {traces:,} traces in {file}; secrets were replaced, look before you share them")
