@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,24 +64,6 @@ def bar(part: float, whole: float, name: str = "c0") -> Markup:
         '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="{}" width="{:.1f}" height="4"/></svg>'
     ).format(name, length)
-
-
-def strip(parts: Sequence[tuple[str, float, str]]) -> Markup:
-    """Return one bar divided into (class, value, words) parts."""
-    whole = sum(value for _, value, _ in parts)
-    drawn, place = [], 0.0
-    for name, value, words in parts:
-        length = 1000 * value / whole if whole else 0
-        if length:
-            drawn.append(
-                Markup('<rect class="{}" x="{:.1f}" width="{:.1f}" height="10"><title>{}</title></rect>').format(
-                    name, place, max(0.5, length - 1.5), words
-                )
-            )
-        place += length
-    return Markup('<svg class="strip" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>').format(
-        ", ".join(str(escape(words)) for _, _, words in parts), Markup("").join(drawn)
-    )
 
 
 def nice_ceiling(value: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
-PAGE_VERSION = 1
+PAGE_VERSION = 2
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
@@ -58,6 +58,16 @@ class DayLine(NamedTuple):
 
     day: date
     host: str
+    usage: Usage
+
+
+class UsageLine(NamedTuple):
+    """Usage of one model in one project of one host on one day of the page's time zone; the day is None for calls without a time."""
+
+    day: date | None
+    host: str
+    project: str
+    model: str | None
     usage: Usage
 
 
@@ -149,15 +159,6 @@ class SignalLine(NamedTuple):
     labels: tuple[tuple[str, int], ...] = ()
 
 
-class SignalMonth(NamedTuple):
-    """How one signal read in the sessions of one month; ``level`` is the mean of numbers or the share of true."""
-
-    signal: str
-    month: str
-    measured: int
-    level: float | None
-
-
 class MemoryLine(NamedTuple):
     """One memory with what it rests on."""
 
@@ -175,6 +176,26 @@ class MemoryLine(NamedTuple):
     uses: int
     sessions: tuple[str, ...]
     """host/session_id"""
+    source: str = "mined"
+    methods: tuple[str, ...] = ()
+    risk: str = "low"
+    utility: float = 0.5
+    links: tuple[str, ...] = ()
+    superseded_by: str | None = None
+    first_ts: datetime | None = None
+    last_ts: datetime | None = None
+    evidence: int = 0
+    """events that it rests on"""
+
+
+class Judgement(NamedTuple):
+    """What a person or a tool said of a memory; ``at`` is the time in ISO 8601."""
+
+    at: str
+    verdict: str
+    """accepted, rejected, retired or rewarded"""
+    memory_id: str
+    actor: str
 
 
 class ToolLine(NamedTuple):
@@ -196,6 +217,49 @@ class Expiring(NamedTuple):
     retention_days: int
 
 
+class SignalTop(NamedTuple):
+    """One of the sessions in which a signal reads highest."""
+
+    signal: str
+    host: str
+    session_id: str
+    value: float
+
+
+class Scores(NamedTuple):
+    """What the trajectory signals read in one session: names and values in the same order, None where one has no value."""
+
+    host: str
+    session_id: str
+    signals: tuple[str, ...]
+    values: tuple[float | None, ...]
+
+
+class Missing(NamedTuple):
+    """Something that was recorded by a host and is not on this page, and why."""
+
+    kind: str
+    """gap, unreadable or leaving"""
+    host: str
+    session_id: str
+    """empty where no session can be named"""
+    reason: str
+    number: int
+    """sessions of a gap, else records"""
+    first: str = ""
+    last: str = ""
+
+
+class PriceLine(NamedTuple):
+    """A price that calls were costed with: whose, since which day ("list": the list gives none), from which list."""
+
+    provider: str
+    model: str
+    since: str
+    source: str
+    calls: int
+
+
 @dataclass(frozen=True)
 class PageData:
     """Everything the panels draw. Every text in it may come from a transcript and is hostile."""
@@ -207,21 +271,31 @@ class PageData:
     cost_mode: str = "auto"
     hosts: tuple[HostLine, ...] = ()
     days: tuple[DayLine, ...] = ()
+    usage_lines: tuple[UsageLine, ...] = ()
     models: tuple[ModelLine, ...] = ()
     projects: tuple[ProjectLine, ...] = ()
     sessions: tuple[SessionLine, ...] = ()
     signals: tuple[SignalLine, ...] = ()
-    signal_months: tuple[SignalMonth, ...] = ()
-    """by signal and month"""
+    aggregates: tuple[Mapping[str, Any], ...] = ()
+    """what :func:`ctx_pipeline.dashboard.signal_records.summaries` says of every signal"""
+    tops: tuple[SignalTop, ...] = ()
+    scores: tuple[Scores, ...] = ()
     memories: tuple[MemoryLine, ...] = ()
     memory_total: int = 0
     memory_status: Mapping[str, int] = field(default_factory=dict)
+    dangling: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """memory id -> what it links to and is not there"""
+    judgements: tuple[Judgement, ...] = ()
+    """the newest, newest first"""
     tools: tuple[ToolLine, ...] = ()
+    prompt_hours: tuple[tuple[int, int, int], ...] = ()
+    """(weekday from Monday, hour, prompts) in the page's time zone"""
     redactions: Mapping[str, int] = field(default_factory=dict)
     """detector -> places where a secret was replaced"""
     expiring: tuple[Expiring, ...] = ()
-    prices: tuple[str, ...] = ()
-    """ids of the price lists used"""
+    missing: tuple[Missing, ...] = ()
+    prices: tuple[PriceLine, ...] = ()
+    """what calls were costed with"""
 
     @cached_property
     def usage(self) -> Usage:

@@ -14,14 +14,20 @@ from ctx_pipeline.dashboard.encode import chunk
 from ctx_pipeline.model.codec import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import jinja2
 
     from ctx_pipeline.dashboard.data import PageData, SessionLine
+    from ctx_pipeline.model.declared import Panel
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("format.js", "table.js", "session.js")
+STYLES = ("style.css", "panels.css")
+SHARED = ("format.js", "draw.js", "grid.js", "prose.js")
+"""Scripts that those of panels use, in the order in which a browser runs them."""
+
+LAST = ("transcript.js", "session.js")
+"""The drill-down: it reads what the table of sessions has left."""
 
 POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; base-uri 'none'; form-action 'none'"
 """Content security policy: scripts and style from beside the page, nothing else, nothing inline, no network."""
@@ -29,16 +35,27 @@ POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; b
 
 def files(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, bytes]:
     """Return path below the site -> content, without the drill-downs; ``chunks`` names the file of each session's."""
-    made = {name: (ASSETS / name).read_bytes() for name in ("style.css", *SCRIPTS)}
+    found = discovery.panels()
+    made = {name: (ASSETS / name).read_bytes() for name in (*STYLES, *scripts(found))}
     made["index.html"] = index(data).encode("utf-8", "replace")
     made["data/sessions.js"] = chunk("sessions", session_list(data, chunks))
+    for panel in found:
+        if panel.data is not None:
+            made[f"panels/{panel.name}.js"] = chunk(f"panel-{panel.name}", panel.data(data))
     return made
 
 
 def index(data: PageData) -> str:
     """Return the HTML of the page: every discovered panel in its order."""
-    panels = [(p, Markup(p.build(data))) for p in discovery.panels()]  # noqa: S704 - a panel returns HTML that it has escaped
-    return template("page.html", data=data, panels=panels, scripts=SCRIPTS, policy=POLICY)
+    found = discovery.panels()
+    panels = [(p, Markup(p.build(data))) for p in found]  # noqa: S704 - a panel returns HTML that it has escaped
+    return template("page.html", data=data, panels=panels, styles=STYLES, scripts=scripts(found), policy=POLICY)
+
+
+def scripts(panels: Sequence[Panel]) -> list[str]:
+    """Return the names of the page's scripts in the order in which they run: those of panels between the shared ones and the last."""
+    own = [f"{p.name}.js" for p in panels if (ASSETS / f"{p.name}.js").is_file()]
+    return [*SHARED, *own, *LAST]
 
 
 def template(template_name: str, **values: Any) -> str:

@@ -75,7 +75,8 @@ def _write(store: Store, settings: Settings, site: Path) -> tuple[str, dict[str,
     _clear_leftovers(site)
     building = site.with_name(f".site.{os.getpid()}.new")
     try:
-        (building / "data").mkdir(parents=True, mode=0o700)
+        for folder in ("data", "panels"):
+            (building / folder).mkdir(parents=True, mode=0o700)
         building.chmod(0o700)
         with warehouse.connect(store.warehouse_path, read_only=True) as connection:
             data = page_records.collect(connection, store, settings)

@@ -25,10 +25,14 @@ USAGE = (
 )
 """Columns of usage, in the order of every query of this module."""
 
+MOST_MEMORIES = 2_000
+"""Memories that the page holds; all of them are in ``ctx memory list``."""
+
 _SUMS = ", ".join(f"{bounded_sum(name)} AS {name}" for name in USAGE)
 
 QUERIES: dict[str, str] = {
     "days": f"SELECT day, host, {_SUMS} FROM usage_by_day WHERE day IS NOT NULL GROUP BY ALL ORDER BY day, host",
+    "usage": f"SELECT day, host, project, model, {_SUMS} FROM usage_by_day GROUP BY ALL ORDER BY day NULLS FIRST, host, project, model",
     "models": f"SELECT host, model, {_SUMS} FROM usage_by_day GROUP BY ALL ORDER BY cost_nano DESC, calls DESC, host, model",
     "projects": f"""
         WITH used AS (SELECT project, {_SUMS} FROM usage_by_day GROUP BY ALL)
@@ -39,8 +43,8 @@ QUERIES: dict[str, str] = {
         GROUP BY s.project ORDER BY cost_nano DESC, sessions DESC, s.project""",
     "sessions": f"""
         WITH learnt AS (
-            SELECT session, CAST(bit_xor(hash(memory_id, status, text)) AS VARCHAR) AS memories_hash
-            FROM (SELECT memory_id, status, text, unnest(sessions) AS session FROM memories) GROUP BY session)
+            SELECT session, CAST(bit_xor(hash(memory_id, status, text, evidence)) AS VARCHAR) AS memories_hash
+            FROM (SELECT memory_id, status, text, evidence, unnest(sessions) AS session FROM memories) GROUP BY session)
         SELECT host, session_id, title, title_source, cwd, project, branch, version, models, first_ts, last_ts, parent_session, status,
                threads, events, prompts, tool_calls, failed_tool_calls, unknown, quarantined, lines, bytes, compactions, commands,
                failed_commands, peak_context_tokens, md5(CAST((s, memories_hash) AS VARCHAR)) AS stamp, {", ".join(USAGE)}
@@ -49,19 +53,26 @@ QUERIES: dict[str, str] = {
     "signals": """
         SELECT signal, family, kind, unit, sessions, measured, mean, median, p90, lowest, highest, positive
         FROM signal_summary ORDER BY family, signal, kind, unit""",
-    "signal_months": """
-        SELECT signal, bucket AS month, measured,
-               CASE WHEN kind = 'boolean' THEN true_count / nullif(measured, 0) ELSE mean END AS level
-        FROM signal_by WHERE dimension = 'month' AND kind IN ('numeric', 'boolean') ORDER BY signal, month""",
+    "signal_tops": """
+        SELECT signal, max({'value': value, 'host': host, 'session_id': session_id}, 5) AS tops FROM readings
+        WHERE kind IN ('numeric', 'boolean') AND value <> 0 GROUP BY signal ORDER BY signal""",
+    "scores": """
+        SELECT host, session_id, string_agg(signal, ' ' ORDER BY signal) AS signals, list(value ORDER BY signal) AS values FROM readings
+        WHERE starts_with(signal, 'trajectory_') AND kind IN ('numeric', 'boolean') GROUP BY host, session_id ORDER BY host, session_id""",
     "labels": "SELECT signal, label, sessions FROM signal_labels ORDER BY signal, sessions DESC, label",
-    "memories": """
+    "memories": f"""
         SELECT memory_id, kind, left(text, 600) AS text, left(when_to_use, 300) AS when_to_use, status, flags, scope, repository,
-               confidence, priority, support, uses, sessions
-        FROM memories ORDER BY status = 'needs_review' DESC, support DESC, priority DESC, memory_id LIMIT 200""",
+               confidence, priority, support, uses, sessions, source, methods, risk, utility, links, superseded_by, first_ts, last_ts,
+               len(evidence) AS evidence
+        FROM memories ORDER BY status = 'needs_review' DESC, support DESC, priority DESC, memory_id LIMIT {MOST_MEMORIES}""",
+    "memory_links": "SELECT memory_id, links FROM memories ORDER BY memory_id",
     "memory_status": "SELECT status, CAST(sum(memories) AS BIGINT) AS memories FROM memory_counts GROUP BY ALL ORDER BY ALL",
     "tools": "SELECT host, tool, action, calls, failed FROM tool_use ORDER BY calls DESC, host, tool, action LIMIT 200",
+    "prompt_hours": """
+        SELECT date_trunc('hour', ts) AS hour, count(*) AS prompts FROM events
+        WHERE kind = 'prompt' AND ts IS NOT NULL GROUP BY ALL ORDER BY ALL""",
     "redactions": "SELECT detector, CAST(sum(found) AS BIGINT) AS found FROM redactions GROUP BY ALL ORDER BY found DESC, detector",
-    "prices": "SELECT DISTINCT price FROM model_calls WHERE owner AND price IS NOT NULL ORDER BY price LIMIT 50",
+    "prices": "SELECT price, count(*) AS calls FROM model_calls WHERE owner AND price IS NOT NULL GROUP BY price ORDER BY price",
 }
 """What the page shows of the whole history -> the query over the warehouse."""
 
@@ -84,15 +95,19 @@ class Detail(NamedTuple):
     host: str
     session_id: str
     events: list[tuple]
-    """(pos, thread number, milliseconds since 1970, kind, actor, text, characters)"""
+    """(pos, thread number, milliseconds since 1970, kind, actor, event id, call id, text, characters)"""
     tool_calls: list[tuple]
     """(milliseconds since 1970, tool, action, target, failed, exit, milliseconds it took, out_chars)"""
     model_calls: list[tuple]
     """(milliseconds since 1970, model, input, output, cache writes, cache read, context, nano-dollars or None, thread number)"""
     readings: list[tuple]
-    """(signal, kind, value, label, unit, confidence, reason)"""
+    """(signal, kind, value, label, unit, confidence, reason, ids of the events it rests on with spaces between)"""
     memories: list[tuple]
-    """(memory_id, kind, text, status)"""
+    """(memory_id, kind, text, status, ids of the events it rests on, in this session and others, with spaces between)"""
+    tools_of: list[tuple]
+    """(call id, tool, failed) of every tool call"""
+    models: list[tuple]
+    """(model, calls, input, output, cache writes of five minutes, of an hour, cache read, nano-dollars or None), the dearest first"""
 
 
 def rows(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
@@ -116,7 +131,9 @@ def details(connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str, Lim
     columns = zip(*asked, strict=True) if asked else ([] for _ in names)
     connection.register("asked", pa.table(dict(zip(names, (list(c) for c in columns), strict=True))))
     try:
-        queries = (_EVENTS, _TOOL_CALLS, _MODEL_CALLS.replace("{cost}", COST_SQL[cost_mode]), _READINGS, _MEMORIES)
+        cost = COST_SQL[cost_mode]
+        priced = [query.replace("{cost}", cost) for query in (_MODEL_CALLS, _MODELS)]
+        queries = (_EVENTS, _TOOL_CALLS, priced[0], _READINGS, _MEMORIES, _TOOLS_OF, priced[1])
         found = [_grouped(connection.execute(query).fetchall(), len(asked)) for query in queries]
     finally:
         connection.unregister("asked")
@@ -146,18 +163,24 @@ _EVENTS = f"""
                count(*) OVER (PARTITION BY a.n) AS total
         FROM events e JOIN asked a ON a.host = e.host AND a.session_id = e.session_id
         LEFT JOIN threads_of h ON h.n = a.n AND h.thread_id = e.thread_id),
-    failed AS (
-        SELECT a.n, c.result_event FROM tool_calls c
-        JOIN asked a ON a.host = c.host AND a.session_id = c.session_id WHERE c.is_error AND c.result_event IS NOT NULL),
+    marked AS (
+        SELECT n, event_id, min(class) AS class FROM (
+            SELECT a.n, unnest(m.evidence) AS event_id, 1 AS class
+            FROM (SELECT evidence, unnest(sessions) AS session FROM memories) m JOIN asked a ON m.session = a.host || '/' || a.session_id
+            UNION ALL
+            SELECT a.n, c.result_event, 2 FROM tool_calls c
+            JOIN asked a ON a.host = c.host AND a.session_id = c.session_id WHERE c.is_error AND c.result_event IS NOT NULL)
+        GROUP BY n, event_id),
     picked AS (
-        SELECT o.* FROM ordered o LEFT JOIN failed f ON f.n = o.n AND f.result_event = o.event_id
+        SELECT o.* FROM ordered o LEFT JOIN marked v ON v.n = o.n AND v.event_id = o.event_id
         QUALIFY row_number() OVER (
             PARTITION BY o.n
-            ORDER BY CASE WHEN o.kind IN ('attachment', 'injected', 'permission', 'todo') THEN 5
+            ORDER BY CASE WHEN v.class = 1 THEN 1
+                          WHEN o.kind IN ('attachment', 'injected', 'permission', 'todo') THEN 5
                           WHEN o.pos < 20 OR o.pos >= o.total - 20 THEN 0
                           WHEN o.kind IN ('prompt', 'compaction', 'error') THEN 1
-                          WHEN f.result_event IS NOT NULL THEN 2 WHEN o.kind = 'answer' THEN 3 ELSE 4 END, o.pos) <= o.most_events)
-    SELECT p.n, p.pos, p.thread, epoch_ms(p.ts) AS at, p.kind, e.actor,
+                          WHEN v.class = 2 THEN 2 WHEN o.kind = 'answer' THEN 3 ELSE 4 END, o.pos) <= o.most_events)
+    SELECT p.n, p.pos, p.thread, epoch_ms(p.ts) AS at, p.kind, e.actor, p.event_id, e.call_id,
            left(e.text, CASE WHEN p.kind IN ('prompt', 'answer', 'compaction', 'error') THEN a.most_said ELSE a.most_text END) AS text,
            length(e.text) AS characters
     FROM events e JOIN picked p ON p.event_id = e.event_id
@@ -183,11 +206,22 @@ _MODEL_CALLS = f"""
     ORDER BY a.n, c.ts NULLS LAST, c.start"""
 
 _READINGS = """
-    SELECT a.n, r.signal, r.kind, r.value, left(r.label, 300) AS label, r.unit, r.confidence, r.reason
+    SELECT a.n, r.signal, r.kind, r.value, left(r.label, 300) AS label, r.unit, r.confidence, r.reason,
+           array_to_string(r.evidence, ' ') AS evidence
     FROM readings r JOIN asked a ON a.host = r.host AND a.session_id = r.session_id ORDER BY r.family, r.signal"""
 
 _MEMORIES = """
     WITH named AS (
-        SELECT m.memory_id, m.kind, m.text, m.status, unnest(m.sessions) AS session FROM memories m)
-    SELECT a.n, n.memory_id, n.kind, left(n.text, 600) AS text, n.status
+        SELECT m.memory_id, m.kind, m.text, m.status, m.evidence, unnest(m.sessions) AS session FROM memories m)
+    SELECT a.n, n.memory_id, n.kind, left(n.text, 600) AS text, n.status, array_to_string(n.evidence, ' ') AS evidence
     FROM named n JOIN asked a ON n.session = a.host || '/' || a.session_id ORDER BY n.memory_id"""
+
+_TOOLS_OF = """
+    SELECT a.n, c.call_id, c.tool, c.is_error FROM tool_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id"""
+
+_MODELS = """
+    SELECT a.n, c.model, count(*) AS calls, CAST(sum(c.input) AS BIGINT), CAST(sum(c.output) AS BIGINT),
+           CAST(sum(c.cache_write_5m) AS BIGINT), CAST(sum(c.cache_write_1h) AS BIGINT), CAST(sum(c.cache_read) AS BIGINT),
+           CAST(sum({cost}) AS BIGINT) AS cost
+    FROM model_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
+    WHERE c.owner GROUP BY a.n, c.model ORDER BY a.n, cost DESC NULLS LAST, calls DESC, c.model"""

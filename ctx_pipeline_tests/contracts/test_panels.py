@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from html.parser import HTMLParser
 
@@ -9,6 +10,7 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
+from ctx_pipeline.dashboard.encode import chunk
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}
@@ -79,6 +81,18 @@ def _hostile() -> page.PageData:
                 "mem-1", EVERYTHING, EVERYTHING, EVERYTHING, "needs_review", (EVERYTHING,), EVERYTHING, EVERYTHING, 0.5, 3, 1, 0, ()
             ),
         ),
+        usage_lines=(page.UsageLine(date(2026, 11, 21), EVERYTHING, EVERYTHING, EVERYTHING, usage),),
+        aggregates=(_aggregate(),),
+        tops=(page.SignalTop("command_count", EVERYTHING, EVERYTHING, 3.0),),
+        scores=(page.Scores(EVERYTHING, EVERYTHING, ("trajectory_step_count",), (3.0,)),),
+        dangling={"mem-1": (EVERYTHING,)},
+        judgements=(page.Judgement("2026-11-20T10:00:00Z", EVERYTHING, EVERYTHING, EVERYTHING),),
+        prompt_hours=((0, 9, 4),),
+        missing=(
+            page.Missing("unreadable", EVERYTHING, EVERYTHING, EVERYTHING, 2),
+            page.Missing("gap", EVERYTHING, "", EVERYTHING, 1, "a", "b"),
+        ),
+        prices=(page.PriceLine(EVERYTHING, EVERYTHING, EVERYTHING, EVERYTHING, 3),),
         memory_total=1,
         memory_status={"needs_review": 1, EVERYTHING: 1},
         tools=(page.ToolLine("claude", EVERYTHING, "shell", 5, 4),),
@@ -87,8 +101,29 @@ def _hostile() -> page.PageData:
     )
 
 
+def _aggregate() -> dict[str, object]:
+    """What is said of one signal whose names, labels and reasons come from a transcript."""
+    figures = {"count": 3, "missing": 1, "min": 0.0, "max": 4.0, "mean": 2.0, "median": 2.0, "p90": 4.0, "sum": 6.0}
+    facts = {"signal": "interruption_count", "family": "outcomes", "group": "outcome", "kind": "numeric", "unit": EVERYTHING}
+    more = {"better": "lower", "reasons": {EVERYTHING: 1}, "histogram": [(0.0, 1.0, 2), (1.0, 2.0, 1)], "trend": None}
+    return facts | figures | more | {"labels": {EVERYTHING: 2}, "by": {"project": {EVERYTHING: figures}, "month": {"2026-11": figures}}}
+
+
 PANELS = pytest.mark.parametrize("panel", discovery.panels(), ids=lambda p: p.name)
-SECTIONS = {"findings", "numbers", "activity", "models", "projects", "signals", "memories", "sessions"}
+SECTIONS = {
+    "findings",
+    "numbers",
+    "activity",
+    "year",
+    "accounting",
+    "projects",
+    "signals",
+    "scores",
+    "memories",
+    "habits",
+    "sessions",
+    "missing",
+}
 
 
 def test_the_parts_of_the_page_are_found_findings_first():
@@ -117,6 +152,15 @@ def test_a_panel_that_shows_hostile_text_shows_it_whole(panel):
     everywhere = read.words + "".join(value or "" for _, value in read.attributes)
 
     assert "owned" not in everywhere or "<img src=x onerror=" in everywhere
+
+
+@pytest.mark.parametrize("panel", [p for p in discovery.panels() if p.data is not None], ids=lambda p: p.name)
+@pytest.mark.feature("dashboard.text-escaped")
+def test_the_data_of_a_panel_is_plain_values_in_a_script_that_opens_no_element(panel):
+    for data in (_hostile(), page.PageData(generated=WHEN)):
+        text = chunk("x", panel.data(data))
+        assert not set(text) & set(b"<>&")
+        assert isinstance(json.loads(text[text.index(b",") + 1 : text.rindex(b")")]), dict)
 
 
 @PANELS

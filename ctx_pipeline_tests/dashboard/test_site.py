@@ -8,7 +8,9 @@ import stat
 
 import pytest
 
+from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_of
+from ctx_pipeline.dashboard.page import STYLES, scripts
 from ctx_pipeline.stages import render as stage
 from ctx_pipeline.stages.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
@@ -38,9 +40,10 @@ def site(environ, tmp_path):
 
 @pytest.mark.feature("dashboard.site")
 def test_the_page_is_a_private_folder_of_plain_files(site):
-    assert {p.name for p in site.iterdir()} == {"index.html", "style.css", "format.js", "table.js", "session.js", "data"}
+    assert {p.name for p in site.iterdir()} == {"index.html", *STYLES, *scripts(discovery.panels()), "data", "panels"}
+    assert {p.name for p in (site / "panels").iterdir()} == {f"{p.name}.js" for p in discovery.panels() if p.data is not None}
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
-    assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data")} == {0o700}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data", site / "panels")} == {0o700}
     assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
 
 
@@ -48,11 +51,14 @@ def test_the_page_is_a_private_folder_of_plain_files(site):
 def test_nothing_in_the_page_names_another_place(site):
     index = (site / "index.html").read_text("utf-8")
 
-    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', index) == ["style.css", "format.js", "table.js", "session.js", "data/sessions.js"]
+    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', index) == [*STYLES, *scripts(discovery.panels()), "data/sessions.js"]
     assert "default-src &#39;none&#39;" in index
     assert "unsafe" not in index
     for path in site.glob("*.js"):
-        assert not re.search(r"https?:|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp", path.read_text("utf-8"))
+        assert not re.search(
+            r"https?:(?!//www\.w3\.org/2000/svg)|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp",
+            path.read_text("utf-8"),
+        )
 
 
 @pytest.mark.feature("dashboard.session-chunks")
@@ -69,7 +75,11 @@ def test_a_session_row_names_its_chunk_and_the_chunk_holds_the_session(site):
     assert [tool[4] for tool in detail["tools"]] == [True, False, False, False, False]
     assert detail["tools"][0][1:4] == ["Bash", "shell", "uv run pytest -x -q tests/test_checkout.py"]
     assert [call[1:3] for call in detail["calls"]] == [["gpt-5.1-codex", 911]] * 4
-    assert detail["signals"][0][0:3] == ["failed_command_share", "numeric", pytest.approx(0.2)]
+    ratio = next(row for row in detail["signals"] if row[0] == "failed_command_ratio")
+    assert ratio[1:3] == ["numeric", pytest.approx(0.2)]
+    assert ratio[8:] == [[3], 1]
+    assert [event[7:] for event in detail["events"][2:4]] == [["Bash"], ["Bash", True, 2]]
+    assert detail["models"] == [["gpt-5.1-codex", 4, 4 * 911, 4 * 400 + 37 * 6, 4 * 9_000, 0, 4 * 41_000 + 6_000, pytest.approx(0.164)]]
 
 
 @pytest.mark.feature("dashboard.safe-names")
@@ -116,7 +126,7 @@ def test_only_the_drill_down_of_a_changed_session_is_written_again(environ, tmp_
 def test_a_new_reading_and_a_new_memory_reach_the_drill_down_of_their_session(environ, tmp_path):
     before = _chunks(build_site(environ, tables(6, hostile=False), tmp_path / "rows"))
     rows = tables(6, hostile=False)
-    rows["readings"][1]["value"] = 0.9
+    rows["readings"][5]["value"] = 0.9
     rows["memories"][0]["status"] = "accepted"
 
     after = _chunks(build_site(environ, rows, tmp_path / "more"))
@@ -124,12 +134,18 @@ def test_a_new_reading_and_a_new_memory_reach_the_drill_down_of_their_session(en
     assert len(after.items() & before.items()) == 4
 
 
-@pytest.mark.feature("dashboard.small-index")
-def test_the_index_stays_small_however_long_the_history(environ, tmp_path):
-    site = build_site(environ, tables(1_500), tmp_path / "rows")
+@pytest.mark.feature("dashboard.small-index", "page.two-gigabytes")
+def test_what_is_loaded_at_the_start_stays_small_however_long_the_history(environ, tmp_path):
+    """Two gigabytes of the load generator are 1,780 sessions."""
+    site = build_site(environ, tables(1_800), tmp_path / "rows")
+    index = (site / "index.html").read_text("utf-8")
+    started = [site / name for name in re.findall(r'(?:src|href)="(?!#)([^"]*)"', index)]
 
-    assert len(_sessions(site)) == 1_500 + len(HOSTILE)
-    assert (site / "index.html").stat().st_size < 300_000
+    assert len(_sessions(site)) == 1_800 + len(HOSTILE)
+    assert len(index) < 300_000
+    assert sum(path.stat().st_size for path in started) < 800_000
+    assert not [path for path in started if path.parent.name == "panels"]
+    assert len([path for path in started if path.parent.name == "data"]) == 1
 
 
 @pytest.mark.feature("dashboard.swap")

@@ -94,8 +94,18 @@ def _session(found: dict[str, list[dict[str, Any]]], i: int, begun: str, title: 
         command = ("uv run pytest -x -q tests/test_checkout.py", "git diff --stat", "rg -n 'round\\(' src")[n % 3]
         output = ("E   assert Decimal('0.10') == Decimal('0.1')\n" * 9) if wrong else "ok"
         found["events"] += [
-            mark | {"event_id": asked, "seq": seq, "ts": moment, "kind": "tool_call", "actor": "assistant", "text": command},
-            mark | {"event_id": answered, "seq": seq + 1, "ts": moment, "kind": "tool_result", "actor": "tool", "text": output},
+            mark
+            | {"event_id": asked, "seq": seq, "ts": moment, "kind": "tool_call", "actor": "assistant", "text": command, "call_id": f"t{n}"},
+            mark
+            | {
+                "event_id": answered,
+                "seq": seq + 1,
+                "ts": moment,
+                "kind": "tool_result",
+                "actor": "tool",
+                "text": output,
+                "call_id": f"t{n}",
+            },
         ]
         found["tool_calls"].append(
             mark
@@ -114,17 +124,21 @@ def _session(found: dict[str, list[dict[str, Any]]], i: int, begun: str, title: 
             mark | {"event_id": f"{i}.{seq}", "seq": seq, "ts": when + timedelta(hours=1), "kind": kind, "actor": actor, "text": text}
         )
         seq += 1
-    found["readings"] += [
-        mark
-        | {
-            "signal": "failed_command_share",
-            "family": "outcomes",
-            "kind": "numeric",
-            "value": failed / tools,
-            "unit": "share",
-            "confidence": 1.0,
-        }
+    found["readings"] += _readings(mark, i, tools, failed)
+
+
+def _readings(mark: dict[str, Any], i: int, tools: int, failed: int) -> list[dict[str, Any]]:
+    """Return what five declared signals read in the session, from figures that a test can work out."""
+    broke = [f"{i}.{2 * n + 3}" for n in range(failed)]
+    rows = [
+        ("failed_command_ratio", "outcomes", "numeric", failed / tools, None, "ratio", broke),
+        ("session_grade", "outcomes", "categorical", None, "ABCDF"[failed], "", broke),
+        ("user_correction_count", "outcomes", "numeric", i % 3, None, "messages", []),
+        ("trajectory_step_count", "trajectory", "numeric", tools, None, "steps", []),
+        ("trajectory_validation_presence", "validation", "boolean", i % 2, None, "", []),
     ]
+    names = ("signal", "family", "kind", "value", "label", "unit", "evidence")
+    return [mark | dict(zip(names, row, strict=True)) | {"confidence": 1.0} for row in rows]
 
 
 def _attack(found: dict[str, list[dict[str, Any]]], i: int) -> None:
@@ -153,8 +167,13 @@ def _memory(i: int) -> dict[str, Any]:
         "scope": "repo",
         "confidence": 0.8,
         "priority": 3,
+        "risk": "high" if i == 4 else "low",
+        "source": "authored" if i == 3 else "mined",
+        "methods": [] if i == 3 else ["error_resolutions"],
         "support": 3 - i % 3,
         "sessions": ["claude/0198c0de-0000-7000-8000-000000000000"],
+        "evidence": ["0.2", "0.3"],
+        "links": ["mem-000000000001", "mem-ffffffffffff"] if i == 2 else [],
     }
 
 

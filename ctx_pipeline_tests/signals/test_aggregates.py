@@ -210,16 +210,15 @@ def test_readings_of_a_signal_that_is_gone_are_left_out(records):
 
 
 @pytest.mark.feature("dashboard.signal-trends")
-def test_the_page_shows_what_got_worse_first(store, tmp_path):
-    from ctx_pipeline.dashboard.panels import signal_trends
+def test_the_page_says_which_signals_moved_and_whether_that_is_worse(store, tmp_path):
+    from ctx_pipeline.dashboard.panels import signals
     from ctx_pipeline.stages import page_records
 
     target = tmp_path / "ctx.duckdb"
     warehouse.build(warehouse.views(store.lake), target)
     with warehouse.connect(target, read_only=True) as connection:
         data = page_records.collect(connection, store, settings.Settings(home=store.home))
-    months = {(m.signal, m.month): m.level for m in data.signal_months}
-    assert (months["command_count", "2026-01"], months["command_count", "2026-02"]) == (1.5, 10)
-    html = signal_trends.build.build(data)
-    assert "Command count" in html
-    assert html.index("Failed command ratio") < html.index("Command count")
+    shown = {record["signal"]: record for record in signals.records(data)["signals"]}
+    assert [(month, level) for month, _, level in shown["command_count"]["months"]] == [("2026-01", 1.5), ("2026-02", 10)]
+    assert shown["command_count"]["trend"]["direction"] == "up"
+    assert shown["failed_command_ratio"]["trend"]["verdict"] == "better"

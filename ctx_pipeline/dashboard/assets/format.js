@@ -12,8 +12,10 @@ const ctx = (() => {
   }
 
   // Resolves with the data of a chunk; the file's name is a hash made by us, never a word from a transcript.
-  function load(name) {
-    if (!/^[0-9a-f]{8,64}$/.test(name)) return Promise.reject(new Error("not a chunk"));
+  const load = (name) => (/^[0-9a-f]{8,64}$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
+  const panel = (name) => fetched(`panel-${name}`, `panels/${name}.js`);
+
+  function fetched(name, place) {
     if (arrived.has(name)) return Promise.resolve(arrived.get(name));
     return new Promise((resolve, reject) => {
       const script = document.createElement("script");
@@ -27,9 +29,28 @@ const ctx = (() => {
         script.remove();
         reject(new Error("missing"));
       };
-      script.src = `data/${name}.js`;
+      script.src = place;
       document.head.append(script);
     });
+  }
+
+  // Calls back with a panel's body and data when somebody comes near it; says so in words when its file is gone.
+  function near(name, draw) {
+    const body = document.querySelector(`#${name} .live`);
+    if (!body) return;
+    const begin = () => {
+      watch.disconnect();
+      panel(name).then(
+        (value) => {
+          body.replaceChildren();
+          draw(body, value);
+          body.classList.add("drawn");
+        },
+        () => body.replaceChildren(el("p.empty", "The data of this part is not there. The page was made anew meanwhile: load it again.")),
+      );
+    };
+    const watch = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && begin(), { rootMargin: "900px 0px" });
+    watch.observe(body);
   }
 
   function take(name, then) {
@@ -86,7 +107,8 @@ const ctx = (() => {
   function reading(value, unit) {
     if (["share", "ratio", "fraction"].includes(unit)) return `${Math.round(value * 100)}%`;
     if (["s", "second", "seconds"].includes(unit)) return duration(value);
-    return short(value) + (unit ? ` ${unit}` : "");
+    if (unit === "dollars") return value < 0 ? `-${money(-value)}` : money(value);
+    return short(value) + (unit ? ` ${value === 1 && unit.endsWith("s") ? unit.slice(0, -1) : unit}` : "");
   }
 
   let zone;
@@ -97,13 +119,14 @@ const ctx = (() => {
       const wanted = {
         day: { day: "numeric", month: "short", year: "numeric" },
         minute: { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+        iso: { day: "2-digit", month: "2-digit", year: "numeric" },
         clock: { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
       }[style];
       let format;
       try {
-        format = new Intl.DateTimeFormat("en-GB", { ...wanted, timeZone: zone });
+        format = new Intl.DateTimeFormat(style === "iso" ? "en-CA" : "en-GB", { ...wanted, timeZone: zone });
       } catch {
-        format = new Intl.DateTimeFormat("en-GB", wanted);
+        format = new Intl.DateTimeFormat(style === "iso" ? "en-CA" : "en-GB", wanted);
       }
       formats.set(style, format);
     }
@@ -114,7 +137,7 @@ const ctx = (() => {
     formats.clear();
   };
 
-  const plural = (n, noun) => `${count(n)} ${n === 1 ? noun : noun + "s"}`;
+  const plural = (n, noun, more) => `${count(n)} ${n === 1 ? noun : more || `${noun}s`}`;
 
   // A command is copied when it is pressed; without a clipboard it is selected instead.
   function copyable(code) {
@@ -140,5 +163,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
+  return { receive, load, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
 })();

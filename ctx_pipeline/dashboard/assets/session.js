@@ -3,14 +3,13 @@
 (() => {
   const { el } = ctx;
   const dialog = document.getElementById("session");
-  const TABS = ["Overview", "Timeline", "Tools", "Model calls", "Signals", "Memories"];
-  const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title"]);
+  const TABS = ["Overview", "Transcript", "Tools", "Models", "Model calls", "Signals", "Memories"];
   let opener = null;
 
   ctx.follow = () => {
-    const match = /^#session-([0-9a-f]{16})$/.exec(location.hash);
+    const match = /^#session-([0-9a-f]{16})(?:\.([\w-]{1,80}))?$/.exec(location.hash);
     const session = match && ctx.session ? ctx.session(match[1]) : null;
-    if (session) open(session);
+    if (session) open(session, match[2] || "");
     else if (dialog && dialog.open) dialog.close();
   };
   if (!dialog) return;
@@ -33,7 +32,8 @@
     if (next) location.hash = `#session-${next.key}`;
   }
 
-  async function open(session) {
+  // `about` names a memory or a signal: the transcript then opens at the events that it rests on.
+  async function open(session, about) {
     if (!dialog.open) {
       opener = document.activeElement;
       dialog.dataset.title = document.title;
@@ -47,7 +47,9 @@
       const detail = await ctx.load(session.chunk);
       if (dialog.dataset.key !== session.key) return;
       body.remove();
-      dialog.append(...tabs(session, detail));
+      const [strip, panel, choose] = tabs(session, detail);
+      dialog.append(strip, panel);
+      if (about) choose(TABS.indexOf("Transcript"), about);
     } catch {
       body.className = "empty";
       body.textContent = "This session's file is not there. The page was made anew meanwhile: load it again.";
@@ -78,8 +80,8 @@
   }
 
   function tabs(session, detail) {
-    const drawn = [overview, timeline, tools, calls, signals, memories];
-    const sizes = [null, detail.events_total, detail.tools_total, detail.calls_total, detail.signals.length, detail.memories.length];
+    const drawn = [overview, transcript, tools, models, calls, signals, memories];
+    const sizes = [null, detail.events_total, detail.tools_total, detail.models.length, detail.calls_total, detail.signals.length, detail.memories.length];
     const strip = el("div.tabs");
     strip.setAttribute("role", "tablist");
     const panel = el("div.tab");
@@ -95,13 +97,15 @@
       button.addEventListener("click", () => choose(i));
       return button;
     });
-    function choose(i) {
+    function choose(i, about = "") {
       buttons.forEach((button, j) => {
         button.setAttribute("aria-selected", String(i === j));
         button.tabIndex = i === j ? 0 : -1;
       });
       panel.setAttribute("aria-labelledby", `tab-${i}`);
-      panel.replaceChildren(drawn[i](session, detail));
+      const made = drawn[i](session, detail, about, (name) => choose(TABS.indexOf("Transcript"), name));
+      panel.replaceChildren(made);
+      if (made.reveal && about) made.reveal();
     }
     strip.addEventListener("keydown", (event) => {
       const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -112,7 +116,7 @@
     });
     strip.append(...buttons);
     choose(0);
-    return [strip, panel];
+    return [strip, panel, choose];
   }
 
   const empty = (text) => el("p.empty", text);
@@ -153,33 +157,12 @@
     );
   }
 
-  function timeline(session, detail) {
-    if (!detail.events.length) return empty("No event was recorded.");
-    const list = el("ol.timeline");
-    let expected = 0;
-    for (const [pos, thread, ts, kind, actor, text, size] of detail.events) {
-      if (pos > expected) list.append(el("li.gap", `${ctx.plural(pos - expected, "event")} not shown`));
-      expected = pos + 1;
-      const [most, lines] = QUIET.has(kind) ? [110, 1] : [280, 5];
-      const body = text.length > most || text.split("\n").length > lines ? folded(text, size, most, lines) : el("pre", text, tail(text, size));
-      list.append(
-        el(
-          `li.${/^[a-z_]+$/.test(kind) ? kind : "unknown"}`,
-          el("p.meta", el("b", kind.replaceAll("_", " ")), thread ? el("span", `thread ${thread + 1}`) : null, el("time", ctx.when(ts, "clock"))),
-          text ? body : null,
-        ),
-      );
-    }
-    if (detail.events_total > expected) list.append(el("li.gap", `${ctx.plural(detail.events_total - expected, "event")} not shown`));
-    return el("div", cut(detail.events.length, detail.events_total, "events", session, detail.facts), list);
-  }
-
-  const tail = (text, size) => (size > text.length ? el("span.cut", `${ctx.count(size - text.length)} more characters not shown`) : null);
-
-  function folded(text, size, most, lines) {
-    const start = text.split("\n").slice(0, lines).join("\n").slice(0, most);
-    const more = el("details", el("summary", el("pre", start, el("span.cut", " show all"))), el("pre", text, tail(text, size)));
-    return more;
+  function transcript(session, detail, about) {
+    const reading = detail.signals.find((row) => row[0] === about);
+    const memory = detail.memories.find((row) => row[0] === about);
+    const marked = reading ? reading[8] : memory ? memory[4] : [];
+    const words = reading ? about.replaceAll("_", " ") : memory ? memory[2].slice(0, 140) : "";
+    return ctx.transcript(detail, marked, words, cut(detail.events.length, detail.events_total, "events", session, detail.facts));
   }
 
   function grid(heads, rows) {
@@ -218,20 +201,52 @@
     return el("div", cut(rows.length, detail.calls_total, "model calls, the dearest", session, detail.facts), grid(heads, rows));
   }
 
-  function signals(session, detail) {
-    if (!detail.signals.length) return empty("No signal has been measured for this session yet.");
-    const rows = detail.signals.map(([name, kind, value, label, unit, confidence, reason, what]) => [
-      el("span", name.replaceAll("_", " "), el("span.under", what)),
-      value === null && !label ? el("span.muted", reason || "not measured") : kind === "boolean" ? (value ? "yes" : "no") : label || ctx.reading(value, unit),
-      `${Math.round(confidence * 100)}%`,
-    ]);
-    return grid([["Signal", ""], ["Reading", "n"], ["Confidence", "n.hide-s"]], rows);
+  function models(session, detail) {
+    if (!detail.models.length) return empty("No model call counts here: it may be a fork whose calls belong to its parent.");
+    const whole = detail.models.reduce((sum, row) => sum + (row[7] || 0), 0);
+    const rows = detail.models.map(([model, n, input, output, short, long, read, cost]) => {
+      const prompt = input + short + long + read;
+      return [
+        model || "not recorded",
+        ctx.count(n),
+        ctx.short(input),
+        ctx.short(short),
+        ctx.short(long),
+        ctx.short(read),
+        prompt ? `${Math.round((100 * read) / prompt)}%` : "",
+        ctx.short(output),
+        ctx.money(cost),
+        whole && cost !== null ? `${Math.round((100 * cost) / whole)}%` : "",
+      ];
+    });
+    const heads = [["Model", "name"], ["Calls", "n"], ["Fresh input", "n.hide-s"], ["Written, 5 min", "n.hide-s"], ["Written, 1 h", "n.hide-s"], ["From cache", "n.hide-s"], ["Cached", "n"], ["Output", "n.hide-s"], ["Cost", "n.strong"], ["Share", "n.hide-s"]];
+    return grid(heads, rows);
   }
 
-  function memories(session, detail) {
+  // A button that shows the events something rests on; words alone where none of them is in this chunk.
+  function toEvidence(name, places, total, show) {
+    if (!places.length) return total ? el("span.muted", `${ctx.plural(total, "event")}, not on this page`) : "";
+    const button = el("button.link", ctx.plural(places.length, "event"));
+    button.type = "button";
+    button.addEventListener("click", () => show(name));
+    return button;
+  }
+
+  function signals(session, detail, _, show) {
+    if (!detail.signals.length) return empty("No signal has been measured for this session yet.");
+    const rows = detail.signals.map(([name, kind, value, label, unit, confidence, reason, what, places, total]) => [
+      el("span", name.replaceAll("_", " "), el("span.under", what)),
+      value === null && !label ? el("span.muted", reason || "not measured") : kind === "boolean" ? (value ? "yes" : "no") : label || ctx.reading(value, unit),
+      toEvidence(name, places, total, show),
+      `${Math.round(confidence * 100)}%`,
+    ]);
+    return grid([["Signal", ""], ["Reading", "n.wraps"], ["Evidence", "n"], ["Confidence", "n.hide-s"]], rows);
+  }
+
+  function memories(session, detail, _, show) {
     if (!detail.memories.length) return empty("No memory rests on this session.");
-    const items = detail.memories.map(([, kind, text, status]) =>
-      el("li", el("p.meta", el("b", kind.replaceAll("_", " ")), " ", el("span.status", status.replaceAll("_", " "))), el("p.text", text)),
+    const items = detail.memories.map(([name, kind, text, status, places]) =>
+      el("li", el("p.meta", el("b", kind.replaceAll("_", " ")), el("span.status", status.replaceAll("_", " "))), el("p.text", text), el("p.note", places.length ? "Evidence: " : "Its evidence is not on this page.", toEvidence(name, places, 0, show))),
     );
     return el("ul.memories", items);
   }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import PageData
 
 
-@panel(title="What needs a look", order=10)
+@panel(title="Needs a look", order=10)
 def build(data: PageData) -> str:
     """Drawn from this history alone; each line carries the command that shows more."""
     return template("findings.html", findings=findings(data))

@@ -1,21 +1,48 @@
-"""Panel: what was learnt."""
+"""Panel: what was learnt, on what it rests, and what became of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.dashboard.numbers import milliseconds
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
 if TYPE_CHECKING:
-    from ctx_pipeline.dashboard.data import PageData
+    from ctx_pipeline.dashboard.data import MemoryLine, PageData
 
-MOST = 9
+USEFUL = 5
+"""Memories that are listed as the most useful ones."""
 
 
-@panel(title="Memories", order=70)
+def records(data: PageData) -> dict[str, Any]:
+    """Return the memories with the keys of their sessions; times are milliseconds since 1970."""
+    keys = {f"{s.host}/{s.session_id}": s.key for s in data.sessions}
+    return {"total": data.memory_total, "memories": [_record(m, keys, data) for m in data.memories]}
+
+
+def _record(m: MemoryLine, keys: dict[str, str], data: PageData) -> dict[str, Any]:
+    plain = ("memory_id", "kind", "text", "when_to_use", "status", "scope", "repository", "confidence", "priority", "support", "uses")
+    return {
+        **{name: getattr(m, name) for name in (*plain, "source", "risk", "utility", "superseded_by", "evidence")},
+        "flags": list(m.flags),
+        "methods": list(m.methods),
+        "links": [[target, target not in data.dangling.get(m.memory_id, ())] for target in m.links],
+        "sessions": [keys[name] for name in m.sessions if name in keys],
+        "last": milliseconds(m.last_ts),
+    }
+
+
+@panel(title="Memories", order=70, data=records)
 def build(data: PageData) -> str:
-    """Lessons that sessions support, the best supported first; a flagged one is never given to an agent."""
-    keys = {f"{s.host}/{s.session_id}": s for s in data.sessions}
-    lines = [(m, [keys[name] for name in m.sessions if name in keys][:3]) for m in data.memories[:MOST]]
-    return template("memories.html", lines=lines, total=data.memory_total, status=sorted(data.memory_status.items()))
+    """Lessons with the sessions and events that show them; a flagged one is never given to an agent."""
+    known = {m.memory_id: m for m in data.memories}
+    useful = sorted((m for m in data.memories if m.uses), key=lambda m: (-m.utility, -m.uses, m.memory_id))[:USEFUL]
+    status = sorted(data.memory_status.items(), key=lambda pair: (_ORDER.get(pair[0], 9), pair[0]))
+    judged = [(j, known.get(j.memory_id)) for j in data.judgements[:8]]
+    return template(
+        "memories.html", total=data.memory_total, status=status, useful=useful, judged=judged, dangling=sorted(data.dangling.items())[:8]
+    )
+
+
+_ORDER = {"candidate": 0, "accepted": 1, "needs_review": 2, "retired": 3, "rejected": 4}

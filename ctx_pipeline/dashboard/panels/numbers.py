@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.charts import strip
+from ctx_pipeline.dashboard.findings import FAILED_AT_LEAST
 from ctx_pipeline.dashboard.numbers import count, money, plural, share, short
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
 if TYPE_CHECKING:
-    from ctx_pipeline.dashboard.data import PageData
+    from ctx_pipeline.dashboard.data import PageData, SessionLine
 
 
-@panel(title="In numbers", order=20)
-def build(data: PageData) -> str:
-    """Every model call is counted once, however many forks and copies of it were recorded."""
+def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
+    """Return (name, figure, note) of everything that is counted over the whole history."""
     u = data.usage
     tools = sum(s.tool_calls for s in data.sessions)
     failed = sum(s.failed_tool_calls for s in data.sessions)
     threads = sum(s.threads for s in data.sessions)
     days = len({line.day for line in data.days})
-    figures = (
-        ("Sessions", count(len(data.sessions)), f"{plural(threads, 'thread')} on {plural(days, 'active day')}"),
+    return (
+        ("Sessions", count(len(data.sessions)), plural(threads, "thread")),
         (
             "Prompts",
             count(sum(s.prompts for s in data.sessions)),
@@ -32,16 +31,36 @@ def build(data: PageData) -> str:
         ("Tokens", short(u.tokens), f"{short(u.output_tokens)} generated"),
         ("Model calls", count(u.calls), f"{plural(len({m.model for m in data.models}), 'model')}"),
         ("Tool calls", count(tools), f"{share(failed, tools)} failed" if tools else "none recorded"),
+        ("Active days", count(days), _span(data)),
+        ("Projects", count(len({x.project for x in data.sessions if x.project})), _busiest(data)),
+        ("Need a look", count(sum(needs_a_look(x) for x in data.sessions)), "failures, odd records or no price"),
         ("Memories", count(data.memory_total), f"{count(data.memory_status.get('accepted', 0))} accepted by you"),
     )
-    kinds = (
-        ("k0", "Fresh input", u.input_tokens),
-        ("k1", "Written to cache", u.cache_writes),
-        ("k2", "Read from cache", u.cache_read_tokens),
-        ("k3", "Output", u.output_tokens),
+
+
+@panel(title="In numbers", order=20)
+def build(data: PageData) -> str:
+    """Every model call is counted once, however many forks and copies of it were recorded."""
+    return template("numbers.html", figures=figures(data))
+
+
+def needs_a_look(line: SessionLine) -> bool:
+    """Tell whether a session has many failed commands, records that were not understood, or calls without a price."""
+    return line.failed_commands >= FAILED_AT_LEAST or bool(
+        line.unknown or line.quarantined or (line.usage.unpriced_calls and line.usage.tokens)
     )
-    drawing = strip([(name, value, f"{title}: {short(value)} tokens, {share(value, u.tokens)}") for name, title, value in kinds])
-    return template("numbers.html", figures=figures, kinds=kinds, strip=drawing, total=u.tokens, reasoning=u.reasoning_tokens)
+
+
+def _span(data: PageData) -> str:
+    if not data.days:
+        return "none yet"
+    return f"of {plural((data.days[-1].day - data.days[0].day).days + 1, 'day')}"
+
+
+def _busiest(data: PageData) -> str:
+    named = [p for p in data.projects if p.project]
+    most = max(named, key=lambda p: (p.sessions, p.project), default=None)
+    return "none yet" if most is None else f"most in {most.project[:24]}"
 
 
 def cost_note(data: PageData) -> str:

@@ -1,23 +1,79 @@
-"""Panel: how the signals read over all sessions."""
+"""Panel: how the signals read over all sessions, by group, with their trends."""
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctx_pipeline.dashboard.data import PageData
 
+MOST_BUCKETS = 8
+MOST_REASONS = 4
+MONTHS = 12
 
-@panel(title="Signals", order=60)
+_FIGURES = ("median", "p90", "mean", "min", "max", "true")
+
+
+def records(data: PageData) -> dict[str, Any]:
+    """Return what the script draws: every signal with its figures, months, buckets and the sessions that read highest.
+
+    ``months`` are [month, sessions, level] and buckets [name, sessions, level], where the
+    level is the mean of numbers and the share of true, None for words; the months are the
+    last MONTHS, the buckets those with most sessions.
+    """
+    keys = {(s.host, s.session_id): s.key for s in data.sessions}
+    tops: dict[str, list[list[Any]]] = defaultdict(list)
+    for top in data.tops:
+        if (top.host, top.session_id) in keys:
+            tops[top.signal].append([keys[top.host, top.session_id], top.value])
+    known = discovery.signals()
+    return {
+        "signals": [_record(r, known[r["signal"]].describe if r["signal"] in known else "", tops[r["signal"]]) for r in data.aggregates]
+    }
+
+
+def _record(record: Mapping[str, Any], describe: str, tops: list[list[Any]]) -> dict[str, Any]:
+    what, how = halves(describe)
+    by = record["by"]
+    seen = record["trend"]
+    return {
+        **{name: record[name] for name in ("signal", "group", "kind", "unit", "better", "count", "missing")},
+        **{name: record[name] for name in _FIGURES if record.get(name) is not None},
+        "what": what,
+        "how": how,
+        "histogram": record["histogram"],
+        "labels": list(record.get("labels", {}).items())[:MOST_BUCKETS],
+        "reasons": sorted(record["reasons"].items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_REASONS],
+        "trend": seen and {name: seen[name] for name in ("month", "mean", "before", "change", "direction", "verdict")},
+        "months": [_bucket(month, figures) for month, figures in sorted(by.get("month", {}).items())][-MONTHS:],
+        "by": {name: _most(by.get(name, {})) for name in ("project", "model", "host")},
+        "tops": tops,
+    }
+
+
+def _most(buckets: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
+    """Return the buckets with most sessions."""
+    ranked = sorted(buckets.items(), key=lambda pair: (-pair[1]["count"], pair[0]))
+    return [_bucket(name, figures) for name, figures in ranked[:MOST_BUCKETS]]
+
+
+def _bucket(name: str, figures: Mapping[str, Any]) -> list[Any]:
+    if "true" in figures:
+        return [name, figures["count"], figures["true"] / figures["count"] if figures["count"] else None]
+    return [name, figures["count"], figures.get("mean")]
+
+
+@panel(title="Signals", order=60, data=records)
 def build(data: PageData) -> str:
-    """One reading a session: half of them are at or below the median. Open a name to see how to read it."""
-    lines = sorted(data.signals, key=lambda s: (s.group, s.signal))
-    groups = [(group, [(s, *halves(s.describe)) for s in members]) for group, members in groupby(lines, key=lambda s: s.group)]
-    return template("signals.html", groups=groups)
+    """One reading a session. Choose a signal to see how to read it, where it reads high and the sessions behind it."""
+    return template("signals.html", total=len(data.aggregates))
 
 
 def halves(describe: str) -> tuple[str, str]:

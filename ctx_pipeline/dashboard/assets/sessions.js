@@ -1,4 +1,4 @@
-// The table of sessions: search, filter, sort, pages; only the rows of one page are in the document.
+// The table of sessions: search, filter by host, project and day, sort, pages; only the rows of one page are in the document.
 "use strict";
 ctx.take("sessions", (list) => {
   const { el } = ctx;
@@ -21,18 +21,29 @@ ctx.take("sessions", (list) => {
     return s;
   });
   const byKey = new Map(sessions.map((s) => [s.key, s]));
+  const days = ctx.period(() => select(), sessions.length ? day(sessions.reduce((last, s) => Math.max(last, s.start ?? 0), 0)) : "");
+  const TRAITS = { failed: (s) => s.failed > 0, odd: (s) => s.odd > 0, unpriced: (s) => s.unpriced > 0 && s.tokens > 0, ended: (s) => s.status !== "completed" && s.status !== "unknown" };
+  const trait = ctx.choice("Which", [["", "Any session"], ["failed", "With failed tools"], ["odd", "With odd records"], ["unpriced", "Without a price"], ["ended", "Not completed"]], () => select());
+  document.getElementById("filters").append(...days.nodes, el("label", trait));
   const state = { by: "start", down: true, page: 0 };
   let found = sessions;
 
   const textual = new Set(["title", "host"]);
   const value = (s, by) => (by === "title" ? s.title.toLowerCase() : by === "host" ? s.hostTitle : s[by]);
 
+  // The day of the page's zone, as 2026-03-31.
+  function day(ms) {
+    return ctx.when(ms, "iso");
+  }
+
   function select() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     found = sessions.filter(
       (s) =>
         (!host.value || s.hostKey === host.value) &&
+        (!trait.value || TRAITS[trait.value](s)) &&
         (!project.value || s.project === project.value) &&
+        days.holds(s.start === null ? null : day(s.start)) &&
         words.every((word) => s.words.includes(word)),
     );
     const sign = state.down ? -1 : 1;
@@ -77,7 +88,7 @@ ctx.take("sessions", (list) => {
     const first = state.page * PAGE;
     const rows = found.slice(first, first + PAGE).map(line);
     if (!rows.length) {
-      const cell = el("td.empty", "No session fits. Clear the search or choose another host or project.");
+      const cell = el("td.empty", "No session fits. Clear the search or choose another host, project or day.");
       cell.colSpan = 10;
       rows.push(el("tr", cell));
     }
@@ -119,7 +130,9 @@ ctx.take("sessions", (list) => {
     link.addEventListener("click", () => {
       project.value = link.dataset.project;
       host.value = "";
+      trait.value = "";
       search.value = "";
+      days.all();
       select();
     });
   }

@@ -1,0 +1,65 @@
+"""Panel: what was recorded by an agent and is not here, or not understood, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.dashboard.numbers import plural
+from ctx_pipeline.dashboard.page import template
+from ctx_pipeline.model.declared import panel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctx_pipeline.dashboard.data import HostLine, Missing, PageData, SessionLine
+
+MOST = 60
+
+
+class Line(NamedTuple):
+    """One row: whose, where, what and why; ``session`` is the key of a session to open."""
+
+    host: HostLine | None
+    host_key: str
+    project: str
+    session: str
+    label: str
+    what: str
+    reason: str
+
+
+def lines(data: PageData) -> Iterator[Line]:
+    """Yield what is missing, what cannot be got back first."""
+    sessions = {(s.host, s.session_id): s for s in data.sessions}
+    unread: dict[tuple[str, str], list[Missing]] = {}
+    for m in sorted(data.missing, key=lambda m: (m.first, m.host, m.session_id, m.reason)):
+        if m.kind == "gap":
+            yield _line(data, m.host, f"{plural(m.number, 'session')}, {_span(m.first, m.last)}", m.reason)
+        else:
+            unread.setdefault((m.host, m.session_id), []).append(m)
+    for (host, session_id), found in unread.items():
+        reasons = "; ".join(m.reason for m in found)
+        records = plural(sum(m.number for m in found), "record")
+        yield _line(data, host, records, reasons, session=sessions.get((host, session_id)), session_id=session_id)
+    for e in data.expiring:
+        reason = f"the agent deletes them after {e.retention_days} days; what is captured stays"
+        yield _line(data, e.host, plural(e.files, "transcript"), reason)
+    for s in data.sessions:
+        if s.unknown:
+            yield _line(data, s.host, plural(s.unknown, "record"), "of an unknown kind; kept with their payload", session=s)
+
+
+def _line(data: PageData, host: str, what: str, reason: str, *, session: SessionLine | None = None, session_id: str = "") -> Line:
+    project, key, label = (session.project, session.key, session.label) if session else ("", "", session_id)
+    return Line(data.host_titles.get(host), host, project, key, label, what, reason)
+
+
+def _span(first: str, last: str) -> str:
+    return first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
+
+
+@panel(title="Missing", order=90)
+def build(data: PageData) -> str:
+    """What agents deleted before it was captured, what could not be read, and what is about to go."""
+    found = list(lines(data))
+    return template("missing.html", lines=found[:MOST], more=len(found) - MOST)
