@@ -19,23 +19,56 @@ def dashboard() -> None:
     """Build, open and serve the page; it opens from disk, without a server."""
 
 
+_mode = click.option(
+    "--cost-mode",
+    type=click.Choice(["auto", "calculate", "display"]),
+    help="auto (what the agent recorded, else list prices), calculate (list prices) or display (what the agents recorded).",
+)
+
+
 @dashboard.command()
+@_mode
 @json_option
-def build(as_json: bool) -> None:
-    """Build the page from the tables as they are."""
-    from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.cli.homes import choose
+def build(cost_mode: str | None, as_json: bool) -> None:
+    """Build the page from the tables as they are; it says which costs it shows."""
     from ctx_pipeline.stages.render import render, site_index
     from ctx_pipeline.storage import open_store
 
-    settings, _ = choose(settings_module.load(), demo=False)
+    settings = _chosen(cost_mode)
     with open_store(settings) as store:
         report = render(store, settings)
         path = site_index(store)
     if as_json:
-        emit({"site": str(path), "status": report.cells[""].status, "seconds": round(report.seconds, 3)})
+        seconds = round(report.seconds, 3)
+        emit({"site": str(path), "status": report.cells[""].status, "seconds": seconds, "cost_mode": settings.cost_mode})
     else:
         say(f"page: {path}")
+
+
+@dashboard.command()
+@_mode
+@json_option
+def view(cost_mode: str | None, as_json: bool) -> None:
+    """Show what the page shows in the terminal, as it is now: findings, figures, money, signals, memories, sessions."""
+    from ctx_pipeline.cli import dashboard_view
+    from ctx_pipeline.stages.page_records import current
+
+    data = current(_chosen(cost_mode))
+    if as_json:
+        emit(dashboard_view.plain(data))
+    else:
+        dashboard_view.show(data)
+
+
+def _chosen(cost_mode: str | None) -> Settings:
+    """Return the settings of the person's store, or of the samples, with another cost mode where one is named."""
+    from dataclasses import replace
+
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    return settings if cost_mode is None else replace(settings, cost_mode=cost_mode)
 
 
 @dashboard.command("open")

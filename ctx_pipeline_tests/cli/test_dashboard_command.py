@@ -1,0 +1,61 @@
+"""``ctx dashboard``: the page in another cost mode, and the same overview in a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+
+@pytest.fixture(scope="module")
+def own(ran: Ctx, tmp_path_factory: pytest.TempPathFactory) -> Ctx:
+    """A copy of the store that these tests may build anew."""
+    folder = tmp_path_factory.mktemp("own") / "store"
+    shutil.copytree(ran.store, folder, symlinks=True)
+    return Ctx(ran.folder, {**ran.environ, "CTX_HOME": str(folder)})
+
+
+@pytest.mark.feature("dashboard.build-modes")
+def test_the_page_is_built_in_the_named_cost_mode_and_says_so(own: Ctx):
+    before = own.json("dashboard", "view")
+    built = own.json("dashboard", "build", "--cost-mode", "display")
+    page = Path(built["site"]).read_text("utf-8")
+    again = own.json("dashboard", "build")
+
+    assert (built["cost_mode"], built["status"]) == ("display", "done")
+    assert "mode <code>display</code>" in page
+    assert "as the hosts recorded it" in page
+    assert (again["cost_mode"], again["status"]) == ("auto", "done")
+    assert "mode <code>auto</code>" in Path(again["site"]).read_text("utf-8")
+    assert own.json("dashboard", "view") == before
+    assert "display" in own("dashboard", "build", "--cost-mode", "guessed", ok=False).stderr
+
+
+@pytest.mark.feature("dashboard.terminal-view")
+def test_the_overview_in_a_terminal_has_the_figures_of_the_page(own: Ctx):
+    built = own.json("dashboard", "build")
+    index = Path(built["site"]).read_text("utf-8")
+    shown = own.json("dashboard", "view")
+    text = own("dashboard", "view").stdout
+
+    on_page = re.findall(r"<div><dt>([^<]*)</dt><dd>([^<]*)</dd>", index)
+    assert on_page == [(f["name"], f["value"].replace("<", "&lt;")) for f in shown["figures"]]
+    assert {f["title"] for f in shown["findings"]} <= {*re.findall(r"<h3>(?:<a[^>]*>)?([^<]*)", index)}
+    listed = json.loads(re.search(r",(\{.*\})\);", (Path(built["site"]).parent / "data" / "sessions.js").read_text("utf-8"))[1])
+    assert sum(project["sessions"] for project in shown["projects"]) == len(listed["rows"])
+    for head in ("Needs a look", "In numbers", "By model", "By project", "Signals that changed", "Memories", "Newest sessions"):
+        assert f"\n{head}\n" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.feature("dashboard.terminal-view")
+def test_an_empty_store_says_in_words_what_to_do(bare: Ctx):
+    (bare.folder / "claude" / "projects").mkdir(parents=True)
+    empty = Ctx(bare.folder, {**bare.environ, "CLAUDE_CONFIG_DIR": str(bare.folder / "claude")})
+
+    assert empty("dashboard", "view").stdout == "No session has been captured yet: ctx run reads the homes of your agents.\n"
