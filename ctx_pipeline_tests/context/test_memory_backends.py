@@ -84,7 +84,7 @@ def test_sixteen_processes_lose_and_duplicate_nothing(tmp_path):
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(60)
+        worker.join(200)
 
     ids = [m["id"] for m in store.sync.load_context("s")]
     assert [w.exitcode for w in workers] == [0] * 16
@@ -246,7 +246,7 @@ def test_what_would_come_back_as_something_else_is_refused(tmp_path, value):
 @pytest.mark.parametrize("store", [InMemoryMemory, lambda: SQLiteMemory(":memory:")], ids=["memory", "sqlite"])
 def test_what_is_nested_too_deeply_is_refused(store):
     deep = []
-    for _ in range(5000):
+    for _ in range(100_000):
         deep = [deep]
 
     with pytest.raises(TypeError, match="nested too deeply"):
@@ -290,7 +290,7 @@ def test_a_backend_may_use_another_one_without_await_inside_its_own_methods():
     found = []
     waiting = threading.Thread(target=lambda: found.append(Wrapped().sync.load_context("s")), daemon=True)
     waiting.start()
-    waiting.join(20)
+    waiting.join(250)
 
     assert found == [[HELLO]]
 

@@ -419,7 +419,7 @@ def test_a_summary_stands_behind_all_that_is_pinned_at_the_front():
 @pytest.mark.feature("context.builder.bad-input")
 def test_content_of_any_form_is_counted_or_refused():
     deep = []
-    for _ in range(5000):
+    for _ in range(100_000):
         deep = [deep]
 
     assert ContextBuilder(ONE).build([{"id": "1", "content": [["a b"], ["c d"]], "tool_calls": 5}], 100).total_tokens == 4

@@ -1,0 +1,154 @@
+"""The one check command, and what runs it: every step of it counts, on every Python that we say we support."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+STUB = """#!/bin/sh
+# stands for every program that the check starts: notes what was asked, and fails where it is told to
+name=$(basename "$0")
+printf '%s %s\\n' "$name" "$*" >> "$ASKED"
+case "$name $*" in *"$FAILS"*) exit 1;; esac
+case "$*" in
+  "-m venv "*)
+    mkdir -p "$3/bin"
+    for tool in python pip lint-imports ctx; do cp "$0" "$3/bin/$tool"; done;;
+  "-m build "*) mkdir -p "$4"; : > "$4/ctx_pipeline-1-py3-none-any.whl"; : > "$4/ctx_pipeline-1.tar.gz";;
+esac
+"""
+
+STEPS = (
+    "python3 -m venv ",
+    "pip install -q -e .[dev]",
+    "python -m ruff format --check .",
+    "python -m ruff check .",
+    "python -m mypy",
+    "lint-imports",
+    "python -m pytest",
+    "python -m build ",
+    "python -m twine check --strict ",
+    "ctx run --json",
+    "ctx run --demo --json",
+    "ctx ui --check",
+)
+"""What the check asks for, in this order."""
+
+
+def checked(folder: Path, fails: str = "nothing does") -> tuple[int, list[str]]:
+    """Run the check with a stub in the place of every program; return its exit code and what it asked for."""
+    programs = folder / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python3", "chromium"):
+        (programs / name).write_text(STUB)
+        (programs / name).chmod(0o755)
+    (folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
+    environ = {
+        "PATH": f"{programs}:{os.defpath}",
+        "ASKED": str(folder / "asked"),
+        "FAILS": fails,
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+    }
+    done = subprocess.run(["bash", str(folder / ".ci" / "run")], env=environ, capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, (folder / "asked").read_text().splitlines()
+
+
+@pytest.mark.feature("package.one-check")
+def test_one_command_asks_for_every_check_in_a_fresh_environment_and_tries_the_wheel_in_an_empty_one(tmp_path: Path):
+    code, asked = checked(tmp_path)
+
+    assert code == 0
+    at = [next((n for n, line in enumerate(asked) if line.startswith(step)), None) for step in STEPS]
+    assert None not in at, dict(zip(STEPS, at, strict=True))
+    assert at == sorted(at)
+    environments = [line.split()[-1] for line in asked if line.startswith("python3 -m venv ")]
+    assert len(set(environments)) == 2
+    (wheel,) = [line for line in asked if line.startswith("pip install") and line.endswith(".whl")]
+    assert "-e" not in wheel.split()
+    assert not any(Path(folder).exists() for folder in environments), "the environments are left behind"
+
+
+@pytest.mark.feature("package.one-check")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_check_that_fails_fails_the_command_and_ends_it(step: str, tmp_path: Path):
+    code, asked = checked(tmp_path, step)
+
+    assert code != 0
+    assert any(line.startswith(step) for line in asked)
+    later = STEPS[STEPS.index(step) + 1 :]
+    assert [line for line in asked if line.startswith(later)] == []
+
+
+def workflow(name: str) -> dict[Any, Any]:
+    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text("utf-8"))
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    return [step.get("run") or step.get("uses") for step in job["steps"]]
+
+
+@pytest.mark.feature("package.pythons")
+def test_every_python_that_we_name_runs_the_one_check_on_linux_and_one_does_on_macos():
+    named = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if re.fullmatch(r"Programming Language :: Python :: 3\.\d+", c)]
+    job = workflow("ci")["jobs"]["check"]
+    matrix = job["strategy"]["matrix"]
+
+    assert matrix["python"] == named
+    assert PROJECT["requires-python"] == f">={named[0]}"
+    assert matrix["os"] == ["ubuntu-latest"]
+    assert [extra["os"] for extra in matrix["include"]] == ["macos-latest"]
+    assert job["strategy"]["fail-fast"] is False
+    assert commands(job)[-1] == "bash .ci/run"
+    assert "if" not in job
+    assert {"push", "pull_request"} <= set(workflow("ci")[True])  # YAML reads the key `on` as true
+
+
+@pytest.mark.feature("rot.dspy-versions")
+def test_the_oldest_dspy_that_we_name_runs_the_tests_of_the_callback_as_the_newest_does():
+    (named,) = [d for d in PROJECT["dependencies"] if d.startswith("dspy")]
+    oldest = re.fullmatch(r"dspy>=([\d.]+)", named)
+    assert oldest
+
+    asked = commands(workflow("ci")["jobs"]["oldest-dspy"])
+    pinned = [v for command in asked for v in re.findall(r"'dspy==([\d.]+)'", command)]
+
+    assert pinned == [oldest[1]]
+    assert asked[-1] == "python -m pytest ctx_pipeline_tests/rot"
+
+
+@pytest.mark.feature("package.publish")
+def test_a_release_builds_checks_and_publishes_what_its_tag_names():
+    job = workflow("publish")["jobs"]["publish"]
+    asked = commands(job)
+
+    assert workflow("publish")[True] == {"release": {"types": ["published"]}}
+    assert job["permissions"]["id-token"] == "write"
+    build = next(n for n, command in enumerate(asked) if "python -m build" in command)
+    assert "twine check --strict" in asked[build]
+    assert asked[-1].startswith("pypa/gh-action-pypi-publish@")
+    assert build == len(asked) - 2
+
+
+@pytest.mark.feature("package.publish")
+@pytest.mark.parametrize(("tag", "code"), [(f"v{PROJECT['version']}", 0), (PROJECT["version"], 0), ("v99.0", 1), ("", 1)])
+def test_a_tag_that_is_not_the_version_is_not_published(tag: str, code: int):
+    (script,) = [step["run"] for step in workflow("publish")["jobs"]["publish"]["steps"] if step.get("name") == "the tag is the version"]
+    environ = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "TAG": tag}
+
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=ROOT, env=environ, capture_output=True, check=False, timeout=250)
+
+    assert done.returncode == code
