@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api.reader import reading
+from ctx_pipeline.api.reader import searching
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import EVENT_KINDS
@@ -46,7 +46,9 @@ class SearchHit:
     """One event that fits, with the text around the match and the command that resumes its session.
 
     ``marks`` are where the words stand in ``snippet``, as [start, end). ``score`` has tier, total, and what the row, its
-    neighbours and its session gave; None for a hit that was not ranked.
+    neighbours and its session gave; None for a hit that was not ranked. ``place`` counts from 0 over all hits.
+    ``also_in`` names the same event in sessions that were forked from this one or resumed it (session_id, thread_id,
+    event_id): they are no hits of their own.
     """
 
     host: str
@@ -63,6 +65,8 @@ class SearchHit:
     marks: list[list[int]]
     resume: str
     score: dict[str, float] | None = None
+    place: int = 0
+    also_in: list[dict[str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ def search(
         raise UsageError(f"limit {limit} or offset {offset} is out of range", hint=f"a limit of 1 to {MOST}, an offset of 0 or more")
     if regex and not query:
         raise UsageError("an empty regular expression", hint="give a pattern")
-    with reading(settings) as (store, used):
+    with searching(settings) as (store, used):
         zone = chosen.timezone or used.timezone
         projects = {place: told.project or "" for place, told in store.shown().items()} if facets or chosen.project else {}
         asked = Asked(
@@ -160,10 +164,10 @@ def search(
         if not answer.found and not answer.left_out and not offset:
             _refuse_unknown(store, chosen, projects)
         hits = _hits(store, answer.found)
-    return _result(query, answer, hits, limit, offset)
+    return _result(query, answer, hits, offset)
 
 
-def _result(query: str, answer: Answer, hits: list[SearchHit], limit: int, offset: int) -> SearchResult:
+def _result(query: str, answer: Answer, hits: list[SearchHit], offset: int) -> SearchResult:
     covered = None
     if answer.covered is not None:
         covered = answer.covered._asdict() | {"complete": answer.covered.rows == answer.covered.of}
@@ -171,7 +175,7 @@ def _result(query: str, answer: Answer, hits: list[SearchHit], limit: int, offse
         query,
         answer.level,
         offset,
-        offset + limit if answer.more else None,
+        answer.next,
         hits,
         answer.total,
         answer.left_out,
@@ -204,6 +208,8 @@ def _hits(store: Store, found: Sequence[Found]) -> list[SearchHit]:
                 marks=[list(mark) for mark in hit.snippet.marks],
                 resume=host.resuming(event.session_id, told.cwd if told else None) if host else "",
                 score={k: round(v, 4) for k, v in hit.score._asdict().items()} if hit.score else None,
+                place=hit.place,
+                also_in=[{"session_id": c.session_id, "thread_id": c.thread_id, "event_id": c.event_id} for c in hit.copies],
             )
         )
     return hits

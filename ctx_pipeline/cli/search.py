@@ -87,6 +87,8 @@ def _show(found: SearchResult, *, explain: bool) -> None:
         _snippet(hit.snippet, hit.marks)
         if explain and hit.score:
             say("  " + "  ".join(f"{name} {value:g}" for name, value in hit.score.items()), dim=True)
+        if hit.also_in:
+            say(f"  also in {', '.join(dict.fromkeys(copy['session_id'] for copy in hit.also_in))}", dim=True)
         if hit.resume:
             say(f"  {hit.resume}", fg="cyan")
     if found.facets is not None:

@@ -23,6 +23,7 @@ class Hit(BaseModel):
     project: str | None
     snippet: str
     resume: str = Field(description="Command by which a person resumes the session.")
+    also_in: list[str] = Field(default_factory=list, description="Sessions that hold the same event: forks and resumptions.")
 
 
 class Hits(BaseModel):

@@ -35,6 +35,12 @@ _HEAD = 512
 """Bytes that hold a page's header: no statistics are written for these columns but of numbers."""
 
 _LONGEST = 64 * 1024 * 1024
+_STEP = 128 * 1024
+"""Bytes that are unpacked at a time until the row is there: a block of zstd. Shorter pages are faster unpacked as a whole."""
+
+_KEPT_NOTES = 1_000
+"""Parts whose notes are kept."""
+
 _DATA_PAGE, _PLAIN, _RLE = 0, 0, 3
 _length = struct.Struct("<I")
 _number = struct.Struct("<q")
@@ -99,18 +105,27 @@ class PageReader:
         self._local = local
         self._kept: OrderedDict[tuple[str, int, int], _Page] = OrderedDict()
         self._bytes = 0
+        self._notes: dict[str, tuple[bytes, str, int, list[list[int]]]] = {}
         self._decompressor: ZstdDecompressor | None = None
         self._lock = threading.Lock()
 
     def events(self, path: str, rows: Sequence[int], note: bytes) -> list[EventText] | None:
         """Return the event of each row; None when the part is gone, not the one that was noted, or not readable in this way."""
         try:
-            size, groups = json.loads(note)
-            file = os.open(self._local(path), os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            known = self._notes.get(path)
+            if known is None or known[0] != note:
+                if len(self._notes) >= _KEPT_NOTES:
+                    self._notes = {}
+                size, groups = json.loads(note)
+                known = self._notes[path] = note, str(self._local(path)), size, groups
+            _, local, size, groups = known
+            file = os.open(local, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
                 if os.fstat(file).st_size != size:
                     return None
-                return [self._event(file, path, groups, row) for row in rows]
+                # from the last one on, so that a page is unpacked once, as far as the last row of it that is asked for
+                found = {row: self._event(file, path, groups, row) for row in sorted(set(rows), reverse=True)}
+                return [found[row] for row in rows]
             finally:
                 os.close(file)
         except (OSError, ValueError, IndexError, KeyError, TypeError, ArithmeticError, struct.error, _Strange):
@@ -119,42 +134,46 @@ class PageReader:
     def _event(self, file: int, path: str, groups: list[list[int]], row: int) -> EventText:
         for count, *places in groups:
             if 0 <= row < count:
-                event_id, ts, text = (self._value(file, path, places[n], places[n + 1], row, number=n == 2) for n in (0, 2, 4))
-                if not isinstance(event_id, bytes) or isinstance(ts, bytes) or isinstance(text, int):
+                at = [self._page(file, path, (places[n], places[n] + places[n + 1]), row, by_row=n == 4) for n in (0, 2, 4)]
+                (ids, first), (times, second), (texts, third) = at
+                event_id, ts, text = ids.short(first), times.integer(second), texts.string(third)
+                if event_id is None:
                     raise _Strange
                 return EventText(event_id.decode(), ts, None if text is None else text.decode())
             row -= count
         raise _Strange
 
-    def _value(self, file: int, path: str, start: int, size: int, row: int, *, number: bool) -> bytes | int | None:
-        place, end = start, start + size
+    def _page(self, file: int, path: str, column: tuple[int, int], row: int, *, by_row: bool) -> tuple[_Page, int]:
+        """Return the page with a row, unpacked at least as far as it (``by_row``) or whole, and the row's number in it."""
+        place, end = column
         while place < end:
-            page = self._page(file, path, place, end, row)
+            key = (path, place, end)
+            with self._lock:
+                page = self._kept.get(key)
+                if page is None:
+                    page = self._kept[key] = _Page(file, place, end)
+                self._kept.move_to_end(key)
+                if row < page.values:
+                    self._bytes -= page.size
+                    try:
+                        page.unpack(file, self._decompressing(), row if by_row else None)
+                    finally:
+                        self._bytes += page.size
+                while len(self._kept) > _KEPT or (self._bytes > _KEPT_BYTES and len(self._kept) > 1):
+                    self._bytes -= self._kept.popitem(last=False)[1].size
             if row < page.values:
-                return page.integer(row) if number else page.string(row)
+                return page, row
             row -= page.values
             place = page.end
         raise _Strange
 
-    def _page(self, file: int, path: str, place: int, end: int, row: int) -> _Page:
-        """Return a page, unpacked where it has that many rows."""
-        key = (path, place, end)
-        with self._lock:
-            page = self._kept.get(key)
-            if page is None:
-                page = self._kept[key] = _Page(file, place, end)
-            self._kept.move_to_end(key)
-            if row < page.values and page.size == 0:
-                if self._decompressor is None:
-                    from zstandard import ZstdDecompressor
+    def _decompressing(self) -> ZstdDecompressor:
+        if self._decompressor is None:
+            from zstandard import ZstdDecompressor
 
-                    # a new one for each page takes as long as a page
-                    self._decompressor = ZstdDecompressor()
-                page.unpack(file, self._decompressor)
-                self._bytes += page.size
-            while len(self._kept) > _KEPT or (self._bytes > _KEPT_BYTES and len(self._kept) > 1):
-                self._bytes -= self._kept.popitem(last=False)[1].size
-        return page
+            # a new one for each page takes as long as a page
+            self._decompressor = ZstdDecompressor()
+        return self._decompressor
 
 
 class _Page:
@@ -166,51 +185,93 @@ class _Page:
         self._place = place + header.body
         self.end = self._place + header.packed
         self.size = 0
-        """bytes when it is unpacked, 0 before"""
-        if header.packed <= 0 or header.values < 0 or self.end > end:
+        """bytes that are unpacked"""
+        self._body = b""
+        self._present = 0
+        """which rows are not null, as bits"""
+        self._first = 0
+        """where the values begin"""
+        self._starts: list[int] = []
+        """where the first strings begin, and where the one after them would"""
+        if header.packed <= 0 or header.values < 0 or self.end > end or not 0 <= header.unpacked <= _LONGEST:
             raise _Strange
 
-    def unpack(self, file: int, decompressor: ZstdDecompressor) -> None:
-        """Read the page: its bytes, which rows are not null as bits, and where the values begin."""
+    def unpack(self, file: int, decompressor: ZstdDecompressor, row: int | None = None) -> None:
+        """Read the page, with ``row`` as far as its string: what follows is left packed, on average half of the page."""
+        if row is None and self.size == self._header.unpacked:
+            return
+        if row is not None and len(self._starts) > (self._present & ((2 << row) - 1)).bit_count():
+            return
         from zstandard import ZstdError
 
-        header = self._header
-        if not 0 < header.unpacked <= _LONGEST:
-            raise _Strange
+        packed = os.pread(file, self._header.packed, self._place)
         try:
-            body = decompressor.decompress(os.pread(file, header.packed, self._place), max_output_size=header.unpacked)
+            if row is not None and not self.size and self._header.unpacked > 3 * _STEP:
+                self._unpack_to(row, packed, decompressor)
+            else:
+                self._take(decompressor.decompress(packed, max_output_size=self._header.unpacked))
         except ZstdError as error:
             raise _Strange from error
-        first = 4 + _length.unpack_from(body)[0]
-        if len(body) != header.unpacked or first > len(body):
+        if row is None and self.size != self._header.unpacked:
             raise _Strange
-        self._body = body, _levels(body[4:first], self.values), first
-        self.size = len(body)
+        if row is not None and not self._walk(row):
+            raise _Strange
+
+    def _unpack_to(self, row: int, packed: bytes, decompressor: ZstdDecompressor) -> None:
+        reader = decompressor.stream_reader(packed, read_size=len(packed))
+        body = reader.read(self._header.unpacked * (row + 1) // max(1, self.values) + _STEP)
+        self._take(body)
+        while not self._walk(row) and (piece := reader.read(_STEP)):
+            self._take(body := body + piece)
+
+    def _take(self, body: bytes) -> None:
+        """Take in what is unpacked by now, from the page's beginning on."""
+        if not self._body:
+            self._first = 4 + _length.unpack_from(body)[0]
+            if self._first > len(body):
+                raise _Strange
+            self._present = _levels(body[4 : self._first], self.values)
+        self._body, self.size = body, len(body)
+
+    def _walk(self, row: int) -> bool:
+        """Note where strings begin, up to a row's; tell whether that one is unpacked."""
+        body, starts, read = self._body, self._starts, _length.unpack_from
+        if not starts:
+            starts.append(self._first)
+        count = (self._present & ((2 << row) - 1)).bit_count() + 1 - len(starts)
+        place, last = starts[-1], len(body) - 4
+        for _ in range(count):
+            if place > last:
+                break
+            place += 4 + read(body, place)[0]
+            starts.append(place)
+        while starts[-1] > len(body):
+            starts.pop()
+        return len(starts) > (self._present & ((2 << row) - 1)).bit_count()
 
     def _number(self, row: int) -> int | None:
         """Return how many values stand before that of a row; None for a null."""
-        present = self._body[1]
-        return (present & ((1 << row) - 1)).bit_count() if present >> row & 1 else None
+        return (self._present & ((1 << row) - 1)).bit_count() if self._present >> row & 1 else None
 
     def integer(self, row: int) -> int | None:
         """Return the 64-bit number of a row."""
-        body, _, start = self._body
         before = self._number(row)
-        return None if before is None else int(_number.unpack_from(body, start + 8 * before)[0])
+        return None if before is None else int(_number.unpack_from(self._body, self._first + 8 * before)[0])
 
-    def string(self, row: int) -> bytes | None:
-        """Return the bytes of a row's text."""
-        body, _, place = self._body
+    def short(self, row: int) -> bytes | None:
+        """Return the bytes of a row in a page of strings below 256 bytes: their lengths end in three zero bytes, which part them."""
         before = self._number(row)
         if before is None:
             return None
-        read = _length.unpack_from
-        for _ in range(before):
-            place += 4 + read(body, place)[0]
-        size = read(body, place)[0]
-        if place + 4 + size > len(body):
-            raise _Strange
-        return body[place + 4 : place + 4 + size]
+        pieces = self._body[self._first :].split(b"\0\0\0")
+        if len(pieces) == self._present.bit_count() + 1 and len(pieces[before + 1]) == pieces[before][-1] + (before + 2 < len(pieces)):
+            return pieces[before + 1][: pieces[before][-1]]
+        return self.string(row) if self._walk(row) else None
+
+    def string(self, row: int) -> bytes | None:
+        """Return the bytes of a row's text, which must be unpacked."""
+        before = self._number(row)
+        return None if before is None else self._body[self._starts[before] + 4 : self._starts[before + 1]]
 
 
 def _levels(data: bytes, count: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import StoreError
@@ -25,13 +24,37 @@ class Shown(NamedTuple):
     """folder in which it began; None where that is not known"""
 
 
-def shown(path: Path, sessions: Iterable[tuple[str, str]] | None = None) -> dict[tuple[str, str], Shown]:
-    """Return title, project and folder by host and session id of some sessions or of all; raises StoreError for no ledger."""
-    chosen = None if sessions is None else json.dumps([list(place) for place in sessions])
-    only = " WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))" if chosen is not None else ""
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-            rows = connection.execute(_SHOWN + only, (chosen,) if chosen is not None else ()).fetchall()
-    except sqlite3.Error as error:
-        raise StoreError(f"the ledger cannot be read: {error}", hint="ctx doctor", path=str(path)) from error
-    return {(host, session): Shown(title, project, cwd) for host, session, title, project, cwd in rows}
+class ShownSessions:
+    """Reads what is shown of sessions; the ledger is opened when first asked, and again where the file was replaced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = (0, 0)
+        self._connection: sqlite3.Connection | None = None
+
+    def of(self, sessions: Iterable[tuple[str, str]] | None = None) -> dict[tuple[str, str], Shown]:
+        """Return title, project and folder by host and session id of some sessions or of all; raises StoreError for no ledger."""
+        chosen = None if sessions is None else json.dumps([list(place) for place in sessions])
+        only = " WHERE (host, session_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))" if chosen is not None else ""
+        try:
+            rows = self._opened().execute(_SHOWN + only, (chosen,) if chosen is not None else ()).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise StoreError(f"the ledger cannot be read: {error}", hint="ctx doctor", path=str(self._path)) from error
+        return {(host, session): Shown(title, project, cwd) for host, session, title, project, cwd in rows}
+
+    def close(self) -> None:
+        """Close the ledger."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _opened(self) -> sqlite3.Connection:
+        status = self._path.stat()
+        if self._connection is not None and self._file != (status.st_dev, status.st_ino):
+            self.close()
+        if self._connection is None:
+            self._file = status.st_dev, status.st_ino
+            place = f"{self._path.absolute().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(place, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+        return self._connection

@@ -11,7 +11,7 @@ from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.search_index import Asked, SearchIndex
 from ctx_pipeline.storage.search_index.matching import around, named, question, snippet
 from ctx_pipeline_tests.factories.stores import normalized
-from ctx_pipeline_tests.factories.views import view
+from ctx_pipeline_tests.factories.views import START, view
 from ctx_pipeline_tests.storage.test_search_index import CELL, OTHER, add, found
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_a_rare_word_is_found_among_words_that_are_everywhere(index):
     ],
 )
 def test_an_answer_says_how_far_the_words_were_relaxed(store, text, level):
-    normalized(store, *(view(f"s{n}").prompt("the locked door is open because somebody forgot keys") for n in range(6)))
+    normalized(store, *(view(f"s{n}", start=START + n).prompt("the locked door is open because somebody forgot keys") for n in range(6)))
     store.search.rebuild(store.lake)
     answer = store.search.ask(store, Asked(text))
     assert answer.level == level

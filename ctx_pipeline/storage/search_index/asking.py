@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage.search_index import database
+from ctx_pipeline.storage.search_index.copies import Alike
 from ctx_pipeline.storage.search_index.marks import quarter_of
 from ctx_pipeline.storage.search_index.matching import DONE, SAID, Snippet, around, named, question, snippet
 from ctx_pipeline.storage.search_index.patterns import Coverage, scan
@@ -69,20 +71,28 @@ class FoundEvent(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A hit with its event, the text around the match, and how it was scored."""
+    """A hit with its event, the text around the match, how it was scored, and its place among all hits, from 0.
+
+    ``copies`` are the same event in other sessions, which are no hits of their own.
+    """
 
     hit: Hit
     event: FoundEvent
     snippet: Snippet
     score: Score | None
+    place: int
+    copies: tuple[FoundEvent, ...] = ()
 
 
 class Answer(NamedTuple):
-    """Hits in order, best first. ``total``, ``facets`` and ``left_out`` are of all hits, and None and 0 where they were not asked for."""
+    """Hits in order, best first, and at which place the next ones begin, None at the end.
+
+    ``total``, ``facets`` and ``left_out`` are of all hits, copies too, and None and 0 where they were not asked for.
+    """
 
     found: list[Found]
     level: str
-    more: bool
+    next: int | None
     total: int | None = None
     left_out: int = 0
     facets: dict[str, dict[str, int]] | None = None
@@ -169,25 +179,55 @@ class Reading(ABC):
     ) -> tuple[Answer, bool]:
         """Return the answer from one state of the index, and whether every hit was where that says."""
         rows = self._rows(shelf, asked, need=offset + limit + 1, count=counting is not None, texts=texts)
-        hits = self._hits(shelf, rows, offset, offset + limit)
-        words = question(asked.text).telling or question(asked.file or "").telling
-        found = []
-        for hit, event in zip(hits, self._events(shelf, texts, hits), strict=True):
-            if event is None:
-                continue
-            text = event.text or ""
-            matched = rows.matched.get(hit.rowid)
-            place = text.find(matched) if matched else -1
-            cut = around(text, place, place + len(matched), width) if matched and place >= 0 else snippet(text, words, width)
-            found.append(Found(hit, event, cut, rows.ranking.scores.get(hit.rowid) if rows.ranking else None))
-        whole = len(found) == len(hits)
+        found, end, whole = self._shown(shelf, texts, rows, asked, limit=limit, offset=offset, width=width)
         level = rows.ranking.level if rows.ranking else "regex" if asked.regex else "file" if asked.file else "newest"
-        more = len(rows.order) > offset + limit
         if counting is None or rows.every is None:
-            return Answer(found, level, more, covered=rows.covered), whole
+            return Answer(found, level, end if len(rows.order) > end else None, covered=rows.covered), whole
         facets = shelf.counts(rows.every, counting.month, counting.project)
-        more = len(rows.every) > offset + limit
+        more = end if len(rows.every) > end else None
         return Answer(found, level, more, len(rows.every), rows.left_out, facets, rows.covered), whole
+
+    def _shown(
+        self, shelf: Shelf, texts: Texts, rows: _Rows, asked: Asked, *, limit: int, offset: int, width: int
+    ) -> tuple[list[Found], int, bool]:
+        """Return the hits of a page, the place behind the last row that was looked at, and whether every hit was where it should be.
+
+        An event that several sessions hold is one hit, at the best of its places, which may be on an earlier page.
+        """
+        alike = Alike(shelf, rows.order, rows.ranking)
+        words = question(asked.text).telling or question(asked.file or "").telling
+        found: dict[int, Found] = {}
+        known: dict[_Told, int] = {}
+        whole, end = True, offset
+        while len(found) < limit and end < len(rows.order):
+            begin, end = end, min(end + limit - len(found), len(rows.order))
+            hits = self._hits(shelf, rows, begin, end)
+            others = {row: alike.of(row) for row in rows.order[begin:end]}
+            further = self._hits_of(shelf, rows, [row for row in dict.fromkeys(chain.from_iterable(others.values())) if row not in others])
+            read = dict(zip((h.rowid for h in (*hits, *further)), self._events(shelf, texts, (*hits, *further)), strict=True))
+            places = {row: begin + number for number, row in enumerate(rows.order[begin:end])}
+            for hit in hits:
+                event = read[hit.rowid]
+                if event is None:
+                    whole = False
+                    continue
+                same = [row for row in others[hit.rowid] if _is_copy(event, read.get(row))]
+                if any(alike.place(row) < offset for row in same):
+                    continue
+                first = known.setdefault(_told(event), hit.rowid) if event.ts is not None else hit.rowid
+                if first != hit.rowid and _is_copy(event, found[first].event):
+                    copies = found[first].copies
+                    if event not in copies:
+                        found[first] = found[first]._replace(copies=(*copies, event))
+                    continue
+                text = event.text or ""
+                matched = rows.matched.get(hit.rowid)
+                place = text.find(matched) if matched else -1
+                cut = around(text, place, place + len(matched), width) if matched and place >= 0 else snippet(text, words, width)
+                score = rows.ranking.scores.get(hit.rowid) if rows.ranking else None
+                copies = tuple(copy for row in same if (copy := read.get(row)) is not None)
+                found[hit.rowid] = Found(hit, event, cut, score, places[hit.rowid], copies)
+        return list(found.values()), end, whole
 
     def _rows(self, shelf: Shelf, asked: Asked, *, need: int, count: bool, texts: Texts | None = None) -> _Rows:
         """Return at least ``need`` rows in order where there are so many; with ``count`` all of them."""
@@ -243,8 +283,11 @@ class Reading(ABC):
         return both.to_bytes(shelf.top + 1, "little")
 
     def _hits(self, shelf: Shelf, rows: _Rows, start: int, end: int) -> list[Hit]:
+        return self._hits_of(shelf, rows, rows.order[start:end])
+
+    def _hits_of(self, shelf: Shelf, rows: _Rows, chosen: Sequence[int]) -> list[Hit]:
         hits = []
-        for row in rows.order[start:end]:
+        for row in chosen:
             place = shelf.place_of(row)
             if place is not None:
                 score = rows.ranking.scores.get(row) if rows.ranking else None
@@ -289,6 +332,18 @@ class Reading(ABC):
         if self._shelf is None or self._shelf.stamp != stamp:
             self._shelf = Shelf(connection, stamp)
         return self._shelf
+
+
+_Told = tuple[str, str, int | None, str | None]
+
+
+def _told(event: FoundEvent) -> _Told:
+    return event.host, event.kind, event.ts, event.text
+
+
+def _is_copy(event: FoundEvent, other: FoundEvent | None) -> bool:
+    """Tell whether two events are one that two sessions hold: the same words at the same microsecond."""
+    return other is not None and event.ts is not None and event.session_id != other.session_id and _told(event) == _told(other)
 
 
 def _searched(wanted: Wanted) -> Wanted:

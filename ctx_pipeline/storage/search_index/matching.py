@@ -211,7 +211,7 @@ def named(name: str) -> str:
 
 def snippet(text: str, words: Sequence[str], width: int = 240) -> Snippet:
     """Return about ``width`` characters of a text on one line, from where most of the words stand together."""
-    places: list[tuple[int, int]] = []
+    places = _whole(text, words)
     for before, after in (_WHOLE, _ESCAPE, _BEGINNING):
         places = places or _places(text, words, before, after)
     start = max(0, _best(places, width) - width // 4) if places else 0
@@ -224,6 +224,33 @@ def around(text: str, start: int, end: int, width: int = 240) -> Snippet:
     first = max(0, start - width // 4)
     last = min(len(text), max(first + width, min(end, start + width)))
     return _cut(text, first, last, [(start, min(end, last))])
+
+
+def _whole(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the first places of whole words of ASCII letters in a text; nothing where other words are to be found, or letters move.
+
+    A fifth of the time of an expression that looks for all of them without case.
+    """
+    lowered = text.lower()
+    if len(lowered) != len(text) or not all(word.isascii() for word in words):
+        return []
+    places = []
+    for word in words:
+        size, left = len(word), _MOST_PLACES
+        place = lowered.find(word)
+        while place >= 0 and left:
+            end = place + size
+            if not (_is_letter(lowered[place - 1 : place]) or _is_letter(lowered[end : end + 1])):
+                places.append((place, end))
+                left -= 1
+            # no whole word begins inside of a run of letters
+            place = lowered.find(word, end)
+    places.sort()
+    return places[:_MOST_PLACES]
+
+
+def _is_letter(sign: str) -> bool:
+    return sign.isalnum() and (sign.isascii() or _SIGN.match(sign) is None)
 
 
 def _places(text: str, words: Sequence[str], before: str, after: str) -> list[tuple[int, int]]:

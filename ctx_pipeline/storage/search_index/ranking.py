@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from math import log, sqrt
+from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.storage.search_index.matching import Question
-    from ctx_pipeline.storage.search_index.shelf import Shelf
+    from ctx_pipeline.storage.search_index.shelf import Shelf, Span
 
 LEVELS = ("phrase", "all", "any", "beginning")
 """How far a question was relaxed: its words in their order, all of them, any of them, words that begin with them."""
@@ -118,14 +119,19 @@ def ranked(connection: sqlite3.Connection, shelf: Shelf, question: Question, mas
                     tiers.setdefault(row, 3)
                     own.setdefault(row, score)
     scores = _in_context(shelf, words, own, tiers)
-    rest = [row for row in _best(own, tiers) if row not in scores]
+    rest = [row for row in _best(own, tiers) if row not in scores] if len(scores) < len(own) else []
     return Ranking([*sorted(scores, key=lambda row: (scores[row].tier, -scores[row].total, -row)), *rest], scores, level, expression)
 
 
 def matching_rows(connection: sqlite3.Connection, expression: str) -> list[int]:
     """Return the row ids that an expression finds, dead ones too, ascending."""
-    found = connection.execute("SELECT rowid FROM history WHERE history MATCH ?", (expression,)) if expression else ()
-    return [row for (row,) in found]
+    return _listed(connection, "SELECT rowid FROM history WHERE history MATCH ?", (expression,)) if expression else []
+
+
+def _listed(connection: sqlite3.Connection, asked: str, values: tuple[object, ...]) -> list[int]:
+    """Return the row ids that a query gives: one list as text takes half of the time of as many rows."""
+    listed: list[int] = json.loads(connection.execute(f"SELECT json_group_array(rowid) FROM ({asked})", values).fetchone()[0])
+    return listed
 
 
 class _Finder:
@@ -157,10 +163,8 @@ class _Finder:
         only, values = (" AND rowid < ?", (below,)) if below is not None else ("", ())
         if meant:
             only += self._of_mask()
-        found = self.connection.execute(
-            f"SELECT rowid FROM history WHERE history MATCH ?{only} ORDER BY rowid DESC LIMIT ?", (expression, *values, most)
-        )
-        return [row for (row,) in found]
+        asked = f"SELECT rowid FROM history WHERE history MATCH ?{only} ORDER BY rowid DESC LIMIT ?"
+        return _listed(self.connection, asked, (expression, *values, most))
 
     def _of_mask(self) -> str:
         if self.mask is None:
@@ -194,23 +198,27 @@ class _Finder:
             budget -= words.times[word]
             if words.times[word]:
                 rare.append(word)
-        covered: dict[int, float] = {}
-        for word in words.rows:
-            weight = words.weight[word]
-            for row in words.rows[word]:
-                covered[row] = covered.get(row, 0.0) + weight
-        if self.mask is not None:
-            covered = {row: weight for row, weight in covered.items() if row < len(self.mask) and self.mask[row]}
-        if not covered:
+        best = self._most_of(words)
+        if not best:
             # no row of the samples is meant: look among all
             return self.scored(" OR ".join(f'"{word}"' for word in words.rows))
-        best = _best(covered, {})[:_SCORED]
         found = self.scored(" OR ".join(f'"{word}"' for word in rare), frozenset(best)) if rare else {}
-        for word in words.rows.keys() - set(rare):
-            more = words.weight[word] * _NOT_ALONE
-            for row in set(words.rows[word]).intersection(best):
-                found[row] = found.get(row, 0.0) + more
+        for word in [word for word in words.rows if word not in rare]:
+            added = words.weight[word] * _NOT_ALONE
+            for row in set(best).intersection(words.rows[word]):
+                found[row] = found.get(row, 0.0) + added
         return found
+
+    def _most_of(self, words: _Words) -> list[int]:
+        """Return the rows of the samples that are meant and have the most of the words by weight, the best first."""
+        held = words.rows if self.mask is None else {word: self.shelf.alive(rows, self.mask) for word, rows in words.rows.items()}
+        covered: dict[int, float] = {}
+        for word, rows in held.items():
+            more = dict.fromkeys(rows, words.weight[word])
+            for row in covered.keys() & more.keys():
+                more[row] += covered[row]
+            covered |= more
+        return _best(covered, {})[:_SCORED]
 
 
 def _varints(data: bytes) -> list[int]:
@@ -251,16 +259,15 @@ def _words(finder: _Finder, telling: Sequence[str]) -> _Words:
 def _in_context(shelf: Shelf, words: _Words, own: Mapping[int, float], tiers: Mapping[int, int]) -> dict[int, Score]:
     """Return the scores of the best rows by themselves, with those of their neighbours and of their session."""
     best = _best(own, tiers)[:_SCORED]
-    near = _around(shelf, words, best)
+    spans = [shelf.span_of(row) for row in best]
+    near = _around(words, best, spans)
     whole = _sessions(shelf, words)
-    sessions = [whole.get(span.session, 0.0) if (span := shelf.span_of(row)) else 0.0 for row in best]
+    sessions = [whole.get(span[2:], 0.0) if span else 0.0 for span in spans]
     alone = [own[row] for row in best]
     standard = [_standard(values) for values in (alone, near, sessions)]
-    scores = {}
-    for place, row in enumerate(best):
-        total = sum(weight * values[place] for weight, values in zip(WEIGHTS, standard, strict=True))
-        scores[row] = Score(tiers[row], total, alone[place], near[place], sessions[place])
-    return scores
+    totals = [sum(map(mul, WEIGHTS, values)) for values in zip(*standard, strict=True)]
+    told = zip((tiers[row] for row in best), totals, alone, near, sessions, strict=True)
+    return dict(zip(best, map(Score._make, told), strict=True))
 
 
 def _best(own: Mapping[int, float], tiers: Mapping[int, int]) -> list[int]:
@@ -272,7 +279,7 @@ def _best(own: Mapping[int, float], tiers: Mapping[int, int]) -> list[int]:
     return order
 
 
-def _around(shelf: Shelf, words: _Words, rows: Sequence[int]) -> list[float]:
+def _around(words: _Words, rows: Sequence[int], spans: Sequence[Span | None]) -> list[float]:
     """Return for each row how much of the question stands in it and its neighbours of the same session."""
     where: dict[int, int] = {}
     used = list(words.rows)[:_FIELDS]
@@ -284,10 +291,16 @@ def _around(shelf: Shelf, words: _Words, rows: Sequence[int]) -> list[float]:
     weights = [2 * words.weight[word] for word in used]
     known: dict[int, float] = {0: 0.0}
     scores = []
-    for row in rows:
-        span = shelf.span_of(row)
-        low, high = (max(row - _AROUND, span.first), min(row + _AROUND, span.last)) if span else (row, row)
-        packed = sum([where.get(other, 0) for other in range(low, high + 1)])
+    there = where.get
+    for row, span in zip(rows, spans, strict=True):
+        packed = there(row, 0)
+        if span is not None:
+            first, last, _, _ = span
+            for other in range(1, _AROUND + 1):
+                if row - other >= first:
+                    packed += there(row - other, 0)
+                if row + other <= last:
+                    packed += there(row + other, 0)
         if packed not in known:
             counts = [(packed >> (_BITS * number)) & _FIELD for number in range(len(used))]
             known[packed] = sum(weight * n / (n + 1) for weight, n in zip(weights, counts, strict=True))
@@ -307,12 +320,13 @@ def _sessions(shelf: Shelf, words: _Words) -> dict[tuple[str, str], float]:
     total = len(shelf.spans)
     usual = max(1.0, shelf.top / max(1, total))
     for rows in words.rows.values():
-        found = [(span, end - start) for span, start, end in shelf.by_span(rows)]
+        found = shelf.counted(rows)
         weight = log((total - len(found) + 0.5) / (len(found) + 0.5) + 1)
         for span, times in found:
-            length = (span.last - span.first + 1) / usual
+            first, last, host, session_id = span
+            length = (last - first + 1) / usual
             gain = weight * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * length))
-            scores[span.session] = scores.get(span.session, 0.0) + gain
+            scores[host, session_id] = scores.get((host, session_id), 0.0) + gain
     return scores
 
 

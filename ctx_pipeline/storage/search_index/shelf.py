@@ -87,6 +87,24 @@ class Shelf:
         number = bisect_right(self._firsts, rowid) - 1
         return self.spans[number] if number >= 0 and rowid <= self.spans[number].last else None
 
+    def counted(self, rowids: Sequence[int]) -> list[tuple[Span, int]]:
+        """Return each session that has some of the ascending row ids, and how many; dead rows are left out."""
+        firsts, spans = self._firsts, self.spans
+        place, count = 0, len(rowids) if spans else 0
+        found = []
+        while place < count:
+            number = bisect_right(firsts, rowids[place]) - 1
+            span = spans[number]
+            if number < 0 or rowids[place] > span[1]:
+                if number + 1 >= len(spans):
+                    break
+                place = bisect_left(rowids, firsts[number + 1], place)
+                continue
+            end = bisect_right(rowids, span[1], place)
+            found.append((span, end - place))
+            place = end
+        return found
+
     def by_span(self, rowids: Sequence[int]) -> Iterator[tuple[Span, int, int]]:
         """Yield each session that has some of the ascending row ids, and from which place to which; dead rows are left out."""
         place, count = 0, len(rowids)
