@@ -61,8 +61,9 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
     if not supported:
         say(f"{found.title} {version} runs no hooks: a block in {recipe.instructions} tells it where memories are", err=True)
     chosen = {home: _options({} if defaults else entries.options_in_force(found, home), given, settings) for home in homes}
-    for home in homes if supported else ():
-        say(f"{home / recipe.file}: {', '.join(recipe.events)}; {_in_words(chosen[home])}", err=True)
+    for home in homes:
+        told = f"{home / recipe.file}: {', '.join(recipe.events)}; {_in_words(chosen[home])}"
+        say(told if supported else f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
         named = ", ".join(str(home / (recipe.file if supported else recipe.instructions)) for home in homes)
         ask_first(f"Enter {'them' if supported else 'the block'} in {named}?")
@@ -129,6 +130,28 @@ def _in_words(options: dict[str, str]) -> str:
     return "; ".join(told)
 
 
+def _looked_up(options: dict[str, str]) -> str:
+    """Return how sparing the lookups are that a block in an instructions file asks for."""
+    told = [f"lookups from {options['threshold']} on"] if "threshold" in options else []
+    told += ["accepted memories alone"] if options.keys() & {"accepted-only", "no-prompts"} else []
+    return "; ".join(told) or "lookups as sparing as a search"
+
+
+def _stale(settings: Settings, options: dict[str, str]) -> str:
+    """Return what a newer backtest says of the precision with which hooks were entered; empty where it says the same."""
+    from ctx_pipeline.stages.wiring.calibrated import moved
+
+    newest = moved(settings, options)
+    if newest is None:
+        return ""
+    if newest.at is None:
+        return (
+            f"entered with precision {options['precision']}, and no figures are kept that say what is right so often: ctx memory backtest"
+        )
+    prompts = "nothing is right so often at prompts" if newest.threshold is None else f"at prompts from {newest.threshold:g} on"
+    return f"entered with precision {options['precision']}, for which the newest backtest says: {prompts}, at the start {newest.start}"
+
+
 def _warn(states: Iterable[HookState]) -> None:
     """Say what keeps hooks that are entered from running, and what precision was promised without figures."""
     for s in states:
@@ -180,7 +203,8 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
     keys = {h.key for h in chosen}
     told = [i for i in injections(limit=limit if not host else 1000, settings=settings) if i.get("host") in keys][:limit]
     if as_json:
-        emit({"hosts": [_state(s) for s in states], "injections": told, "in_all": shares(settings=settings)})
+        hosts = [{**_state(s), "stale": _stale(settings, s.options) or None} for s in states]
+        emit({"hosts": hosts, "injections": told, "in_all": shares(settings=settings)})
         return
     rows = [{**_state(s), "events": ", ".join(s.events), "way": s.way or "not entered"} for s in states]
     table(rows, {"host": "host", "way": "way", "path": "file", "events": "events"})
@@ -191,6 +215,10 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
             say(f"not entered: {', '.join(s.missing)}; enter them: ctx hooks install {s.host}", fg="yellow")
         if s.way == "hooks":
             say(f"{s.host}: {_in_words(s.options)}")
+        elif s.way:
+            say(f"{s.host}: {_looked_up(s.options)}")
+        if stale := _stale(settings, s.options):
+            say(f"{s.host}: {stale}; enter it: ctx hooks install {s.host} --precision {s.options['precision']}", fg="yellow")
     _warn(states)
     say()
     rows = [

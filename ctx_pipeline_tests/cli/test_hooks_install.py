@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ctx_pipeline.api.injection import INJECTED
 from ctx_pipeline.cli import cli
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.waiting import eventually
 
 THEIRS = """{
   "cleanupPeriodDays": 99999,
@@ -123,6 +123,7 @@ def measured(person: Path, prompts: float, start: float) -> None:
         {"threshold": 0.5, "injection_precision": figure(prompts), "search_precision": figure(0.1)},
     ]
     starts = [{"start": "accepted", "precision": figure(0.95)}, {"start": "proven", "precision": figure(start)}]
+    (person / ".ctx_pipeline").mkdir(exist_ok=True)
     journal = Journal(person / ".ctx_pipeline" / "journal.db")
     journal.append("measured.backtest", {"figures": {}, "calibration": {"thresholds": rows, "starts": starts}})
     journal.close()
@@ -154,6 +155,25 @@ def test_a_precision_becomes_the_threshold_and_the_start_that_the_last_backtest_
     ctx("hooks", "install", "claude", "--yes", "--threshold", "0.7")
     assert ours(path)["SessionStart"] == ["hook weave claude --threshold=0.7 --start=proven --holdout=0.1"]
     assert "say the same" in ctx("hooks", "install", "claude", "--yes", "--threshold", "0.7", "--precision", "0.5", fails=True)
+
+
+@pytest.mark.feature("hooks.moved")
+def test_status_tells_where_a_newer_backtest_says_another_threshold_than_the_one_in_force(person):
+    measured(person, 0.6, 0.7)
+    ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
+    assert "newest backtest" not in ctx("hooks", "status", "claude")
+    measured(person, 0.2, 0.7)
+    text = ctx("hooks", "status", "claude")
+    assert "for which the newest backtest says: nothing is right so often at prompts, at the start proven" in text
+    assert "ctx hooks install claude --precision 0.5" in text
+    (state,) = json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"]
+    assert "nothing is right so often at prompts" in state["stale"]
+    ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
+    ctx("hooks", "install", "claude", "--yes", "--start", "accepted")
+    assert json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"][0]["stale"] is None
+    ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
+    measured(person, 0.2, 0.3)
+    assert "at the start accepted" in json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"][0]["stale"]
 
 
 @pytest.mark.feature("hooks.status")
@@ -228,6 +248,10 @@ def test_a_codex_without_hooks_gets_a_block_in_its_instructions(person, monkeypa
     path = person / ".codex" / "AGENTS.md"
     path.write_text("# My rules\n\nBe brief.")
 
+    def block_with(*options: str) -> str:
+        ctx("hooks", "install", "codex", "--yes", *options)
+        return path.read_text()
+
     said = ctx("hooks", "install", "codex", "--yes")
 
     assert "0.98.0 runs no hooks" in said
@@ -238,6 +262,11 @@ def test_a_codex_without_hooks_gets_a_block_in_its_instructions(person, monkeypa
     once = path.read_text()
     ctx("hooks", "install", "codex", "--yes")
     assert path.read_text() == once
+    assert "memory weave --threshold=0.6 --cwd ." in block_with("--threshold", "0.6")
+    assert "memory weave --threshold=0.6 --accepted-only --cwd ." in block_with("--accepted-only")
+    assert "memory weave --accepted-only --cwd ." in block_with("--candidates-too", "--precision", "0.5")
+    assert json.loads(ctx("hooks", "status", "codex", "--json"))["hosts"][0]["options"] == {"accepted-only": "yes"}
+    assert block_with("--defaults") == once
     path.write_text(once + "\nMore of mine.\n")
     ctx("hooks", "uninstall", "codex")
     assert path.read_text() == "# My rules\n\nBe brief.\n\nMore of mine.\n"
@@ -332,13 +361,10 @@ def test_the_command_that_is_entered_runs_in_a_shell_with_the_chosen_store(perso
     env = {"HOME": str(person), "PATH": "/usr/bin:/bin"}
 
     process = processes.start(["/bin/sh", "-c", command], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    out, _ = process.communicate(b"{}", timeout=60)
+    out, _ = process.communicate(b"{}", timeout=200)
 
     assert (process.returncode, out) == (0, b"")
-    until = time.monotonic() + 60
-    while not (store / "ledger.db").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert (store / "ledger.db").exists()
+    assert eventually((store / "ledger.db").exists)
     assert sys.executable in command or "ctx" in command
 
 

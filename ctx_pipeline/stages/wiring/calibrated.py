@@ -6,10 +6,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.memory.backtest import MEASURED, recommended
-from ctx_pipeline.memory.sparing import NOTHING
+from ctx_pipeline.memory.sparing import NOTHING, STARTS, chosen
 from ctx_pipeline.storage.journal import Journal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctx_pipeline.settings import Settings
 
 
@@ -39,3 +41,18 @@ def calibrated(settings: Settings, precision: float) -> Calibrated:
         return Calibrated(precision, None, NOTHING, None)
     found = recommended(kept["thresholds"], precision, kept["starts"])
     return Calibrated(precision, found["injection"], found["start"] or NOTHING, str(facts[0].at))
+
+
+def moved(settings: Settings, options: Mapping[str, str]) -> Calibrated | None:
+    """Return what the newest figures say where hooks with a precision were entered by others; None where both agree.
+
+    The rule of the start is compared only where the one in force tells more: less may be the person's own choice.
+    """
+    try:
+        precision = float(options["precision"])
+    except (KeyError, ValueError):
+        return None
+    newest = calibrated(settings, precision)
+    now, held = chosen(newest.options()), chosen(options)
+    same = (now.prompts, now.threshold if now.prompts else 0) == (held.prompts, held.threshold if held.prompts else 0)
+    return None if same and STARTS.index(held.start) <= STARTS.index(now.start) else newest

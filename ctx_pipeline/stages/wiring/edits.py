@@ -244,6 +244,12 @@ def has_block(text: str) -> bool:
     return _BLOCK.search(text) is not None
 
 
+def block_in(text: str) -> str:
+    """Return the marked block of a text, empty where there is none."""
+    found = _BLOCK.search(text)
+    return found[0] if found else ""
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_toml(v)}" for key, v in value.items()) + " }"
