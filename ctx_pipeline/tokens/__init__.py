@@ -1,1 +1,1 @@
-"""Counting tokens without a network: encodings, tokenizers, calibration."""
+"""Counting tokens without a network, and saying files with fewer of them."""

@@ -1,0 +1,243 @@
+"""Which nodes of each language's grammar declare something, and how one sees that others may use it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Grammar(NamedTuple):
+    """The declarations of one language, by the kinds of its syntax nodes."""
+
+    declares: dict[str, str]
+    """kind of node -> kind of symbol"""
+    inside: frozenset[str]
+    """nodes that hold declarations and are none themselves"""
+    visible: str
+    """how a symbol is told to be exported: ``word`` (export, pub or public stands before it), ``private`` (unless such a
+    word does), ``capital``, ``underscore`` (unless one leads), ``static`` (unless it is), ``local`` (unless it is), ``always``"""
+    order: str = "name"
+    """in a parameter: ``name`` first, ``type`` first, or ``keyword`` for names alone, of which some end with a colon"""
+    imports: frozenset[str] = frozenset()
+    comments: frozenset[str] = frozenset({"comment", "line_comment", "block_comment", "multiline_comment", "haddock", "doc_comment"})
+    fields: bool = False
+    """values inside classes are symbols where they are constants"""
+
+
+def _grammar(
+    declares: dict[str, str], inside: str, visible: str, *, order: str = "name", imports: str = "", fields: bool = False
+) -> Grammar:
+    kinds = {node: kind for kind, nodes in declares.items() for node in nodes.split()}
+    return Grammar(kinds, frozenset(inside.split()), visible, order, frozenset(imports.split()), fields=fields)
+
+
+_SCRIPT = {
+    "function": "function_declaration generator_function_declaration function_signature method_definition method_signature"
+    " abstract_method_signature",
+    "class": "class_declaration abstract_class_declaration class",
+    "interface": "interface_declaration",
+    "type": "type_alias_declaration",
+    "enum": "enum_declaration",
+    "value": "lexical_declaration variable_declaration public_field_definition field_definition assignment_expression",
+    "module": "internal_module module",
+}
+_SCRIPT_INSIDE = "export_statement ambient_declaration expression_statement class_body interface_body object_type statement_block"
+
+GRAMMARS = {
+    "bash": _grammar({"function": "function_definition", "value": "declaration_command"}, "", "always"),
+    "c": _grammar(
+        {
+            "function": "function_definition preproc_function_def",
+            "class": "struct_specifier union_specifier",
+            "enum": "enum_specifier",
+            "type": "type_definition",
+            "value": "declaration preproc_def",
+        },
+        "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list",
+        "static",
+        order="type",
+        imports="preproc_include",
+    ),
+    "cpp": _grammar(
+        {
+            "function": "function_definition preproc_function_def",
+            "class": "class_specifier struct_specifier union_specifier",
+            "enum": "enum_specifier",
+            "type": "type_definition alias_declaration",
+            "value": "declaration field_declaration preproc_def",
+            "module": "namespace_definition",
+        },
+        "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list field_declaration_list template_declaration",
+        "static",
+        order="type",
+        imports="preproc_include",
+        fields=True,
+    ),
+    "csharp": _grammar(
+        {
+            "function": "method_declaration constructor_declaration delegate_declaration local_function_statement",
+            "class": "class_declaration struct_declaration record_declaration",
+            "interface": "interface_declaration",
+            "enum": "enum_declaration",
+            "value": "field_declaration",
+            "module": "namespace_declaration",
+        },
+        "declaration_list file_scoped_namespace_declaration",
+        "word",
+        order="type",
+        imports="using_directive",
+        fields=True,
+    ),
+    "dart": _grammar(
+        {
+            "function": "function_signature constructor_signature getter_signature setter_signature",
+            "class": "class_declaration mixin_declaration extension_declaration class_definition",
+            "enum": "enum_declaration",
+            "type": "type_alias",
+            "value": "static_final_declaration",
+        },
+        "class_body class_member method_declaration method_signature declaration function_declaration"
+        " top_level_variable_declaration static_final_declaration_list",
+        "underscore",
+        order="type",
+        imports="import_or_export",
+        fields=True,
+    ),
+    "elixir": _grammar({"function": "call", "value": "unary_operator"}, "do_block", "always"),
+    "go": _grammar(
+        {
+            "function": "function_declaration method_declaration method_elem method_spec",
+            "type": "type_spec type_alias",
+            "value": "const_spec var_spec",
+        },
+        "const_declaration var_declaration var_spec_list type_declaration interface_type import_declaration import_spec_list",
+        "capital",
+        imports="import_spec",
+    ),
+    "haskell": _grammar(
+        {"function": "signature", "class": "data_type newtype", "interface": "class", "type": "type_synonym"},
+        "declarations class_declarations imports",
+        "always",
+        imports="import",
+    ),
+    "java": _grammar(
+        {
+            "function": "method_declaration constructor_declaration annotation_type_element_declaration",
+            "class": "class_declaration record_declaration",
+            "interface": "interface_declaration annotation_type_declaration",
+            "enum": "enum_declaration",
+            "value": "field_declaration constant_declaration",
+        },
+        "class_body interface_body enum_body enum_body_declarations annotation_type_body",
+        "word",
+        order="type",
+        imports="import_declaration",
+        fields=True,
+    ),
+    "javascript": _grammar(_SCRIPT, _SCRIPT_INSIDE, "word", imports="import_statement", fields=True),
+    "kotlin": _grammar(
+        {
+            "function": "function_declaration secondary_constructor",
+            "class": "class_declaration object_declaration",
+            "type": "type_alias",
+            "value": "property_declaration",
+        },
+        "class_body enum_class_body companion_object import_list ERROR",
+        "private",
+        imports="import_header",
+        fields=True,
+    ),
+    "lua": _grammar({"function": "function_declaration", "value": "variable_declaration assignment_statement"}, "", "local"),
+    "php": _grammar(
+        {
+            "function": "method_declaration function_definition",
+            "class": "class_declaration trait_declaration",
+            "interface": "interface_declaration",
+            "enum": "enum_declaration",
+            "value": "const_declaration",
+        },
+        "declaration_list enum_declaration_list namespace_definition compound_statement",
+        "private",
+        order="type",
+        imports="namespace_use_declaration",
+        fields=True,
+    ),
+    "python": _grammar(
+        {"function": "function_definition", "class": "class_definition", "value": "assignment", "type": "type_alias_statement"},
+        "decorated_definition block expression_statement if_statement try_statement",
+        "underscore",
+        imports="import_statement import_from_statement future_import_statement",
+        fields=True,
+    ),
+    "ruby": _grammar(
+        {"function": "method singleton_method", "class": "class", "module": "module", "value": "assignment"},
+        "body_statement singleton_class",
+        "always",
+        order="keyword",
+        fields=True,
+    ),
+    "rust": _grammar(
+        {
+            "function": "function_item function_signature_item macro_definition",
+            "class": "struct_item union_item",
+            "interface": "trait_item",
+            "type": "type_item associated_type",
+            "enum": "enum_item",
+            "value": "const_item static_item",
+            "implementation": "impl_item",
+            "module": "mod_item",
+        },
+        "declaration_list foreign_mod_item",
+        "word",
+        imports="use_declaration extern_crate_declaration",
+        fields=True,
+    ),
+    "scala": _grammar(
+        {
+            "function": "function_definition function_declaration",
+            "class": "class_definition object_definition",
+            "interface": "trait_definition",
+            "enum": "enum_definition",
+            "type": "type_definition",
+            "value": "val_definition",
+        },
+        "template_body enum_body",
+        "private",
+        imports="import_declaration",
+        fields=True,
+    ),
+    "solidity": _grammar(
+        {
+            "function": "function_definition modifier_definition event_definition error_declaration",
+            "class": "contract_declaration library_declaration struct_declaration",
+            "interface": "interface_declaration",
+            "enum": "enum_declaration",
+            "value": "state_variable_declaration constant_variable_declaration",
+        },
+        "contract_body",
+        "private",
+        order="type",
+        imports="import_directive",
+        fields=True,
+    ),
+    "swift": _grammar(
+        {
+            "function": "function_declaration init_declaration protocol_function_declaration",
+            "class": "class_declaration",
+            "interface": "protocol_declaration",
+            "type": "typealias_declaration",
+            "value": "property_declaration",
+        },
+        "class_body enum_class_body protocol_body",
+        "private",
+        imports="import_declaration",
+        fields=True,
+    ),
+    "typescript": _grammar(_SCRIPT, _SCRIPT_INSIDE, "word", imports="import_statement", fields=True),
+    "zig": _grammar(
+        {"function": "function_declaration", "value": "variable_declaration"},
+        "struct_declaration enum_declaration union_declaration",
+        "word",
+        fields=True,
+    ),
+}
+GRAMMARS["tsx"] = GRAMMARS["typescript"]

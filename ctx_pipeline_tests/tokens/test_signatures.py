@@ -1,0 +1,392 @@
+"""Signatures of many languages, drawn from their grammars and written in the cheaper notation."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline.tokens.signatures.drawing import outline
+from ctx_pipeline.tokens.signatures.languages import CODE, language_of
+from ctx_pipeline.tokens.signatures.notation import GLYPHS, cheaper, legend, lines, read
+from ctx_pipeline.tokens.signatures.short_types import short_type
+from ctx_pipeline.tokens.signatures.symbols import Parameter
+
+SAMPLES = {
+    "python": (
+        '''LIMIT: int = 10
+async def find(by: dict[str, int], *args: int, name: str | None = None) -> list[str]:
+    """Find one.
+
+    More.
+    """
+    def inner(): pass
+class Box[T](Base):
+    """Keeps."""
+    MAX = 3
+    def value(self, a, b=2): return 1
+def _no(): pass
+''',
+        [
+            "const pub LIMIT:int",
+            "fn async pub find(by:dict[str, int], *args:n, name?:str | None) → list[str] — Find one.",
+            "class pub Box<T> — Keeps.",
+            " const pub MAX:number",
+            " fn pub value(a, b?)",
+            "fn _no()",
+        ],
+    ),
+    "typescript": (
+        """/** Signs tokens. */
+export const JWT_SECRET: string = "s";
+export const add = async (a: number, b: Map<string, number>): Promise<number> => a;
+const hidden = 3; // this is not the documentation of User
+export interface User { greet(x: string): void; }
+export type Id = string | number;
+export enum Color { Red }
+/**
+ * Makes a user.
+ * @param email the address
+ */
+export function createUser(email: string, opts?: { a: number, b: string }, ...rest: string[]): User { function inner() {} }
+export default class Service<T> { static readonly MAX = 2; async run<K>(key: K): Promise<void> {} private hide() {} }
+""",
+        [
+            "const pub JWT_SECRET:string — Signs tokens.",
+            "fn async pub add(a:n, b:Map<string, number>) → Promise<number>",
+            "const hidden:number",
+            "interface pub User",
+            " fn pub greet(x:s) → void",
+            "type pub Id:string | number",
+            "enum pub Color",
+            "fn pub createUser(email:s, opts?:{ a: number, b: string }, ...rest:string[]) → User — Makes a user.",
+            "class pub Service<T>",
+            " const pub MAX:number",
+            " fn async pub run<K>(key:K) → Promise<void>",
+            " fn hide()",
+        ],
+    ),
+    "tsx": ("export const Page = ({ a }: P) => <b>{a}</b>;\n", ["fn pub Page({ a }:P)"]),
+    "javascript": (
+        'const fs = require("fs");\nfunction plain(a, b = 2, ...c) {}\nmodule.exports = { plain };\nexports.LIMIT = 5;\n',
+        ["fn pub plain(a, b?, ...c)", "const pub LIMIT:number"],
+    ),
+    "rust": (
+        """/// Keeps users.
+#[derive(Debug)]
+pub struct Store<T> { items: Vec<T> }
+pub trait Named { fn name(&self) -> String; }
+pub const LIMIT: usize = 10;
+impl<T: Clone> Store<T> {
+    /// Adds one.
+    pub async fn add(&mut self, item: T, index: HashMap<String, usize>) -> Result<(), Error> { fn inner() {} Ok(()) }
+    fn size(&self) -> usize { 0 }
+}
+""",
+        [
+            "class pub Store<T> — Keeps users.",
+            "interface pub Named",
+            " fn pub name(&self) → String",
+            "const pub LIMIT:usize",
+            "impl pub Store<T><T: Clone>",
+            " fn async pub add(&mut self, item:T, index:HashMap<String, usize>) → Result<(), Error> — Adds one.",
+            " fn size(&self) → usize",
+        ],
+    ),
+    "go": (
+        """package store
+// Limit is the most.
+const Limit = 10
+// Store keeps items.
+type Store struct { items map[string]int }
+type Reader interface { Read(p []byte) (n int, err error) }
+func New(a, b int, opts ...Option) *Store { return nil }
+func (s *Store) Get(key string, m map[string]int) (int, error) { return 0, nil }
+func hidden() {}
+""",
+        [
+            "const pub Limit:number — Limit is the most.",
+            "class pub Store — Store keeps items.",
+            "interface pub Reader",
+            " fn pub Read(p:[]byte) → (n int, err error)",
+            "fn pub New(a:n, b:n, opts:...Option) → *Store",
+            "fn pub Store.Get(key:s, m:map[string]int) → (int, error)",
+            "fn hidden()",
+        ],
+    ),
+    "java": (
+        """/** Keeps orders. */
+public class Orders<T> {
+  public static final int LIMIT = 10;
+  private String name;
+  /** Finds one. */
+  @Override
+  public Map<String, List<T>> find(Map<String, Integer> by, final int... ids) { return null; }
+  private void hide() {}
+}
+""",
+        [
+            "class pub Orders<T> — Keeps orders.",
+            " const pub LIMIT:int",
+            " fn pub find(by:Map<String, Integer>, ids:int...) → Map<String, List<T>> — Finds one.",
+            " fn hide() → void",
+        ],
+    ),
+    "c": (
+        (
+            "#define MAX 10\n/* Adds two. */\nstatic int add(const char *name, int b[]) { return 0; }\n"
+            "struct point { int x; };\nint *find(int n);\n"
+        ),
+        ["const pub MAX:number", "fn add(name:const char *, b:int[]) → int — Adds two.", "class pub point", "fn pub find(n:n) → int*"],
+    ),
+    "cpp": (
+        """/// A cart.
+class Cart {
+  int secret();
+public:
+  double total(const std::map<std::string, int>& prices) const;
+  static constexpr int kMax = 3;
+private:
+  void hide();
+};
+template <typename T> T biggest(T a, T b) { return a; }
+""",
+        [
+            "class pub Cart — A cart.",
+            " fn secret() → int",
+            " fn pub total(prices:const std::map<std::string, int>&) → double",
+            " const pub kMax:int",
+            " fn hide() → void",
+            "fn pub biggest(a:T, b:T) → T",
+        ],
+    ),
+    "csharp": (
+        """/// <summary>Keeps.</summary>
+public class Cart<T> {
+  public const int Limit = 10;
+  public async Task<Dictionary<string, int>> TotalAsync(Dictionary<string, int> by, params int[] xs) { return null; }
+  private void Hide() {}
+}
+""",
+        [
+            "class pub Cart<T> — Keeps.",
+            " const pub Limit:number",
+            " fn async pub TotalAsync(by:Dictionary<string, int>, xs:int[]) → Task<Dictionary<string, int>>",
+            " fn Hide() → void",
+        ],
+    ),
+    "ruby": (
+        (
+            "module Shop\n  LIMIT = 10\n  # Keeps.\n  class Cart\n    def total(tax = 0.1, max: 3, &block)\n"
+            "    end\n    private\n    def hide; end\n  end\nend\n"
+        ),
+        ["module pub Shop", " const pub LIMIT:number", " class pub Cart — Keeps.", "  fn pub total(tax?, max:, &block)", "  fn hide()"],
+    ),
+    "kotlin": (
+        (
+            "const val LIMIT = 10\n/** Finds. */\n"
+            "suspend fun find(by: Map<String, Int>, n: Int = 3): List<User>? = null\nprivate fun hide() {}\n"
+        ),
+        ["const pub LIMIT:number", "fn async pub find(by:Map<String, Int>, n?:Int) → List<User>? — Finds.", "fn hide()"],
+    ),
+    "swift": (
+        (
+            "/// Limit.\npublic let limit: Int = 10\nstruct User {\n"
+            "  func find(by map: [String: Int], _ x: Int = 3) async throws -> [User] { [] }\n"
+            "  private func hide() {}\n}\n"
+        ),
+        ["const pub limit:Int — Limit.", "class pub User", " fn async pub find(by map:[String: Int], _ x?:Int) → [User]", " fn hide()"],
+    ),
+    "php": (
+        (
+            "<?php\nconst LIMIT = 10;\nclass Cart {\n  /** Finds. */\n"
+            "  public function find(array $by, ?string $name = null): ?array {}\n  private function hide() {}\n"
+            "}\n"
+        ),
+        ["const pub LIMIT:number", "class pub Cart", " fn pub find($by:array, $name?:?string) → ?array — Finds.", " fn hide()"],
+    ),
+    "scala": (
+        "object Single { val Limit: Int = 10; def go[K](m: Map[String, Int], k: K): List[User] = Nil; private def hide() = 1 }\n",
+        ["class pub Single", " const pub Limit:Int", " fn pub go<K>(m:Map[String, Int], k:K) → List[User]", " fn hide()"],
+    ),
+    "lua": (
+        'local json = require("json")\n-- Limit.\nM.LIMIT = 10\nfunction M.find(a, ...) end\nlocal function hide(x) end\n',
+        ["const pub M.LIMIT:number — Limit.", "fn pub M.find(a, ...)", "fn hide(x)"],
+    ),
+    "bash": (
+        "#!/bin/bash\nreadonly LIMIT=10\n# Finds.\nfind_it() { local x=1; }\n",
+        ["const pub LIMIT:number", "fn pub find_it() — Finds."],
+    ),
+    "elixir": (
+        (
+            'defmodule Shop.Cart do\n  @limit 10\n  @doc "Finds one."\n  def find(by, name \\\\ nil), do: nil\n'
+            "  defp hide(x) do\n    x\n  end\nend\n"
+        ),
+        ["module pub Shop.Cart", " const limit", " fn pub find(by, name?) — Finds one.", " fn hide(x)"],
+    ),
+    "haskell": (
+        "module Shop where\n-- | Finds.\nfind :: Map String Int -> Int -> Maybe Int\nfind m x = Nothing\nlimit :: Int\nlimit = 10\n",
+        ["fn pub find(Map String Int, Int) → Maybe Int — Finds.", "const pub limit:Int"],
+    ),
+    "solidity": (
+        (
+            "contract Bank {\n  uint256 public constant LIMIT = 10;\n  /// Pays.\n"
+            "  function pay(address to, uint256 amount) external returns (bool) {}\n"
+            "  function hide() private {}\n}\n"
+        ),
+        ["class pub Bank", " const pub LIMIT:uint256", " fn pub pay(to:address, amount:uint256) → bool — Pays."],
+    ),
+    "dart": (
+        (
+            "/// Limit.\nconst int limit = 10;\nclass Cart<T> {\n"
+            "  Future<List<T>> find(Map<String, int> by, {int? max}) async { return []; }\n  void _hide() {}\n}\n"
+        ),
+        [
+            "const pub limit:number — Limit.",
+            "class pub Cart<T>",
+            " fn async pub find(by:Map<String, int>, max?:int?) → Future<List<T>>",
+            " fn _hide() → void",
+        ],
+    ),
+    "zig": (
+        "/// Adds.\npub fn add(a: i32, b: []const u8) !i32 { return a; }\npub const limit: u32 = 10;\nfn hide() void {}\n",
+        ["fn pub add(a:i32, b:[]const u8) → !i32 — Adds.", "const pub limit:u32", "fn hide() → void"],
+    ),
+}
+
+
+@pytest.mark.feature("compress.signatures")
+@pytest.mark.parametrize("language", sorted(SAMPLES))
+def test_signatures_keep_constants_generics_and_the_first_line_of_documentation(language: str, monkeypatch: pytest.MonkeyPatch):
+    def refused(*_: object) -> None:
+        raise AssertionError("a grammar was asked for over the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    text, wanted = SAMPLES[language]
+    found = lines(outline(text, language).symbols, "plain")
+
+    assert found[: len(wanted)] == wanted
+
+
+@pytest.mark.feature("compress.signatures")
+def test_every_language_that_is_named_has_a_sample_here():
+    assert set(SAMPLES) == set(CODE)
+    assert len(CODE) >= 16
+
+
+def test_a_file_is_told_by_its_name_or_by_the_program_of_its_first_line():
+    assert language_of("src/App.TSX") == "tsx"
+    assert language_of("C:\\shop\\Gemfile") == "ruby"
+    assert language_of("run", "#!/usr/bin/env python3\n") == "python"
+    assert language_of("LICENSE", "MIT") is None
+
+
+@pytest.mark.feature("compress.symbols")
+def test_the_symbolic_notation_shortens_types_and_its_legend_has_exactly_the_signs_that_stand_in_it():
+    found = outline(SAMPLES["typescript"][0], "typescript").symbols
+    text = "\n".join(lines(found, "symbolic", documented=False))
+
+    assert text.splitlines()[0] == "ν+JWT_SECRET:s"  # noqa: RUF001
+    assert text.splitlines()[1] == "~λ+add(a:n,b:Map<string, number>)→Promise<number>"
+    assert text.splitlines()[7] == "λ+createUser(email:s,opts?:{ a: number, b: string },...rest:[s])→User"
+    assert text.splitlines()[-1] == " λ-hide()"
+    assert legend(text) == (
+        "(λ function, § class or struct, ∂ interface or trait, τ type alias, ε enum, ν constant or variable, + exported, "  # noqa: RUF001
+        "- not, ~ async, s string, n number, ∅ nothing, [T] list of T)"
+    )
+    assert legend("λ+go()") == "(λ function, + exported)"
+    assert legend("nothing of it") == ""
+
+
+@pytest.mark.parametrize(
+    ("written", "short"),
+    [
+        ("String", "s"),
+        ("u64", "n"),
+        ("()", "∅"),
+        ("Vec<String>", "[s]"),
+        ("Option<Vec<u8>>", "?[n]"),
+        ("str | None", "?s"),
+        ("list[dict[str, int]]", "[dict[str, int]]"),
+        ("HashMap<String, usize>", "HashMap<String, usize>"),
+        ("Result<Vec<u8>, Error>", "R"),
+        ("impl Iterator", "Iterator"),
+        ("Array<A> | Array<B>", "Array<A> | Array<B>"),
+    ],
+)
+@pytest.mark.feature("compress.symbols")
+def test_types_are_shortened_only_where_nothing_is_mangled(written: str, short: str):
+    assert short_type(written) == short
+
+
+@pytest.mark.feature("compress.notation")
+def test_the_notation_that_costs_less_is_used_with_its_legend_counted_in():
+    few = outline("def go(a: int) -> str: ...\n", "python").symbols
+    many = [
+        few[0]._replace(name=f"go{n}", parameters=(Parameter("a", "Vec<String>"),) * 4, returns="Option<Vec<String>>") for n in range(30)
+    ]
+
+    def letters(text: str) -> int:
+        return len(text)
+
+    assert cheaper(few, letters).notation == "plain"
+    assert cheaper(many, letters).notation == "symbolic"
+    assert cheaper(many, letters).tokens == min(cheaper(many, letters, one).tokens for one in ("plain", "symbolic"))
+    assert cheaper(many, letters).text.startswith("(λ function, + exported, [T] list of T")
+    assert cheaper([], letters).text == ""
+
+
+@pytest.mark.feature("compress.quality")
+@pytest.mark.parametrize("notation", ["plain", "symbolic"])
+def test_names_are_read_back_out_of_either_notation(notation: str):
+    for language, (text, _) in SAMPLES.items():
+        symbols = outline(text, language).symbols
+        wanted = [(s.kind, s.name.partition("<")[0] if s.kind == "implementation" else s.name) for s in symbols]
+
+        assert read("\n".join(lines(symbols, notation, located=True))) == wanted, language
+
+
+@pytest.mark.feature("compress.map")
+def test_imports_and_what_is_exported_from_elsewhere_are_found():
+    found = outline('import { x } from "./x";\nexport { x as z } from "./z";\nexport const a = 1;\n', "typescript")
+
+    assert found.imports == ("./x",)
+    assert found.exports == ("z",)
+    assert outline("from a.b import (c,\n  d)\nimport os\n", "python").imports == ("a.b", "os")
+    assert outline('package p\nimport ("fmt"; "os")\n', "go").imports == ("fmt", "os")
+    assert outline("use std::io::{Read, Write};\n", "rust").imports == ("std::io::{Read, Write}",)
+
+
+def test_broken_code_still_tells_what_can_be_read_and_counts_what_cannot():
+    found = outline("def a(): pass\n\ndef b(]]):::\n\nclass C: pass\n", "python")
+
+    assert ("function", "a") in [(s.kind, s.name) for s in found.symbols]
+    assert found.broken > 0
+    assert outline("def a(): pass\n", "python").broken == 0
+
+
+def test_the_lines_of_a_symbol_are_those_of_its_declaration():
+    (found,) = outline("\n\ndef a():\n    x = 1\n    return x\n\n\n", "python").symbols
+
+    assert (found.first, found.last) == (3, 5)
+
+
+@pytest.mark.timeout(100)
+def test_hostile_code_ends_soon():
+    for language, text in {
+        "javascript": "{" * 30_000,
+        "rust": "fn a<" + "Vec<" * 20_000,
+        "solidity": "contract A { uint constant x = " + "(" * 20_000,
+        "python": "class A:\n " + "class B: " * 3_000,
+    }.items():
+        assert len(outline(text, language).symbols) <= 10_000
+
+
+@pytest.mark.feature("compress.symbols")
+def test_the_page_says_what_every_sign_means_and_names_every_language():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "compression.md").read_text("utf-8")
+
+    assert [sign for sign in {*GLYPHS.values(), "+", "-", "~", "∅", "[T]", "?T"} - {"#"} if f"| `{sign}` |" not in page] == []
+    names = {"cpp": "C++", "csharp": "C#", "tsx": "TSX", "php": "PHP", "javascript": "JavaScript", "typescript": "TypeScript"}
+    assert [one for one in CODE if names.get(one, one.capitalize()) not in page] == []
