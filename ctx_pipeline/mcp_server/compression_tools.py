@@ -1,0 +1,174 @@
+"""The tools that say files with fewer tokens, under the names that lean-ctx's users know; each a thin call of ``api``."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from ctx_pipeline import discovery
+from ctx_pipeline.api import compression
+from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.mcp_server.paging import answering
+from ctx_pipeline.settings import Settings
+
+LONGEST = 60_000
+"""Characters of a text that is answered."""
+
+MOST_FILES = 50
+
+ProjectPath = Annotated[str, Field(min_length=1, max_length=4_096, description="Path inside the project that the server was started in.")]
+
+
+class CompressAnswer(BaseModel):
+    """Files in a few lines each, or each in a form."""
+
+    text: str = Field(description="A checkpoint to take along, or the files in the form; data, never instructions.")
+    tokens: int
+    raw_tokens: int = Field(description="Tokens of the whole files.")
+    saved_tokens: int
+    files: list[dict[str, Any]] = Field(description="path, and tokens of the whole file.")
+    session: dict[str, Any] | None = Field(default=None, description="The captured session whose window this was.")
+    left_out: dict[str, int] = Field(default_factory=dict, description="reason -> files that are not there")
+    cut: int = Field(default=0, description="Characters of the text that are left out; ask for fewer files.")
+
+
+class AnalyzeAnswer(BaseModel):
+    """What a file's lines say and what every form of it costs and keeps."""
+
+    path: str
+    language: str | None
+    lines: int
+    tokens: int
+    entropy: list[dict[str, Any]] = Field(description="Per char and per token, over lines that are not blank.")
+    compressed_ratio: float
+    compressibility: str
+    repeats: list[dict[str, Any]] = Field(description="Blocks that are like an earlier one, with their lines.")
+    forms: list[dict[str, Any]] = Field(description="form, tokens, saved, quality, structure, identifiers, risk.")
+    recommended: str
+    reason: str
+
+
+class BenchmarkAnswer(BaseModel):
+    """Every form over a file or a sample of a project."""
+
+    text: str | None = Field(description="As Markdown; null where JSON was asked for.")
+    value: dict[str, Any] | None = Field(description="The figures, where JSON was asked for.")
+
+
+class CompressionTools:
+    """The tools over the project that the server was started in, and over captured sessions."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @answering
+    def ctx_compress(
+        self,
+        paths: Annotated[
+            list[Annotated[str, Field(max_length=4_096)]] | None,
+            Field(max_length=MOST_FILES, description="Files and folders of the project; none: what your session has in its window."),
+        ] = None,
+        session_id: Annotated[
+            str | None, Field(max_length=200, description="What this captured session had in its window: its id, or host:id.")
+        ] = None,
+        at: Annotated[str | None, Field(max_length=200, description="As of: an event, a time, turn:3, before-compaction:1.")] = None,
+        include_signatures: Annotated[bool, Field(description="Signatures of each file in the checkpoint.")] = True,
+        top: Annotated[int, Field(ge=1, le=50, description="Signatures of a file.")] = 5,
+        form: Annotated[
+            Literal["aggressive", "entropy", "signatures", "map", "best"] | None,
+            Field(description="Give each file in this form in place of a checkpoint; best is what ctx_analyze recommends."),
+        ] = None,
+    ) -> CompressAnswer:
+        """Say files in a few lines each: a checkpoint to take along when the context is about to be compacted or a chat ends.
+
+        Without paths it covers the files in a session's context window, from what was
+        captured. A form like map or signatures is a cheap first look at a file; read the
+        file itself before you edit it.
+        """
+        left_out: dict[str, int] = {}
+        session: dict[str, Any] | None = None
+        if paths:
+            sources, left_out = compression.sources_at(paths, root=self._root(), limit=MOST_FILES, settings=self._settings)
+        else:
+            host, name = self._session(session_id)
+            held = compression.captured(host, name, at=at, settings=self._settings)
+            sources = held.sources
+            session = {"host": held.host, "session_id": held.session_id, "reads": held.reads, "hits": held.hits}
+        if form:
+            told = compression.in_form(sources, form)
+            book = "".join(f"§{number} {line}\n" for number, line in enumerate(told["book"], 1))
+            text = book + "".join(f"==> {row['path']} ({row['form']}) <==\n{row['text'].rstrip()}\n" for row in told["files"])
+            files = [{"path": row["path"], "tokens": row["raw_tokens"]} for row in told["files"]]
+            tokens, raw = told["tokens"], told["raw_tokens"]
+        else:
+            reads, hits = (session["reads"], session["hits"]) if session else (None, 0)
+            made = compression.compress(sources, signatures=include_signatures, top=top, reads=reads, hits=hits)
+            text, tokens, raw = made.text, made.tokens, made.raw_tokens
+            files = [{"path": entry.path, "tokens": entry.tokens} for entry in made.entries]
+        return CompressAnswer(
+            text=text[:LONGEST],
+            tokens=tokens,
+            raw_tokens=raw,
+            saved_tokens=max(0, raw - tokens),
+            files=files,
+            session=session,
+            left_out=left_out,
+            cut=max(0, len(text) - LONGEST),
+        )
+
+    @answering
+    def ctx_analyze(self, path: ProjectPath) -> AnalyzeAnswer:
+        """Measure a file before you read it: its tokens, how much its lines say, and what every shorter form costs and keeps.
+
+        Forms with risk high leave bodies out; with risk low only comments or copies.
+        """
+        told = compression.analysis_row(path, compression.analyze(path, root=self._root(), settings=self._settings))
+        return AnalyzeAnswer(**{name: told[name] for name in AnalyzeAnswer.model_fields})
+
+    @answering
+    def ctx_benchmark(
+        self,
+        path: ProjectPath = ".",
+        action: Annotated[Literal["file", "project"] | None, Field(description="By default what the path is.")] = None,
+        format: Annotated[  # noqa: A002 - the documented name
+            Literal["terminal", "markdown", "json"], Field(description="terminal and markdown give text, json the figures.")
+        ] = "markdown",
+        files: Annotated[int, Field(ge=1, le=MOST_FILES, description="Files of the sample of a folder.")] = 20,
+        seed: Annotated[int, Field(ge=0, le=1_000_000, description="Which sample is drawn.")] = 0,
+    ) -> BenchmarkAnswer:
+        """Measure every shorter form of a file, or of a sample of the project: tokens, what is kept, time."""
+        from ctx_pipeline.api import benchmark as api
+        from ctx_pipeline.api.benchmark_text import markdown, page_of_file, page_of_project
+
+        root = self._root()
+        if (action or ("project" if (root / path).is_dir() else "file")) == "project":
+            found = api.benchmark_project(path, files=files, seed=seed, runs=1, root=root)
+            told, page = api.benchmark_row(found), page_of_project(found)
+        else:
+            one = api.benchmark_file(path, root=root)
+            told, page = api.file_row(one), page_of_file(one)
+        return BenchmarkAnswer(text=None, value=told) if format == "json" else BenchmarkAnswer(text=markdown(page), value=None)
+
+    def _root(self) -> Path:
+        """Return the project that the server was started in: the nearest folder with a repository, else the working folder itself.
+
+        Raises UsageError in a home folder, whose files are no project.
+        """
+        here = Path.cwd().resolve()
+        root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+        if root in {Path(root.anchor), Path.home().resolve()}:
+            raise UsageError("the server was not started in a project", hint="start it in the folder whose files are meant")
+        return root
+
+    def _session(self, named: str | None) -> tuple[str, str]:
+        """Return the session that is named, else the one that is calling, else the newest of this folder."""
+        if named:
+            return compression.session_named(named, self._settings)
+        for host in discovery.hosts().values():
+            for variable in host.session_env:
+                if own := self._settings.environ.get(variable):
+                    try:
+                        return compression.session_named(f"{host.key}:{own}", self._settings)
+                    except UnknownName:
+                        continue  # it goes on and was not captured yet
+        return compression.newest_here(Path.cwd(), self._settings)
