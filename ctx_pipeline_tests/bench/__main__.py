@@ -2,7 +2,10 @@
 
 Each ``bench_*.py`` beside this file offers functions named ``*_rows`` that return
 :class:`Row` values. ``--home DIR`` names a folder with ``.claude`` and ``.codex`` (of any
-size); ``--only WORD`` runs the rows whose function name contains the word.
+size); ``--only WORD`` runs the rows whose file and function contain the word, as in
+``search`` or ``ingest.sync``. ``--trial`` does little work over a small home of its own:
+it shows that every row can be measured, and its figures mean nothing. ``--json`` prints
+an object a row.
 """
 
 from __future__ import annotations
@@ -10,44 +13,99 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import json
+import os
 import pkgutil
+import shutil
+import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline_tests.bench.rows import Row, floor
+import ctx_pipeline
+from ctx_pipeline_tests.bench.budgets import BUDGETS
+from ctx_pipeline_tests.bench.rows import TRIAL, Row, floor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SAMPLES = Path(ctx_pipeline.__file__).parent / "samples"
 
 
 def main() -> None:
     """Run the rows and print them with budgets and ratios to this machine's floor."""
     parser = argparse.ArgumentParser(prog="python -m ctx_pipeline_tests.bench", description=__doc__)
     parser.add_argument("--home", type=Path, help="folder with .claude and .codex")
-    parser.add_argument("--only", default="", help="part of a function's name")
+    parser.add_argument("--only", default="", help="part of FILE.FUNCTION")
     parser.add_argument("--embedder", help="package.module:function that the questions to memories are embedded with")
+    parser.add_argument("--trial", action="store_true", help="little work over a small home: do all rows still work?")
+    parser.add_argument("--json", action="store_true", help="an object a row")
     chosen = parser.parse_args()
-    base = floor(chosen.home) if chosen.home else None
-    if base:
+    with tempfile.TemporaryDirectory() as folder:
+        # no row works in the store of the person who measures
+        os.environ["CTX_HOME"] = str(Path(folder) / "store")
+        if chosen.trial:
+            os.environ[TRIAL] = "1"
+            chosen.home = Path(folder) / "home"
+            for host in ("claude", "codex"):
+                shutil.copytree(_SAMPLES / host, chosen.home / f".{host}")
+        _run(chosen.home, chosen.only, chosen.embedder, as_json=chosen.json)
+
+
+def _run(home: Path | None, only: str, embedder: str | None, *, as_json: bool) -> None:
+    base = floor(home) if home else None
+    if base and not as_json:
         print(f"floor: read and decode {base.megabytes:.0f} MB in one process: {base.seconds:.2f} s\n")
-    print(f"{'row':<58} {'measured':>12} {'budget':>12} {'of budget':>9} {'of floor':>9} {'of peer':>9}")
-    for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if not info.name.startswith("bench_"):
+    if not as_json:
+        print(f"{'row':<64} {'measured':>12} {'budget':>12} {'of budget':>9} {'of floor':>9} {'of peer':>9}")
+    for name, function in functions().items():
+        if only not in name:
             continue
-        module = importlib.import_module(f"ctx_pipeline_tests.bench.{info.name}")
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            if name.endswith("_rows") and chosen.only in name and function.__module__ == module.__name__:
-                wants_home = "home" in inspect.signature(function).parameters
-                if wants_home and not chosen.home:
-                    print(f"{name}: needs --home")
-                    continue
-                asked = {"embedder": chosen.embedder} if chosen.embedder and "embedder" in inspect.signature(function).parameters else {}
-                for row in function(home=chosen.home, **asked) if wants_home else function():
-                    _print(row, base.seconds if base else None)
+        wanted = inspect.signature(function).parameters
+        if "home" in wanted and not home:
+            print(f"{name}: needs --home", file=sys.stderr)
+            continue
+        given = {"home": home} | ({"embedder": embedder} if embedder else {})
+        for row in function(**{key: value for key, value in given.items() if key in wanted}):
+            found = shown(row, base.seconds if base else None)
+            print(json.dumps(found) if as_json else _line(found), flush=True)
 
 
-def _print(row: Row, base: float | None) -> None:
-    share = f"{row.value / row.budget:.2f}" if row.budget else ""
-    ratio = f"{row.value / base:.2f}" if base and row.unit == "s" else ""
-    budget = f"{row.budget:.3f} {row.unit}" if row.budget else ""
-    peer = f"{row.value / row.peer:.4f}" if row.peer else ""
-    print(f"{row.name:<58} {row.value:>9.3f} {row.unit:<2} {budget:>12} {share:>9} {ratio:>9} {peer:>9}")
+def functions() -> dict[str, Callable[..., list[Row]]]:
+    """Return ``file.function`` -> what measures some rows."""
+    found = {}
+    for info in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if info.name.startswith("bench_"):
+            module = importlib.import_module(f"ctx_pipeline_tests.bench.{info.name}")
+            for name, function in inspect.getmembers(module, inspect.isfunction):
+                if name.endswith("_rows") and function.__module__ == module.__name__:
+                    found[f"{info.name.removeprefix('bench_')}.{name}"] = function
+    return found
+
+
+_SECONDS = {"s": 1.0, "ms": 0.001}
+
+
+def shown(row: Row, base: float | None) -> dict[str, Any]:
+    """Return a row with its budget and its ratios to the budget, to this machine's floor and to the best peer; None where there is none."""
+    declared = BUDGETS.get(row.name)
+    most = declared.over(row.megabytes) if declared else None
+    return {
+        "row": row.name,
+        "measured": row.value,
+        "unit": row.unit,
+        "budget": most,
+        "of_budget": row.value / most if most else None,
+        "of_floor": row.value * _SECONDS[row.unit] / base if base and row.unit in _SECONDS else None,
+        "of_peer": row.value / row.peer if row.peer else None,
+    }
+
+
+def _line(found: dict[str, Any]) -> str:
+    budget = "" if found["budget"] is None else f"{found['budget']:.3f} {found['unit']}"
+    shares = (("of_budget", 2), ("of_floor", 2), ("of_peer", 4))
+    ratios = " ".join(f"{'' if found[key] is None else format(found[key], f'.{digits}f'):>9}" for key, digits in shares)
+    return f"{found['row']:<64} {found['measured']:>9.3f} {found['unit']:<2} {budget:>12} {ratios}".rstrip()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from ctx_pipeline.memory.ranking import LEAST_COVERED, rank
 from ctx_pipeline.memory.scope import Place, visible
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.memory_index import MemoryIndex
-from ctx_pipeline_tests.bench.rows import Row
+from ctx_pipeline_tests.bench.rows import Row, many
 
 ITEMS = 100_000
 QUERIES = 200
@@ -32,8 +32,9 @@ _PROGRAMS = (
 _KINDS = ("failure_trigger", "tool_lesson", "user_preference")
 
 
-def synthetic(items: int = ITEMS, *, seed: int = 7) -> list[Memory]:
+def synthetic(items: int | None = None, *, seed: int = 7) -> list[Memory]:
     """Return memories whose words are drawn with Zipf's frequencies, over 200 repositories."""
+    items = items or many(ITEMS)
     rng = random.Random(seed)
     words = [
         f"{rng.choice('bcdfglmnprst')}{rng.choice('aeiou')}{rng.choice('bcdfglmnprst')}{rng.choice('aeiou')}{n:x}" for n in range(20_000)
@@ -70,18 +71,18 @@ def queries(memories: list[Memory], count: int = QUERIES, *, seed: int = 11) -> 
     return asked
 
 
-def memory_rows(items: int = ITEMS) -> list[Row]:
+def memory_rows() -> list[Row]:
     """Return the time of a rebuild, and of a retrieval the median, the 95th percentile and the longest."""
-    memories = synthetic(items)
+    memories = synthetic()
     with tempfile.TemporaryDirectory() as folder:
         index = MemoryIndex(Path(folder) / "memory.db")
         began = time.perf_counter()
         index.rebuild(memories)
         rebuilt = time.perf_counter() - began
-        rows = [Row(f"memory: rebuild over {items:,} items", rebuilt)]
+        rows = [Row(f"memory: rebuild over {ITEMS:,} items", rebuilt)]
         for label, place in (("everywhere", None), ("one repository", Place("/w/p", ("/w/p",), ("github.com/acme/project-7",)))):
             times, found = [], 0
-            for query in queries(memories):
+            for query in queries(memories, many(QUERIES, 5)):
                 began = time.perf_counter()
                 hits = index.recall(
                     words_of(query), allowed=lambda s, r, c, at=place: at is None or visible(s, r, c, at), least=LEAST_COVERED
@@ -90,7 +91,7 @@ def memory_rows(items: int = ITEMS) -> list[Row]:
                 times.append(time.perf_counter() - began)
                 found += bool(ranked)
             ordered = sorted(times)
-            rows.append(Row(f"memory: retrieve, {label}, median", statistics.median(ordered) * 1000, "ms", 10))
+            rows.append(Row(f"memory: retrieve, {label}, median", statistics.median(ordered) * 1000, "ms"))
             rows.append(Row(f"memory: retrieve, {label}, 95th percentile", ordered[int(len(ordered) * 0.95)] * 1000, "ms"))
             rows.append(Row(f"memory: retrieve, {label}, longest", ordered[-1] * 1000, "ms"))
             rows.append(Row(f"memory: retrieve, {label}, answered", found / len(times), "share"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctx_pipeline_tests.bench.bench_ingest import QUERIES, _Memory, add_session
-from ctx_pipeline_tests.bench.rows import Row, floor
+from ctx_pipeline_tests.bench.rows import Row, copied, floor, many
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,16 +23,15 @@ CTX = (sys.executable, "-m", "ctx_pipeline")
 
 def help_rows() -> list[Row]:
     """Return what help takes as a process, the median of five."""
-    seconds = [_timed((*CTX, "--help"), os.environ) for _ in range(6)][1:]
-    return [Row("ctx --help, whole process", statistics.median(seconds), "s", 0.12)]
+    seconds = [_timed((*CTX, "--help"), os.environ) for _ in range(many(5) + 1)][1:]
+    return [Row("ctx --help, whole process", statistics.median(seconds))]
 
 
 def run_rows(home: Path) -> list[Row]:
     """Return what `ctx run` takes on a copy of a home: all of it, nothing new, one new session of each host; and a search after it."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "home"
-        shutil.copytree(home, copy)
-        share = floor(copy).megabytes / 500
+        copy = copied(home, Path(folder) / "home")
+        megabytes = floor(copy).megabytes
         environ = {
             **os.environ,
             "CTX_HOME": str(Path(folder) / "store"),
@@ -50,17 +48,17 @@ def run_rows(home: Path) -> list[Row]:
             raise RuntimeError(f"ctx run ended with {status}")
         first = time.perf_counter() - began
         rows = [
-            Row("ctx run: everything, first time", first, "s", 10.0 * share),
+            Row("ctx run: everything, first time", first, megabytes=megabytes),
             Row("ctx run: processor seconds of all its processes", _processor() - before, "s"),
-            Row("ctx run: memory of its processes", watcher.peak / 1e6, "MB", 700),
+            Row("ctx run: memory of its processes", watcher.peak / 1e6, "MB"),
         ]
-        nothing = [_timed((*CTX, "run", "--json"), environ) for _ in range(4)][1:]
-        rows.append(Row("ctx run: nothing new, whole process", statistics.median(nothing), "s", 0.2))
-        searches = [_timed((*CTX, "search", text), environ) for text in QUERIES]
-        rows.append(Row("ctx search, whole process, median", statistics.median(searches), "s", 0.15))
+        nothing = [_timed((*CTX, "run", "--json"), environ) for _ in range(many(3) + 1)][1:]
+        rows.append(Row("ctx run: nothing new, whole process", statistics.median(nothing)))
+        searches = [_timed((*CTX, "search", text), environ) for text in QUERIES[: many(len(QUERIES))]]
+        rows.append(Row("ctx search, whole process, median", statistics.median(searches)))
         add_session(copy / ".claude" / "projects")
         add_session(copy / ".codex" / "sessions")
-        rows.append(Row("ctx run: one new session of each host, through Dagster", _timed((*CTX, "run", "--json"), environ), "s", 6.0))
+        rows.append(Row("ctx run: one new session of each host, through Dagster", _timed((*CTX, "run", "--json"), environ)))
     return rows
 
 

@@ -11,7 +11,7 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages import capture
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.ledger import NormalizedSession, Segment, Source
-from ctx_pipeline_tests.bench.rows import Row
+from ctx_pipeline_tests.bench.rows import Row, many
 
 FILES = 100_000
 FOLDERS = 200
@@ -19,15 +19,16 @@ SESSIONS = 700
 CALLS = 80_000
 
 
-def scan_rows(files: int = FILES) -> list[Row]:
+def scan_rows() -> list[Row]:
     """Return the seconds of a first scan, and of one that finds nothing, ledger load included."""
+    files, folders = many(FILES), many(FOLDERS, 2)
     host = discovery.hosts()["claude"]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
-        for number in range(FOLDERS):
+        for number in range(folders):
             (home / "projects" / f"-home-dev-p{number}").mkdir(parents=True)
         for number in range(files):
-            path = home / "projects" / f"-home-dev-p{number % FOLDERS}" / f"{number:08x}-0000-4000-8000-000000000000.jsonl"
+            path = home / "projects" / f"-home-dev-p{number % folders}" / f"{number:08x}-0000-4000-8000-000000000000.jsonl"
             path.write_bytes(b'{"n": 1}\n')
         settings = Settings(home=Path(folder) / "store", demo_roots={"claude": (home,)})
         with open_store(settings) as store:
@@ -35,13 +36,14 @@ def scan_rows(files: int = FILES) -> list[Row]:
             store.ledger.commit_capture(_captured(p, host.key) for p in first.pending)
         best = min(_again(settings, files) for _ in range(3))
     return [
-        Row(f"scan: {files:,} files, all new", first.seconds, "s"),
-        Row(f"scan: {files:,} files, nothing new, ledger opened and loaded", best, "s", 1.0),
+        Row(f"scan: {FILES:,} files, all new", first.seconds),
+        Row(f"scan: {FILES:,} files, nothing new, ledger opened and loaded", best),
     ]
 
 
-def ledger_rows(sessions: int = SESSIONS, calls: int = CALLS) -> list[Row]:
+def ledger_rows() -> list[Row]:
     """Return the seconds of one capture commit and one decoding commit of a first ingest."""
+    sessions, calls = many(SESSIONS), many(CALLS)
     with tempfile.TemporaryDirectory() as folder, open_store(Settings(home=Path(folder) / "store")) as store:
         sources = [
             Source(f"{n:016x}", "claude", "/home", f"projects/p/{n}.jsonl", "transcript", 9, 1, n, captured=9, thread_id=f"thread-{n}")
@@ -62,8 +64,8 @@ def ledger_rows(sessions: int = SESSIONS, calls: int = CALLS) -> list[Row]:
         store.ledger.record_normalized(results, code_version=1)
         recorded = time.perf_counter() - began
     return [
-        Row(f"ledger: commit of {sessions} captured sources", captured, "s", 0.2),
-        Row(f"ledger: commit of {sessions} sessions with {calls:,} calls, owners settled", recorded, "s", 1.0),
+        Row(f"ledger: commit of {SESSIONS} captured sources", captured),
+        Row(f"ledger: commit of {SESSIONS} sessions with {CALLS:,} calls, owners settled", recorded),
     ]
 
 

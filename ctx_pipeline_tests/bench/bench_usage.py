@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ctx_pipeline_tests.bench.rows import Row
+from ctx_pipeline_tests.bench.rows import Row, many
 
 ROUNDS = 5
 
@@ -27,24 +27,26 @@ def usage_rows(home: Path) -> list[Row]:
             "TZ": "UTC",
         }
         ctx = [sys.executable, "-m", "ctx_pipeline"]
+        peer = shutil.which("ccusage")
+        told = _median([peer, "daily", "--offline", "--json"], environ) if peer else None
         rows = [
-            Row("ctx usage daily, no state", _median([*ctx, "usage", "daily", "--json"], environ), "s", 0.8),
-            Row("ctx (last week and findings), no state", _median(ctx, environ), "s", 2.0),
-            Row("ctx usage statusline, no state", _median([*ctx, "usage", "statusline"], environ), "s"),
+            Row("ctx usage daily, no state", _median([*ctx, "usage", "daily", "--json"], environ), peer=told),
+            Row("ctx (last week and findings), no state", _median(ctx, environ)),
+            Row("ctx usage statusline, no state", _median([*ctx, "usage", "statusline"], environ)),
         ]
-        if peer := shutil.which("ccusage"):
-            rows.append(Row("ccusage daily --offline --json", _median([peer, "daily", "--offline", "--json"], environ), "s"))
+        if told is not None:
+            rows.append(Row("ccusage daily --offline --json", told))
         subprocess.run([*ctx, "sync"], env=environ, check=True, capture_output=True)
         rows += [
-            Row("ctx usage daily, after a run", _median([*ctx, "usage", "daily", "--json"], environ), "s", 0.3),
-            Row("ctx (last week and findings), after a run", _median(ctx, environ), "s", 2.0),
+            Row("ctx usage daily, after a run", _median([*ctx, "usage", "daily", "--json"], environ)),
+            Row("ctx (last week and findings), after a run", _median(ctx, environ)),
         ]
     return rows
 
 
 def _median(command: list[str], environ: dict[str, str]) -> float:
     seconds = []
-    for _ in range(ROUNDS):
+    for _ in range(many(ROUNDS)):
         began = time.perf_counter()
         subprocess.run(command, env=environ, check=True, capture_output=True, stdin=subprocess.DEVNULL)
         seconds.append(time.perf_counter() - began)
