@@ -1,0 +1,85 @@
+"""The reports as tools of an agent, and the documented shapes of what the commands print."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline.cli.session_writing import act
+from ctx_pipeline.mcp_server.report_tools import ARTIFACT_ACTIONS, CACHE_ACTIONS, GAIN_ACTIONS, HEATMAP_ACTIONS, ReportTools
+from ctx_pipeline_tests.cli.test_surface import documented
+from ctx_pipeline_tests.sessions.conftest import WORK, Shop
+
+pytestmark = pytest.mark.feature("session.commands")
+
+
+@pytest.fixture
+def tools(own: Shop, monkeypatch) -> ReportTools:
+    for name, value in own.settings.environ.items():
+        monkeypatch.setenv(name, value)
+    return ReportTools(own.settings, act)
+
+
+def test_every_report_answers_as_a_tool(own: Shop, tools: ReportTools):
+    cwd = str(own.clone)
+
+    assert [f["path"] for f in tools.ctx_heatmap("status", cwd=cwd, limit=1).value["files"]] == ["shop/cart.py"]
+    assert tools.ctx_heatmap("directory", cwd=cwd, depth=1).value["directories"][0]["directory"] == "shop"
+    assert tools.ctx_heatmap("cold", cwd=cwd).value["cold"] is None
+    assert [f["path"] for f in tools.ctx_cache("status", cwd=cwd).value["files"]] == ["shop/cart.py"]
+    assert tools.ctx_cache("causes", cwd=cwd).value["again"][0]["cause"] == "compaction"
+    assert tools.ctx_metrics(cwd=cwd).value["reads"] == 3
+    assert tools.ctx_gain("report", cwd=cwd).value["session_id"] == WORK
+    assert set(tools.ctx_gain("score", "all").value) == {"schema", "period", "score", "parts", "previous_score", "trend"}
+    assert "WRAPPED" in tools.ctx_wrapped("all").text
+    assert tools.ctx_verify().value["counts"]["fail"] == 0
+    assert tools.ctx_artifacts("list").value == {"artifacts": []}
+    assert tools.ctx_artifacts("search", "nothing").value == {"results": []}
+    assert tools.ctx_cache("invalidate", "shop/cart.py", cwd=cwd).value["by"] == "agent"
+    assert tools.ctx_cache("status", cwd=cwd).value["files"] == []
+    assert tools.ctx_gain("reset").value["at"]
+
+
+@pytest.mark.feature("session.unknown-action")
+@pytest.mark.parametrize(
+    ("tool", "actions"),
+    [("ctx_heatmap", HEATMAP_ACTIONS), ("ctx_cache", CACHE_ACTIONS), ("ctx_gain", GAIN_ACTIONS), ("ctx_artifacts", ARTIFACT_ACTIONS)],
+)
+def test_an_unknown_action_of_a_tool_lists_those_that_exist(tools: ReportTools, tool, actions):
+    refused = getattr(tools, tool)("reboot")
+
+    assert refused.is_error
+    assert ", ".join(actions) in refused.content[0].text
+
+
+LINES = [
+    "session status",
+    "session load",
+    "session save",
+    "session task x",
+    "session finding x",
+    "session decision x",
+    "session list",
+    "session cleanup",
+    "session snapshot",
+    "session restore",
+    "session resume",
+    "session diff --from start",
+    "session profile",
+    "heatmap",
+    "cache",
+    "metrics",
+    "gain",
+    "wrapped all",
+    "verify",
+    "artifacts",
+]
+
+
+def test_the_printed_objects_have_the_documented_keys(own: Shop, monkeypatch):
+    for line in LINES:
+        told = own.json(monkeypatch, *line.split())
+        keys, inner = documented()[max((n for n in documented() if f"ctx {line} ".startswith(f"{n} ")), key=len)]
+        assert [k for k in keys if k not in told] == [], line
+        for key, wanted in inner.items():
+            for row in told[key]:
+                assert [k for k in wanted if k not in row] == [], (line, key)
