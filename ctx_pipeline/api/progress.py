@@ -93,46 +93,68 @@ def _check(view: SessionView, calls: Sequence[Any], cwd: str | None) -> str:
     return ""
 
 
-def _plan(view: SessionView, calls: Sequence[Any]) -> list[str]:
-    """Return the open items of the last list, or of the tasks that were made one by one."""
-    listed: list[str] | None = None
-    tasks: dict[str, tuple[str, str]] = {}
+class Planned(NamedTuple):
+    """An item of a plan: what is to be done, its status (``pending``, ``in_progress``, ``completed``), and the call that said so last."""
+
+    text: str
+    status: str
+    call: Any
+
+    @property
+    def ended(self) -> bool:
+        """It is done or given up."""
+        return self.status in _ENDED
+
+
+def planned(view: SessionView, calls: Sequence[Any]) -> list[Planned]:
+    """Return the items of the last list, or of the tasks that were made one by one."""
+    listed: list[Planned] | None = None
+    tasks: dict[str, Planned] = {}
     for call in calls:
-        body = _body(view.call_text(call)) if call.action == "plan" else {}
+        body = body_of(view.call_text(call)) if call.action == "plan" else {}
         items = next((v for v in body.values() if isinstance(v, list)), None)
         if items is not None:
-            listed = [_item(i) for i in items if isinstance(i, dict) and str(i.get("status")) not in _ENDED]
+            listed = [_item(i, call) for i in items if isinstance(i, dict)]
         elif isinstance(body.get("subject"), str) and (made := _CREATED.search(view.result_text(call))):
-            tasks[made.group(1)] = (body["subject"], "pending")
+            tasks[made.group(1)] = Planned(clean(body["subject"]), "pending", call)
         elif str(body.get("taskId")) in tasks:
-            subject, status = tasks[str(body["taskId"])]
-            tasks[str(body["taskId"])] = (str(body.get("subject") or subject), str(body.get("status") or status))
-    made_singly = [_marked(subject, status) for subject, status in tasks.values() if status not in _ENDED]
-    return [item for item in (listed if listed is not None else made_singly) if item][:_ITEMS]
+            before = tasks[str(body["taskId"])]
+            subject = clean(str(body["subject"])) if body.get("subject") else before.text
+            tasks[str(body["taskId"])] = Planned(subject, str(body.get("status") or before.status), call)
+    return [item for item in (listed if listed is not None else tasks.values()) if item.text]
 
 
-def _item(item: Mapping[str, Any]) -> str:
+def _plan(view: SessionView, calls: Sequence[Any]) -> list[str]:
+    """Return what of the plan is not done."""
+    left = [item for item in planned(view, calls) if not item.ended]
+    return [f"{i.text} (begun)" if i.status == "in_progress" else i.text for i in left][:_ITEMS]
+
+
+def _item(item: Mapping[str, Any], call: Any) -> Planned:
     said = next((str(item[key]) for key in ("content", "step", "subject", "text") if item.get(key)), "")
-    return _marked(said, str(item.get("status") or ""))
+    return Planned(clean(said), str(item.get("status") or ""), call)
 
 
-def _marked(said: str, status: str) -> str:
-    text = clean(said)
-    return f"{text} (begun)" if text and status == "in_progress" else text
+def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield each question that was put to the person, its answer (empty without one) and the call."""
+    for call in calls:
+        if call.action != "ask":
+            continue
+        questions = body_of(view.call_text(call)).get("questions")
+        wanted = [str(q["question"]) for q in questions if isinstance(q, dict) and q.get("question")] if isinstance(questions, list) else []
+        said = _cut(clean(" / ".join(wanted)), _SHORT)
+        if said:
+            yield said, "" if call.is_error else _cut(clean(view.result_text(call)), _LONG), call
 
 
 def _decisions(view: SessionView, calls: Sequence[Any]) -> Iterator[str]:
     """Yield the last questions that were put to the person, each with its answer."""
-    for call in [c for c in calls if c.action == "ask"][-_DECISIONS:]:
-        questions = _body(view.call_text(call)).get("questions")
-        wanted = [str(q["question"]) for q in questions if isinstance(q, dict) and q.get("question")] if isinstance(questions, list) else []
-        said = _cut(clean(" / ".join(wanted)), _SHORT)
-        answer = _cut(clean(view.result_text(call)), _LONG)
-        if said:
-            yield f"“{said}” {f'→ {answer}' if answer and not call.is_error else 'was not answered'}"
+    for said, answer, _ in asked_of_person(view, [c for c in calls if c.action == "ask"][-_DECISIONS:]):
+        yield f"“{said}” {f'→ {answer}' if answer else 'was not answered'}"
 
 
-def _body(text: str) -> dict[str, Any]:
+def body_of(text: str) -> dict[str, Any]:
+    """Return the arguments of a call; empty for what is no JSON object."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -85,7 +85,7 @@ def open_window(
         events = [e for e in view.events if e.thread_id == chosen]
         effects = effects_of(store, key, events)
     calls = [c for c in view.model_calls if c.thread_id == chosen]
-    model, tokenizer = _counting([c.model for c in calls])
+    model, tokenizer = counting([c.model for c in calls])
     wanted = [one.inside(events) for one in wanted]
     recording = played(
         events,
@@ -162,7 +162,7 @@ def thread_named(view: Any, thread: str) -> str:
     return str(close[0])
 
 
-def _counting(models: list[str]) -> tuple[str | None, Tokenizer]:
+def counting(models: list[str]) -> tuple[str | None, Tokenizer]:
     """Return the model that most calls went to, and what counts its tokens."""
     from ctx_pipeline.tokens.calibration import FACTORS
     from ctx_pipeline.tokens.encodings import encoding_of

@@ -33,11 +33,12 @@ def mcp(context: click.Context, http: bool, port: int) -> None:
     if context.invoked_subcommand is not None:
         return
     from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.session_writing import act
     from ctx_pipeline.mcp_server import server
 
     settings = settings_module.load()
     if not http:
-        server.serve_stdio(settings, _judge)
+        server.serve_stdio(settings, _judge, act)
         return
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -51,7 +52,7 @@ def mcp(context: click.Context, http: bool, port: int) -> None:
     token = _token(settings)
     say(f"http://{LOOPBACK}:{listener.getsockname()[1]}{server.PATH}")
     say(f"token: in {settings.home / TOKEN}", err=True)
-    server.serve_http(settings, _judge, listener=listener, token=token)
+    server.serve_http(settings, _judge, act, listener=listener, token=token)
 
 
 def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ctx_pipeline.stages.forgotten_lines import Needles, spellings
 from ctx_pipeline.stages.forgotten_saved import drop_saved
 from ctx_pipeline.stages.forgotten_shared import blank_shared, keep_out
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+from ctx_pipeline.storage import session_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,7 +91,7 @@ def forget(store: Store, settings: Settings, selection: Selection) -> StageRepor
 
     Raw objects, rows of every table, search documents and memories drawn from these
     sessions alone go; the warehouse and the page are removed and made anew by the next
-    run. The journal keeps hashes only. Lines about the sessions in files they share with
+    run. The journal keeps hashes only; notes and artefacts of the sessions go. Lines about the sessions in files they share with
     others are blanked in raw; copies of their messages in conversations that a person
     saved in the store go too. The homes stay as they are. What an earlier call began and
     did not end is ended by this one.
@@ -125,6 +126,7 @@ def _forget(store: Store, settings: Settings, selection: Selection) -> StageRepo
         chosen = select(store, selection).sessions
         work = _begin(store, chosen)
         saved = drop_saved(store, chosen, work.threads, selection.text) + answers.forget(store, chosen)
+        saved += session_words.forget(store, chosen, selection.text)
         sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
         needles = Needles.of(chosen, work.threads, _prompts(store, chosen), selection.text)
         lines, titled = blank_shared(store, needles)

@@ -82,9 +82,9 @@ class Journal:
     def head(self) -> int:
         """Return the id of the last fact that something is made of, 0 when there is none.
 
-        What hooks log and figures that were measured make nothing stale.
+        What hooks log, figures that were measured and what is said of sessions make nothing stale.
         """
-        kinds = "kind NOT GLOB 'hook.*' AND kind NOT GLOB 'measured.*'"
+        kinds = "kind NOT GLOB 'hook.*' AND kind NOT GLOB 'measured.*' AND kind NOT GLOB 'session.*'"
         sql = f"SELECT coalesce(max(id), 0) FROM (SELECT id FROM facts WHERE {kinds} ORDER BY id DESC LIMIT 1)"
         return int(self._read(sql, [])[0][0]) if self.path.exists() else 0
 

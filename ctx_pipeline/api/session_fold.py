@@ -1,0 +1,235 @@
+"""From the rows of a session to its state: what was asked, found, decided, changed, checked and planned up to a moment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.api.progress import asked_of_person, body_of, planned
+from ctx_pipeline.api.touched import CHANGES, SEARCH, last_line, touched
+from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
+from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining._runs import runs, shown
+from ctx_pipeline.mining._turns import asked, tells
+from ctx_pipeline.model.check_results import check_results
+from ctx_pipeline.model.codec import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.model.session_view import SessionView
+
+_CHECKED = ("test", "types", "lint", "build")
+"""Purposes of a command that say how the work stands, the most telling first."""
+
+_PLACE = re.compile(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
+_CLAIM = re.compile(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
+_LONG, _SHORT = 400, 160
+
+
+def fold(view: SessionView) -> SessionState:
+    """Return the state that the rows of a session show; what people said is not in it.
+
+    Rows may be cut at any event (:func:`upto`). Subagents count as part of the session.
+    """
+    session = view.session
+    main = [e for e in view.events if e.thread_id == view.session_id] or view.events
+    last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
+    plan = planned(view, [c for c in view.tool_calls if c.action == "plan"])
+    checks = [r for r in runs(view) if r.step.purpose in _CHECKED]
+    told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
+    return SessionState(
+        host=view.host,
+        session_id=view.session_id,
+        **told,
+        as_of=iso(_micros(last)) if last is not None else None,
+        seq=main[-1].seq if main else -1,
+        began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
+        task=_task(view, plan),
+        findings=[*_failures(checks, session.cwd), *_claims(view, session.cwd)],
+        decisions=list(_decisions(view)),
+        progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
+        next_steps=[_planned_item(p) for p in plan if not p.ended],
+        files=_files(view),
+        tests=_tests(view, checks),
+        stats=_stats(view),
+    )
+
+
+def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionView:
+    """Return the rows of a session up to an event of a thread; of other threads what had happened by that time."""
+    events = [e for e in view.events if (e.seq <= seq if e.thread_id == thread else at is None or e.ts is None or _micros(e.ts) <= at)]
+    seen = {e.event_id for e in events}
+    calls = [
+        c if c.result_event is None or c.result_event in seen else c._replace(result_event=None, ended=None, is_error=False, exit=None)
+        for c in view.tool_calls
+        if c.call_event in seen
+    ]
+    keys = {e.call_key for e in events if e.call_key}
+    known = {e.call_key for e in view.events if e.call_key}
+    models = [m for m in view.model_calls if m.call_key in keys or (m.call_key not in known and m.ts is not None and _before(m.ts, at))]
+    return replace(view, events=events, tool_calls=calls, model_calls=models, _made={})
+
+
+def _before(ts: Any, at: int | None) -> bool:
+    return at is not None and _micros(ts) <= at
+
+
+def _micros(ts: Any) -> int:
+    from ctx_pipeline.context.recorded import micros
+
+    return micros(ts) or 0
+
+
+# what it is about
+
+
+def _task(view: SessionView, plan: Sequence[Any]) -> Item | None:
+    """Return the task: the approved plan, else the step at work, where they are newer than the last telling prompt; else that prompt."""
+    prompts = [(e, text) for e in view.prompts if e.thread_id == view.session_id and (text := asked(e.text or ""))]
+    prompts = prompts or [(e, text) for e in view.prompts if (text := asked(e.text or ""))]
+    telling = next(((e, text) for e, text in reversed(prompts) if tells(text)), None)
+    since = telling[0].seq if telling else -1
+    for call in reversed(view.tool_calls):
+        if call.action == "plan" and not call.is_error and call.result_event and call.thread_id == view.session_id and call.seq > since:
+            body = body_of(view.call_text(call)).get("plan")
+            head = _heading(body) if isinstance(body, str) else ""
+            if head:
+                return Item(head, "plan", _iso(call.started), call.call_event)
+    step = next((p for p in plan if p.status == "in_progress" and p.call.seq > since), None)
+    if step is not None and not telling:
+        return Item(_cut(step.text, _LONG), "todos", _iso(step.call.started), step.call.call_event)
+    chosen = telling or (prompts[-1] if prompts else None)
+    if chosen is not None:
+        return Item(_cut(chosen[1], _LONG), "prompt", _iso(chosen[0].ts), chosen[0].event_id)
+    title = view.session.title
+    return Item(_cut(clean(title), _LONG), "title") if title else None
+
+
+def _heading(plan: str) -> str:
+    lines = (line.strip().lstrip("#").strip() for line in plan[:4_000].splitlines())
+    return _cut(clean(next((line for line in lines if line), "")), _LONG)
+
+
+def _planned_item(step: Any) -> Item:
+    begun = " (begun)" if step.status == "in_progress" else ""
+    return Item(_cut(step.text, _SHORT) + begun, "todos", _iso(step.call.started), step.call.call_event)
+
+
+def _decisions(view: SessionView) -> Iterator[Item]:
+    """Yield answers of the person to questions, newest ranked first."""
+    found = [(said, answer, call) for said, answer, call in asked_of_person(view, view.tool_calls) if answer]
+    for n, (said, answer, call) in enumerate(found):
+        yield Item(f"{said} → {_answers(answer)}", "question", _iso(call.started), call.call_event, score=1 + n)
+
+
+_ANSWERED = re.compile(r'"[^"]{1,400}"="([^"]{1,300})"')
+
+
+def _answers(answer: str) -> str:
+    """Return what the person chose, without the words that hosts put around it."""
+    chosen = _ANSWERED.findall(answer)
+    return " / ".join(chosen) if chosen else answer
+
+
+# what came of it
+
+
+def _failures(checks: Sequence[Run], cwd: str | None) -> Iterator[Item]:
+    """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first."""
+    by_command: dict[tuple[str, str], list[Run]] = {}
+    for run in checks:
+        by_command.setdefault((run.call.thread_id, run.step.subject), []).append(run)
+    for n, members in enumerate(by_command.values()):
+        last = members[-1]
+        bad = next((r for r in reversed(members) if not r.passed), None)
+        why = salient_line(bad.output, cwd, of_tests=bad.step.purpose == "test") if bad is not None else ""
+        if bad is None or not why:
+            continue
+        place = _PLACE.search(why)
+        path, line = (place[1], int(place[2])) if place else (None, None)
+        open_one = bad is last
+        text = f"`{shown(bad.command, cwd)}` {'fails' if open_one else 'failed, and passes now'}: {_cut(why, _LONG)}"
+        score = (8.0 if open_one else 4.0) + n / 100
+        yield Item(text, "checks", _iso(bad.call.started), bad.call.result_event, path, line, score=score)
+
+
+def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
+    """Yield what answers say of a place: ``path:12 - text``; later ones rank higher."""
+    answers = [e for e in view.events if e.kind == "answer" and e.text and ":" in e.text]
+    for n, event in enumerate(answers):
+        for place in _PLACE.finditer(event.text[:20_000]):
+            said = _CLAIM.match(event.text, place.end())
+            if said:
+                text = _cut(clean(said[1]), _LONG)
+                yield Item(text, "answer", _iso(event.ts), event.event_id, shorten_paths(place[1], cwd), int(place[2]), score=1 + n / 1000)
+
+
+def _files(view: SessionView) -> list[FileState]:
+    """Return the files that were read or changed, each under its path below the working directory where it lies there."""
+    threads = {t.thread_id: t.cwd for t in view.threads}
+    ordered = sorted(view.tool_calls, key=lambda c: (c.started is None, c.started or 0)) if view.threads else view.tool_calls
+    found: dict[str, list[int]] = {}
+    for number, call in enumerate(ordered):
+        if call.result_event is None:
+            continue
+        cwd = threads.get(call.thread_id) or view.session.cwd
+        for touch in touched(call, cwd):
+            if touch.did == SEARCH:
+                continue
+            one = found.setdefault(inside(touch.path, view.session.cwd), [0, 0, 0, 0])
+            one[0 if touch.did not in CHANGES else 1] += 1
+            one[2] = max(one[2], last_line(touch.lines))
+            one[3] = number
+    return [FileState(f"F{n}", path, *counts) for n, (path, counts) in enumerate(found.items(), 1)]
+
+
+def inside(path: str, cwd: str | None) -> str:
+    """Return a path below a folder without the folder."""
+    folder = (cwd or "").rstrip("/")
+    return path[len(folder) + 1 :] if folder and path.startswith(f"{folder}/") else path
+
+
+def _tests(view: SessionView, checks: Sequence[Run]) -> CheckRun | None:
+    """Return the last test run, else the last other check."""
+    cwd = view.session.cwd
+    for purpose in _CHECKED:
+        run = max((r for r in checks if r.step.purpose == purpose), key=lambda r: (r.call.started or 0, r.place), default=None)
+        if run is None:
+            continue
+        counted = [r for r in check_results(run.output) if r.purpose == purpose]
+        passed, failed = sum(r.passed for r in counted), sum(r.failed for r in counted)
+        ok = run.passed and not failed
+        why = "" if ok else salient_line(run.output, cwd, of_tests=purpose == "test")
+        changed = any(t.did in CHANGES for c in view.tool_calls if _follows(c, run.call) and c.result_event for t in touched(c, cwd))
+        return CheckRun(shown(run.command, cwd), purpose, passed, failed, ok, changed, run.call.result_event, _cut(why, _LONG))
+    return None
+
+
+def _follows(call: Any, other: Any) -> bool:
+    if call.thread_id == other.thread_id:
+        return bool(call.seq > other.seq)
+    return call.started is not None and other.started is not None and bool(call.started > other.started)
+
+
+def _stats(view: SessionView) -> dict[str, int]:
+    owned = [m for m in view.model_calls if m.owner]
+    return {
+        "events": len(view.events),
+        "prompts": len(view.prompts),
+        "model_calls": len(owned),
+        "tool_calls": len(view.tool_calls),
+        "compactions": len(view.of_kinds("compaction")),
+        "prompt_tokens": sum(m.context_tokens for m in owned),
+        "output_tokens": sum(m.output for m in owned),
+    }
+
+
+def _iso(ts: Any) -> str | None:
+    return iso(_micros(ts)) if ts is not None else None
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"

@@ -1,0 +1,72 @@
+"""Sessions of every agent, each with its task, calls, tokens and cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline.api.reader import reading
+from ctx_pipeline.api.session_choice import here as working_folder
+from ctx_pipeline.api.session_choice import in_place, lines
+from ctx_pipeline.api.usage import COUNTS, usage
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.storage.session_words import noted, said_of
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+_TOKENS = tuple(name for name in COUNTS if name.endswith("_tokens") and name != "reasoning_tokens")
+
+
+def listed(
+    *, host: str | None = None, project: str | None = None, here: bool = False, limit: int = 10, settings: Settings
+) -> tuple[list[dict[str, Any]], int]:
+    """Return captured sessions, the last active first, and how many there are.
+
+    ``task`` is what somebody said last, else the title; ``notes`` counts what was said;
+    ``tokens`` are all that its model calls billed (``cost_nano`` nano-dollars; None where
+    no call has a price).
+    """
+    key = discovery.host(host).key if host else None
+    wanted = (project or "").lower()
+    with reading(settings) as (store, _):
+        known = {(r.host, r.session_id): r for r in store.ledger.sessions(host=key)}
+        placed = in_place(store, working_folder()) if here else lines(store, key)
+        placed = [p for p in placed if (p.host, p.session_id) in known]
+        if wanted:
+            placed = [p for p in placed if wanted in f"{known[p.host, p.session_id].rows.get('project')}\n{p.cwd}\n{p.repository}".lower()]
+        placed.sort(key=lambda p: (-p.last, p.host, p.session_id))
+        known_notes = noted(store)
+        chosen = placed[:limit]
+        notes = {(p.host, p.session_id): said_of(store, p.host, p.session_id) for p in chosen if known_notes.has(p.host, p.session_id)}
+    totals: dict[tuple[str, str], Counter[str]] = {}
+    for row in usage("session", host=key, stored=True, settings=settings).rows:
+        one = totals.setdefault((row["host"], row["session_id"]), Counter())
+        one["tokens"] += sum(int(row[name] or 0) for name in _TOKENS)
+        one["cost_nano"] += int(row["cost_nano"] or 0)
+        one["calls"] += int(row["calls"])
+        one["unpriced"] += int(row["unpriced_calls"])
+    rows = []
+    for p in chosen:
+        facts = known[p.host, p.session_id].rows
+        spent = totals.get((p.host, p.session_id), Counter())
+        said = notes.get((p.host, p.session_id), [])
+        task = next((n.text for n in reversed(said) if n.what == "task"), None)
+        rows.append(
+            {
+                "host": p.host,
+                "session_id": p.session_id,
+                "project": facts.get("project"),
+                "task": task or facts.get("title"),
+                "said": task is not None,
+                "last": iso(p.last) if p.last else None,
+                "tool_calls": int(facts.get("tool_calls") or 0),
+                "model_calls": spent["calls"],
+                "tokens": spent["tokens"],
+                "cost_nano": None if spent["calls"] and spent["unpriced"] == spent["calls"] else spent["cost_nano"],
+                "notes": len(said),
+                "resume": discovery.hosts()[p.host].resuming(p.session_id, facts.get("cwd")),
+            }
+        )
+    return rows, len(placed)

@@ -1,0 +1,244 @@
+"""What a session is about and how far it came, as one record; who said or showed each part of it stands beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SCHEMA = 1
+"""Version of the JSON shape of a state."""
+
+PERSON = "person"
+AGENT = "agent"
+BUNDLE = "bundle"
+"""Who said what an imported state says that somebody said."""
+
+SAID_BY = {PERSON: 0, AGENT: 1}
+"""Who says a thing outranks what is drawn from the records: a person first."""
+
+DRAWN = 8
+"""Findings, decisions and done steps that are drawn from the records at most; what somebody said is never left out."""
+
+
+_PLACED = re.compile(r"^\s*(\S{1,400}?)(?::(\d{1,7}))?\s+(?:—|\u2013|-)\s+(\S.*)$", re.DOTALL)
+
+
+class Item(NamedTuple):
+    """A task, a finding, a decision or a step, with where it is from."""
+
+    text: str
+    by: str
+    """person, agent, or what of the session shows it: plan, todos, prompt, title, checks, answer, question"""
+    at: str | None = None
+    """when it was said or seen, ISO 8601 in UTC"""
+    event: str | None = None
+    """event that shows it; None for what was said through ``ctx``"""
+    path: str | None = None
+    line: int | None = None
+    reason: str | None = None
+    replaces: str | None = None
+    """the decision that this one stands for"""
+    score: float = 1.0
+    """rank among drawn items; the highest first"""
+
+    @property
+    def place(self) -> str:
+        """``path:line``, the path alone, or nothing."""
+        if not self.path:
+            return ""
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
+    @property
+    def told(self) -> bool:
+        """Somebody said it; it is not drawn from the records."""
+        return self.by in SAID_BY
+
+
+class FileState(NamedTuple):
+    """One file that a session touched."""
+
+    ref: str
+    """``F1``, ``F2`` ... in the order of the first touch"""
+    path: str
+    reads: int
+    changes: int
+    lines: int
+    """the last line that was seen of it; 0 where nothing tells"""
+    last: int
+    """number of the last touch, counted over the session"""
+
+    @property
+    def status(self) -> str:
+        """Modified or read."""
+        return "modified" if self.changes else "read"
+
+
+class CheckRun(NamedTuple):
+    """The last run of a check."""
+
+    command: str
+    purpose: str
+    passed: int
+    failed: int
+    ok: bool
+    stale: bool
+    """files were changed since"""
+    event: str | None
+    why: str = ""
+    """the line that says what failed"""
+
+    @property
+    def counts(self) -> str:
+        """``3/5 passed`` where the tool counted, else how it ended."""
+        total = self.passed + self.failed
+        return f"{self.passed}/{total} passed" if total else "passed" if self.ok else "failed"
+
+
+@dataclass(frozen=True)
+class SessionState:
+    """How one session stands at one moment."""
+
+    host: str
+    session_id: str
+    title: str | None = None
+    project: str | None = None
+    repository: str | None = None
+    branch: str | None = None
+    as_of: str | None = None
+    """time of the last event that is in it"""
+    seq: int = -1
+    """``seq`` of that event in the main thread"""
+    began: str | None = None
+    task: Item | None = None
+    findings: list[Item] = field(default_factory=list)
+    decisions: list[Item] = field(default_factory=list)
+    progress: list[Item] = field(default_factory=list)
+    """steps that are done"""
+    next_steps: list[Item] = field(default_factory=list)
+    files: list[FileState] = field(default_factory=list)
+    """in the order of the first touch"""
+    tests: CheckRun | None = None
+    stats: dict[str, int] = field(default_factory=dict)
+    """events, prompts, model_calls, tool_calls, compactions and tokens_read (billed prompt tokens)"""
+
+    @property
+    def modified(self) -> list[FileState]:
+        """Changed files, the last changed first."""
+        return sorted((f for f in self.files if f.changes), key=lambda f: -f.last)
+
+    @property
+    def read(self) -> list[FileState]:
+        """Files that were only read, the last read first."""
+        return sorted((f for f in self.files if not f.changes), key=lambda f: -f.last)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        plain = {name: getattr(self, name) for name in ("host", "session_id", "title", "project", "repository", "branch")}
+        return {
+            "schema": SCHEMA,
+            **plain,
+            "as_of": self.as_of,
+            "seq": self.seq,
+            "began": self.began,
+            "task": self.task and self.task._asdict(),
+            **{name: [i._asdict() for i in getattr(self, name)] for name in ("findings", "decisions", "progress", "next_steps")},
+            "files": [{**f._asdict(), "status": f.status} for f in self.files],
+            "tests": self.tests and self.tests._asdict(),
+            "stats": self.stats,
+        }
+
+
+def from_json(value: dict[str, Any]) -> SessionState:
+    """Return the state that :meth:`SessionState.to_json` wrote; names it does not know are left out.
+
+    Raises KeyError, TypeError or ValueError for what is no state.
+    """
+    if value.get("schema") != SCHEMA:
+        raise ValueError("written by another version")
+
+    def item(row: dict[str, Any]) -> Item:
+        made = Item(**{n: row[n] for n in Item._fields if n in row})
+        if not isinstance(made.text, str) or not isinstance(made.by, str):
+            raise TypeError("an item without a text")
+        return made
+
+    known = {n: value.get(n) for n in ("title", "project", "repository", "branch", "as_of", "began")}
+    return SessionState(
+        host=str(value["host"]),
+        session_id=str(value["session_id"]),
+        seq=int(value.get("seq", -1)),
+        task=item(value["task"]) if value.get("task") else None,
+        findings=[item(r) for r in value.get("findings", ())],
+        decisions=[item(r) for r in value.get("decisions", ())],
+        progress=[item(r) for r in value.get("progress", ())],
+        next_steps=[item(r) for r in value.get("next_steps", ())],
+        files=[FileState(**{n: r[n] for n in FileState._fields}) for r in value.get("files", ())],
+        tests=CheckRun(**{n: value["tests"][n] for n in CheckRun._fields}) if value.get("tests") else None,
+        stats={str(k): int(v) for k, v in dict(value.get("stats") or {}).items()},
+        **{n: v if v is None else str(v) for n, v in known.items()},
+    )
+
+
+def with_said(state: SessionState, said: Iterable[tuple[str, Item]]) -> SessionState:
+    """Return the state with what somebody said: ``(task, finding or decision; the item)``, oldest first.
+
+    The newest task counts. A decision that replaces another takes its place; findings and
+    decisions of people and agents stand before drawn ones, and none of them is left out.
+    """
+    task = state.task
+    findings: list[Item] = []
+    decisions: list[Item] = []
+    for what, item in said:
+        if what == "task":
+            task = item
+        elif what == "finding":
+            findings.append(item)
+        elif what == "decision":
+            if item.replaces:
+                decisions = [d for d in decisions if d.text != item.replaces]
+            decisions.append(item)
+    return replace(
+        state,
+        task=task,
+        findings=ranked(findings, state.findings),
+        decisions=ranked(decisions, state.decisions),
+    )
+
+
+def ranked(told: Sequence[Item], drawn: Sequence[Item]) -> list[Item]:
+    """Return what was said, newest first, then the best of what is drawn: at most :data:`DRAWN`, none that says the same again.
+
+    What an imported state brought stands between them, and none of it is left out.
+    """
+    known = {_same(i.text) for i in told}
+    brought: list[Item] = []
+    rest: list[Item] = []
+    for item in sorted(drawn, key=lambda i: -i.score):
+        same = _same(item.text)
+        if same not in known:
+            known.add(same)
+            (brought if item.by == BUNDLE else rest).append(item)
+    return [*reversed(told), *brought, *rest[:DRAWN]]
+
+
+def _same(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".")
+
+
+def placed(text: str) -> tuple[str | None, int | None, str]:
+    """Return path, line and rest of ``auth.ts:45 - text`` (any dash between blanks); path and line are None where there is none.
+
+    What stands before the dash is a place when it has no blank and looks like a file: it
+    has a line, a folder or an ending.
+    """
+    found = _PLACED.match(text)
+    if found is None:
+        return None, None, text.strip()
+    path = found[1]
+    if found[2] is None and "/" not in path and not re.search(r"\w\.[A-Za-z]\w{0,7}$", path):
+        return None, None, text.strip()
+    return path, int(found[2]) if found[2] else None, found[3].strip()
