@@ -32,8 +32,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_site(environ, tables(60), folder / "rows")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
+    """Chromium, for one file at a time: while it is driven, an event loop runs in this thread, and tests of others start their own."""
     from playwright.sync_api import sync_playwright
 
     assert CHROMIUM, "CI needs a Chromium for these tests"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctx_pipeline_tests.browser.conftest import NEEDED
+from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 if TYPE_CHECKING:
@@ -253,3 +253,28 @@ def test_a_signal_is_opened_and_closed_from_the_keyboard(page):
     page.keyboard.press("Space")
 
     assert signals.locator(".opened").count() == 0
+
+
+@pytest.mark.feature("dashboard.scores-page", "dashboard.memories-browser")
+def test_panels_in_view_at_the_start_wait_for_the_list_of_sessions(browser, site):
+    context = browser.new_context(viewport={"width": 1440, "height": 12_000})
+    context.set_default_timeout(SECONDS * 1000)
+    page = context.new_page()
+    asked = []
+
+    def late(route):
+        """Let the list of sessions arrive after the page has been painted, and with it whatever is in view been asked for."""
+        page.wait_for_timeout(500)
+        asked.extend(page_scripts)
+        route.continue_()
+
+    page_scripts: list[str] = []
+    page.on("request", lambda request: page_scripts.append(request.url) if "/panels/" in request.url else None)
+    page.route("**/data/sessions.js", late)
+    page.goto(f"{site.as_uri()}/index.html")
+    page.wait_for_selector("#scores .live.drawn")
+    rows = page.locator("#scores tbody tr").count()
+    context.close()
+
+    assert asked == []
+    assert rows == 13

@@ -47,7 +47,7 @@ def test_the_walk_of_the_page_works_as_written(ctx):
     sessions = ctx.json("signal", "summary", "--signal", "long_answers")["signals"][0]
     assert sessions["count"] >= 5
     assert sessions["sum"] >= 1
-    assert "Long answers" in (ctx.store / "site" / "index.html").read_text("utf-8")
+    assert "long_answers" in (ctx.store / "site" / "panels" / "signals.js").read_text("utf-8")
     assert "`long_answers`" in (ctx.store / "signals" / "summary.md").read_text("utf-8")
     rows = ctx.json("sql", "SELECT host, session_id FROM readings WHERE signal = 'long_answers' AND value > 0 LIMIT 1")["rows"]
     host, session_id = (list(rows[0].values()) if isinstance(rows[0], dict) else rows[0])[:2]
