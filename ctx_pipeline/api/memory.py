@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.api.clones import place_among
 from ctx_pipeline.errors import AmbiguousName, UnknownName, UsageError
 from ctx_pipeline.memory.links import dangling
 from ctx_pipeline.memory.query import error_words, words_of
@@ -38,9 +39,17 @@ def _index(settings: Settings | None) -> MemoryIndex:
 
 
 def retrieve(
-    query: str, *, cwd: str | None = None, limit: int = 10, accepted_only: bool = False, settings: Settings | None = None
+    query: str,
+    *,
+    cwd: str | None = None,
+    limit: int = 10,
+    accepted_only: bool = False,
+    threshold: float = 0.0,
+    settings: Settings | None = None,
 ) -> list[Scored]:
     """Return the memories that answer a query at a place, best first, with the parts of their scores.
+
+    With a ``threshold`` they hold at least that share of the query's weight, as what hooks inject does.
 
     Without ``cwd`` everything may be seen; with it only what holds everywhere or was
     learnt in its repository; a folder that is not on this machine has the repository that
@@ -51,7 +60,7 @@ def retrieve(
     """
     settings = settings or settings_module.load()
     index = _index(settings)
-    place = _known_place(cwd, index) if cwd else None
+    place = _known_place(cwd, index, settings.home) if cwd else None
 
     def allowed(scope: str, repository: str | None, where: str | None) -> bool:
         return place is None or visible(scope, repository, where, place)
@@ -64,11 +73,11 @@ def retrieve(
         if settings.embedder:
             found = _with_closeness(index, settings.embedder, query, cwd, found, allowed=allowed, accepted_only=accepted_only)
         return rank(
-            found,
+            [r for r in found if r.covered >= threshold],
             place=place,
             limit=limit,
             now=time.time_ns() // 1000,
-            linked=index.get,
+            linked=None if threshold else index.get,
             everywhere=place is None,
             accepted_only=accepted_only,
         )
@@ -85,8 +94,8 @@ def here() -> str | None:
     return place.cwd if place.roots else None
 
 
-def _known_place(cwd: str, index: MemoryIndex) -> Place:
-    place = place_of(cwd)
+def _known_place(cwd: str, index: MemoryIndex, home: Path) -> Place:
+    place = place_among(cwd, index, home, ask=True)
     if place.roots or Path(place.cwd).exists():
         return place
     recorded = index.repositories_at(place.cwd)
@@ -174,17 +183,19 @@ def _part_of(asked: str, memory_id: str) -> bool:
 
 
 def quotes(found: Memory, *, settings: Settings | None = None) -> list[dict[str, Any]]:
-    """Return the events that a memory rests on: event_id, host, session_id, ts (ISO 8601), kind and the first 200 characters of text.
+    """Return the events that a memory rests on: event_id, host, session_id, ts (ISO 8601), kind and text.
 
-    Empty for a note, and for events that are no longer in the store.
+    The text is what decides, at most 200 characters on one line. Empty for a note, and for events that are no longer in the store.
     """
     if not found.evidence:
         return []
     from ctx_pipeline.api.reader import reading
+    from ctx_pipeline.memory.excerpts import excerpt
     from ctx_pipeline.storage.details import event_quotes
 
     with reading(settings) as (store, _):
-        return event_quotes(store.lake, list(found.sessions), list(found.evidence))
+        rows = event_quotes(store.lake, list(found.sessions), list(found.evidence))
+    return [{**row, "text": excerpt(row["text"], row["kind"], found.body)} for row in rows]
 
 
 def plain_memory(found: Memory) -> dict[str, Any]:

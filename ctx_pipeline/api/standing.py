@@ -53,8 +53,7 @@ def said_again(memory: Memory) -> list[str]:
     ):
         if isinstance(body.get(name), int) and isinstance(body.get(count), int):
             times = body[count]
-            told = "not said again" if not times else f"said again {times} time{'s' if times > 1 else ''}"
-            found.append(f"{told} since {since} ({_day(body[name])})")
+            found += [f"said again {times} time{'s' if times > 1 else ''} since {since} ({_day(body[name])})"] if times else []
     return found
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.cli.output import one_line, plain, say
+from ctx_pipeline.cli.output import counted, one_line, plain, say, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.memory.grade import Grade
     from ctx_pipeline.model.memories import Memory
     from ctx_pipeline.settings import Settings
 
 _TIMES = ("first_ts", "last_ts")
-_QUOTE = 160
+_QUOTE, _MIND, _NARROWEST = 240, 60, 40
+_HEADS = {"memory_id": "id", "kind": "kind", "status": "status", "support": "sessions", "project": "project"}
 
 
 def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, quoted: Sequence[dict[str, Any]]) -> None:
@@ -40,6 +45,30 @@ def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, qu
         say(f"mind: {plain(mark)}")
     for said in sayings(memory):
         say(f"  said again: “{one_line(str(said.get('quote')), 200)}” ({plain(str(said.get('session')))})")
+
+
+def print_list(memories: Sequence[Memory], minded: Mapping[str, Sequence[str]]) -> None:
+    """Print memories with their whole texts: piped a line each, on a terminal with the text wrapped below its id."""
+    rows = [
+        {
+            **m._asdict(),
+            "project": Path(m.repository or m.cwd or "").name,
+            "mind": one_line("; ".join(minded.get(m.memory_id, ())), _MIND),
+        }
+        for m in memories
+    ]
+    if not memories or not sys.stdout.isatty():
+        marked = {"mind": "mind"} if any(r["mind"] for r in rows) else {}
+        table(rows, {**_HEADS, **marked, "text": "text"}, whole="text")
+        return
+    width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    for m in memories:
+        sessions = counted(m.support, "session") if m.support else ""
+        parts = (m.memory_id, m.kind, m.status, sessions, Path(m.repository or m.cwd or "").name)
+        say(one_line("  ".join(filter(None, parts)), width), bold=True)
+        for said in (m.text, *(f"mind: {mark}" for mark in minded.get(m.memory_id, ()))):
+            text = " ".join(plain(said).split())
+            say(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
 
 
 def a_session(session_id: str, settings: Settings) -> str:

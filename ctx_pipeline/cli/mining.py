@@ -9,6 +9,8 @@ import click
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctx_pipeline.mining.filters import Filtered
     from ctx_pipeline.model.declared import Method
     from ctx_pipeline.model.memories import StoredCandidate
@@ -97,7 +99,15 @@ def mine(
     text = block(result.kept, method=",".join(methods), source=source, marks=result.marks, budget=budget)
     if as_json:
         shown = [{**_plain(c), "marks": result.marks.get(c.candidate_id, [])} for c in result.kept]
-        emit({"candidates": shown, "dropped": result.dropped, "block": text, **({"asked": asked} if asked else {}), **report.totals})
+        emit(
+            {
+                "candidates": shown,
+                "dropped": result.dropped,
+                "block": text,
+                **_counts(report.totals, len(drawn)),
+                **({"asked": asked} if asked else {}),
+            }
+        )
     elif as_block:
         say(text, nl=False)
         _tell_left_out(text, len(found))
@@ -107,6 +117,11 @@ def mine(
             _tell(name, done)
     if any(done["asked"] for done in asked.values()) and all(done["failed"] == done["asked"] for done in asked.values()):
         raise click.exceptions.Exit(1)
+
+
+def _counts(totals: Mapping[str, int], drawn: int) -> dict[str, int]:
+    """Return the sessions and errors of what was mined anew, none where all was up to date, and the candidates that were looked at."""
+    return {name: totals.get(name, 0) for name in ("sessions", "errors")} | {"drawn": drawn}
 
 
 def _tell_left_out(block: str, found: int) -> None:

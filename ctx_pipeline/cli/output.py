@@ -60,13 +60,16 @@ def emit(value: object) -> None:
     click.echo(_CONTROL.sub(lambda m: f"\\u{ord(m.group()):04x}", text))
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, total: Mapping[str, Any] | None = None) -> None:
+def table(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, total: Mapping[str, Any] | None = None, whole: str = ""
+) -> None:
     """Print rows as an aligned table; numbers stand to the right.
 
-    ``columns`` maps a key of the rows to its heading. Nothing is cut or wrapped, so
-    that a pipe gets whole lines.
+    ``columns`` maps a key of the rows to its heading. No line is wrapped, so that a
+    pipe gets whole lines; text is cut at 90 characters but for the column ``whole``,
+    which should be the last one.
     """
-    body = [[cell(row.get(key)) for key in columns] for row in rows]
+    body = [[" ".join(plain(row.get(key) or "").split()) if key == whole else cell(row.get(key)) for key in columns] for row in rows]
     last = [cell(total.get(key)) for key in columns] if total is not None else None
     right = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
     heads = list(columns.values())

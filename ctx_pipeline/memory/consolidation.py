@@ -79,7 +79,8 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
 
 
 def _place(candidate: StoredCandidate) -> str:
-    return identity(candidate.repository) if candidate.scope in ("repo", "task") and candidate.repository else ""
+    where = candidate.repository or candidate.cwd
+    return identity(where) if candidate.scope in ("repo", "task") and where else ""
 
 
 def _form(candidate: StoredCandidate) -> str:

@@ -96,6 +96,10 @@ class About(NamedTuple):
         return bool(self.things) and len(self.things & things) >= self.least
 
 
+_OF_ERRORS = ("tool_lesson", "failure_trigger")
+"""Kinds of memories whose signature is that of an error; in others it names a rule, a habit or a file, for what takes its place later."""
+
+
 def about(memory: Memory) -> About:
     """Return what a memory is about by its body; nothing for notes and for bodies that name none of the known parts.
 
@@ -109,8 +113,9 @@ def about(memory: Memory) -> About:
     subject = str(body.get("subject") or "")
     least = 1
     things: set[Thing] = set()
-    if body.get("signature"):
-        things = {(FAILED, str(body["signature"]))}
+    error = str(body.get("signature") or "") if memory.kind in _OF_ERRORS or body.get("error") else ""
+    if error:
+        things = {(FAILED, error)}
     elif memory.kind == "user_preference":
         things = {(RULED, subject)} if subject else set()
     elif body.get("refused"):
@@ -123,7 +128,7 @@ def about(memory: Memory) -> About:
         least = min(2, len(things))
     else:
         things = {(RAN, name) for name in commands}
-    told = subject if body.get("signature") else ""
+    told = subject if error else ""
     return About(frozenset(things), least, frozenset() if body.get("refused") else commands, frozenset(files), told)
 
 

@@ -110,5 +110,5 @@ def _scored(memory: Memory, match: float, place: Place | None, now: int) -> Scor
     }
     score = sum(WEIGHTS[name] * value for name, value in parts.items()) - PENALTY.get(memory.risk, 0.2)
     return Scored(
-        memory, round(score, 6), {name: round(value, 4) for name, value in parts.items()} | {"risk": -PENALTY.get(memory.risk, 0.2)}
+        memory, round(score, 6), {name: round(value, 4) for name, value in parts.items()} | {"risk": 0.0 - PENALTY.get(memory.risk, 0.2)}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -22,43 +23,93 @@ class Place(NamedTuple):
 def place_of(cwd: str | os.PathLike[str]) -> Place:
     """Return the place of a folder, from the files of its git repository alone (no git is run).
 
-    A worktree has the roots of its own folder and of the main checkout. A folder outside
-    a repository has no root. Never raises for files that cannot be read.
+    A worktree has the roots of its own folder and of the main checkout, a clone of a
+    repository on this machine that one's too. A folder outside a repository has no root.
+    Never raises for files that cannot be read.
     """
     here = Path(os.path.abspath(os.path.expanduser(cwd)))  # noqa: PTH100, PTH111 - links are kept as the agent recorded them
-    for folder in (here, *list(here.parents)[:_DEPTH]):
+    found = _checkout(here)
+    if found is None:
+        return Place(str(here))
+    folder, git = found
+    if git is None:
+        return Place(str(here), (str(folder),))
+    main = str(git.parent) if git.name == ".git" else str(git)
+    remotes = _remotes(git)
+    sources = [os.path.normpath(os.path.join(main, _plain(r))) for r in remotes if _is_local(r)]  # noqa: PTH118 - text, as git reads it
+    sources = [s.removesuffix("/.git") for s in sources]
+    named = [r for r in remotes if not _is_local(r)]
+    for source in sources:
+        beyond = _checkout(Path(source), up=0)
+        named += [r for r in _remotes(beyond[1] if beyond and beyond[1] else Path(source)) if not _is_local(r)]
+    roots = (str(folder), *(r for r in (main, *sources) if r != str(folder)))
+    return Place(str(here), tuple(dict.fromkeys(roots)), tuple(dict.fromkeys(map(identity, named))))
+
+
+def git_folder(cwd: str | os.PathLike[str]) -> Path | None:
+    """Return the git folder of the checkout that a folder lies in, for a worktree the shared one; None outside of one."""
+    found = _checkout(Path(os.path.abspath(os.path.expanduser(cwd))))  # noqa: PTH100, PTH111 - as place_of
+    return found[1] if found else None
+
+
+def first_commit(git: Path) -> str:
+    """Return the commit that a repository began with, where its own log still has it; empty in a clone, and in one of half a history."""
+    if (git / "shallow").exists():
+        return ""
+    match = _BEGAN.match(_text(git / "logs" / "HEAD"))
+    return match[1] if match else ""
+
+
+_BEGAN = re.compile(r"0{40,64} ([0-9a-f]{40,64}) [^\n]*\tcommit \(initial\)")
+_MOST_BYTES = 1 << 20
+
+
+def _checkout(here: Path, up: int = _DEPTH) -> tuple[Path, Path | None] | None:
+    """Return the top folder of a checkout and its git folder, None in its place where that cannot be read; None outside of one."""
+    for folder in (here, *list(here.parents)[:up]):
         marker = folder / ".git"
         if marker.is_dir():
-            return Place(str(here), (str(folder),), _remotes(marker))
+            return folder, marker
         if marker.is_file():
-            common = _common_dir(marker)
-            if common is None:
-                return Place(str(here), (str(folder),), ())
-            main = str(common.parent) if common.name == ".git" else str(common)
-            return Place(str(here), (str(folder), main), _remotes(common))
-    return Place(str(here))
+            return folder, _common_dir(marker)
+    return None
+
+
+def _text(path: Path) -> str:
+    """Return the beginning of a small file; empty for what is none or cannot be read."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _common_dir(marker: Path) -> Path | None:
     """Return the git folder that a worktree shares with its main checkout."""
+    match = re.match(r"gitdir:\s*(.+)", _text(marker))
+    if not match:
+        return None
     try:
-        match = re.match(r"gitdir:\s*(.+)", marker.read_text("utf-8", "replace"))
-        if not match:
-            return None
         gitdir = (marker.parent / match.group(1).strip()).resolve()
-        shared = gitdir / "commondir"
-        return (gitdir / shared.read_text("utf-8", "replace").strip()).resolve() if shared.is_file() else gitdir
-    except OSError:
+        shared = _text(gitdir / "commondir").strip()
+        return (gitdir / shared).resolve() if shared else gitdir
+    except (OSError, ValueError):
         return None
 
 
-def _remotes(git: Path) -> tuple[str, ...]:
-    try:
-        text = (git / "config").read_text("utf-8", "replace")
-    except OSError:
-        return ()
-    urls = re.findall(r"(?m)^\s*url\s*=\s*(\S+)\s*$", text)
-    return tuple(dict.fromkeys(identity(u) for u in urls))
+def _remotes(git: Path) -> list[str]:
+    """Return the addresses of a repository's remotes as they are written."""
+    return re.findall(r"(?m)^\s*url\s*=\s*(\S+)\s*$", _text(git / "config"))
+
+
+def _is_local(url: str) -> bool:
+    return url.startswith(("/", "~", "./", "../", "file://")) or url in (".", "..")
+
+
+def _plain(url: str) -> str:
+    return os.path.expanduser(url.removeprefix("file://"))  # noqa: PTH111 - text, as git reads it
 
 
 def identity(repository: str) -> str:
@@ -68,6 +119,23 @@ def identity(repository: str) -> str:
         return text.rstrip("/\\") or text
     match = _URL.match(text)
     return f"{match.group(1).lower()}/{match.group(2).strip('/').lower()}" if match else text.lower()
+
+
+def seen_key(folder: str) -> str:
+    """Return the key of the observation which repository a folder lies in; the journal holds no path."""
+    return f"{SEEN}{_hash(folder.rstrip('/'))}"
+
+
+def token_of(repository: str) -> str:
+    """Return what stands for a repository's name in the journal."""
+    return _hash(identity(repository))
+
+
+SEEN = "repository:"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def visible(scope: str, repository: str | None, cwd: str | None, place: Place | None) -> bool:

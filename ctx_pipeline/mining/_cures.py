@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 ABSENT = re.compile(r"(?i)command not found|no such command|No module named|Cannot find module|not installed|unrecognized subcommand")
 """Says that a program or module is not there: whatever it was called for, another way to call it is the cure."""
 
+_MODULE = re.compile(r"(?:No module named|Cannot find module) (\S+)")
+_COMMAND_WORD = re.compile(r"[\w@.-]+")
+
 _WRONG = re.compile(
     r"(?i)unknown|unrecogni[sz]ed|unexpected|invalid|not defined|no such|not found|does(?:n't| not) exist|not (?:supported|allowed)"
     r"|deprecated|no matching|did not match"
@@ -29,7 +32,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _ALIKE = 60
 """Likeness (0 to 100) from which an argument is another spelling of one that was left out."""
 
-_LONG, _SAME, _PART, _OFFERED, _AFTER = 110, 50, 80, 3, 600
+_LONG, _SAME, _PART, _OFFERED, _AFTER, _LISTED = 110, 50, 80, 3, 600, 2_000
 
 
 class Cure(NamedTuple):
@@ -46,6 +49,8 @@ class Cure(NamedTuple):
     """it names a version, and holds as long as that"""
     resolution: str = "command"
     """``command``: another call; ``spelling``: what the program itself said about its arguments"""
+    plain: bool = False
+    """the output of the failure says it too: whoever meets the error reads the cure there"""
 
 
 def loses(run: Run, later: Run, error: str) -> bool:
@@ -54,9 +59,15 @@ def loses(run: Run, later: Run, error: str) -> bool:
     Other tests, files or packages prove nothing of the first ones. An argument may be
     spelled in another way, and be left out where the error says that it is wrong.
     Options may go; so may members of a list with commas. What failed because a program
-    is absent is cured by any call of it.
+    is absent is cured by any call of it; what failed because its code lacks a module only
+    by a call for the very same targets.
     """
-    return not ABSENT.search(error) and bool(_lost(run, later, error))
+    if not ABSENT.search(error):
+        return bool(_lost(run, later, error))
+    module = _MODULE.search(error)
+    if module is None or module[1].strip("'\"") in _COMMAND_WORD.findall(run.step.text):
+        return False
+    return any(w not in _parts(later) for w in _targets(run))
 
 
 def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
@@ -81,7 +92,8 @@ def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
         instead = f"use `{other}` in place of `{wrong}`" if other else f"leave out `{gone}`"
         listed = not any(w == wrong for w in run.step.words)
         more = f" (`{works}` works)" if len(works) < _LONG and not listed else ""
-        return Cure(f"`{head}` {fails}: {instead}{more}.", [f"{instead} in `{head}`"], [works], f"`{head}` {fails}", quoted)
+        plain = not other or _says(run, error, [other])
+        return Cure(f"`{head}` {fails}: {instead}{more}.", [f"{instead} in `{head}`"], [works], f"`{head}` {fails}", quoted, plain=plain)
     pinned = {w for w in _words(passed, cwd) if _PINNED.search(w)} - set(_words(run, cwd))
     if pinned and run.call.ended:
         day = datetime.fromtimestamp(run.call.ended / 1_000_000, UTC).date()
@@ -91,10 +103,39 @@ def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
     if left_out:
         how, rest = as_pattern(run.step.text, run.step.subject), as_pattern(passed.step.text, passed.step.subject)
         text = f"`{how}` {fails}; without {' and '.join(f'`{w}`' for w in left_out)} it works: `{rest}`."
-        return Cure(text, [f"run `{rest}`"], [works], f"`{how}` is about to run, or {fails}", quoted)
+        when = f"`{how}` is about to run, or {fails}"
+        return Cure(text, [f"run `{rest}`"], [works], when, quoted, plain=_speaks_of(error, left_out))
     if ABSENT.search(error):
         when = f"`{typed(run.step)}` is about to run, or {fails}"
-    return Cure(_both(run, passed, quoted, cwd), steps, [works], when, quoted)
+    return Cure(_both(run, passed, quoted, cwd), steps, [works], when, quoted, plain=_says(run, error, added))
+
+
+def _says(run: Run, error: str, words: list[str]) -> bool:
+    """Tell whether the output of a failure names all of these words right after its error."""
+    at = max(0, run.output.find(error[:40]))
+    near = run.output[at : at + len(error) + _LISTED]
+    return bool(words) and all(re.search(rf"(?<![\w-]){re.escape(w)}(?![\w-])", near) for w in words)
+
+
+def _speaks_of(error: str, options: list[str]) -> bool:
+    """Tell whether an error has for each of these options a word that begins as it does: ``--lib`` and "library"."""
+    said = re.findall(r"[a-z]+", error.lower())
+    names = [o.lstrip("-").partition("=")[0].lower() for o in options]
+    return all(len(n) >= _LEAST_NAME and any(w.startswith(n) for w in said) for n in names)
+
+
+_LEAST_NAME = 3
+
+_HERE = re.compile(
+    r"(?:(?:source|\.)\s+\S*\bactivate\s*(?:&&|;)\s*)|(?:\./)?(?:\.?v?env|node_modules)/\.?bin/|(?:\./)?vendor/bin/|\bpython3?\s+-m\s+|^npx\s+"
+)
+"""What calls a program from an environment that lies in the folder itself."""
+
+
+def in_folder(run: Run, passed: Run) -> bool:
+    """Tell whether a command is another one only in that its program is called from an environment in the folder."""
+    first, second = (" ".join(r.command.strip("() ").split()) for r in (run, passed))
+    return first != second and _HERE.sub("", second) == first
 
 
 def _left_out(run: Run, passed: Run) -> list[str]:
@@ -112,8 +153,12 @@ def _parts(run: Run) -> list[str]:
 def _lost(run: Run, later: Run, error: str) -> list[str]:
     kept = _parts(later)
     added = [w for w in kept if w not in _parts(run)]
-    targets = [w for w in run.step.words[1:] if not w.startswith("-") and "," not in w and w not in run.step.subject.split()]
-    return [w for w in targets if w not in kept and not (_names(error, w) and _faulty(error)) and not _respelled(w, added)]
+    return [w for w in _targets(run) if w not in kept and not (_names(error, w) and _faulty(error)) and not _respelled(w, added)]
+
+
+def _targets(run: Run) -> list[str]:
+    """Return what a call is about: its arguments that are neither options, lists nor its own subcommand."""
+    return [w for w in run.step.words[1:] if not w.startswith("-") and "," not in w and w not in run.step.subject.split()]
 
 
 def _faulty(error: str) -> bool:
@@ -157,7 +202,7 @@ def _by_usage(run: Run, passed: Run, error: str) -> Cure | None:
         return None
     fails = f"fails with “{quoted}”"
     text = f"`{how}` {fails}, since its usage is `{usage}`; `{works}` works."
-    return Cure(text, [f"call it as `{works}`"], [usage], f"`{how}` is about to run, or {fails}", quoted, resolution="spelling")
+    return Cure(text, [f"call it as `{works}`"], [usage], f"`{how}` is about to run, or {fails}", quoted, resolution="spelling", plain=True)
 
 
 def _by_offer(run: Run, error: str, wrong: str) -> Cure | None:
@@ -172,7 +217,8 @@ def _by_offer(run: Run, error: str, wrong: str) -> Cure | None:
     spelled = " or ".join(f"`{o}`" for o in offered)
     fails = f"`{head}` fails with “{without_place(error)}”"
     text = f"{fails}: name one of those that it lists, as in {spelled}."
-    return Cure(text, [f"name {spelled} in place of `{wrong}`, as listed"], offered, fails, without_place(error), resolution="spelling")
+    step = f"name {spelled} in place of `{wrong}`, as listed"
+    return Cure(text, [step], offered, fails, without_place(error), resolution="spelling", plain=True)
 
 
 def _both(run: Run, passed: Run, error: str, cwd: str | None) -> str:

@@ -263,12 +263,15 @@ def _opened(before: str, word: str, subject: str) -> str:
         return f"{word.partition('=')[0]}=NAME" if word.partition("=")[0] in _CHOOSE and "=" in word else word
     if "::" in bare:
         return "FILE::NAME" if "/" in bare or "." in bare.partition("::")[0] else "NAME"
-    if re.search(r"\w\.\w{1,4}$", bare):
+    if re.search(r"\w\.\w{1,4}$", bare) or _TEST_FILE.search(bare):
         return "FILE"
     if "/" in bare and not re.fullmatch(r"\.+/(?:\.\.\.)?", bare):
         return ("./" if bare.startswith("./") else "") + "path/" + ("..." if bare.endswith("/...") else "")
     return "NAME" if subject.split(maxsplit=1)[0] in _NAMED and re.fullmatch(r"\w[\w:-]*", bare) else word
 
+
+_TEST_FILE = re.compile(r"/(?:test|spec)[_-][\w-]+$|/[\w-]+[_-](?:test|spec)$", re.IGNORECASE)
+"""A test without an ending, as in tests that are shell scripts."""
 
 _THERE = re.compile(r"^cd (?:\.|~?/?[\w./@+-]*)\s*(?:&&|;)\s*")
 _CUT = re.compile(r"\s*(?:2>&1)?\s*\|\s*(?:head|tail)\b[^|;&]*$")

@@ -110,8 +110,13 @@ def asked(text: str) -> str:
 
 def tells(ask: str) -> bool:
     """Tell whether a prompt says by itself what is to be done: neither "go on" nor a question nor a page nor "do that too"."""
-    words = ask.split()
-    return _LEAST_WORDS <= len(words) <= _MOST_WORDS and bool(_TASK.match(ask)) and not _POINTS.search(goal(ask)) and _names(goal(ask))
+    return bool(_TASK.match(ask)) and describes(ask)
+
+
+def describes(ask: str) -> bool:
+    """Tell whether a prompt can be understood by who was not there, be it an order or what somebody sees go wrong."""
+    title = goal(ask)
+    return _LEAST_WORDS <= len(ask.split()) <= _MOST_WORDS and not _POINTS.search(title) and _names(title)
 
 
 def _names(title: str) -> bool:

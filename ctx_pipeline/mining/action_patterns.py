@@ -192,7 +192,15 @@ def _sequence(gram: tuple[str, ...], pattern: _Pattern, sure: float, lift: float
     first = ", then ".join(gram[:-1])
     does = "make a change" if gram[-1] == CHANGE else f"run {gram[-1]}"
     text = f"after {first}, {does}: done {pattern.times} of {round(pattern.times / sure)} times, in {sessions} sessions"
-    body = {"subject": f"after {first}", "steps": list(gram), "sessions": sessions, "confidence": round(sure, 4), "lift": round(lift, 4)}
+    subject = f"after {first}"
+    body = {
+        "subject": subject,
+        "signature": f"{subject}: {does}",
+        "steps": list(gram),
+        "sessions": sessions,
+        "confidence": round(sure, 4),
+        "lift": round(lift, 4),
+    }
     confidence = min(0.85, sure * (sessions + 1) / (sessions + 2))
     for c in pattern.members.values():
         yield _told(c, "repo_convention", text, f"{first} was done", body, confidence=confidence)
@@ -219,7 +227,13 @@ def _telling(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
         f"changes with {action} in the same turn were sent back {back} of {len(with_it)} times, "
         f"changes without it {others} of {len(without)} times"
     )
-    body = {"subject": f"changes with {action}", "steps": [CHANGE, action], "sessions": len({c.candidate_id for c, _ in with_it})}
+    subject = f"changes with {action}"
+    body = {
+        "subject": subject,
+        "signature": f"{subject} sent back",
+        "steps": [CHANGE, action],
+        "sessions": len({c.candidate_id for c, _ in with_it}),
+    }
     for c in {c.candidate_id: c for c, sent in with_it if not sent}.values():
         yield _told(c, "procedure", text, "files were changed", body, confidence=min(0.8, 0.3 + apart / 2))
 
@@ -241,7 +255,7 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 ACTION_PATTERNS = Method(
     name="action_patterns",
-    version=3,
+    version=4,
     describe=(
         "Commands and changes that a project does one after the other, and actions that tell good turns from those sent back.\n\n"
         "Sequences of two to five actions that ended well, in at least two sessions, with how often the end follows (confidence) and "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._changes import idiom, is_test, silences, telling_change, written_before
-from ctx_pipeline.mining._cures import changed, cure, loses
+from ctx_pipeline.mining._cures import changed, cure, in_folder, loses
 from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, Run, listed, run_of, shown, typed, whole
 from ctx_pipeline.model.declared import Method
@@ -120,8 +120,11 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
         ):
             continue
         if later.failed:
-            if signature(_error(view, later)) != signature(error) and (between.edits or not environment):
+            same = signature(_error(view, later)) == signature(error)
+            if not same and (between.edits or not environment):
                 return None, between
+            if same:
+                between.setup.clear()  # what was installed so far did not help
             continue
         if looks_red(later.output) and later.step.purpose in ("test", "lint", "types", "build"):
             continue
@@ -167,6 +170,7 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     cwd = view.session.cwd
     failed_text, passed_text = shown(run.command, cwd), shown(passed.command, cwd)
     files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
+    between.setup = _last_of_each(between.setup)
     setup = list(dict.fromkeys(whole(r.command, cwd) for r in between.setup))
     environment = bool(_ENVIRONMENT.search(error))
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
@@ -184,6 +188,8 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
             return None
         body |= {"resolution": found.resolution, "did": found.did, "steps": found.steps}
         body |= {"signature": signature(found.error)} if found.resolution == "spelling" else {}
+        marks = (("plain", found.plain), ("ages", found.ages), ("at_once", in_folder(run, passed) and _at_once(view, run, passed)))
+        body |= {k: True for k, v in marks if v}
         text, when = found.text, found.when
         kind, confidence, priority = "tool_lesson", *_worth(found, environment=environment)
     elif files and check:
@@ -207,6 +213,19 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
         subject=run.step.subject,
         ts=run.call.ended,
     )
+
+
+def _at_once(view: SessionView, run: Run, passed: Run) -> bool:
+    """Tell whether what passed was the very next call that was made once the failure was seen."""
+    seen = view.by_event.get(run.call.result_event)
+    after = (c.seq for c in view.tool_calls if c.thread_id == run.call.thread_id and seen is not None and c.seq > seen.seq)
+    return bool(next(after, None) == passed.call.seq)
+
+
+def _last_of_each(installs: list[Run]) -> list[Run]:
+    """Return what was installed, of two that installed the same thing the later one."""
+    named = [{w for w in r.step.words[1:] if not w.startswith("-") and w not in r.step.subject.split()} for r in installs]
+    return [r for i, r in enumerate(installs) if not any(named[i] & later for later in named[i + 1 :])]
 
 
 def _worth(found: Cure, *, environment: bool) -> tuple[float, int]:
@@ -275,6 +294,10 @@ def _rule(error: str) -> str:
 def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """Return the lessons that help whoever was not there.
 
+    A cure that the output of the failure names is read there by whoever meets it, an
+    environment in the folder that was the very next call is seen by whoever looks, and what
+    pins a version or a day ages: all three need a second session with the same error.
+
     A change of files is in place already, and what it mended is seldom met again: it needs a
     second session with the same error, or a rule or a call that others will meet too. That
     is the rule of a linter or compiler with the line that became another one, or an
@@ -289,7 +312,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         sessions[_met(c)].add(c.ts or c.candidate_id)
     for c in candidates:
         body = c.body
-        if body.get("resolution") != "edit" or len(sessions[_met(c)]) > 1 or _of_use(body):
+        if len(sessions[_met(c)]) > 1 or _of_use(body):
             yield c
 
 
@@ -301,7 +324,9 @@ def _met(c: StoredCandidate) -> tuple[Any, ...]:
 
 
 def _of_use(body: dict[str, Any]) -> bool:
-    """Tell whether the change that one session made helps where the same thing is met elsewhere."""
+    """Tell whether what one session did helps where the same thing is met elsewhere."""
+    if body.get("resolution") != "edit":
+        return not any(body.get(mark) for mark in ("plain", "ages", "at_once"))
     if body.get("silenced"):
         return False
     if body.get("rule"):
@@ -344,12 +369,14 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=3,
+    version=5,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "
         "instead for the same target, what had to be set up first, or the line that was changed, with the agent's own reason for it. "
-        "A change of files becomes a memory where two sessions met the error, or a named rule or a replaced call tells it to others. "
+        "A change of files becomes a memory where two sessions met the error, or a named rule or a replaced call tells it to others; "
+        "a cure that the output itself names, an environment in the folder that was called at once, or one that "
+        "pins a version, where two sessions met the error. "
         "A session in which nothing failed, or nothing was cured, gives nothing."
     ),
     extract=extract,

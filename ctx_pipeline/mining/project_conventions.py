@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.mining._echoes import echoed, told_apart
 from ctx_pipeline.mining._runs import as_pattern, form, listed, runs
 from ctx_pipeline.model.commands import steps
 from ctx_pipeline.model.declared import Method
@@ -15,7 +16,7 @@ from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.mining._runs import Run
     from ctx_pipeline.model.memories import StoredCandidate
@@ -26,6 +27,7 @@ _HOW = {
     "tests": "run the tests with",
     "lint and format": "lint with",
     "format": "format with",
+    "format check": "check the formatting with",
     "type check": "check the types with",
     "build": "build with",
 }
@@ -33,18 +35,48 @@ _WHEN = {
     "tests": "the tests of the project are run (how to test)",
     "lint and format": "code of the project is linted (which linter, how to lint)",
     "format": "code of the project is formatted (which formatter, how to format)",
+    "format check": "it is checked whether code of the project is formatted (which formatter)",
     "type check": "types of the project are checked (which type checker)",
     "build": "the project is built (how to build)",
     "order of checks": "work is checked before it is committed or handed over",
 }
 _FORMATS = re.compile(r"\b(?:fmt|format|gofmt|prettier|black)\b")
+_LOOKS = re.compile(
+    r"(?:^|\s)(?:--check|--diff|--list-different|--dry-run|-l|-d)(?:\s|=|$)|\b(?:fmt|format)[:_-]check\b|\bcheck[:_-](?:fmt|format)\b"
+)
+"""Says that a formatter only tells what it would change."""
+
 _ASKING = ("command ", "which ", "type ")
 """Begins a line that asks whether a program is there."""
+
+_TELLS = frozenset({"--version", "-V", "-Vv", "-vV", "--help", "-h", "--collect-only", "--markers", "--fixtures", "--list-tests"})
+"""Arguments with which a program tells of itself, or what it would run, and checks nothing."""
+
+_LAUNCHED = re.compile(r"^(?:(?:uv|poetry|pipenv|rye|hatch|pdm|pixi|bundle)\s+(?:run|exec)|npx|bunx|pnpx|uvx|python3?\s+-m)\s+")
+"""What starts a program in the project's environment: the same check with and without it."""
+
+_ANYBODY = re.compile(
+    r"(?:npm|pnpm|yarn|bun)(?: run)? (?:test|build|lint|start)|cargo (?:test|build|check|clippy|fmt)(?: --all)?(?: --check)?"
+    r"|go (?:test|build|vet) \./\.\.\.|gofmt -[lw] \.|(?:python3? -m )?pytest|make(?: (?:test|build|all))?"
+    r"|(?:mvn|gradle|\./gradlew|\./mvnw) (?:test|build|package)|dotnet (?:test|build)|mix test|rake(?: test)?|swift (?:test|build)"
+)
+"""What anybody tries first in a project of its kind: a lesson that says no more than this says nothing."""
+
+_ANYBODYS_PART = re.compile(
+    r"(?:python3? -m )?pytest(?: FILE(?:::NAME)?)*(?: -k NAME)?|cargo test NAME|go test (?:-run NAME )?\./path/(?:\.\.\.)?(?: -run NAME)?"
+)
+"""How anybody runs some of the tests."""
 
 _ORDER = "order of checks"
 SUBJECT = "how the project is checked"
 _LEAST, _ORDERED, _CLEAR = 2, 3, 0.75
 """Sessions that make a habit, sessions that make an order, and the share of sessions with the same checks that keep it."""
+
+_ALONE = 3
+"""Sessions that a habit needs when it is all that is known of a project."""
+
+_TIED, _FOLLOWS = 0.75, 0.5
+"""Share of the most frequent command's sessions from which another one is as much the habit, and from which it has taken its place."""
 
 _MOST_OTHERS = 2
 
@@ -57,7 +89,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
         for run in view.once(runs)
         if run.passed
         for r in _each(run)
-        if r.step.purpose in _NAMES and not r.step.text.startswith(_ASKING) and not dangers(r.step.text)
+        if r.step.purpose in _NAMES and _runs_it(r.step.text) and not dangers(r.step.text)
     ]
     by_purpose: dict[str, list[Run]] = defaultdict(list)
     for run in checks:
@@ -65,20 +97,26 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     for purpose, members in by_purpose.items():
         whole: Counter[str] = Counter()
         some: Counter[str] = Counter()
+        does: dict[str, str] = {}
         for run in members:
             made = form(run, cwd)
             if made.narrowed:
                 some[as_pattern(made.text, run.step.subject)] += purpose == "test"
             else:
                 whole[made.text] += 1
+                does |= {made.text: said} if (said := echoed(run, cwd)) else {}
         commands, narrowed = ([text for text, _ in found.most_common(4)] for found in (whole, +some))
         if commands or narrowed:
-            body = {"commands": commands, "narrowed": narrowed}
+            body = {"commands": commands, "narrowed": narrowed} | ({"does": does} if does else {})
             yield _candidate(_NAMES[purpose], f"{_NAMES[purpose]}: {listed(commands or narrowed[:1])}", body, members)
     last = _last_order(checks, cwd)
     if len(last) > 1:
         texts = [form(run, cwd).text for run in last]
         yield _candidate(_ORDER, " → ".join(f"`{t}`" for t in texts), {"order": texts}, last)
+
+
+def _runs_it(text: str) -> bool:
+    return not text.startswith(_ASKING) and _TELLS.isdisjoint(text.split())
 
 
 def _each(run: Run) -> list[Run]:
@@ -118,16 +156,16 @@ def _last_order(checks: Sequence[Run], cwd: str | None) -> list[Run]:
 def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """Return one lesson for each repository: how at least two of its sessions tested, linted, type-checked and built it.
 
-    The order is told where at least three sessions and three quarters of those that ran
-    the same checks kept it, and no two of them are more often the other way round. A
-    session that repeats another's calls (a fork) counts once.
+    A single habit needs three sessions. The order is told where at least three sessions
+    and three quarters of those that ran the same checks kept it, and no two of them are
+    more often the other way round. A session that repeats another's calls (a fork) counts once.
     """
     places: dict[str, dict[str, dict[Any, StoredCandidate]]] = defaultdict(lambda: defaultdict(dict))
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
         places[c.repository or c.cwd or ""][c.subject].setdefault(c.ts or c.candidate_id, c)
     for _, subjects in sorted(places.items()):
         habits = [h for name in _NAMES.values() if name in subjects for h in _habits(name, list(subjects[name].values()))]
-        if habits:
+        if (len(habits) > 1 or any(h.known >= _ALONE for h in habits)) and not all(map(_anybodys, habits)):
             yield from _told(habits, _order(list(subjects[_ORDER].values())))
 
 
@@ -140,35 +178,120 @@ class _Habit(NamedTuple):
     narrowed: str
     share: float
     kept: list[StoredCandidate]
+    known: int
+    """sessions that bear it out, those with the command that it took the place of among them"""
+    counts: dict[str, int] = {}  # noqa: RUF012 - a named tuple's default, never changed
+    """sessions by command"""
+    parts: list[str] = []  # noqa: RUF012 - a named tuple's default, never changed
+    """how some of the tests are run, where that is all that is known"""
+
+
+def _anybodys(habit: _Habit) -> bool:
+    """Tell whether a habit is what anybody would try, of all tests and of some."""
+    narrowed = habit.parts or ([habit.narrowed] if habit.narrowed else [])
+    return all(map(_ANYBODYS_PART.fullmatch, narrowed)) and all(map(_ANYBODY.fullmatch, habit.commands))
+
+
+class _Used(NamedTuple):
+    """A command with the sessions that ran it, oldest first."""
+
+    text: str
+    by: list[StoredCandidate]
+
+    @property
+    def does(self) -> str:
+        """What its runner last said that it runs; empty where none did."""
+        return next((str(c.body["does"][self.text]) for c in reversed(self.by) if self.text in c.body.get("does", ())), "")
+
+
+def _used(members: Sequence[StoredCandidate], name: str, wanted: Callable[[str], bool]) -> list[_Used]:
+    """Return the commands that at least two sessions ran, the most frequent first, as most of them spelled them."""
+    spelled: dict[str, Counter[str]] = defaultdict(Counter)
+    newest: dict[str, int] = {}
+    by: dict[str, dict[str, StoredCandidate]] = defaultdict(dict)
+    for c in members:
+        for text in c.body.get(name, ()):
+            if wanted(text):
+                key = _LAUNCHED.sub("", text)
+                spelled[key][text] += 1
+                newest[text] = c.ts or 0
+                by[key][c.candidate_id] = c
+    found = [
+        _Used(max(spelled[key], key=lambda text: (spelled[key][text], newest[text])), list(who.values()))
+        for key, who in by.items()
+        if len(who) >= _LEAST
+    ]
+    return sorted(found, key=lambda u: -len(u.by))
+
+
+def _kind_of(subject: str, text: str) -> str:
+    """Return what a command is told as: of linters apart those that format, and those that only look whether it is formatted."""
+    if subject != "lint and format" or not _FORMATS.search(text):
+        return subject
+    return "format check" if _LOOKS.search(text) else "format"
 
 
 def _habits(subject: str, members: Sequence[StoredCandidate]) -> Iterator[_Habit]:
-    used: Counter[str] = Counter(text for c in members for text in dict.fromkeys(c.body.get("commands", ())))
-    ranked = [(text, n) for text, n in used.most_common() if n >= _LEAST]
-    some = Counter(text for c in members for text in c.body.get("narrowed", ()))
-    (narrowed, part), *_ = (*some.most_common(1), ("", 0))
-    formats = [r for r in ranked if subject == "lint and format" and _FORMATS.search(r[0])]
-    if not ranked and part >= _LEAST:
-        kept = [c for c in members if narrowed in c.body["narrowed"]]
-        text = f"run some of the tests with `{narrowed}` ({part} of {len(members)} sessions)"
-        yield _Habit(subject, text, [], narrowed, (part + 1) / (len(members) + 2), kept)
-    for name, rows in ((subject, [r for r in ranked if r not in formats]), ("format", formats)):
-        if not rows:
+    part = _used(members, "narrowed", lambda _: True)
+    narrowed = part[0].text if part else ""
+    told = False
+    for name in (subject, "format", "format check") if subject == "lint and format" else (subject,):
+        ranked = _used(members, "commands", lambda text, name=name: _kind_of(subject, text) == name)  # type: ignore[misc]
+        if not ranked:
             continue
-        (top, times), others = rows[0], rows[1 : 1 + _MOST_OTHERS]
-        total = len(members) if subject != "lint and format" else sum(_does(name, c) for c in members)
-        text = f"{_HOW[name]} `{top}` ({times} of {total} sessions)"
-        if others:
-            text += ", also " + ", ".join(f"`{t}` ({n})" for t, n in others)
-        if narrowed:
-            text += f", only some with `{narrowed}`"
-        kept = [c for c in members if top in c.body.get("commands", ())]
-        yield _Habit(name, text, [top, *(t for t, _ in others)], narrowed, (times + 1) / (total + 2), kept)
+        told = True
+        total = sum(any(_kind_of(subject, text) == name for text in c.body.get("commands", ())) for c in members)
+        total = len(members) if subject == "tests" else total
+        yield _habit(name, _HOW[name], ranked, total, narrowed)
+    if part and not told:
+        habit = _habit(subject, "run some of the tests with", part, len(members), "")
+        yield habit._replace(commands=[], narrowed=narrowed, parts=habit.commands)
 
 
-def _does(name: str, c: StoredCandidate) -> bool:
-    """Tell whether a session formatted, or linted otherwise."""
-    return any(bool(_FORMATS.search(text)) == (name == "format") for text in c.body.get("commands", ()))
+def _habit(name: str, how: str, ranked: Sequence[_Used], total: int, narrowed: str) -> _Habit:
+    chosen, said = _compared(ranked)
+    kept = list({c.candidate_id: c for used in chosen for c in used.by}.values())
+    known = {c.candidate_id for used in (*chosen, ranked[0]) for c in used.by}
+    text = f"{how} {said}" + (f", only some with `{narrowed}`" if narrowed else "")
+    counts = {u.text: len(u.by) for u in ranked}
+    return _Habit(name, text, [u.text for u in chosen], narrowed, (len(kept) + 1) / (total + 2), kept, len(known), counts)
+
+
+def _compared(ranked: Sequence[_Used]) -> tuple[list[_Used], str]:
+    """Return the commands that are the habit, and how they are told.
+
+    A command that only sessions later than all of the most frequent one's ran has taken its
+    place; one that nearly as many sessions ran is told as the other choice, the newer of both
+    first unless one only adds to the other; of the rest two are named beside it.
+    """
+    top, rest = ranked[0], ranked[1:]
+    newer = next((u for u in rest if _after(u, top) and len(u.by) >= _FOLLOWS * len(top.by)), None)
+    if newer is not None:
+        return [newer], f"{_with(newer)}, before that `{top.text}`"
+    tied = next((u for u in rest if not _after(top, u) and len(u.by) >= _TIED * len(top.by)), None)
+    if tied is not None:
+        first, second = sorted((top, tied), key=lambda u: (bool(told_apart(*_both(top, tied, u))), -(u.by[-1].ts or 0)))
+        added = told_apart(first.does, second.does)
+        if added:
+            return [first, second], f"`{first.text}` or, with `{' '.join(added)}` added, `{second.text}`"
+        return [first, second], f"{_with(first)} or {_with(second)}"
+    beside = [u for u in rest if not _after(top, u)][:_MOST_OTHERS]
+    others = ", also " + ", ".join(_with(u) for u in beside) if beside else ""
+    return [top, *beside], f"{_with(top) if beside else f'`{top.text}`'}{others}"
+
+
+def _both(one: _Used, other: _Used, asked: _Used) -> tuple[str, str]:
+    """Return what the other of two commands does and what the one that is asked for does."""
+    return (one.does if asked is other else other.does), asked.does
+
+
+def _with(used: _Used) -> str:
+    return f"`{used.text}`" + (f" (`{used.does}`)" if used.does else "")
+
+
+def _after(later: _Used, earlier: _Used) -> bool:
+    """Tell whether all sessions with a command began after all sessions with another."""
+    return min(c.ts or 0 for c in later.by) > max(c.ts or 0 for c in earlier.by)
 
 
 def _order(members: Sequence[StoredCandidate]) -> _Habit | None:
@@ -179,9 +302,9 @@ def _order(members: Sequence[StoredCandidate]) -> _Habit | None:
         return None
     times, _, chosen = max(clear, key=lambda k: (k[0] * (k[1] - 1), k))
     both = sum(set(chosen) <= set(whole) for whole in orders)
-    text = f"in the order {' → '.join(f'`{t}`' for t in chosen)} ({times} of {both} sessions that ran them)"
+    text = f"in the order {' → '.join(f'`{t}`' for t in chosen)}"
     kept = [c for c, whole in zip(members, orders, strict=True) if _within(chosen, whole)]
-    return _Habit(_ORDER, text, list(chosen), "", (times + 1) / (both + 2), kept)
+    return _Habit(_ORDER, text, list(chosen), "", (times + 1) / (both + 2), kept, times)
 
 
 def _clear(chosen: tuple[str, ...], counted: Mapping[tuple[str, ...], int], orders: Sequence[tuple[str, ...]]) -> bool:
@@ -208,10 +331,12 @@ def _told(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredCand
     parts = [*habits, order] if order else list(habits)
     body = {
         "subject": SUBJECT,
+        "signature": SUBJECT,  # a repository has one, and it stays the same memory whatever the counts are
         "kinds": [h.kind for h in parts],
         "commands": list(dict.fromkeys(c for h in habits for c in h.commands)),
         "narrowed": next((h.narrowed for h in habits if h.narrowed), ""),
         "sessions": len({(c.host, c.session_id) for h in parts for c in h.kept}),
+        "sessions_by_command": {c: n for h in habits for c, n in h.counts.items()},
     }
     if order:
         body["steps"] = order.commands
@@ -230,13 +355,15 @@ def _told(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredCand
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=4,
+    version=6,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "
-        "kind the command that most sessions ran, the others, how it is narrowed to some tests, and in how many sessions; and the "
-        "order where three sessions and three quarters of those that ran the same checks kept it. What one session did is no habit "
-        "and never becomes a memory."
+        "kind the command that most sessions ran, two where they are nearly as frequent, the later one where it took the place of the "
+        "other, how it is narrowed to some tests, and what a task runner says that it runs; and the order where three sessions and "
+        "three quarters of those that ran the same checks kept it. The counts stand in the body, not in the text. A single habit needs "
+        "three sessions; what one session did is none. Where all of it is what anybody would try first (npm test, cargo build) nothing "
+        "is told."
     ),
     extract=extract,
     combine=combine,

@@ -48,7 +48,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
 
     Outcomes and failures of one session prove nothing; see ``combine``.
     """
-    yield from _refusals(view)
+    yield from refusals(view)
     cwd = view.session.cwd
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
@@ -127,7 +127,8 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
     )
 
 
-def _refusals(view: SessionView) -> Iterator[MemoryCandidate]:
+def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
+    """Yield what the person refused with a reason that is a rule."""
     cwd = view.session.cwd
     for call in view.tool_calls:
         if not call.is_error or call.action not in ("shell", "edit", "write") or call.result_event is None:
@@ -283,7 +284,7 @@ def _compared(command: str, rows: Sequence[StoredCandidate]) -> Iterator[StoredC
         return
     apart, step, good, many, other, rest = best
     text = f"`{command}` passed at once in {good} of {many} sessions after `{step}`, in {other} of {rest} without it"
-    body = {"subject": command, "steps": [step, command], "sessions": many + rest}
+    body = {"subject": command, "signature": f"{step} before {command}", "steps": [step, command], "sessions": many + rest}
     for c in rows:
         if step in c.body["before"] and c.body["passed"]:
             yield _told(c, "procedure", text, f"`{command}` is to pass", body, confidence=min(0.85, 0.3 + apart / 2 + 0.02 * many))
@@ -303,7 +304,7 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 REME = Method(
     name="reme",
-    version=4,
+    version=5,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

@@ -46,6 +46,25 @@ _WORDS = (3, 30)
 _WRITTEN, _MOST_LINES, _MOST_SAID = "written", 80, 12
 RULE_FILES = ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
 _RULES_FILE = re.compile(rf"(?:{'|'.join(map(re.escape, RULE_FILES))})\b")
+_EMPHATIC = re.compile(r"(?i)^(?:(?:no|ok|okay|please|and|but|remember|again|hey)[,:!.\s]+)*(?:never|always)\s+\w+")
+_OF_WORK = re.compile(
+    r"(?i)\b(?:prs?|pull requests?|merge requests?|commit(?:s|ted|ting)?|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)|rebas(?:e|es|ed|ing)|amend"
+    r"|branch(?:es)?|main|master|upstream|worktrees?|tests?|lint(?:er|ing)?|formatter|type checker|changelog|npm|pnpm|yarn|pip|uv|poetry"
+    r"|cargo|make|docker|sudo)\b"
+)
+"""What of the work a rule can be about that holds in the next session too: a program's own behaviour is no rule of work."""
+
+_OF_NOW = re.compile(r"(?i)\b(?:this|that|these|those|it|here|now|again|above|below)\b")
+_BEFORE = re.compile(
+    r"(?i)^(?:(?:as|like) i (?:said|told you|asked)(?: before)?|again|i (?:said|told you)(?: to)?)[,:!\s]+"
+    r"|[,;.\s]+(?:(?:as|like) )?i(?:'ve| have)? (?:already )?(?:said|told you|asked(?: you)?|mentioned)(?: (?:that|this|it|so|to))?"
+    r"(?: (?:before|already|twice|again|many times))?\W*$"
+)
+"""Says that it is not the first time."""
+
+_ONCE = 0.5
+"""Confidence of a rule that was laid down once, after the agent had begun to work."""
+
 _OPENING = re.compile(r"(?i)^(?:(?:no|ok|okay|please|also|and|but|remember|again|wait|hey|i said|i told you(?: to)?)[,:!.\s]+)+")
 
 
@@ -56,10 +75,12 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     """
     yield from _written(view)
     seen: set[str] = set()
+    begun = min((c.seq for c in view.tool_calls), default=None)
     for event in view.prompts:
         if not _HINT.search(event.text or ""):
             continue
-        for sentence in re.split(r"(?<=[.!?;])\s+|\n+", _CODE.sub(" ", (event.text or "")[:4000])):
+        sentences = re.split(r"(?<=[.!?;])\s+|\n+", _CODE.sub(" ", (event.text or "")[:4000]))
+        for place, sentence in enumerate(sentences):
             said = clean(sentence).strip(" -*•.;,\"'")
             if not _WORDS[0] <= len(said.split()) <= _WORDS[1] or not _RULE.match(said) or _ABOUT_NOW.search(said) or said.endswith("?"):
                 continue
@@ -67,9 +88,12 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             if not subject or subject in seen:
                 continue
             seen.add(subject)
+            reason = clean(sentences[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(sentences) else ""
+            told = {"quotes": [said[:300]]} | ({"reason": reason} if _REASON.search(reason) and len(reason) <= _LONGEST_REASON else {})
             yield MemoryCandidate(
                 kind="user_preference",
                 text=said,
+                when_to_use=occasion(said),
                 evidence_refs=(event.event_id,),
                 confidence=0.3,
                 priority=3,
@@ -77,8 +101,46 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 risk="low",
                 subject=subject,
                 ts=event.ts,
-                structured={"quotes": [said[:300]]},
+                structured=told | ({"laid_down": True} if _laid_down(said, event.seq, begun) else {}),
             )
+
+
+def occasion(said: str) -> str:
+    """Return when a rule is to be thought of: before what it forbids, else at the time that it names, else what it is about."""
+    told = _OPENING.sub("", _BEFORE.sub("", said)).strip(" !.")
+    replaced = _IN_PLACE.search(told)
+    if replaced:
+        return f"{replaced[1].strip()} is about to be used"
+    forbidden = _FORBIDS.search(told)
+    if forbidden:
+        doing = forbidden[1] or forbidden[2]
+        if forbidden[1] or doing.split()[0].endswith("ing"):
+            return f"you are about to {'' if forbidden[1] else 'be '}{doing}"
+    time = _AT.search(told)
+    return time[1] if time else f"work is about {', '.join(dict.fromkeys(w for w in _names(told) if w in _content(told)))}"
+
+
+_IN_PLACE = re.compile(
+    r"(?i)^(?:.*?\b)?(?:use|prefer|run)\s+[^,;]+?,?\s+(?:instead\s+of|rather\s+than|not|over|never)\s+(?:use\s+)?([^,;()]+)"
+)
+_FORBIDS = re.compile(r"(?i)^(?:[^,;]*?\b)?(?:(?:don'?t|do not|never)\s+(?:ever\s+)?(.+)|(?:avoid|stop)\s+(.+))$")
+_AT = re.compile(r"(?i)\b((?:before|after|when|whenever|while|if)\s+.+)$")
+_REASON = re.compile(r"(?i)^(?:because|since|otherwise|so that|the reason|(?:it|this|that)(?:'s| is) because)\b|\binstead$")
+"""Begins the sentence behind a rule that says why it holds, or ends one that says what is done in place."""
+
+_LONGEST_REASON = 200
+
+
+def _laid_down(said: str, at: int, begun: int | None) -> bool:
+    """Tell whether a sentence lays down how work is done from now on.
+
+    It says that it is not said for the first time, or "never" or "always" once the agent
+    had begun: what it did called for the rule.
+    """
+    told = _BEFORE.sub("", said)
+    before = told != said and len(told.split()) >= _WORDS[0]
+    called_for = begun is not None and at > begun and bool(_EMPHATIC.match(said) and _OF_WORK.search(said))
+    return (before or called_for) and not _OF_NOW.search(told)
 
 
 def _written(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -119,13 +181,18 @@ def _written(view: SessionView) -> Iterator[MemoryCandidate]:
 
 
 def _content(said: str) -> set[str]:
-    return {w for w in re.findall(r"[\w./@-]+", said.lower()) if w not in _STOP}
+    return {w for w in _names(said) if w not in _STOP}
+
+
+def _names(said: str) -> list[str]:
+    return re.findall(r"[\w./@-]+", said.lower())
 
 
 def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     """Return the rules that the person laid down in two sessions, or although they stood in a file, with quotes and what came after.
 
-    A rule is proposed when the second session says it. What later sessions say counts as
+    A rule is proposed when the second session says it, one of "never" or "always" that was
+    laid down amid the work, or that says it was said before, at once, with less confidence. What later sessions say counts as
     said again: since then, and since it first stood in a rules file before the agent. A
     rule heard in several repositories holds for the person and not for one of them.
     """
@@ -145,13 +212,15 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         sessions = list({(c.ts or c.candidate_id, c.text, c.repository or c.cwd): c for c in reversed(group)}.values())[::-1]
         told = list(dict.fromkeys((c.host, c.session_id) for c in sessions))
         stood = _stood(group, written, [_saying(c) for c in sessions])
-        if len(told) < 2 and not stood.get("again_since_written"):
+        once = len(told) < 2 and not stood.get("again_since_written")
+        if once and not any(c.body.get("laid_down") for c in group):
             continue
         everywhere = len({c.repository for c in group}) > 1
         quotes = list(dict.fromkeys(q for c in group for q in c.body.get("quotes", [])))[:5]
-        proposed = next((c.ts for c in sessions if (c.host, c.session_id) in told[1:]), None)
+        proposed = next((c.ts for c in sessions if once or (c.host, c.session_id) in told[1:]), None)
         body = {
             "subject": group[0].subject,
+            "signature": " ".join(group[0].text.lower().split()),
             "quotes": quotes,
             "times": len(sessions),
             "line": _line(group[-1].text),
@@ -160,14 +229,17 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             "said": later[-_MOST_SAID:],
             **stood,
         }
-        share = min(0.9, 0.4 + 0.15 * len(told))
+        reason = next((str(c.body["reason"]) for c in reversed(group) if c.body.get("reason")), "")
+        body |= {"reason": reason} if reason else {}
+        share = _ONCE if once else min(0.9, 0.4 + 0.15 * len(told))
         for candidate in group:
             yield candidate._replace(
-                text=group[-1].text,
+                text=_BEFORE.sub("", group[-1].text).strip("! ") + (f": “{reason}”" if reason else ""),
+                when_to_use=occasion(group[-1].text),
                 structured=json.dumps(body, ensure_ascii=False, sort_keys=True),
                 scope="user" if everywhere else "repo",
                 confidence=share,
-                priority=5,
+                priority=4 if once else 5,
             )
 
 
@@ -197,7 +269,7 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
 
 def _line(said: str) -> str:
     """Return a rule as a line for a rules file."""
-    text = _OPENING.sub("", said).strip(" !.")
+    text = _OPENING.sub("", _BEFORE.sub("", said)).strip(" !.")
     return f"- {text[:1].upper()}{text[1:]}."
 
 
@@ -207,10 +279,11 @@ def _negates(said: str) -> bool:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=2,
+    version=4,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
-        "Only the person's own words are read. What was said once stays a candidate of its session and never becomes a memory; "
+        "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule with never or "
+        "always about commits, branches, tests or tools, and one that says it was said before, typed after the agent had begun to work; "
         "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "
         "more after it was proposed, `again_since_written` those after it stood in CLAUDE.md, AGENTS.md or the like: a rule that is "
         "written down and said again is not followed."

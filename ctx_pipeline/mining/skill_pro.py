@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.mining._changes import is_test
 from ctx_pipeline.mining._failures import shorten_paths
 from ctx_pipeline.mining._runs import OUTSIDE, form, harmless
-from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
+from ctx_pipeline.mining._turns import describes, done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
@@ -62,6 +62,7 @@ def _solved(view: SessionView, turn: Turn) -> MemoryCandidate | None:
         risk="low",
         structured={
             "activation": task,
+            "task": goal(turn.ask) if describes(turn.ask) else "",
             "steps": steps[:_STEPS],
             "termination": f"`{command}` passes",
             "verification": command,
@@ -113,6 +114,7 @@ def _skill(file: str, members: Sequence[StoredCandidate]) -> Iterator[StoredCand
     text += ", and checked with " + ", ".join(f"`{c}` ({n})" for c, n in (own or checks)[:_CHECKS])
     body = {
         "subject": file,
+        "signature": file,
         "title": f"change {file.rpartition('/')[2]}",
         "activation": asked,
         "steps": [f"change `{file}`", *(f"see whether `{f}` changes with it" for f, _ in beside), f"run `{check}`"],
@@ -142,7 +144,7 @@ def _sessions_of(seen: Iterable[tuple[str, StoredCandidate]], without: str) -> l
 
 SKILL_PRO = Method(
     name="skill_pro",
-    version=4,
+    version=5,
     describe=(
         "Parts of a project that several sessions changed and checked: what was asked, the files that go together, the check.\n\n"
         "A turn counts when it changed at most eight files of the project with at most sixty calls, a test, lint, type check or "

@@ -27,7 +27,7 @@ _QUOTES = """
     FROM events WHERE host = ? AND session_id = ? AND list_contains(?, event_id)"""
 
 _EVENT_QUOTES = """
-    SELECT event_id, host, session_id, ts, kind, left(coalesce(text, ''), 200) AS text
+    SELECT event_id, host, session_id, ts, kind, coalesce(text, '') AS text
     FROM events WHERE list_contains(?, host || '/' || session_id) AND list_contains(?, event_id)"""
 
 
@@ -65,7 +65,7 @@ def session_readings(lake: Lake, host: str, session_id: str) -> tuple[list[dict[
 
 
 def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the events of these ids in these sessions (``host/session_id``), in the order of the ids: place, time, kind and beginning."""
+    """Return the events of these ids in these sessions (``host/session_id``), in the order of the ids: place, time, kind and text."""
     with closing(lake.connect()) as connection:
         lake.views(connection)
         rows = _rows(connection, _EVENT_QUOTES, [list(sessions), list(events)])

@@ -122,6 +122,17 @@ TESTS = frozenset({"make test", "make one"})
         ("tool_lesson", LESSON, About(frozenset({(FAILED, LESSON["signature"])}), 1, frozenset({"uv run pytest"}), subject="pytest")),
         ("user_preference", {"subject": "pip uv"}, About(frozenset({(RULED, "pip uv")}))),
         ("repo_convention", {"commands": ["make test"], "narrowed": "make one"}, About(frozenset((RAN, t) for t in TESTS), 1, TESTS)),
+        ("user_preference", {"subject": "pip uv", "signature": "never use pip"}, About(frozenset({(RULED, "pip uv")}))),
+        (
+            "repo_convention",
+            {"commands": ["make test"], "narrowed": "make one", "signature": "how the project is checked"},
+            About(frozenset((RAN, t) for t in TESTS), 1, TESTS),
+        ),
+        (
+            "skill",
+            {"files": ["a.py", "b.py"], "steps": ["change `a.py`", "run `make`"], "signature": "a.py"},
+            About(frozenset({CHANGED_A}), 1, MAKE, BOTH),
+        ),
         ("skill", {"files": ["a.py", "b.py"], "steps": ["change `a.py`", "run `make`"]}, About(frozenset({CHANGED_A}), 1, MAKE, BOTH)),
         (
             "procedure",

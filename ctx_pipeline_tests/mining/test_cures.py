@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ctx_pipeline.mining.error_resolutions import extract
+from ctx_pipeline.mining.error_resolutions import combine, extract
+from ctx_pipeline.model.memories import store_candidate
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 
@@ -88,6 +89,46 @@ def test_a_cure_that_pins_a_version_names_its_day_and_counts_less():
     assert (found.confidence, found.priority) == (0.45, 2)
 
 
+AMBIGUOUS = "error: There are multiple `zip` packages in your project, and the specification `zip` is ambiguous.\n  zip@1.2.3\n  zip@2.0.1"
+USAGE = "error: unexpected argument 'b' found\n\nUsage: cargo test [OPTIONS] [TESTNAME]"
+LISTED = 'Unknown JSON field: "runAttempt"\nAvailable fields:\n  attempt\n  status'
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+@pytest.mark.parametrize(
+    ("failed", "output", "passed", "kept"),
+    [
+        ("gh run view 7 --json status,runAttempt", LISTED, "gh run view 7 --json status,attempt", False),
+        ("gh run view 7 --json status,runAttempt", LISTED.partition("\n")[0], "gh run view 7 --json status,attempt", True),
+        ("gh pr view 7 --json title,threads", 'Unknown JSON field: "threads"', "gh pr view 7 --json title", False),
+        ("cargo test a b", USAGE, "cargo test a", False),
+        ("cargo update -p zip", AMBIGUOUS, "cargo update -p zip@1.2.3", False),
+        ("ruff chek .", "error: unrecognized subcommand 'chek'\n\n  tip: a similar subcommand exists: 'check'", "ruff check .", False),
+        ("cargo +nightly build", "error: internal compiler error: boom", "cargo +nightly-2026-06-29 build", False),
+        ("cargo test a --lib", "error: no library targets found in package `app`", "cargo test a", False),
+        ("cargo test a --offline", "error: no such command: `a` could not find it", "cargo test a", True),
+        ("pytest -q", "bash: pytest: command not found", "uv run pytest -q", True),
+        ("pytest -q", "bash: pytest: command not found", "(source .venv/bin/activate && pytest -q)", False),
+        ("pytest -q", "bash: pytest: command not found", ".venv/bin/pytest -q", False),
+    ],
+    ids=[
+        *("listed", "not-listed", "left-out", "usage", "offered", "tip", "pinned", "spoken-of", "unsaid", "absent"),
+        *("activated", "in-the-folder"),
+    ],
+)
+def test_a_cure_that_the_output_names_or_that_ages_needs_a_second_session(failed, output, passed, kept):
+    def mined(name, start):
+        built = view(name, start=start).shell(failed, exit=1, text=output).shell(passed, text="ok").build()
+        return [store_candidate(c, session=built.session, method="error_resolutions", version=1) for c in extract(built)]
+
+    once, again = mined("a", START), mined("b", START + 86_400 * SECOND)
+    assert [len(once), len(again)] == [1, 1]
+    assert list(combine(once)) == (once if kept else [])
+    assert list(combine(once + again)) == once + again
+    fork = mined("fork", START)
+    assert list(combine(once + fork)) == (once + fork if kept else [])
+
+
 @pytest.mark.feature("mining.error-resolution-command")
 def test_commands_are_told_as_they_were_typed_and_never_cut_in_steps():
     (found,) = lessons(
@@ -101,6 +142,17 @@ def test_commands_are_told_as_they_were_typed_and_never_cut_in_steps():
 
 
 @pytest.mark.feature("mining.error-resolution-command")
+def test_a_module_that_the_code_lacks_is_cured_by_a_call_for_the_same_target_only():
+    missing = "ModuleNotFoundError: No module named 'yaml'"
+    failed = view().shell("python -m timeit -s 'import test_localnet'", exit=1, text=missing)
+    assert lessons(failed.shell("python -m timeit -s 'import test_net'", text="ok")) == []
+    run = view().shell("pytest tests/test_a.py", exit=1, text=missing).shell("uv run pytest tests/test_a.py", text="3 passed")
+    assert [c.structured["steps"] for c in lessons(run)] == [["run `uv run pytest tests/test_a.py`"]]
+    absent = view().shell("python -m pytest tests/test_a.py", exit=1, text="/usr/bin/python: No module named pytest")
+    assert [c.structured["steps"] for c in lessons(absent.shell("uv run pytest", text="3 passed"))] == [["run `uv run pytest`"]]
+
+
+@pytest.mark.feature("mining.error-resolution-command")
 def test_another_test_that_passes_is_no_cure_of_the_one_that_failed():
     failed = view().shell("cargo test parses_paths", exit=101, text="No such file or directory (os error 2)")
     assert lessons(failed.shell("cargo test keeps_order", text="ok")) == []
@@ -109,3 +161,13 @@ def test_another_test_that_passes_is_no_cure_of_the_one_that_failed():
     assert lessons(linted.shell("ruff check src/loader.py src/parser.py --quiet", text="All checks passed!"))
     both = view().shell("cargo test parses_paths keeps_order", exit=1, text="error: unexpected argument 'keeps_order' found")
     assert lessons(both.shell("cargo test keeps_order", text="ok")) == []
+
+
+@pytest.mark.feature("mining.error-resolution-command")
+def test_an_environment_in_the_folder_that_had_to_be_looked_for_is_a_lesson():
+    failed = view().shell("pytest -q", exit=127, text="bash: pytest: command not found").shell("ls -a", text=".env")
+    built = failed.shell("(source .env/bin/activate && pytest -q)", text="4 passed").build()
+    rows = [store_candidate(c, session=built.session, method="error_resolutions", version=1) for c in extract(built)]
+    assert [c.text for c in combine(rows)] == [
+        "`pytest -q` fails with “bash: pytest: command not found”; `(source .env/bin/activate && pytest -q)` works."
+    ]

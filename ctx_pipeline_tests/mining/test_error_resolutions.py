@@ -62,6 +62,23 @@ def test_what_had_to_be_installed_is_the_lesson():
     assert found.evidence_refs == ("s1.e0", "s1.e1", "s1.e2", "s1.e3", "s1.e4", "s1.e5")
 
 
+@pytest.mark.feature("mining.error-resolution-setup")
+def test_what_was_installed_before_it_failed_again_did_not_help():
+    missing = "ModuleNotFoundError: No module named 'yaml'"
+    session = view().shell("pytest", exit=1, text=missing).shell("pip install pyyaml", text="ok").shell("pytest", exit=1, text=missing)
+    (found,) = lessons(session.shell("uv add --dev pyyaml", text="ok").shell("pytest", text="3 passed"))
+    assert found.text == "`pytest` fails with “ModuleNotFoundError: No module named 'yaml'” until `uv add --dev pyyaml` has run."
+
+
+@pytest.mark.feature("mining.error-resolution-setup")
+def test_of_two_installs_of_one_thing_the_later_one_is_the_cure_and_another_error_does_not_undo_it():
+    missing = "ModuleNotFoundError: No module named 'yaml'"
+    session = view().shell("pytest", exit=1, text=missing).shell("pip install pyyaml", text="ok").shell("uv sync", text="ok")
+    session = session.shell("uv add --dev pyyaml", text="ok").shell("uv run pytest", exit=1, text="E   AssertionError: 1 == 2")
+    (found, *_) = lessons(session.edit("/w/app/a.py").shell("uv run pytest", text="3 passed"))
+    assert found.text == "`pytest` fails with “ModuleNotFoundError: No module named 'yaml'” until `uv sync`, `uv add --dev pyyaml` has run."
+
+
 @pytest.mark.feature("mining.nothing-to-learn")
 @pytest.mark.parametrize(
     "session",

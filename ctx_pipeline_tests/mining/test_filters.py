@@ -144,6 +144,17 @@ def test_the_block_is_ordered_framed_and_holds_steps_marks_and_evidence():
 
 
 @pytest.mark.feature("mining.blocks")
+def test_the_block_tells_a_lesson_of_several_sessions_once_and_names_projects_where_there_are_two():
+    app = [made("test with `make check`", session=s, cwd="/w/app", evidence_refs=(s,)) for s in "ab"]
+    lines = block(app, method="m", source="*/*").splitlines()
+    assert [line for line in lines if line.startswith("- ")] == ["- [tool_lesson; repo; confidence 0.50; risk low] test with `make check`"]
+    both = [*app, made("test with `make check`", session="c", cwd="/w/lib"), made("be brief", scope="user", session="d", cwd="/w/x")]
+    told = [line.partition("; confidence")[0] for line in block(both, method="m", source="*/*").splitlines() if line.startswith("- ")]
+    assert sorted(told) == ["- [tool_lesson; repo; project app", "- [tool_lesson; repo; project lib", "- [tool_lesson; user"]
+    assert len(filtered(both, ["risk_aware"]).kept) == 3
+
+
+@pytest.mark.feature("mining.blocks")
 def test_the_block_keeps_its_budget_and_no_candidate_can_close_it():
     many = [made(f"lesson {n} " + "word " * 40) for n in range(20)]
     text = block(many, method="m", source="s", budget=300)

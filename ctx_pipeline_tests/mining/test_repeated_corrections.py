@@ -33,6 +33,34 @@ def test_a_rule_said_in_two_sessions_is_kept_with_its_quotes():
 
 
 @pytest.mark.feature("mining.repeated-corrections")
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("never open prs against release!!!", True),
+        ("no, always run the linter before you commit", True),
+        ("always show the name of the user", False),
+        ("never commit that file", False),
+        ("don't push to main", False),
+        ("use uv instead of pip in the Dockerfile too, I said that before", True),
+        ("I told you to use uv instead of pip", True),
+        ("use uv instead of pip", False),
+        ("use this instead of that, I said it before", False),
+    ],
+    ids=["never", "always", "of-the-program", "of-now", "weaker", "said-before", "told-before", "first-time", "of-now-before"],
+)
+def test_a_rule_laid_down_amid_the_work_is_proposed_at_once(said, kept):
+    bare = said.removesuffix("!!!").removesuffix(", I said that before").removeprefix("I told you to ")
+    begun = view("a").shell("git push origin HEAD:main", text="ok").prompt(said)
+    assert [c.text for c in combine(mined(begun))] == ([bare] if kept else [])
+    at_first = mined(view("a").prompt(said).shell("ls", text="a.py"))
+    assert bool(list(combine(at_first))) is (kept and "I " in said)
+    for c in combine(mined(begun)):
+        assert (c.confidence, c.priority, c.body["quotes"]) == (0.5, 4, [said])
+    (again,) = consolidate(combine(mined(begun, day("b", 1).prompt(said)))) if kept else (None,)
+    assert again is None or (again.priority, again.memory_id) == (5, consolidate(combine(mined(begun)))[0].memory_id)
+
+
+@pytest.mark.feature("mining.repeated-corrections")
 def test_a_rule_heard_in_two_repositories_is_the_persons():
     kept = list(
         combine(
@@ -125,3 +153,40 @@ def test_what_was_said_after_a_rule_was_accepted_is_counted_from_then_on():
         "said again 1 time since it was accepted (2026-01-04)",
     ]
     assert [s["session"] for s in sayings(followed)] == ["claude/c", "claude/d"]
+
+
+@pytest.mark.feature("mining.rule-occasion")
+@pytest.mark.parametrize(
+    ("said", "when"),
+    [
+        ("never open prs against release!!!", "you are about to open prs against release"),
+        ("please use uv instead of pip!", "pip is about to be used"),
+        ("prefer pathlib over os.path", "os.path is about to be used"),
+        ("Avoid committing to main", "you are about to be committing to main"),
+        ("no, always run the linter before you commit", "before you commit"),
+        ("always squash commits", "work is about squash, commits"),
+        ("I said we use pnpm rather than npm", "npm is about to be used"),
+    ],
+)
+def test_a_rule_says_when_it_is_to_be_thought_of(said, when):
+    (found,) = consolidate(combine(mined(view("a").prompt(said), day("b", 1).prompt(said))))
+    assert found.when_to_use == when
+
+
+@pytest.mark.feature("mining.rule-occasion")
+@pytest.mark.parametrize(
+    ("behind", "text"),
+    [
+        ("Because it breaks the release train.", "never open prs against release: “Because it breaks the release train”"),
+        ("Take main instead!", "never open prs against release: “Take main instead”"),
+        ("Now fix the parser.", "never open prs against release"),
+    ],
+)
+def test_the_reason_that_the_person_gave_behind_a_rule_is_told_with_it_and_the_rule_stays_the_same_memory(behind, text):
+    def memory(said):
+        (found,) = consolidate(combine(mined(view("a").shell("ls", text="a.py").prompt(said))))
+        return found
+
+    alone = memory("never open prs against release.")
+    assert memory(f"never open prs against release. {behind}").text == text
+    assert memory(f"never open prs against release. {behind}").memory_id == alone.memory_id

@@ -21,11 +21,11 @@ _WORD = re.compile(r"[a-z]\w+")
 def risk_aware(candidates: Sequence[StoredCandidate]) -> Filtered:
     """Drops candidates of high risk or a confidence below 0.40 and repetitions (three quarters of the words in common), and keeps eight.
 
-    Best come first: by priority, then confidence. A repetition is of the same kind as one
-    that is kept, with a Jaccard index of their words of 0.75 and more.
+    Best come first: by priority, then confidence. A repetition is of the same kind and
+    repository as one that is kept, with a Jaccard index of their words of 0.75 and more.
     """
     kept: list[StoredCandidate] = []
-    words: list[tuple[str, frozenset[str]]] = []
+    words: list[tuple[str, str, frozenset[str]]] = []
     dropped: dict[str, str] = {}
     for c in sorted(candidates, key=best_first):
         own = frozenset(_WORD.findall(f"{c.text} {c.when_to_use or ''}".lower()))
@@ -33,14 +33,18 @@ def risk_aware(candidates: Sequence[StoredCandidate]) -> Filtered:
             dropped[c.candidate_id] = "high risk"
         elif c.confidence < LEAST_CONFIDENCE:
             dropped[c.candidate_id] = f"confidence {c.confidence:.2f} below {LEAST_CONFIDENCE:.2f}"
-        elif any(kind == c.kind and _jaccard(own, other) >= ALIKE for kind, other in words):
+        elif any((kind, where) == (c.kind, _where(c)) and _jaccard(own, other) >= ALIKE for kind, where, other in words):
             dropped[c.candidate_id] = "says what another one says"
         elif len(kept) >= MOST:
             dropped[c.candidate_id] = f"beyond the best {MOST}"
         else:
             kept.append(c)
-            words.append((c.kind, own))
+            words.append((c.kind, _where(c), own))
     return Filtered(kept, dropped, {})
+
+
+def _where(candidate: StoredCandidate) -> str:
+    return candidate.repository or candidate.cwd or ""
 
 
 def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
