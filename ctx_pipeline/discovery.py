@@ -4,7 +4,8 @@ A file whose name begins with an underscore is not an extension, nor is ``base.p
 which the documented examples import, nor the folder ``mining/filters``. Entry-point
 groups are ``ctx_pipeline.hosts``, ``.signals``, ``.methods`` and ``.panels``; each entry
 names a module that declares values in the same way. Signals and methods are also looked for in a folder of the person's
-own, see :func:`look_in`.
+own, see :func:`look_in`. A file there, or a plug-in, that cannot be used is left out and named by :func:`left_out`; the
+others are as if it were not there.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+import re
 import sys
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ctx_pipeline.errors import DeclarationError, UnknownName
 from ctx_pipeline.model.declared import Host, Method, Panel, Signal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
 T = TypeVar("T", Host, Signal, Method, Panel)
@@ -41,7 +44,21 @@ _OWN: dict[type, str] = {Signal: "signals", Method: "methods"}
 _NO_EXTENSIONS = frozenset({"base", "filters"})
 """What stands beside extensions and is none: what the documented examples import from, and the filters of mined candidates."""
 
+_METHOD_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
+"""What can be a part of an asset key and of a file's name."""
+
 _own_folder: Path | None = None
+
+
+class _Found(NamedTuple):
+    """What the files of one kind declare, and which of those that are no part of the package cannot be used and why."""
+
+    values: tuple[Any, ...]
+    left_out: dict[str, str]
+
+
+_left_out: dict[Path | None, dict[str, str]] = {}
+"""Folder of the person's own -> file or plug-in -> why it is left out, as far as anybody has looked."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +116,24 @@ def panels() -> list[Panel]:
     return sorted(_declared(Panel), key=lambda p: (p.order, p.name))
 
 
+def left_out() -> dict[str, str]:
+    """Return the person's files and the plug-ins that cannot be used, with the reason and its line.
+
+    Known are those of the kinds that were asked for, or that an earlier process found and
+    :func:`remember_left_out` was told of.
+    """
+    return dict(sorted({**_left_out.get(None, {}), **_left_out.get(_own_folder, {})}.items()))
+
+
+def remember_left_out(found: Mapping[str, str]) -> None:
+    """Take over what another process left out, as long as no file changed."""
+    _left_out.setdefault(_own_folder, {}).update(found)
+
+
 def reload() -> None:
     """Forget what was found, so that a file added since is seen."""
     _scanned.cache_clear()
+    _left_out.clear()
     for name in [n for n in sys.modules if n.startswith(f"{_OWN_PACKAGE}.")]:
         del sys.modules[name]
 
@@ -125,39 +157,59 @@ def _is_extension(name: str) -> bool:
 
 def _declared(kind: type[T]) -> tuple[T, ...]:
     # the cache's type asks for a hashable class, which the classes of frozen values do not look like to it
-    return _scanned(kind.__name__, _own_folder if kind in _OWN else None)
+    own = _own_folder if kind in _OWN else None
+    found = _scanned(kind.__name__, own)
+    if found.left_out:
+        _left_out.setdefault(own, {}).update(found.left_out)
+    return found.values
 
 
 @lru_cache(maxsize=16)
-def _scanned(name_of_kind: str, own: Path | None) -> tuple[Any, ...]:
+def _scanned(name_of_kind: str, own: Path | None) -> _Found:
     kind: Any = next(k for k in _FOLDERS if k.__name__ == name_of_kind)
     folder, group = _FOLDERS[kind]
     found: dict[str, tuple[Any, str]] = {}
     places: dict[str, str] = {}
-    for module in (*_folder_modules(folder), *(_own_modules(own / _OWN[kind]) if own else ()), *_plugin_modules(group)):
-        values = [v for v in vars(module).values() if isinstance(v, kind)]
-        if not values:
+    broken: dict[str, str] = {}
+    for module in _folder_modules(folder):
+        _take(kind, module, found, places)
+    for place, bring in (*(_own_modules(own / _OWN[kind]) if own else ()), *_plugin_modules(group)):
+        here, there = dict(found), dict(places)
+        try:
+            _take(kind, bring(), here, there)
+        except DeclarationError as error:
+            broken[place] = error.message
+        else:
+            found, places = here, there
+    return _Found(tuple(value for _, (value, _) in sorted(found.items())), broken)
+
+
+def _take(kind: type[T], module: ModuleType, found: dict[str, tuple[Any, str]], places: dict[str, str]) -> None:
+    """Add what a module declares; raises DeclarationError for nothing, for a name that is taken, and for one that is none."""
+    values = [v for v in vars(module).values() if isinstance(v, kind)]
+    if not values:
+        raise DeclarationError(
+            f"{module.__name__} declares no {kind.__name__.lower()}",
+            hint="declare one, or begin the file's name with an underscore",
+            module=module.__name__,
+        )
+    for value in values:
+        name = value.key if isinstance(value, Host) else value.name
+        if isinstance(value, Method) and not _METHOD_NAME.fullmatch(str(name)):
+            raise DeclarationError(f"{name!r} cannot be the name of a method", hint="use lower-case letters, digits and underscores")
+        if isinstance(value, Signal) and places.setdefault(value.family, value.function.__module__) != value.function.__module__:
             raise DeclarationError(
-                f"{module.__name__} declares no {kind.__name__.lower()}",
-                hint="declare one, or begin the file's name with an underscore",
-                module=module.__name__,
+                f"two files of signals are named {value.family!r}: {places[value.family]} and {value.function.__module__}",
+                hint="rename one of them: its name is the asset key of its signals",
+                name=value.family,
             )
-        for value in values:
-            name = value.key if isinstance(value, Host) else value.name
-            if isinstance(value, Signal) and places.setdefault(value.family, value.function.__module__) != value.function.__module__:
-                raise DeclarationError(
-                    f"two files of signals are named {value.family!r}: {places[value.family]} and {value.function.__module__}",
-                    hint="rename one of them: its name is the asset key of its signals",
-                    name=value.family,
-                )
-            if name in found and found[name][0] is not value:
-                raise DeclarationError(
-                    f"{kind.__name__.lower()} {name!r} is declared twice: {found[name][1]} and {module.__name__}",
-                    hint="rename one of them",
-                    name=name,
-                )
-            found[name] = (value, module.__name__)
-    return tuple(value for _, (value, _) in sorted(found.items()))
+        if name in found and found[name][0] is not value:
+            raise DeclarationError(
+                f"{kind.__name__.lower()} {name!r} is declared twice: {found[name][1]} and {module.__name__}",
+                hint="rename one of them",
+                name=name,
+            )
+        found[name] = (value, module.__name__)
 
 
 def _folder_modules(folder: str) -> list[ModuleType]:
@@ -172,25 +224,28 @@ def _folder_modules(folder: str) -> list[ModuleType]:
 _OWN_PACKAGE = "ctx_pipeline_own"
 
 
-def _own_modules(folder: Path) -> list[ModuleType]:
-    """Import the files of a folder that is no package; raises DeclarationError, with the line, for one that cannot be."""
-    modules = []
+def _own_modules(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
+    """Yield the files of a folder that is no package, each with what imports it."""
     for path in sorted(p for p in folder.glob("*.py") if _is_extension(p.stem)):
-        name = f"{_OWN_PACKAGE}.{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}.{path.stem}"
-        if name not in sys.modules:
-            spec = importlib.util.spec_from_file_location(name, path)
-            module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-            sys.modules[name] = module
-            try:
-                spec.loader.exec_module(module)  # type: ignore[union-attr]
-            except Exception as error:
-                del sys.modules[name]
-                raise DeclarationError(f"{path} cannot be imported: {_place(error, path)}", hint="mend the file or move it away") from error
-        modules.append(sys.modules[name])
-    return modules
+        yield str(path), partial(_own_module, folder, path)
 
 
-def _place(error: Exception, path: Path) -> str:
+def _own_module(folder: Path, path: Path) -> ModuleType:
+    """Import one of the person's files; raises DeclarationError, with the line, where it cannot be."""
+    name = f"{_OWN_PACKAGE}.{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}.{path.stem}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)  # type: ignore[union-attr]
+        except (Exception, SystemExit) as error:
+            del sys.modules[name]
+            raise DeclarationError(f"{path} cannot be imported: {_place(error, path)}", hint="mend the file or move it away") from error
+    return sys.modules[name]
+
+
+def _place(error: BaseException, path: Path) -> str:
     """Return what went wrong, and in which line of the file."""
     lines = [error.lineno] if isinstance(error, SyntaxError) else []
     trace = error.__traceback__
@@ -225,20 +280,24 @@ def _plugins_in(path: tuple[str, ...]) -> bool:
     return False
 
 
-def _plugin_modules(group: str) -> list[ModuleType]:
+def _plugin_modules(group: str) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
+    """Yield the plug-ins of a group, each with what imports it."""
     if not _plugins_in(tuple(sys.path)):
-        return []
+        return
     from importlib.metadata import entry_points
 
-    modules = []
     for entry in sorted(entry_points(group=group), key=lambda e: e.name):
-        try:
-            modules.append(importlib.import_module(entry.value.partition(":")[0]))
-        except ImportError as error:
-            raise DeclarationError(
-                f"the plug-in {entry.name!r} ({entry.value}) cannot be imported: {error}", hint="uninstall or mend it", plugin=entry.name
-            ) from error
-    return modules
+        yield f"plug-in {entry.name}", partial(_plugin_module, entry.name, entry.value)
+
+
+def _plugin_module(name: str, value: str) -> ModuleType:
+    """Import a plug-in; raises DeclarationError where it cannot be."""
+    try:
+        return importlib.import_module(value.partition(":")[0])
+    except (Exception, SystemExit) as error:
+        raise DeclarationError(
+            f"the plug-in {name!r} ({value}) cannot be imported: {type(error).__name__}: {error}", hint="uninstall or mend it", plugin=name
+        ) from error
 
 
 def extension_files() -> dict[str, tuple[int, int]]:
@@ -247,6 +306,9 @@ def extension_files() -> dict[str, tuple[int, int]]:
     packaged = [path for folder in ("signals", "mining", "dashboard/panels", "hosts") for path in sorted((root / folder).rglob("*.py"))]
     stamps = {}
     for path in (*packaged, *own_files()):
-        status = path.stat()
+        try:
+            status = path.stat()
+        except OSError:  # a link of the person's that leads nowhere
+            continue
         stamps[str(path)] = (status.st_size, status.st_mtime_ns)
     return stamps

@@ -10,12 +10,13 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.api.clones import place_among
 from ctx_pipeline.api.memory import error_line
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.budget import estimate
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import Recalled
-from ctx_pipeline.memory.scope import place_of, visible
+from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.memory.sparing import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
 from ctx_pipeline.memory.weave import weave
 from ctx_pipeline.storage.journal import Journal
@@ -72,9 +73,9 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     if event not in (START, PROMPT) or not session or not path.exists():
         return ""
     cwd = _text(payload, "cwd")
-    place = place_of(cwd) if cwd.startswith("/") and "\0" not in cwd else None
     index = MemoryIndex(path)
     try:
+        place = place_among(cwd, index, settings.home) if cwd.startswith("/") and "\0" not in cwd else None
         found = _at_start(index, place, choice) if event == START else _for_prompt(index, prompt, place, choice)
     finally:
         index.close()

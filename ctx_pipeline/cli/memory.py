@@ -12,9 +12,10 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.memory_backtest import backtest
-from ctx_pipeline.cli.memory_shown import a_session, full_session
+from ctx_pipeline.cli.memory_sessions import cases, record
+from ctx_pipeline.cli.memory_shown import a_session, full_session, print_list
 from ctx_pipeline.cli.memory_store import doctor, export, export_skill, import_authored, init, reindex
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, saying_why_it_waits, table
+from ctx_pipeline.cli.output import counted, emit, json_option, plain, say, saying_why_it_waits, table
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import STATUSES
 
@@ -51,7 +52,7 @@ def methods(as_json: bool) -> None:
         for m in discovery.methods().values()
     ]
     if as_json:
-        emit({"methods": rows})
+        emit({"methods": rows, "left_out": discovery.left_out()})
     else:
         table(
             rows, {"method": "method", "version": "version", "across_sessions": "across sessions", "asks": "asks", "what": "what it draws"}
@@ -93,7 +94,7 @@ def retrieve(
     from ctx_pipeline.memory.budget import estimate, fit
 
     settings = for_reading()
-    answers = api.retrieve(query, cwd=_asked_at(cwd, everywhere), limit=limit, accepted_only=accepted_only, settings=settings)
+    answers = api.retrieve(query, cwd=asked_at(cwd, everywhere), limit=limit, accepted_only=accepted_only, settings=settings)
     found = [answers[place] for place in fit([estimate(s.memory.text) for s in answers], budget)] if budget else answers
     _asked_by_a_session(found, "retrieve", settings)
     if as_json:
@@ -116,12 +117,21 @@ def retrieve(
 @_cwd
 @_everywhere
 @_accepted
+@click.option("--threshold", default=0.0, type=click.FloatRange(0, 1), help="Share of the query's weight that a memory must hold.")
 @click.option("--limit", default=6, show_default=True, type=click.IntRange(1, 100))
 @click.option("--budget", type=click.IntRange(1), default=800, show_default=True, help="At most so many tokens.")
 @_explained
 @json_option
 def weave(
-    query: str, cwd: str | None, everywhere: bool, accepted_only: bool, limit: int, budget: int, explain: bool, as_json: bool
+    query: str,
+    cwd: str | None,
+    everywhere: bool,
+    accepted_only: bool,
+    threshold: float,
+    limit: int,
+    budget: int,
+    explain: bool,
+    as_json: bool,
 ) -> None:
     """Print the note for a prompt.
 
@@ -133,7 +143,8 @@ def weave(
     from ctx_pipeline.memory.weave import weave as woven
 
     settings = for_reading()
-    found = api.retrieve(query, cwd=_asked_at(cwd, everywhere), limit=limit, accepted_only=accepted_only, settings=settings)
+    place = asked_at(cwd, everywhere)
+    found = api.retrieve(query, cwd=place, limit=limit, accepted_only=accepted_only, threshold=threshold, settings=settings)
     note = woven(found, budget=budget, here=place_of(cwd or _current()) if everywhere else None)
     told = [s for s in found if s.memory.memory_id in note]
     _asked_by_a_session(told, "weave", settings)
@@ -149,7 +160,7 @@ def _parts(scored: Scored) -> str:
     return "  ".join(f"{name} {value:g}" for name, value in scored.parts.items())
 
 
-def _asked_at(cwd: str | None, everywhere: bool) -> str | None:
+def asked_at(cwd: str | None, everywhere: bool) -> str | None:
     """Return the folder whose memories are asked, None for those of all; raises UsageError for a folder and all."""
     if everywhere and cwd:
         raise UsageError("--cwd and --everywhere exclude each other", hint="leave one of them out")
@@ -176,37 +187,32 @@ def _asked_by_a_session(found: list[Scored], event: str, settings: Settings) -> 
 @memory.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those of this status.")
 @click.option("--session", "session_id", help="Only what was drawn from this session; the first characters of its id are enough.")
+@click.option("--all", "everything", is_flag=True, help="Also those that a newer memory superseded.")
 @json_option
-def list_memories(status: str | None, session_id: str | None, as_json: bool) -> None:
-    """List the memories.
+def list_memories(status: str | None, session_id: str | None, everything: bool, as_json: bool) -> None:
+    """List the memories but for the superseded ones.
 
-    With what is to be minded: superseded, contradicted, files gone or changed, said again.
+    With what is to be minded: contradicted, files gone or changed, said again.
     """
     from ctx_pipeline.api import memory as api
     from ctx_pipeline.api.standing import marks
 
     settings = for_reading()
-    everything = api.memories(settings=settings)
-    minded = marks(everything)
-    found = [m for m in everything if status in (None, m.status)]
+    known = api.memories(settings=settings)
+    minded = marks(known)
+    found = [m for m in known if status in (None, m.status)]
     if session_id:
         found = [m for m in found if any(s.startswith(session_id) or s.partition("/")[2].startswith(session_id) for s in m.sessions)]
         if not found:
             a_session(session_id, settings)
+    listed = found if everything else [m for m in found if not m.superseded_by]
+    hidden = len(found) - len(listed)
     if as_json:
-        emit({"memories": [{**api.plain_memory(m), "marks": minded.get(m.memory_id, [])} for m in found]})
+        emit({"memories": [{**api.plain_memory(m), "marks": minded.get(m.memory_id, [])} for m in listed], "superseded_left_out": hidden})
         return
-    rows = [
-        {
-            **m._asdict(),
-            "text": one_line(m.text, 90),
-            "project": Path(m.repository or m.cwd or "").name,
-            "mind": one_line("; ".join(minded.get(m.memory_id, [])), 60),
-        }
-        for m in found
-    ]
-    shown = {"memory_id": "id", "kind": "kind", "status": "status", "support": "sessions", "project": "project", "text": "text"}
-    table(rows, shown | ({"mind": "mind"} if any(r["mind"] for r in rows) else {}))
+    print_list(listed, minded)
+    if hidden:
+        say(f"{hidden:,} superseded: --all")
 
 
 @memory.command()
@@ -338,5 +344,5 @@ def update_utility(memory_id: str, reward: float, session_id: str | None, reason
     _told(_judge("memory.rewarded", memory_id, reward=reward, session_id=session_id, reason=reason), as_json)
 
 
-for _command in (init, reindex, doctor, import_authored, export, export_skill, backtest):
+for _command in (cases, record, init, reindex, doctor, import_authored, export, export_skill, backtest):
     memory.add_command(_command)

@@ -27,6 +27,7 @@ def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> No
 
     The table cuts long texts; with NAMES only these signals are shown, in full.
     """
+    from ctx_pipeline import discovery
     from ctx_pipeline.api.signals import catalogue
     from ctx_pipeline.errors import UnknownName
 
@@ -38,7 +39,7 @@ def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> No
                 raise UnknownName("signal", name, known)
         rows = [known[name] for name in dict.fromkeys(names)]
     if as_json:
-        emit({"signals": rows})
+        emit({"signals": rows, "left_out": discovery.left_out()})
         return
     if names:
         for r in rows:

@@ -110,6 +110,18 @@ def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal:
     return output.decode("utf-8", "replace")
 
 
+def first_commit(git: Path, *, seconds: float) -> str:
+    """Return the oldest commit without a parent of the person's repository; empty where git does not tell it in time or has half of it."""
+    try:
+        mine = not hasattr(os, "geteuid") or git.stat().st_uid == os.geteuid()
+        if not mine or (git / "shallow").exists():
+            return ""
+    except OSError:
+        return ""
+    told = run(git, "rev-list", "--max-parents=0", "HEAD", seconds=seconds)
+    return told.split()[-1] if isinstance(told, str) and told.split() else ""
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End git and all it started."""
     try:

@@ -64,6 +64,8 @@ class Versions:
     """host -> version of what decodes its sessions"""
     prices: str = ""
     """version of the prices of model calls"""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """file of the person's own, or plug-in, that cannot be used -> why; its assets are not there"""
 
     def of(self, asset: str, host: str = "") -> str:
         """Return the code version of an asset key, for the cells of a host where that makes a difference.
@@ -85,9 +87,10 @@ def table_version(asset: str, decoder: str, prices: str) -> str:
 def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions:
     """Return all versions; extension files are imported only when a file, a plug-in or a setting changed since the last call."""
     kept = _kept(files, settings)
-    if kept is not None:
-        return _chosen(kept, settings)
     discovery.look_in(settings.home / "config")
+    if kept is not None:
+        discovery.remember_left_out(kept.left_out)
+        return _chosen(kept, settings)
     fresh, plugins = _imported(settings)
     if keep:
         files.write(CACHE, json.dumps({"stamp": _stamp(plugins, settings), "plugins": plugins, "versions": asdict(fresh)}).encode())
@@ -114,7 +117,8 @@ def decoders(files: Files, settings: Settings, *, later: bool = False) -> dict[s
 
 
 def collect(settings: Settings) -> Versions:
-    """Import every extension and stage and return the versions."""
+    """Import every extension, the person's own files too, and every stage, and return the versions."""
+    discovery.look_in(settings.home / "config")
     return _chosen(_imported(settings)[0], settings)
 
 
@@ -169,6 +173,7 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
             methods={name: (method.families, method.describe) for name, method in methods.items()},
             decoders=ingest.decoders(hosts, redactor, settings.whole_file_bytes),
             prices=PriceBook.of(settings).version,
+            left_out=discovery.left_out(),
         ),
         outside,
     )
@@ -199,6 +204,7 @@ def _kept(files: Files, settings: Settings) -> Versions | None:
         methods={name: (tuple(reads), text) for name, (reads, text) in found["methods"].items()},
         decoders=found["decoders"],
         prices=found["prices"],
+        left_out=found.get("left_out", {}),
     )
 
 

@@ -9,18 +9,18 @@ from ctx_pipeline import discovery
 from ctx_pipeline.memory import consolidation
 from ctx_pipeline.model.codec import rows_hash
 from ctx_pipeline.redaction.redactor import Redactor
-from ctx_pipeline.stages import answers, code_versions, fingerprints
+from ctx_pipeline.stages import answers, cases, code_versions, fingerprints
 from ctx_pipeline.stages.mine import candidates as mined
 from ctx_pipeline.stages.mine import renew
 from ctx_pipeline.stages.plan import WHOLE, graph
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
-from ctx_pipeline.stages.repositories import settled
+from ctx_pipeline.stages.repositories import look, settled
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "5"
+CODE_VERSION = "6"
 ASSET = "memory/consolidated"
 
 
@@ -30,7 +30,7 @@ def code_version(redactor: Redactor) -> str:
 
 
 def consolidate(store: Store, settings: Settings, *, force: bool = False) -> StageReport:
-    """Write the table ``memories`` anew, unless neither a candidate nor the journal changed.
+    """Write the table ``memories`` and the solved tasks anew, unless neither a candidate nor the journal changed.
 
     Candidates of another version of their method are drawn anew first. Totals: candidates,
     memories, how many of them are held back for review, and errors (a method that raised
@@ -38,9 +38,14 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     """
     began = time.perf_counter()
     renew(store, settings)
+    look(store)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
     version = code_version(redactor)
+
+    def secrets(text: str) -> set[str]:
+        return {name for name, _, _ in redactor.find(text)}
+
     upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
     with store.ledger.lease(ASSET):
         made_of = fingerprints.of_now(store.ledger, upstream, store.journal.head())
@@ -48,6 +53,8 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
         counts: dict[str, int] = {}
         if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
+            if not store.cases.path.exists():
+                cases.rebuild(store, secrets)
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
             candidates, errors = [], 0
@@ -58,7 +65,8 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
                     errors += 1
             candidates += settled(store, answers.candidates(store))
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
-            memories = consolidation.consolidate(candidates, facts, lambda text: {name for name, _, _ in redactor.find(text)})
+            memories = consolidation.consolidate(candidates, facts, secrets)
+            cases.rebuild(store, secrets)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
             store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))

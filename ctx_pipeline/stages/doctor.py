@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.stages import capture, forgotten_shared, retention
+from ctx_pipeline.stages import capture, code_versions, forgotten_shared, retention
 from ctx_pipeline.stages.forget import BEGUN, remembered
 from ctx_pipeline.stages.ingest import LEASE
 from ctx_pipeline.storage import segments as raw
@@ -69,6 +69,8 @@ class Examination:
     unfinished: bool = False
     """whether a forgetting was interrupted"""
     leases: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """the person's files of signals and methods, and plug-ins, that cannot be used, and why"""
 
     @property
     def sound(self) -> bool:
@@ -117,6 +119,7 @@ class Examination:
             found.append(f"{_count(len(self.spare), 'raw object')} left over from an interrupted capture; nothing is missing")
         if self.unfinished:
             found.append("a forgetting was interrupted: repeat it with ctx forget")
+        found += _listed("left out", [why if place in why else f"{place}: {why}" for place, why in self.left_out.items()])
         found += [f"being written: {name} by {who}" for name, who in self.leases.items()]
         return found
 
@@ -142,6 +145,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.unknown = ledger.unknowns()
     report.unfinished = store.files.exists(BEGUN)
     report.leases = ledger.held_leases()
+    report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
     scan = capture.scan(store, settings, hosts=hosts)
     report.problems, report.retention = scan.problems, scan.retention
     report.kept = retention.kept(store, settings, scan, hosts=hosts)
@@ -232,7 +236,7 @@ def _databases(store: Store) -> list[Damage]:
     import sqlite3
 
     found = []
-    for name in ("ledger.db", "journal.db", "search.db", "memory.db"):
+    for name in ("ledger.db", "journal.db", "search.db", "memory.db", "cases.db"):
         path = store.home / name
         if not path.exists():
             continue

@@ -19,6 +19,10 @@ _FILES = {
     "dashboard/site": "site/index.html",
 }
 """asset -> the file without which it is gone"""
+
+_BESIDE = {"memory/consolidated": "cases.db"}
+"""asset -> the file that it makes beside its table"""
+
 _RAW = "raw/segments"
 
 
@@ -28,7 +32,11 @@ def settle_lost(store: Store) -> list[tuple[str, Cell]]:
     Sessions of a cell without tables are decoded from raw again. Raw objects are not
     looked at: they cannot be made again, and ``ctx doctor`` checks them.
     """
-    lost = [(asset, cell) for asset, cell in store.ledger.recorded() if asset != _RAW and not store.files.exists(_output(asset, cell))]
+    lost = [
+        (asset, cell)
+        for asset, cell in store.ledger.recorded()
+        if asset != _RAW and not all(map(store.files.exists, _outputs(asset, cell)))
+    ]
     for asset, cell in lost:
         store.ledger.forget_asset(asset, [cell])
     undone = sorted({cell for asset, cell in lost if asset.startswith("normalized/")})
@@ -37,5 +45,5 @@ def settle_lost(store: Store) -> list[tuple[str, Cell]]:
     return lost
 
 
-def _output(asset: str, cell: Cell) -> str:
-    return _FILES.get(asset) or manifest_path(asset, cell)
+def _outputs(asset: str, cell: Cell) -> list[str]:
+    return [_FILES.get(asset) or manifest_path(asset, cell), *([_BESIDE[asset]] if asset in _BESIDE else [])]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import DeclarationError, UnknownName, UsageError
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.settings import Settings
@@ -138,7 +138,8 @@ def check(names: list[str] | None = None, *, settings: Settings | None = None) -
     """Return each example in the files of signals with what was found, without running anything else.
 
     Keys: signal, example (number), expected, found, reason, holds. Without names the
-    signals of one's own files; raises UnknownName for a name that is no signal.
+    signals of one's own files; raises UnknownName for a name that is no signal, and
+    DeclarationError where a file cannot be used.
     """
     chosen = settings or settings_module.load()
     discovery.look_in(chosen.home / "config")
@@ -147,6 +148,9 @@ def check(names: list[str] | None = None, *, settings: Settings | None = None) -
         if name not in known:
             raise UnknownName("signal", name, known)
     own = {str(path) for path in discovery.own_files()}
+    broken = {path: why for path, why in discovery.left_out().items() if path in own and Path(path).parent.name == "signals"}
+    if broken and not names:
+        raise DeclarationError("; ".join(broken.values()), hint="mend the file or move it away")
     wanted = [known[n] for n in names] if names else [s for s in known.values() if _file(s) in own]
     return [line for s in wanted for line in _examples(s)]
 

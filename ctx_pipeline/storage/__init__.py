@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.ledger import Ledger
     from ctx_pipeline.storage.memory_index import MemoryIndex
     from ctx_pipeline.storage.search_index import SearchIndex
-    from ctx_pipeline.storage.shown_sessions import Shown
+    from ctx_pipeline.storage.shown_sessions import Shown, ShownSessions
 
 
 class Store:
@@ -56,9 +56,14 @@ class Store:
 
     def shown(self, sessions: Iterable[tuple[str, str]] | None = None) -> dict[tuple[str, str], Shown]:
         """Return title and project of some sessions (host, id), or of all."""
-        from ctx_pipeline.storage.shown_sessions import shown
+        return self.shown_sessions.of(sessions)
 
-        return shown(self.home / "ledger.db", sessions)
+    @cached_property
+    def shown_sessions(self) -> ShownSessions:
+        """Titles and projects without the rest of the ledger."""
+        from ctx_pipeline.storage.shown_sessions import ShownSessions
+
+        return ShownSessions(self.home / "ledger.db")
 
     @cached_property
     def page_reader(self) -> PageReader:
@@ -81,6 +86,13 @@ class Store:
 
         return MemoryIndex(self.home / "memory.db")
 
+    @cached_property
+    def cases(self) -> MemoryIndex:
+        """Full-text index over the tasks that were solved."""
+        from ctx_pipeline.storage.memory_index import MemoryIndex
+
+        return MemoryIndex(self.home / "cases.db")
+
     @property
     def warehouse_path(self) -> Path:
         """The DuckDB file with views over the lake."""
@@ -88,7 +100,7 @@ class Store:
 
     def close(self) -> None:
         """Close what was opened by this thread."""
-        for name in ("ledger", "journal", "search", "memories"):
+        for name in ("ledger", "journal", "search", "memories", "cases", "shown_sessions"):
             part: Any = self.__dict__.get(name)
             if part is not None and hasattr(part, "close"):
                 part.close()

@@ -46,6 +46,10 @@ CREATE TABLE words (word TEXT PRIMARY KEY, items INTEGER NOT NULL) WITHOUT ROWID
 _REPOSITORIES_AT = (
     "SELECT DISTINCT repository FROM places WHERE cwd = ? AND repository IS NOT NULL AND scope IN ('repo', 'task') ORDER BY repository"
 )
+_FOLDERS = (
+    "SELECT repository AS folder FROM places WHERE scope IN ('repo', 'task') AND repository LIKE '/%'"
+    " UNION SELECT cwd FROM places WHERE scope IN ('repo', 'task') AND cwd LIKE '/%' LIMIT ?"
+)
 _RANKED = 5_000
 """So many rows at most are scored: words that more memories hold are looked for only where rarer ones hit too few."""
 
@@ -179,6 +183,11 @@ class MemoryIndex:
         """Return the repositories of what was learnt in exactly this folder."""
         db = self._open()
         return [name for (name,) in db.execute(_REPOSITORIES_AT, [folder])] if db is not None else []
+
+    def folders(self) -> list[str]:
+        """Return the folders in which something was learnt that holds in a repository, at most two thousand."""
+        db = self._open()
+        return [folder for (folder,) in db.execute(_FOLDERS, [_MOST_OF_PLACES])] if db is not None else []
 
     def get(self, memory_ids: Sequence[str]) -> list[Memory]:
         """Return the memories of these ids that exist, whatever their status."""

@@ -63,6 +63,8 @@ def test_notes_are_brought_in_counted_looked_up_as_they_are_and_exported(bare: C
     assert "utility 0.5" in shown
     woven = bare("memory", "weave", "--query", "uv pip").stdout
     assert f"- Use [bold]uv[/bold] [repo/user] and walrus, never pip. {long}end (case, note, accepted; uv)" in woven
+    assert "never pip" in bare("memory", "weave", "--query", "uv walrus never pip word zanzibar").stdout
+    assert bare("memory", "weave", "--query", "uv walrus never pip word zanzibar", "--threshold", "0.9").stdout == ""
 
     assert bare.json("memory", "update-utility", "--memory-id", "uv", "--reward", "1")["utility"] == pytest.approx(0.6)
     lost = bare("memory", "update-utility", "--memory-id", "nobody", "--reward", "1", ok=False)
@@ -81,7 +83,7 @@ def test_notes_are_brought_in_counted_looked_up_as_they_are_and_exported(bare: C
 @pytest.mark.slow
 def test_memories_of_one_session_are_listed_and_every_list_says_what_is_to_be_minded(ran: Ctx):
     listed = ran.json("memory", "list", "--session", DISCOUNTS[:8])["memories"]
-    everything = ran.json("memory", "list")["memories"]
+    everything = ran.json("memory", "list", "--all")["memories"]
     assert 0 < len(listed) < len(everything)
     assert all(f"claude/{DISCOUNTS}" in m["sessions"] for m in listed)
     nobody = ran("memory", "list", "--session", "no-such-session", ok=False)
@@ -90,6 +92,29 @@ def test_memories_of_one_session_are_listed_and_every_list_says_what_is_to_be_mi
     shown = ran.json("memory", "show", listed[0]["memory_id"])
     assert shown["marks"] == listed[0]["marks"]
     assert set(ran.json("memory", "doctor")["marks"]) == {m["memory_id"] for m in everything if m["marks"]}
+
+
+@pytest.mark.feature("mining.lesson-record", "mining.cases")
+@pytest.mark.slow
+def test_a_session_is_shown_as_one_record_and_a_solved_task_answers_one_like_it(ran: Ctx):
+    found = ran.json("memory", "record", DISCOUNTS[:8])
+    assert (found["host"], found["session_id"]) == ("claude", DISCOUNTS)
+    assert [e["text"] for e in found["outcome"]] == [
+        "changed `bookshop/discounts.py`",
+        "`uv run pytest -q tests/test_discounts.py` passed after the last change",
+    ]
+    assert all(e["evidence"] for e in found["mistakes"])
+    said = ran("memory", "record", DISCOUNTS[:8]).stdout
+    assert said.startswith(f"claude {DISCOUNTS}  ")
+    assert "\noutcome:\n  changed `bookshop/discounts.py`" in said
+    assert ran("memory", "record", "nobody", ok=False).returncode == 1
+    drawn = ran.json("mine", "claude", DISCOUNTS)
+    assert drawn["drawn"] >= len(drawn["candidates"]) > 0
+    assert all(c["session_id"] == DISCOUNTS and c["text"] for c in drawn["candidates"])
+    (case,) = ran.json("memory", "cases", "-q", "bump vitest", "--everywhere")["cases"]
+    assert case["structured"]["steps"] == ["run `npm install -D vitest@3`", "edit `src/route.test.ts`", "run `npm test`"]
+    assert "  Bump vitest to 3 and fix what breaks\n" in ran("memory", "cases", "-q", "bump vitest", "--everywhere").stdout
+    assert "no task like this was solved" in ran("memory", "cases", "-q", "rotate certificates").stdout
 
 
 @pytest.mark.feature("mining.llm", "mining.dry-run", "cli.mine")
@@ -173,7 +198,7 @@ def test_a_command_that_waits_for_another_writer_says_so_and_goes_on_after_it(ba
             assert select.select([process.stderr], [], [], 60)[0]
             assert "waiting: another process" in process.stderr.readline()
             other.execute("ROLLBACK")
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=250)
         finally:
             processes.end(process)
     assert "uv: accepted" in out

@@ -59,6 +59,7 @@ def test_everything_derived_is_made_again_with_the_same_content(chosen: settings
     [
         ("search.db", "search/index"),
         ("memory.db", "memory/index"),
+        ("cases.db", "memory/consolidated"),
         ("serving", "warehouse/duckdb"),
         ("site", "dashboard/site"),
         ("lake/_manifests/signals.outcomes", "signals/outcomes"),

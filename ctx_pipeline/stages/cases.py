@@ -1,0 +1,46 @@
+"""Tasks that were solved, each kept as a case: what was asked, what was done, and the check that passed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.memory import consolidation
+from ctx_pipeline.mining.skill_pro import SKILL_PRO
+from ctx_pipeline.stages.mine import candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ctx_pipeline.model.memories import Memory, StoredCandidate
+    from ctx_pipeline.storage import Store
+
+FILE = "cases.db"
+_STEPS, _MOST = 8, 2_000
+_KEPT = ("subject", "task", "steps", "files", "verification")
+
+
+def rebuild(store: Store, credentials: Callable[[str], Iterable[str]]) -> int:
+    """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
+
+    The same task that was solved in the same way in a fork is one case. What a check finds
+    something in is held back, as a memory would be. Of more than two thousand the newest
+    stay.
+    """
+    solved = [c for c in candidates(store, SKILL_PRO, combined=False) if c.body.get("task")]
+    solved.sort(key=lambda c: (-(c.ts or 0), c.candidate_id))
+    found = consolidation.consolidate(map(_case, solved[:_MOST]), (), credentials)
+    return store.cases.rebuild(_named(m) for m in found)
+
+
+def _case(c: StoredCandidate) -> StoredCandidate:
+    body = c.body
+    steps = [str(s) for s in body["steps"]]
+    did = f"{', '.join(steps[:_STEPS])}{f' and {len(steps) - _STEPS} more' if len(steps) > _STEPS else ''}"
+    text = f"“{body['task']}”: {did}; `{body['verification']}` passed"
+    kept = json.dumps({name: body[name] for name in _KEPT}, ensure_ascii=False, sort_keys=True)
+    return c._replace(kind="case", text=text, when_to_use=body["task"], structured=kept)
+
+
+def _named(memory: Memory) -> Memory:
+    return memory._replace(memory_id=f"case-{memory.memory_id.removeprefix('mem-')}")
