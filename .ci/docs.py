@@ -11,6 +11,7 @@ import ast
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -91,16 +92,38 @@ def features() -> str:
     """Return which test proves which row of docs/features.md."""
     proofs = marks()
     parts = ["# Which test proves which feature\n\n| feature | tests |\n|---|---|\n"]
-    for key, _, is_open in rows():
-        tests = ", ".join(f"`{t}`" for t in sorted(proofs.get(key, ()))) or ("open" if is_open else "**none**")
-        parts.append(f"| `{key}` | {tests} |\n")
+    for feature in rows():
+        measured = [f"bench: {name}" for name in feature.measured_by]
+        tests = ", ".join([f"`{t}`" for t in sorted(proofs.get(feature.id, ()))] + measured)
+        parts.append(f"| `{feature.id}` | {tests or ('open' if feature.is_open else '**none**')} |\n")
     return "".join(parts)
 
 
-def rows() -> list[tuple[str, str, bool]]:
-    """Return (id, sentence, open) of every row of docs/features.md."""
-    found = re.findall(r"^\| `([a-z0-9.-]+)` \| (.+?) \|( open \|)?$", (ROOT / "docs/features.md").read_text("utf-8"), re.MULTILINE)
-    return [(key, text, bool(is_open)) for key, text, is_open in found]
+class Feature(NamedTuple):
+    """A row of docs/features.md; its third column is empty, ``open``, or ``bench:`` with rows of the benchmark between semicolons."""
+
+    id: str
+    sentence: str
+    mark: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing proves it yet."""
+        return self.mark == "open"
+
+    @property
+    def measured_by(self) -> list[str]:
+        """The rows of the benchmark that measure it: no test can, since none may depend on time."""
+        kind, _, names = self.mark.partition(":")
+        return [name.strip() for name in names.split(";")] if kind == "bench" else []
+
+
+def rows() -> list[Feature]:
+    """Return every row of docs/features.md."""
+    found = re.findall(
+        r"^\| `([a-z0-9.-]+)` \| (.+?) \|(?: (open|bench: [^|]+?) \|)?$", (ROOT / "docs/features.md").read_text("utf-8"), re.MULTILINE
+    )
+    return [Feature(*row) for row in found]
 
 
 def marks() -> dict[str, set[str]]:

@@ -9,25 +9,42 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import say
+from ctx_pipeline.cli.output import one_line, say
 from ctx_pipeline.errors import CtxError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _COMMANDS: dict[str, tuple[str, str]] = {
+    "setup": ("ctx_pipeline.cli.setup:setup", "Choose what is watched and what runs by itself, shown before it is done."),
     "run": ("ctx_pipeline.cli.run:run", "Bring everything up to date and build the page."),
     "sync": ("ctx_pipeline.cli.run:sync", "Capture, normalize and index what changed, and nothing else."),
     "status": ("ctx_pipeline.cli.run:status", "Show which cells of which asset are missing, stale or fresh."),
     "backfill": ("ctx_pipeline.cli.run:backfill", "Fill the missing and stale cells of a signal family or any asset."),
+    "schedule": ("ctx_pipeline.cli.schedule:schedule", "Capture and run without being asked: timers of the operating system."),
     "ui": ("ctx_pipeline.cli.run:ui", "Open the asset graph in Dagster."),
     "list": ("ctx_pipeline.cli.sessions:list_sessions", "List the sessions in the homes, captured or not."),
     "import": ("ctx_pipeline.cli.sessions:import_sessions", "Capture and normalize chosen sessions."),
+    "adopt": ("ctx_pipeline.cli.adopt:adopt", "Take over the sessions of another archive or store."),
     "show": ("ctx_pipeline.cli.sessions:show", "Show one session."),
     "render": ("ctx_pipeline.cli.explain:render", "Print one session as Markdown."),
+    "files": ("ctx_pipeline.cli.files:files", "List the files that a session read and changed, with differences."),
     "usage": ("ctx_pipeline.cli.usage:usage", "Tokens and cost by day, session, project, model, tool or window."),
+    "work": ("ctx_pipeline.cli.work:work", "Report what agents did: commands, tools, failure rates, transitions."),
+    "hints": ("ctx_pipeline.cli.work:hints", "Tell habits that cost time or money, with the sessions that show them."),
     "explain": ("ctx_pipeline.cli.explain:explain", "Show the calls that a number is made of."),
     "history": ("ctx_pipeline.cli.history:history", "Show what was in a session's context window, at any event."),
+    "session": ("ctx_pipeline.cli.session:session", "What a session is about, how far it came, and how to go on with it."),
+    "compress": ("ctx_pipeline.cli.compression:compress", "Say files, or what a session had in its window, with fewer tokens."),
+    "analyze": ("ctx_pipeline.cli.compression:analyze", "Measure a file: entropy, and what every shorter form costs and keeps."),
+    "benchmark": ("ctx_pipeline.cli.benchmark:benchmark", "Measure every shorter form over a file or a sample of a project."),
+    "heatmap": ("ctx_pipeline.cli.heatmap:heatmap", "Show which files agents read and changed, and which nobody ever touched."),
+    "cache": ("ctx_pipeline.cli.cache:cache", "Show which files the model's window holds, and why files were read again."),
+    "gain": ("ctx_pipeline.cli.gain:gain", "Show what was spent, what the cache saved, and what was avoidable."),
+    "metrics": ("ctx_pipeline.cli.metrics:metrics", "Show reads, repeats, tokens and money of a session by tool, way and file."),
+    "wrapped": ("ctx_pipeline.cli.wrapped:wrapped", "Show a week, a month or everything as a card."),
+    "verify": ("ctx_pipeline.cli.verify:verify", "Check every stage, and the limits over all sessions."),
+    "artifacts": ("ctx_pipeline.cli.artifacts:artifacts", "List, show, search and remove what the pipeline made."),
     "prices": ("ctx_pipeline.cli.prices:prices", "Show list prices and take over a newer list."),
     "search": ("ctx_pipeline.cli.search:search", "Search prompts, answers, commands and tool output."),
     "sql": ("ctx_pipeline.cli.search:sql", "Run a SELECT over the tables."),
@@ -50,6 +67,14 @@ class _ReaderGone(Exception):
     """Nobody reads the output any more."""
 
 
+def _tell_left_out() -> None:
+    """Name on stderr the person's files and the plug-ins that a command found it cannot use."""
+    discovery = sys.modules.get("ctx_pipeline.discovery")
+    found: dict[str, str] = discovery.left_out() if discovery is not None else {}
+    for place, why in found.items():
+        say(one_line(f"left out: {why}" if place in why else f"left out: {place}: {why}", 400), fg="yellow", err=True)
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they run; help needs none of them."""
 
@@ -68,6 +93,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderGone from None
+        finally:
+            _tell_left_out()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of a day's work, not of the alphabet."""

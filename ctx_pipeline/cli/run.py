@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import ProgressLine, dollars, emit, json_option, one_line, say, table, tokens
+from ctx_pipeline.cli.output import ProgressLine, counted, dollars, emit, json_option, one_line, say, table, tokens
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -61,7 +61,8 @@ def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
 
 def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None:
     hosts = ", ".join(f"{count} {host}" for host, count in report.sessions_by_host.items())
-    say(f"{report.sessions:,} sessions ({hosts}), {report.threads:,} threads, {report.usage['calls']:,} model calls")
+    sessions, threads, calls = counted(report.sessions, "session"), counted(report.threads, "thread"), report.usage["calls"]
+    say(f"{sessions} ({hosts}), {threads}, {counted(calls, 'model call')}")
     usage = report.usage
     say(
         f"{tokens(usage['input'])} tokens in, {tokens(usage['output'])} out, {tokens(usage['cache_read'])} read from the cache, "
@@ -74,9 +75,10 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
             if finding.command:
                 say(f"    {finding.command}", fg="cyan")
     if scan.problems:
-        say(f"  {len(scan.problems):,} paths in the homes cannot be captured; which, and why: ctx doctor", fg="yellow")
+        say(f"  {counted(len(scan.problems), 'path')} in the homes cannot be captured; which, and why: ctx doctor", fg="yellow")
     if report.quarantined:
-        say(f"  {report.quarantined:,} records cannot be read and are kept as they are:", fg="yellow")
+        kept = "is kept as it is" if report.quarantined == 1 else "are kept as they are"
+        say(f"  {counted(report.quarantined, 'record')} cannot be read and {kept}:", fg="yellow")
         for row in report.quarantine[:5]:
             many = f" ({row['records']:,} times)" if row["records"] > 1 else ""
             say(f"    {row['host']} {row['session_id']}: {one_line(row['reason'], 120)}{many}")
@@ -85,7 +87,8 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     for warning in scan.retention:
         say(f"  {one_line(warning.message, 200)}", fg="yellow")
     if changed:
-        say(f"{report.sessions_parsed:,} sessions read, {report.cells_materialized:,} cells materialized in {report.seconds:.1f} s")
+        read, made = counted(report.sessions_parsed, "session"), counted(report.cells_materialized, "cell")
+        say(f"{read} read, {made} materialized in {report.seconds:.1f} s")
         for error in report.failed:
             say(f"held back: {one_line(error, 200)}", fg="red", err=True)
     else:
@@ -131,6 +134,7 @@ def sync(as_json: bool) -> None:
 @json_option
 def status(asset: str | None, as_json: bool) -> None:
     """Show which cells of which asset are missing, stale or fresh, and why."""
+    from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName
@@ -142,7 +146,7 @@ def status(asset: str | None, as_json: bool) -> None:
     with open_store(settings) as store:
         settle_lost(store)
         todo = plan.plan(store, settings, capture.scan(store, settings))
-    report = todo.to_json()
+    report = todo.to_json() | {"left_out": discovery.left_out()}
     if asset:
         report["assets"] = [a for a in report["assets"] if a["asset"] == asset]
         if not report["assets"]:

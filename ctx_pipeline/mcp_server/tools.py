@@ -122,9 +122,9 @@ class Tools:
             )
             if turn == 0:
                 told = _counted(found, facets=facets)
-            for number, hit in enumerate(found.hits):
+            for hit in found.hits:
                 if len(hits) == limit:
-                    return Hits(hits=hits, next_cursor=cursor_at(place + number, *asked), **told)
+                    return Hits(hits=hits, next_cursor=cursor_at(hit.place, *asked), **told)
                 if hit.thread_id not in own:
                     hits.append(_hit(hit))
             if found.next_offset is None:
@@ -321,6 +321,7 @@ def _hit(hit: SearchHit) -> Hit:
         project=_short(hit.project, 300),
         snippet=hit.snippet[:600],
         resume=hit.resume,
+        also_in=[copy["session_id"] for copy in hit.also_in],
     )
 
 
