@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__, discovery
-from ctx_pipeline.api.private_files import PrivateFolder
+from ctx_pipeline.api.private_files import PrivateFolder, unwritable
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.rendering import markdown
 from ctx_pipeline.api.sessions import resolve
@@ -99,8 +99,7 @@ def archive(
             _memories(store, {f"{s.host}/{s.session_id}" for s in wanted} if key else None, write, result)
             write.json("EXPORT.json", _about(result, raw=raw))
         except OSError as error:
-            hint = "name another folder"
-            raise StoreError(f"{target} cannot be written: {error.strerror or error}", hint=hint, path=str(target)) from error
+            raise unwritable(target, error) from error
     return result
 
 

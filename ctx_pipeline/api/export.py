@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api.private_files import PrivateFolder
+from ctx_pipeline.api.private_files import PrivateFolder, unwritable
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.sessions import resolve
 from ctx_pipeline.api.tally import moment
@@ -72,15 +72,12 @@ def markdown(folder: Path | str, chosen: Chosen = Chosen(), *, settings: Setting
     with reading(settings) as (store, load):
         _outside(target, load)
         write = PrivateFolder(target)
-        try:
-            for view in _views(store, load, chosen, ("events", "tool_calls", "threads")):
-                s = view.session
-                began = (iso(s.first_ts) or "undated")[:10]
-                name = f"{_file(s.host)}/{began}-{_file(s.project or 'none')}-{_file(s.session_id)}.md"
-                write.text(name, rendered(view))
-                names.append(name)
-        except OSError as error:
-            raise _unwritable(target, error) from error
+        for view in _views(store, load, chosen, ("events", "tool_calls", "threads")):
+            s = view.session
+            began = (iso(s.first_ts) or "undated")[:10]
+            name = f"{_file(s.host)}/{began}-{_file(s.project or 'none')}-{_file(s.session_id)}.md"
+            write.text(name, rendered(view))
+            names.append(name)
     return names
 
 
@@ -103,12 +100,12 @@ def opentraces(file: Path | str, chosen: Chosen = Chosen(), *, settings: Setting
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as out:
                 for view in _views(store, load, chosen, ("events", "tool_calls", "model_calls", "threads")):
                     sessions += 1
-                    for trace in traces(view):
+                    for trace in traces(view, load.cost_mode):
                         out.write(line(trace).encode("utf-8", "replace").decode() + "\n")
                         count += 1
             partial.replace(target)
         except OSError as error:
-            raise _unwritable(target, error) from error
+            raise unwritable(target, error) from error
         finally:
             partial.unlink(missing_ok=True)
     return sessions, count
@@ -122,10 +119,6 @@ def _file(text: str) -> str:
 def _outside(target: Path, settings: Settings) -> None:
     if target.resolve().is_relative_to(settings.home.resolve()):
         raise StoreError(f"{target} lies in the store", hint="name a folder outside it", path=str(target))
-
-
-def _unwritable(target: Path, error: OSError) -> StoreError:
-    return StoreError(f"{target} cannot be written: {error.strerror or error}", hint="name another folder", path=str(target))
 
 
 def parquet(folder: Path | str, *, settings: Settings | None = None) -> dict[str, int]:
@@ -158,5 +151,5 @@ def parquet(folder: Path | str, *, settings: Settings | None = None) -> dict[str
                     writer.close()
                     partial.replace(path)
         except OSError as error:
-            raise _unwritable(target, error) from error
+            raise unwritable(target, error) from error
     return counts

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
@@ -37,7 +38,8 @@ class Reached:
     resets_at: int | None = None
     records: int = 0
     waited: int | None = None
-    """microseconds until the host's next model call; None where there was none"""
+    """microseconds that the host stood still: the longest time without a model call, from the first record to the
+    first call behind the last one; None where no call came after"""
     sessions: list[str] = field(default_factory=list)
     projects: list[str] = field(default_factory=list)
 
@@ -91,15 +93,16 @@ def reached(
     filters = chosen_filters(chosen, since=since, until=until, timezone=timezone, project=project)
     first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
     found: list[Reached] = []
-    for key, session, ts, subtype, text, name in rows:
-        if (first is not None and ts < first) or (last is not None and ts >= last) or project not in {None, name}:
+    for key, session, ts, subtype, text, name, repository in rows:
+        if (first is not None and ts < first) or (last is not None and ts >= last) or project not in {None, name, repository}:
             continue
         for note in hosts[key].reached(subtype, text, ts):
             _add(found, key, note, ts).met(session, name)
     for one in found:
         known = times.get(one.host, [])
-        place = bisect_right(known, one.last)
-        one.waited = known[place] - one.first if place < len(known) else None
+        begin, place = bisect_right(known, one.first), bisect_right(known, one.last)
+        if place < len(known):
+            one.waited = max(b - a for a, b in pairwise([one.first, *known[begin : place + 1]]))
     return found
 
 

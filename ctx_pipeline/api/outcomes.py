@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import day, usage
+from ctx_pipeline.api.usage import chosen_filters, usage
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.commands import command_text, steps
 
@@ -89,7 +89,8 @@ def outcomes(
     """Return what each project, host, month or session came to for its money, dearest first, and all together.
 
     ``since`` and ``until`` are days on which sessions began: a session counts whole. Its
-    usage is that of ``ctx usage session``. Commits are those that git showed in the
+    usage is that of ``ctx usage session --stored``, since the rest is known of the tables
+    alone. Commits are those that git showed in the
     session's time, and where nobody could look, the ``git commit`` commands that went
     well; corrections are those of the signal ``user_correction_count``. Raises UsageError.
     """
@@ -101,8 +102,8 @@ def outcomes(
         store.lake.views(connection)
         rows = connection.execute(OUTCOMES_SQL).fetchall()
         commanded = _commits(connection)
-    zone = timezone or chosen.timezone
-    first, last = moment(day(since, "--since"), zone), moment(day(until, "--until"), zone, after=True)
+    filters = chosen_filters(chosen, since=since, until=until, timezone=timezone)
+    first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
     spent = _spent(chosen, host=host, project=project, cost_mode=cost_mode)
     found: dict[str, Outcomes] = {}
     everything = Outcomes("total")
@@ -126,7 +127,7 @@ def outcomes(
 def _spent(settings: Settings, *, host: str | None, project: str | None, cost_mode: str | None) -> dict[tuple[str, str], dict[str, Any]]:
     """Return (host, session) -> the sums of its usage."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in usage("session", settings=settings, host=host, project=project, cost_mode=cost_mode).rows:
+    for row in usage("session", settings=settings, host=host, project=project, cost_mode=cost_mode, stored=True).rows:
         sums = found.setdefault((row["host"], row["session_id"]), {})
         for name in (*_TOKENS, "calls", "cost_nano", "unpriced_calls"):
             sums[name] = sums.get(name, 0) + int(row[name] or 0)

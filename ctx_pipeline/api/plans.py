@@ -27,9 +27,10 @@ def plans(hosts: Iterable[str], *, recorded: bool = True, settings: Settings | N
     from ctx_pipeline import settings as settings_module
 
     chosen = settings or settings_module.load()
-    own = chosen.plans
-    found: dict[str, str] = {}
     known = discovery.hosts()
+    keys = {name: key for key, host in known.items() for name in (key, *host.aliases)}
+    own = {keys.get(name, name): plan for name, plan in chosen.plans.items()}
+    found: dict[str, str] = {}
     for key in sorted(set(hosts) & set(known)):
         notes = known[key].limit_notes
         named = own.get(key)

@@ -6,13 +6,18 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.errors import StoreError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 
 class PrivateFolder:
-    """Writes files below one folder, each whole and for the owner alone (0600, folders 0700)."""
+    """Writes files below one folder, each whole and for the owner alone (0600, folders 0700).
+
+    Raises StoreError for a file that cannot be written; nothing of it is left then.
+    """
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -24,11 +29,17 @@ class PrivateFolder:
     def bytes(self, rel: str, data: bytes) -> None:
         """Write a file; ``rel`` uses slashes."""
         path = self._target.joinpath(*rel.split("/"))
-        self.folder(path.parent)
-        partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-            file.write(data)
-        partial.replace(path)
+        partial = path.with_name(f".{path.name[:50]}.{os.getpid()}")
+        try:
+            self.folder(path.parent)
+            try:
+                with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+                    file.write(data)
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)
+        except OSError as error:
+            raise unwritable(path, error) from error
 
     def text(self, rel: str, text: str) -> None:
         """Write a text as UTF-8; what cannot be encoded becomes a question mark."""
@@ -41,3 +52,8 @@ class PrivateFolder:
     def lines(self, rel: str, rows: Iterable[Any]) -> None:
         """Write one JSON value a line."""
         self.text(rel, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
+
+
+def unwritable(target: Path, error: OSError) -> StoreError:
+    """Return the error that names what cannot be written, and why."""
+    return StoreError(f"{target} cannot be written: {error.strerror or error}", hint="name another folder", path=str(target))

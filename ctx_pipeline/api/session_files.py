@@ -152,8 +152,8 @@ def _touched(call: Any, by_event: dict[str, Any], places: _Places, made: dict[tu
     here = Touch("", "", "tool", "", iso(call.started), call.thread_id, call.call_event)
     if call.action == "shell":
         command, base = command_text(call.argv), _workdir(event.text if event is not None else None) or base
-        for name, lines in reads(command, base):
-            yield here._replace(path=name, did="read", through="shell", lines=lines)
+        for read in reads(command, base):
+            yield here._replace(path=read.path, did="read", through="shell", lines=read.range)
         for name in files_changed(command, base):
             yield here._replace(path=name, did="write", through="shell")
     elif call.action in ("read", "edit", "write"):

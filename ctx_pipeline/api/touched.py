@@ -11,7 +11,7 @@ from ctx_pipeline.model.shell_lines import pieces
 from ctx_pipeline.model.shell_reads import reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 READ, EDIT, WRITE, SEARCH = "read", "edit", "write", "search"
 CHANGES = frozenset({EDIT, WRITE})
@@ -49,7 +49,7 @@ def touched(call: Any, cwd: str | None) -> Iterator[Touched]:
     if call.action == "shell":
         command = command_text(call.argv) if call.argv else ""
         changed = files_changed(command, cwd) if command else ()
-        for name, lines in reads(command, cwd) if command else ():
+        for name, lines, _ in reads(command, cwd) if command else ():
             if name not in changed and _counts(name, cwd):
                 yield Touched(name, READ, lines, "shell")
         for name in changed:
@@ -83,14 +83,17 @@ def moved(call: Any, cwd: str | None, text: str = "") -> Iterator[tuple[str, str
             yield below(cwd or "", found[1].strip()), below(cwd or "", found[2].strip())
 
 
-def mentioned(call: Any, cwd: str | None) -> Iterator[str]:
-    """Yield files that a shell command names without reading or writing them: ``pytest tests/test_a.py``, ``git add a.py``."""
+def mentioned(call: Any, cwd: str | None, touches: Iterable[Touched] = ()) -> Iterator[str]:
+    """Yield files that a shell command names without reading or writing them: ``pytest tests/test_a.py``, ``git add a.py``.
+
+    ``touches`` is what the call touched, where somebody has looked already.
+    """
     if call.is_error and call.exit is None:
         return
     command = command_text(call.argv) if call.action == "shell" and call.argv else ""
     if not command:
         return
-    known = {t.path for t in touched(call._replace(is_error=False), cwd)}
+    known = {t.path for t in touches or touched(call._replace(is_error=False), cwd)}
     base = cwd or ""
     for piece in pieces(command):
         if piece.words[:1] == ("cd",) and len(piece.words) > 1:

@@ -10,7 +10,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.rot.export import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ctx_pipeline.model.session_view import SessionView
 
@@ -20,46 +20,56 @@ _SPOKEN = {"prompt": "user", "compaction": "system"}
 _NANO = 1e9
 
 
-def traces(view: SessionView) -> Iterator[dict[str, Any]]:
+def traces(view: SessionView, cost_mode: str = "auto") -> Iterator[dict[str, Any]]:
     """Yield a record for each thread of a session that has a step: what was asked, said, thought and called, in order.
 
     Tokens and cost are those of the calls that are counted for this session: a copied
-    history keeps its steps and costs nothing. Texts are redacted as the tables are.
+    history keeps its steps and costs nothing. The cost is that of ``cost_mode``. Texts are redacted as the tables are.
     """
     threads = {t.thread_id: t for t in view.threads}
-    order = dict.fromkeys([view.session_id, *(e.thread_id for e in view.events)])
-    for thread_id in order:
-        made = _Trace(view, thread_id, threads.get(thread_id)).record()
+    events, calls, tools = (_by_thread(rows) for rows in (view.events, view.model_calls, view.tool_calls))
+    for thread_id in dict.fromkeys([view.session_id, *events]):
+        own = (found.get(thread_id, []) for found in (events, calls, tools))
+        made = _Trace(view.session, thread_id, threads.get(thread_id), cost_mode).record(*own)
         if made["steps"]:
             yield made
+
+
+def _by_thread(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row.thread_id, []).append(row)
+    return found
 
 
 class _Trace:
     """One thread on its way into a record."""
 
-    def __init__(self, view: SessionView, thread_id: str, row: Any) -> None:
-        self._view, self._id, self._row = view, thread_id, row or view.session
-        self._calls = {c.call_key: c for c in view.model_calls if c.thread_id == thread_id}
-        self._tools = {t.call_event: t for t in view.tool_calls if t.thread_id == thread_id}
+    def __init__(self, session: Any, thread_id: str, row: Any, cost_mode: str) -> None:
+        self._session, self._id, self._row, self._mode = session, thread_id, row or session, cost_mode
+        self._calls: dict[str, Any] = {}
+        self._tools: dict[str, Any] = {}
+        self._by_id: dict[str, Any] = {}
         self._asked: dict[str, dict[str, Any]] = {}
-        self._by_id = {t.call_id: t for t in self._tools.values()}
         self._steps: list[dict[str, Any]] = []
         self._open: str | None = None
         self._billed: set[str] = set()
 
-    def record(self) -> dict[str, Any]:
-        """Return the thread as a TraceRecord."""
-        for event in self._view.events:
-            if event.thread_id == self._id:
-                self._take(event)
-        session, own = self._view.session, [c for c in self._calls.values() if c.owner]
+    def record(self, events: list[Any], calls: list[Any], tools: list[Any]) -> dict[str, Any]:
+        """Return the thread, of which these are the rows, as a TraceRecord."""
+        self._calls = {c.call_key: c for c in calls}
+        self._tools = {t.call_event: t for t in tools}
+        self._by_id = {t.call_id: t for t in tools}
+        for event in events:
+            self._take(event)
+        session, own = self._session, [c for c in calls if c.owner]
         for call in own:  # what no event names was paid for all the same
             if call.call_key not in self._billed:
                 self._agent(call)
         prompt, read = sum(c.context_tokens for c in own), sum(c.cache_read for c in own)
         first, last = self._row.first_ts, self._row.last_ts
         ended = _ENDED.get(self._row.status)
-        costs = [c.cost for c in own if c.cost is not None]
+        costs = [cost for c in own if (cost := self._cost(c)) is not None]
         task = next((s["content"] for s in self._steps if s["role"] == "user"), None)
         return {
             "schema_version": SCHEMA_VERSION,
@@ -95,6 +105,11 @@ class _Trace:
             },
         }
 
+    def _cost(self, call: Any) -> int | None:
+        recorded: int | None = call.recorded_cost
+        calculated: int | None = call.cost
+        return recorded if self._mode == "display" else calculated if self._mode == "calculate" or recorded is None else recorded
+
     def _take(self, event: Any) -> None:
         if event.kind in _SPOKEN and event.text:
             self._open = None
@@ -103,7 +118,7 @@ class _Trace:
             self._said(event)
         elif event.kind == "tool_result" and event.call_id in self._asked:
             tool = self._by_id.get(event.call_id)
-            failed = event.text if tool is not None and tool.is_error else None
+            failed = (event.text or "failed") if tool is not None and tool.is_error else None
             self._asked[event.call_id]["observations"].append(
                 {"source_call_id": event.call_id, "content": None if failed else event.text or "", "error": failed}
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -175,6 +176,6 @@ def report(found: list[Work], *, top: int = _TOP) -> str:
 def _code(text: str) -> str:
     """Return a text as code in a cell of a table."""
     plain = "".join(c for c in text if c.isprintable()).replace("|", "\\|")
-    fence = "``" if "`" in plain else "`"
+    fence = "`" * (max(map(len, re.findall("`+", plain)), default=0) + 1)
     pad = " " if "`" in plain else ""
     return f"{fence}{pad}{plain}{pad}{fence}"

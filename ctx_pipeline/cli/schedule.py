@@ -140,3 +140,5 @@ def run_now(job: str, as_json: bool) -> None:
         say(plain(note["said"]) or f"{job} ended {'well' if note['ok'] else 'badly'}", err=not note["ok"])
     if not note["ok"]:
         raise SystemExit(1)
+    if not note["ok"]:
+        raise SystemExit(1)

@@ -30,8 +30,8 @@ def _key(host: str | None) -> str | None:
 def limits(host: str | None, as_json: bool, **chosen: Any) -> None:
     """How often and when limits were reached, as the agents themselves wrote it down.
 
-    What a person or a tool says about rate limits is not counted. The wait ends with the
-    agent's next model call.
+    What a person or a tool says about rate limits is not counted. The wait is the longest
+    time without a model call of the agent until work went on.
     """
     from ctx_pipeline.api.limits import by_limit, reached
 
@@ -90,8 +90,9 @@ def outcomes(by: str, host: str | None, as_json: bool, **chosen: Any) -> None:
 
 
 def _shown(one: Any, by: str) -> dict[str, Any]:
-    row = {by: one.key, "sessions": one.sessions, "tokens": tokens(one.tokens), "cost": dollars(one.cost_nano), **one.units}
-    for unit in one.units:
+    row = {by: one.key, "sessions": one.sessions, "tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
+    for unit, count in one.units.items():
         each = one.per(unit)
+        row[unit] = count if one.known[unit][0] else ""
         row[unit.removesuffix("s")] = "" if each is None else f"{dollars(round(each[1]))}, {tokens(round(each[0]))}"
     return row

@@ -103,6 +103,7 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
         say(f"{one.sessions:,} of {one.of:,} sessions: {plain(one.text)}{cost}", bold=True)
         say(f"  {plain(one.advice)}")
         for shown in one.examples:
-            say(f"  {shown.value:g}  {shown.host} {plain(shown.session_id)}  {one_line(shown.title, 70)}")
+            value = f"{shown.value:,.0f}" if shown.value.is_integer() else f"{shown.value:.2f}"
+            say(f"  {value}  {shown.host} {plain(shown.session_id)}  {one_line(shown.title, 70)}")
         say(f"  measured by {one.signal}; {plain(one.command)}")
         say()

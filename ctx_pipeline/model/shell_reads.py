@@ -11,12 +11,13 @@ from ctx_pipeline.model.shell_files import below, files_read
 from ctx_pipeline.model.shell_lines import pieces
 
 _SED = re.compile(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
+_QUIET = re.compile(r"-[A-Za-z]*n[A-Za-z]*|--quiet|--silent")
 _COUNT = re.compile(r"(\+?)(\d{1,9})")
 _BAT = re.compile(r"(\d{0,9}):(\d{0,9})")
 _HEAD_LINES = 10
 """Lines that ``head`` prints unless told otherwise (POSIX)."""
 _PAGERS = frozenset({"sed", "head", "tail"})
-_WHOLE = frozenset({"sed", "cat", "nl", "bat"})
+_WHOLE = frozenset({"sed", "cat", "nl", "bat", "less", "more", "tee"})
 """Programs behind a pipe that hand every line on."""
 
 
@@ -26,6 +27,8 @@ class ShellRead(NamedTuple):
     path: str
     range: str
     """``first-last``, several joined by commas, ``first-`` up to the end; empty: all of it, or lines that the words do not tell"""
+    told: bool = True
+    """False: a filter, a pattern, a count from the end or another file chose which of these lines were printed"""
 
 
 @lru_cache(maxsize=4096)
@@ -44,40 +47,46 @@ def reads(command: str, cwd: str | None = None) -> tuple[ShellRead, ...]:
             base, last = below(base, piece.words[1]), []
             continue
         members = steps(piece.text)
+        elsewhere = any(not name.startswith("/dev/") for name in piece.writes)
         if piece.piped and len(members) == 1:
             program = members[0].words[0].rpartition("/")[2]
-            lines = _lines(members[0]) if program in _PAGERS else ""
+            lines = _lines(members[0]) if program in _PAGERS | _WHOLE else None
             for place in last:
-                found[place] = found[place]._replace(range=found[place].range or lines)
-            last = last if program in _WHOLE and not lines else []
+                one = found[place]
+                found[place] = one._replace(range=one.range or lines or "", told=one.told and lines is not None and not elsewhere)
+            last = last if program in _WHOLE and lines == "" else []
             continue
         last = []
         for step in members:
             for name in files_read(step):
                 last.append(len(found))
-                found.append(ShellRead(below(base, name), _lines(step)))
+                lines = _lines(step)
+                found.append(ShellRead(below(base, name), lines or "", lines is not None and not elsewhere))
     return tuple(found)
 
 
-def _lines(step: Step) -> str:
-    """Return the lines that a step prints of its file or input; empty where it prints all, or does not say."""
+def _lines(step: Step) -> str | None:
+    """Return the lines that a step prints of its file or input; empty where it prints all, None where it does not say which."""
     program, words = step.words[0].rpartition("/")[2], step.words[1:]
     if program == "sed":
         scripts = [script for word in words for script in re.split(r"[;\s]", word) if script]
-        return ",".join(_span(m[1], m[2] or m[1]) for script in scripts if (m := _SED.fullmatch(script)))
+        spans = ",".join(_span(m[1], m[2] or m[1]) for script in scripts if (m := _SED.fullmatch(script)))
+        return spans or (None if any(_QUIET.fullmatch(word) for word in words) else "")
     if program in ("bat", "batcat"):
         asked = _BAT.fullmatch(_value(words, ("-r", "--line-range")))
         return _span(asked[1] or "1", asked[2] or "$") if asked and asked[0] != ":" else ""
-    if program not in ("head", "tail") or any(w.startswith(("-c", "--bytes")) for w in words):
+    if program not in ("head", "tail"):
         return ""
+    if any(w.startswith(("-c", "--bytes")) for w in words):
+        return None
     short = next((w[1:] for w in words if re.fullmatch(r"-\d{1,9}", w)), "")
     value = short or _value(words, ("-n", "--lines")) or (str(_HEAD_LINES) if program == "head" else "")
     count = _COUNT.fullmatch(value)
     if count is None:
-        return ""
+        return None
     if program == "head":
-        return "" if count[1] or not int(count[2]) else f"1-{int(count[2])}"
-    return f"{max(1, int(count[2]))}-" if count[1] else ""
+        return None if count[1] or not int(count[2]) else f"1-{int(count[2])}"
+    return f"{max(1, int(count[2]))}-" if count[1] else None
 
 
 def _span(first: str, last: str) -> str:

@@ -54,11 +54,17 @@ def _take(turn: TurnEnd, event: Any) -> None:
     elif event.kind == "tool_call":
         turn.tool_calls += 1
         turn.ended = OPEN
-        if turn.answer is not None and not (turn.answer.subtype or "").endswith(_FINAL):
-            turn.answer = None
+        _went_on(turn)
     elif event.kind == "injected" and event.subtype == "interrupt":
         turn.interruption, turn.answer = event, None
     elif event.kind == "compaction":
         turn.compactions.append(event)
     elif event.kind == "error" and event.actor == "system":
         turn.ended = FAILED
+        _went_on(turn)
+
+
+def _went_on(turn: TurnEnd) -> None:
+    """Forget an answer behind which the turn went on, unless the host says that it is the last."""
+    if turn.answer is not None and not (turn.answer.subtype or "").endswith(_FINAL):
+        turn.answer = None

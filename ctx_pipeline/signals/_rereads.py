@@ -44,8 +44,8 @@ def rereads(view: SessionView) -> list[Reread]:
     """Return the reads again of a session, thread by thread: each thread is a window of its own.
 
     A read counts when an earlier one in the thread showed at least half of its lines.
-    Reads and changes through the shell count as far as their words name files; failed
-    calls neither read nor change.
+    Reads and changes through the shell count as far as their words name files and lines;
+    failed calls neither read nor change.
     """
     sizes = {r.call_event: size for line in view.once(timelines) for r, size in zip(line.results, line.sizes, strict=True)}
     compacted: dict[str, list[int]] = {}
@@ -96,8 +96,7 @@ def _shown(call: Any, command: str, cwd: str) -> Iterator[tuple[str, list[_Span]
         for place, path in enumerate(call.paths):
             yield below(cwd, path), _spans(call.ranges[place] if place < len(call.ranges) else "")
     elif command and _READS.search(command):
-        for path, lines in reads(command, cwd):
-            yield path, _spans(lines)
+        yield from ((read.path, _spans(read.range)) for read in reads(command, cwd) if read.told)
 
 
 def _changed(call: Any, command: str, cwd: str) -> Iterator[str]:

@@ -32,8 +32,11 @@ BEGUN = "forgetting.json"
 """What a call is removing, until it has ended."""
 
 _EXAMPLES = 20
-_MADE = ("site", "serving", "signals")
-"""Folders that hold text and are made anew by the next run."""
+TAKEN = "taken"
+"""Homes that ``ctx adopt`` is taking over, copied: what it was interrupted in stays there until it is said again."""
+
+_MADE = ("site", "serving", "signals", TAKEN)
+"""Folders that hold text and are made anew, by the next run or by ``ctx adopt``."""
 
 
 @dataclass(frozen=True, slots=True)

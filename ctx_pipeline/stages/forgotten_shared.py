@@ -14,7 +14,7 @@ from ctx_pipeline.storage.ledger.forgetting import thread_hash
 from ctx_pipeline.storage.prefixes import EDGE, edge_hash, is_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell
@@ -48,20 +48,24 @@ def blank_shared(store: Store, needles: Needles) -> Blanking:
     return _blank(store, sources, lambda _, data: lines_about(data, needles), lambda hint: needles.about(hint.thread_id, hint.value))
 
 
-def keep_out(store: Store) -> int:
+def keep_out(store: Store, *, copies: Collection[str] = ()) -> int:
     """Blank what a capture has brought back: lines of shared files that were forgotten before; return how many.
 
     A file that was rewritten, or a database whose rows were read again, holds them still.
-    A line is known by its hash, so one that was changed is a new line.
+    ``copies`` are streams that may hold lines of any other, such as files of an older
+    store. A line is known by its hash, so one that was changed is a new line.
     """
     facts = _facts(store)
     if not facts:
         return 0
     with store.ledger.lease(capture.LEASE, wait=WAIT):
-        sources = [s for s in store.ledger.sources().values() if s.stream in facts]
+        sources = [s for s in store.ledger.sources().values() if s.stream in facts or (s.stream in copies and not s.session_id)]
+        everywhere = {one.sha256 for known in facts.values() for one in known} if copies else set()
         forgotten = {(stone.host, stone.hash) for stone in store.ledger.tombstones("thread")}
 
         def returned(segment: Segment, data: bytes) -> list[Span]:
+            if segment.stream in copies:
+                return lines_like(data, everywhere)
             known = facts[segment.stream]
             if segment.recorded_at < min(one.at for one in known):
                 return []

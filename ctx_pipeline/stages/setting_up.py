@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from glob import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,7 +70,12 @@ def steps(settings: Settings, choice: Choice) -> list[Step]:
     made = []
     added = _globs(settings, choice)
     if added:
-        made.append(Step(f"never capture {', '.join(added)} (in {configuring.path_of(settings)})", "ctx config set ignore GLOB..."))
+        made.append(
+            Step(
+                f"never capture {', '.join(added)} (in {configuring.path_of(settings)})",
+                shlex.join(["ctx", "config", "set", "ignore.paths", *settings.ignore, *added]),
+            )
+        )
     for host in choice.hooks:
         named = ", ".join(str(home / recipe.file) for home, recipe in _hooked(settings, host))
         made.append(Step(f"enter hooks in {named}, after a backup", f"ctx hooks install {host}"))

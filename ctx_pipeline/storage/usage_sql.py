@@ -137,12 +137,12 @@ BRANCHES_SQL = "SELECT host, session_id, branch FROM sessions WHERE branch IS NO
 
 
 LIMITS_SQL = (
-    f"SELECT e.host, e.session_id, epoch_us(e.ts), e.subtype, e.text, coalesce(s.project, '')"
+    f"SELECT e.host, e.session_id, epoch_us(e.ts), e.subtype, e.text, coalesce(s.project, ''), coalesce(s.repository, '')"
     " FROM events e LEFT JOIN sessions s ON s.host = e.host AND s.session_id = e.session_id"
     f" WHERE e.ts IS NOT NULL AND e.text IS NOT NULL"
     f" AND concat(e.host, chr({ord(_MARK)}), e.subtype) IN (SELECT unnest(CAST(? AS VARCHAR[]))) ORDER BY e.ts, e.event_id"
 )
-"""The events of these (host, subtype) in the order of time: host, session, microseconds, subtype, text, project."""
+"""The events of these (host, subtype) in the order of time: host, session, microseconds, subtype, text, project, repository."""
 
 CALL_TIMES_SQL = "SELECT host, epoch_us(ts) FROM model_calls WHERE owner AND ts IS NOT NULL ORDER BY ts"
 """When each model call was made."""

@@ -72,7 +72,7 @@ def test_what_would_be_done_is_shown_without_asking(person: Path) -> None:
 
     assert [(home["host"], home["sessions"] > 0) for home in told["homes"]] == [("claude", True), ("codex", True)]
     assert [step["command"] for step in told["steps"]] == [
-        "ctx config set ignore GLOB...",
+        f"ctx config set ignore.paths '{person}/codex/*'",
         "ctx hooks install claude",
         "ctx schedule install",
     ]

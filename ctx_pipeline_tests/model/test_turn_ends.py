@@ -65,7 +65,10 @@ def test_a_turn_that_ends_in_an_error_has_failed(tmp_path):
     main = claude.ClaudeHome(tmp_path).session()
     main.prompt("go")
     main.answer(claude.text("API Error: 529 overloaded"), isApiErrorMessage=True, model="<synthetic>")
+    main.prompt("again").answer(claude.text("I look"))
+    main.answer(claude.text("API Error: 529 overloaded"), isApiErrorMessage=True, model="<synthetic>")
 
-    [turn] = of_claude(main)
+    first, second = of_claude(main)
 
-    assert (turn.ended, turn.answer) == ("failed", None)
+    assert (first.ended, first.answer) == ("failed", None)
+    assert (second.ended, second.answer) == ("failed", None)

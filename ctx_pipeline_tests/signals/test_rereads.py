@@ -47,6 +47,16 @@ def test_other_lines_of_a_file_and_other_windows_are_no_reads_again():
 
 
 @pytest.mark.feature("signals.re-reads")
+@pytest.mark.parametrize(
+    "command", ["cat a.py | grep x", "cat a.py | wc -l", "sed -n '/def f/p' a.py", "tail -5 a.py", "head -c 100 a.py", "cat a.py > b.py"]
+)
+def test_lines_that_nobody_can_name_are_no_read_again(command: str):
+    assert told(view().shell(command).shell(command)) == []
+    assert told(view().shell("cat a.py").shell(command)) == []
+    assert told(view().shell("cat a.py 2> /dev/null | nl | tee /dev/null").shell("cat a.py")) == [("/w/app/a.py", "without reason")]
+
+
+@pytest.mark.feature("signals.re-reads")
 def test_counts_and_cost_are_readings_with_their_reasons():
     session = (
         view()

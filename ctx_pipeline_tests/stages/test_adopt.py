@@ -18,6 +18,7 @@ from ctx_pipeline.stages.adopt import Adopted, adopt, plan
 from ctx_pipeline.stages.forget import Selection, forget
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.segments import read_stream
 from ctx_pipeline_tests.factories import claude, codex
 
 OTHER = "22222222-2222-4222-8222-222222222222"
@@ -199,9 +200,65 @@ def test_ignored_and_forgotten_sessions_are_not_taken_back(tmp_path: Path) -> No
     adopted(settings, folder)
     with open_store(settings) as store:
         forget(store, settings, Selection(host="claude", session_id=claude.SESSION))
-    adopted(settings, folder)
+    done = adopted(settings, folder)
+    assert (done.counts(), done.unverified) == ({"forgotten": 2, "held": 1, "no place": 1}, [])
     with open_store(settings) as store:
         assert [s.session_id for s in store.ledger.sessions()] == [codex.THREAD]
+
+
+@pytest.mark.feature("forget.everywhere")
+def test_what_an_interrupted_take_over_left_goes_with_a_forgotten_session(tmp_path: Path) -> None:
+    folder, settings = retro(tmp_path / "archive"), empty(tmp_path)
+    adopted(settings, folder)
+    path = folder / "raw" / "claude-code" / claude.SESSION / "transcript.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"type":"summary","summary":"more"}\n')
+    with open_store(settings) as store:
+        found = plan(store, settings, folder)
+        path.write_bytes(path.read_bytes()[:-5])
+        with pytest.raises(StoreDamaged):
+            adopt(store, settings, folder, found=found)
+        assert list((settings.home / "taken").rglob("*.jsonl"))
+
+        forget(store, settings, Selection(host="claude", session_id=claude.SESSION))
+
+    assert not (settings.home / "taken").exists()
+
+
+@pytest.mark.feature("forget.stays-out-of-shared-files")
+def test_lines_that_were_forgotten_do_not_come_back_with_another_store(tmp_path: Path) -> None:
+    home = claude.ClaudeHome(tmp_path / "claude")
+    home.session().prompt("the plan of the merger").answer(claude.text("done"), usages=[claude.usage(10, 5)]).save()
+    said = {"display": "the plan of the merger", "timestamp": 1_767_225_600_000, "project": "/home/dev/shop", "sessionId": claude.SESSION}
+    (tmp_path / "claude" / "history.jsonl").write_text(json.dumps(said) + "\n")
+    first = Settings(home=tmp_path / "first", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+    second = empty(tmp_path, "second")
+    with open_store(first) as store:
+        ingest(store, first)
+    adopted(second, first.home)
+    with open_store(second) as store:
+        forget(store, second, Selection(host="claude", session_id=claude.SESSION))
+
+    adopted(second, first.home)
+    shutil.copytree(first.home, tmp_path / "moved")
+    adopted(second, tmp_path / "moved")
+
+    with open_store(second, read_only=True) as store:
+        held = [read_stream(store.files, m) for m in store.ledger.segments_of([s.stream for s in store.ledger.sources().values()]).values()]
+    assert not [data for data in held if b"merger" in data]
+
+
+@pytest.mark.feature("retro.archive-import")
+def test_a_file_of_our_own_archive_with_a_flipped_byte_is_damaged(tmp_path: Path) -> None:
+    home = claude.ClaudeHome(tmp_path / "claude")
+    home.session().prompt("mend it").answer(claude.text("done"), usages=[claude.usage(1_000, 50)]).save()
+    first = Settings(home=tmp_path / "first", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+    with open_store(first) as store:
+        ingest(store, first)
+    archive(tmp_path / "out", settings=first)
+    path = tmp_path / "out" / "raw" / "claude-code" / claude.SESSION / "transcript.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"mend it", b"mind it"))
+
+    assert adopted(empty(tmp_path, "second"), tmp_path / "out").counts()["damaged"] == 1
 
 
 @pytest.mark.feature("retro.archive-import")

@@ -94,9 +94,21 @@ def test_what_the_service_manager_refuses_leaves_nothing_and_names_the_line_for_
     with pytest.raises(SettingsError, match="sync was not scheduled: no bus") as refused:
         timers.install(SYNC)
 
-    assert "with cron: */15 * * * *" in refused.value.hint
+    assert f"with cron: */15 * * * * env 'CODEX_HOME={tmp_path}/co\"dex 100\\%' 'CTX_HOME={tmp_path}/st ore' " in refused.value.hint
     assert timers.installed(("sync",)) == []
     assert [path for path in (tmp_path / "nobody").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.feature("cli.schedule")
+def test_a_folder_that_cannot_be_written_is_named_with_the_line_for_cron(tmp_path: Path) -> None:
+    timers = Timers(machine(tmp_path), "linux")
+    (tmp_path / "nobody").mkdir(exist_ok=True)
+    (tmp_path / "nobody" / ".config").write_text("a file where the folder would be")
+
+    with pytest.raises(SettingsError, match=r"sync was not scheduled: .*nobody/.config.*: Not a directory") as refused:
+        timers.install(SYNC)
+
+    assert "with cron: " in refused.value.hint
 
 
 @pytest.mark.feature("cli.schedule")
@@ -112,8 +124,8 @@ def test_a_file_that_somebody_else_wrote_under_the_name_stays(tmp_path: Path) ->
 
 
 def test_lines_of_cron_and_platforms_without_timers(tmp_path: Path) -> None:
-    assert cron(NIGHT).startswith("17 3 * * * ")
-    assert cron(Job("sync", every_minutes=180)).startswith("0 */3 * * * ")
+    assert cron(NIGHT, {}).startswith("17 3 * * * /")
+    assert cron(Job("sync", every_minutes=180), {}).startswith("0 */3 * * * /")
     with pytest.raises(SettingsError, match="nothing can be scheduled on win32"):
         Timers(machine(tmp_path), "win32")
 
@@ -159,3 +171,14 @@ def test_a_job_notes_how_it_ended_and_does_not_start_without_room(environ: dict[
     full = settings.load({**environ, "PATH": os.environ["PATH"]}, config={"least_free_bytes": 1 << 62})
     assert not run_job(full, "sync")["ok"]
     assert "nothing was captured" in last_runs(full)["sync"]["said"]
+
+
+@pytest.mark.feature("cli.schedule")
+def test_a_job_that_ends_badly_is_one_for_the_service_manager_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "config.toml").write_text(f"least_free_bytes = {1 << 62}\n")
+
+    done = CliRunner().invoke(cli, ["schedule", "run-now", "sync", "--json"])
+
+    assert (done.exit_code, json.loads(done.stdout)["ok"]) == (1, False)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.api.export import Chosen, markdown, opentraces
+from ctx_pipeline.api.private_files import PrivateFolder
 from ctx_pipeline.api.usage import usage
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import StoreError, UnknownName
@@ -29,7 +30,7 @@ def stored(tmp_path: Path) -> Settings:
     main.result("t1", "x = 1").call("t2", "Bash", "Exit code 2\nboom", is_error=True, command="make")
     main.compact(9_000, "what was done").answer(claude.text("Done."), usages=[claude.usage(100, 7, read=50)]).save()
     home.agent("abc1234").prompt("look around").answer(claude.text("found"), usages=[claude.usage(5, 3)]).save()
-    home.session(OTHER, cwd="/home/dev/site").prompt("hello").answer(claude.text("hi")).save()
+    home.session(OTHER, cwd="/home/dev/site").prompt("hello").answer(claude.text("hi"), costUSD=0.5).save()
     codex.write(tmp_path / "codex", codex.session())
     roots = {"claude": (tmp_path / "claude",), "codex": (tmp_path / "codex",)}
     return ingested(Settings(home=tmp_path / "store", timezone="UTC", demo_roots=roots))
@@ -100,6 +101,7 @@ def test_tokens_and_cost_of_all_traces_are_those_of_usage(stored: Settings, tmp_
 
     assert sum(t["metrics"]["total_output_tokens"] for t in traces) == totals["output_tokens"]
     assert sum(s.get("token_usage", {}).get("output_tokens", 0) for t in traces for s in t["steps"]) == totals["output_tokens"]
+    assert totals["recorded_calls"] == 1
     assert sum(t["metrics"]["estimated_cost_usd"] for t in traces) == pytest.approx(totals["cost_nano"] / 1e9)
 
 
@@ -127,3 +129,12 @@ def test_both_are_commands(stored: Settings, tmp_path: Path, monkeypatch: pytest
     assert len(ctx("markdown", str(tmp_path / "md"), "--project", "shop")["files"]) == 1
     assert ctx("opentraces", str(tmp_path / "t"), "--host", "cx")["traces"] == 1
     assert CliRunner().invoke(cli, ["export", "markdown", str(tmp_path / "md"), "--session-id", "2222"]).exit_code != 0
+
+
+def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+    (tmp_path / "out" / "report.md").mkdir(parents=True)
+
+    with pytest.raises(StoreError, match=r"report\.md cannot be written"):
+        PrivateFolder(tmp_path / "out").text("report.md", "what was done")
+
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.md"]

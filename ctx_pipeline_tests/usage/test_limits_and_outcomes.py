@@ -61,6 +61,20 @@ def test_a_limit_is_reached_once_until_it_resets_and_the_wait_ends_with_the_next
 
 
 @pytest.mark.feature("usage.rate-limits")
+def test_work_that_goes_on_behind_a_limit_is_no_wait(tmp_path: Path) -> None:
+    records = [codex.meta(), codex.context(1), codex.event(2, "user_message", message="go")]
+    for number, (second, used) in enumerate(((60, 95.0), (660, 100.0), (1260, 100.5), (4000, 101.0), (9000, 1.0)), 1):
+        total = codex.usage(100 * number, 0, 10 * number)
+        records.append(codex.tokens(second, total, codex.usage(100, 0, 10), limit(used, noon(7200))))
+    codex.write(tmp_path / "codex", records)
+
+    [found] = reached(settings=ingested(chosen(tmp_path)))
+
+    assert (iso(found.first), found.records) == ("2026-03-01T12:11:00.000000Z", 3)
+    assert found.to_json()["waited_minutes"] == round(5000 / 60, 1)
+
+
+@pytest.mark.feature("usage.rate-limits")
 def test_errors_of_the_client_tell_which_limit_and_when_it_resets(tmp_path: Path) -> None:
     main = claude.ClaudeHome(tmp_path / "claude").session()
     main.prompt("implement rate limit middleware: 5-hour limit reached should say 429")
@@ -108,6 +122,7 @@ def test_calls_on_a_flat_plan_are_marked_as_list_prices(tmp_path: Path, monkeypa
     assert plans({"claude"}, settings=chosen(tmp_path)) == {}
     assert plans({"codex"}, recorded=False, settings=chosen(tmp_path)) == {}
     assert plans({"claude", "codex"}, settings=chosen(tmp_path, plans={"claude": "max", "codex": ""})) == {"claude": "max"}
+    assert plans({"claude"}, settings=chosen(tmp_path, plans={"cc": "max"})) == {"claude": "max"}
     with pytest.raises(SettingsError, match="plans"):
         plans({"claude"}, settings=chosen(tmp_path, plans=["max"]))
 

@@ -131,7 +131,7 @@ def test_patches_of_a_rollout_tell_their_files_with_and_without_an_end(tmp_path:
     ],
 )
 def test_the_words_of_a_command_tell_which_lines_of_which_files_it_printed(command: str, expected: list[tuple[str, str]]) -> None:
-    assert [tuple(r) for r in reads(command, "/r")] == expected
+    assert [(r.path, r.range) for r in reads(command, "/r")] == expected
 
 
 @pytest.mark.feature("normalize.shell-reads")

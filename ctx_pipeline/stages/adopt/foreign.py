@@ -26,7 +26,8 @@ _LONGEST_PART = 200
 _ABOUT = ("import_meta.json", "thread.json")
 _OWN = {"transcript.jsonl": "source_transcript", "rollout.jsonl": "source_rollout"}
 """A session's own file in the documented archive -> what says where it lay."""
-TAKE, HELD, NEWER, CONFLICT, DAMAGED, IGNORED, NO_PLACE = "take", "held", "newer", "conflict", "damaged", "ignored", "no place"
+TAKE, HELD, NEWER, CONFLICT, DAMAGED = "take", "held", "newer", "conflict", "damaged"
+IGNORED, FORGOTTEN, NO_PLACE = "ignored", "forgotten", "no place"
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class Entry:
     mtime_ns: int = 0
     generation: int = 0
     does: str = TAKE
-    """take, newer (continues what the store holds), held (the store has it), conflict, damaged, ignored or no place"""
+    """take, newer (continues what the store holds), held (the store has it), conflict, damaged, ignored, forgotten or no place"""
     read: Callable[[], bytes] = bytes
 
     def to_json(self) -> dict[str, Any]:
@@ -107,19 +108,27 @@ def _archived(folder: Path, names: list[str]) -> Iterator[Entry]:
         rel = place_in(host, source) if host else ""
         path = folder / name
         data = path.read_bytes()
-        if rel.endswith(_PACKED) and data[:4] != ZSTD:  # the archive holds its text
+        unpacked = rel.endswith(_PACKED) and data[:4] != ZSTD
+        if unpacked:
             rel, source = rel.removesuffix(_PACKED), source.removesuffix(_PACKED)
         entry = Entry(host.key if host else parts[1], rel, source.removesuffix(rel).rstrip("/") if rel else "", name)
         _measure(entry, data, path.stat().st_mtime_ns)
         number = said.get("generation")
         entry.generation = number if isinstance(number, int) else 0
         entry.read = path.read_bytes
-        sums = said.get("sha256")
         if not rel:
             entry.does = NO_PLACE
-        elif isinstance(sums, list) and len(sums) == 1 and sums[0] != entry.sha256 and said.get("size_bytes") != len(data):
+        elif _contradicts(said, entry, unpacked=unpacked):
             entry.does = DAMAGED
         yield entry
+
+
+def _contradicts(said: dict[str, Any], entry: Entry, *, unpacked: bool) -> bool:
+    """Tell whether a file is not what the archive says of it; the checksum of a packed source is not that of its text."""
+    if said.get("size_bytes") not in (None, entry.size):
+        return True
+    sums = said.get("sha256")
+    return not unpacked and isinstance(sums, list) and len(sums) == 1 and sums[0] != entry.sha256
 
 
 def _json(path: Path) -> dict[str, Any]:

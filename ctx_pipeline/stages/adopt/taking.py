@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError, StoreDamaged
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.stages.adopt.foreign import CONFLICT, HELD, IGNORED, NEWER, TAKE, ZSTD, Entry, entries_of
+from ctx_pipeline.stages.adopt.foreign import CONFLICT, FORGOTTEN, HELD, IGNORED, NEWER, TAKE, ZSTD, Entry, entries_of
+from ctx_pipeline.stages.forget import TAKEN, kept_forgotten
+from ctx_pipeline.stages.forgotten_shared import keep_out
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.stages.room import demand_room
+from ctx_pipeline.storage.ledger.forgetting import thread_hash
+from ctx_pipeline.storage.ledger.host_answers import identify
 from ctx_pipeline.storage.segments import read_stream, unpack
 
 if TYPE_CHECKING:
@@ -22,9 +26,6 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-
-FOLDER = "taken"
-"""In the store: homes that are being taken over, one folder an archive."""
 
 _HEAD = 65_536
 
@@ -65,6 +66,7 @@ def plan(store: Store, settings: Settings, folder: Path) -> list[Entry]:
     found = entries_of(folder)
     threads: dict[tuple[str, str], list[Any]] = {}
     places: dict[tuple[str, str], list[Any]] = {}
+    stones = {(stone.host, stone.hash) for stone in store.ledger.tombstones("thread")}
     for source in store.ledger.sources().values():
         places.setdefault((source.host, source.rel), []).append(source)
         if source.thread_id:
@@ -78,7 +80,11 @@ def plan(store: Store, settings: Settings, folder: Path) -> list[Entry]:
         data = entry.read()
         host = discovery.hosts()[entry.host]
         kind = host.classify(entry.rel) or ""
-        identity = host.identify(kind, entry.rel, _plain(data)[:_HEAD]) if kind in host.session_kinds else None
+        identity = identify(host, kind, entry.rel, _plain(data)[:_HEAD])[0] if kind in host.session_kinds else None
+        ids = (identity.thread_id, identity.root_session_id) if identity else ()
+        if any(name and (entry.host, thread_hash(entry.host, name)) in stones for name in ids):
+            entry.does = FORGOTTEN
+            continue
         known = threads.get((entry.host, identity.thread_id), []) if identity else places.get((entry.host, entry.rel), [])
         entry.does = _fate(data, [text for source in known for text in _generations(store, source)], lines=identity is not None)
     return found
@@ -111,10 +117,10 @@ def adopt(store: Store, settings: Settings, folder: Path, *, found: list[Entry] 
 
     Files are first laid out in ``taken/`` and read back by their checksums; only when all
     are there they are captured, a generation at a time, as files of homes of their own.
-    Then raw is compared with the checksums, and the copies in ``taken/`` go when all
-    agree. An interrupted take-over is done again: what was captured is held by then.
-    ``found`` is a plan that was shown before; ``conflicts`` takes both sides of a
-    conflict. Sessions that were forgotten stay so. Raises StoreDamaged when a file is no
+    Then raw is compared with the checksums, and the copies in ``taken/`` go. An
+    interrupted take-over is done again: what was captured is held by then. ``found`` is a
+    plan that was shown before; ``conflicts`` takes both sides of a conflict. Sessions and
+    lines that were forgotten stay so. Raises StoreDamaged when a file is no
     longer what the plan says.
     """
     demand_room(settings)
@@ -124,20 +130,21 @@ def adopt(store: Store, settings: Settings, folder: Path, *, found: list[Entry] 
             entry.does = TAKE
     result = Adopted(found)
     before = {(s.host, s.session_id) for s in store.ledger.sessions()}
-    base = settings.home / FOLDER / digest(str(folder.resolve()), size=16)
+    base = settings.home / TAKEN / digest(str(folder.resolve()), size=16)
     wanted = [e for e in found if e.does in (TAKE, NEWER)]
     _part(wanted)
-    for number in sorted({e.generation for e in wanted}):
-        own = [e for e in wanted if e.generation == number]
-        for entry in own:
-            _lay_out(base, entry)
-        wrong = [entry.name for entry in own if _sum(_place(base, entry)) != entry.sha256]
-        if wrong:
-            raise StoreDamaged(f"{len(wrong)} files are not what was planned, first: {wrong[0]}", hint="run it again")
-        ingest(store, replace(settings, demo_roots=_homes(base)))
-    _verify(store, base, wanted, result)
+    with kept_forgotten(store, settings):
+        for number in sorted({e.generation for e in wanted}):
+            own = [e for e in wanted if e.generation == number]
+            for entry in own:
+                _lay_out(base, entry)
+            wrong = [entry.name for entry in own if _sum(_place(base, entry)) != entry.sha256]
+            if wrong:
+                raise StoreDamaged(f"{len(wrong)} files are not what was planned, first: {wrong[0]}", hint="run it again")
+            ingest(store, replace(settings, demo_roots=_homes(base)))
+        keep_out(store, copies=_verify(store, base, wanted, result))
     result.sessions = len({(s.host, s.session_id) for s in store.ledger.sessions()} - before)
-    if not result.unverified and base.exists():
+    if base.exists():
         shutil.rmtree(base)
     return result
 
@@ -177,8 +184,8 @@ def _sum(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _verify(store: Store, base: Path, wanted: list[Entry], result: Adopted) -> None:
-    """Compare raw with the checksums of what was taken; a last line without its newline may wait outside."""
+def _verify(store: Store, base: Path, wanted: list[Entry], result: Adopted) -> set[str]:
+    """Compare raw with the checksums of what was taken and return its streams; a last line without its newline may wait outside."""
     roots = {str(path): path for home in _homes(base).values() for path in home}
     sources = {(s.root, s.rel): s for s in store.ledger.sources().values() if s.root in roots}
     for entry in wanted:
@@ -193,3 +200,4 @@ def _verify(store: Store, base: Path, wanted: list[Entry], result: Adopted) -> N
             result.verified += 1
         else:
             result.unverified.append(entry.name)
+    return {source.stream for source in sources.values()}

@@ -85,16 +85,16 @@ class Timers:
     def install(self, job: Job) -> list[Path]:
         """Write a job's files, switch it on and return them; an earlier one of its name is replaced.
 
-        Raises SettingsError when the service manager refuses; nothing is left then.
+        Raises SettingsError when a file cannot be written or the service manager refuses; nothing is left then.
         """
         self._switch_off(job.name)
         units = self.units(job)
-        for unit in units:
-            unit.path.parent.mkdir(parents=True, exist_ok=True)
-            partial = unit.path.with_name(f".{unit.path.name}.{os.getpid()}")
-            partial.write_text(unit.text, "utf-8")
-            partial.chmod(0o600)
-            partial.replace(unit.path)
+        try:
+            for unit in units:
+                _write(unit)
+        except OSError as error:
+            self.remove(job.name)
+            raise self._refused(job, f"{error.filename}: {error.strerror}") from error
         name = self._label(job.name)
         if self._mac:
             done = self._call("launchctl", "bootstrap", f"gui/{os.getuid()}", str(units[0].path))
@@ -104,8 +104,11 @@ class Timers:
             )
         if done:
             self.remove(job.name)
-            raise SettingsError(f"{job.name} was not scheduled: {done}", hint=f"with cron: {cron(job)}")
+            raise self._refused(job, done)
         return [unit.path for unit in units]
+
+    def _refused(self, job: Job, why: str) -> SettingsError:
+        return SettingsError(f"{job.name} was not scheduled: {why}", hint=f"with cron: {cron(job, self._environment())}")
 
     def remove(self, name: str) -> list[Path]:
         """Switch a job off, delete its files and return them; files that are not ours stay."""
@@ -214,8 +217,16 @@ class Timers:
         return f"{head}\n<!-- {MARK} -->\n{rest}"
 
 
-def cron(job: Job) -> str:
-    """Return the line of a crontab that does what a job does."""
+def _write(unit: Unit) -> None:
+    unit.path.parent.mkdir(parents=True, exist_ok=True)
+    partial = unit.path.with_name(f".{unit.path.name}.{os.getpid()}")
+    partial.write_text(unit.text, "utf-8")
+    partial.chmod(0o600)
+    partial.replace(unit.path)
+
+
+def cron(job: Job, variables: Mapping[str, str]) -> str:
+    """Return the line of a crontab that does what a job does, with these variables."""
     hour, _, minute = job.at.partition(":")
     if not job.every_minutes:
         when = f"{int(minute)} {int(hour)} * * *"
@@ -224,7 +235,8 @@ def cron(job: Job) -> str:
     else:
         when = f"0 */{min(23, job.every_minutes // 60)} * * *"
     # a percent sign ends a command of cron
-    return f"{when} {shlex.join(_command(job))}".replace("%", "\\%")
+    settings = ["env", *(f"{name}={value}" for name, value in variables.items())] if variables else []
+    return f"{when} {shlex.join([*settings, *_command(job)])}".replace("%", "\\%")
 
 
 def _command(job: Job) -> list[str]:
