@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.compression import ENCODING, SCHEMA, counting
@@ -15,8 +16,6 @@ from ctx_pipeline.tokens.shortening.source import Source
 from ctx_pipeline.tokens.signatures.languages import language_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ctx_pipeline.tokens.shortening.analysis import Row
 
 RUNS = 5
@@ -99,10 +98,10 @@ def benchmark_project(folder: Path | str, *, files: int = SAMPLE, seed: int = 0,
     Binary files, files above :data:`LARGEST` bytes and those whose language is not known
     are left out and counted. Raises UsageError for what is no folder, or none of ``root``.
     """
-    place = folder if root is None else root / folder
-    project = project_at(place)
-    if root is not None and not project.root.is_relative_to(root.resolve()):
+    place = Path(folder) if root is None else root / folder
+    if root is not None and not place.resolve().is_relative_to(root.resolve()):
         raise UsageError(f"{folder}: the path leads out of the project", hint="name a folder of it")
+    project = project_at(place)
     left_out = dict(project.left_out)
     candidates = []
     sizes = sizes_of(project)

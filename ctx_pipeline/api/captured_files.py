@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.reader import reading
@@ -164,7 +165,8 @@ class _Window:
         known = sum(held.get(number) == text for number, text in lines.items())
         held.update(lines)
         until = next((seq for seq in self._emptied if seq > event.seq), None)
-        sent = sum(seq > event.seq and (until is None or seq < until) for seq in self._calls)
+        ends = len(self._calls) if until is None else bisect_left(self._calls, until)
+        sent = ends - bisect_right(self._calls, event.seq)
         later = any(path == touch.path and ts > (touch.ts or "") for path, ts in changed)
         text = "\n".join(lines.values()) + "\n"
         self.shown.append(Shown(self._thread, event.seq, touch.path, text, event.text, len(lines), known, sent, later))
@@ -182,7 +184,7 @@ class _Window:
 
 def _lines(text: str, ranges: str) -> dict[int, str]:
     """Return line number -> text of what a read printed: numbered lines, else plain ones from the first line that was asked for."""
-    rows = _REPORT.sub("", text).splitlines()
+    rows = _rows(_REPORT.sub("", text))
     numbered = {int(match[1]): match[2] for row in rows if (match := _NUMBERED.match(row))}
     if numbered and len(numbered) * 2 > len(rows):
         return numbered
@@ -192,13 +194,18 @@ def _lines(text: str, ranges: str) -> dict[int, str]:
     return dict(enumerate(rows, int(first[0]) if first else 1))
 
 
+def _rows(text: str) -> list[str]:
+    """Return the lines of a text as an agent counts them: a form feed or another separator of Unicode ends none."""
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
 def applied(lines: Mapping[int, str], diff: str) -> dict[int, str] | None:
     """Return known lines of a file after a unified difference, None for one that cannot be read.
 
     Lines that were not known before are known where the difference tells them.
     """
     hunks: list[tuple[int, int, list[str]]] = []
-    for row in diff.splitlines():
+    for row in _rows(diff):
         if match := _HUNK.match(row):
             first, count = int(match[1]), int(match[2] if match[2] is not None else 1)
             hunks.append((first + 1 if count == 0 else first, count, []))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from pathlib import Path
@@ -21,6 +22,9 @@ MOST_BYTES = 20_000_000
 """Bytes of a project that are read in all."""
 
 _DEEPEST = 24
+_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]")
+"""What a name has that is no line of text, or no UTF-8."""
+
 _LEFT_OUT = frozenset({"node_modules", "target", "dist", "build", "__pycache__", "coverage", "vendor", "venv"})
 """Folders that a walk without git does not enter, beside those that begin with a dot."""
 
@@ -78,16 +82,19 @@ def _read(place: Path, root: Path | None) -> bytes | str:
 def project_at(folder: Path | str) -> Project:
     """Return the files of a folder: with git those that are tracked or new and not ignored, else a walk of it.
 
-    Links that lead out of the folder are left out, and so is what stands behind the first
-    :data:`MOST_FILES`. Raises UsageError for what is no folder.
+    Links that lead out of the folder are left out, and so are names that are no line of text
+    and what stands behind the first :data:`MOST_FILES`. Raises UsageError for what is no folder.
     """
     root = Path(folder)
     if not root.is_dir():
         raise UsageError(f"{folder} is no folder", hint="name a folder, or use a file's own path")
     root = root.resolve()
     listed = _listed(root)
-    names = sorted(set(_walked(root) if listed is None else listed))
+    every = set(_walked(root) if listed is None else listed)
+    names = sorted(name for name in every if not _ODD.search(name))
     left_out: Counter[str] = Counter()
+    if odd := len(every) - len(names):
+        left_out["of an odd name"] = odd
     if len(names) > MOST_FILES:
         left_out["beyond the first files"] = len(names) - MOST_FILES
     return Project(root, names[:MOST_FILES], dict(left_out), listed is not None)
@@ -131,7 +138,7 @@ def _listed(root: Path) -> list[str] | None:
     said = run(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     if isinstance(said, Failed):
         return None
-    return [name for name in said.split("\0") if name and "\ufffd" not in name]
+    return [name for name in said.split("\0") if name]
 
 
 def _walked(root: Path) -> list[str]:

@@ -62,11 +62,12 @@ def replay(host: str, session_id: str, *, settings: Settings | None = None) -> R
     shown = tokenizer.count_many([d.printed for d in sent])
     saved: dict[str, list[tuple[int, int]]] = {name: [] for name in BOUNDS}
     forms: dict[tuple[str, str], int] = {}
+    last_look = {(one.thread_id, one.path): place for place, one in enumerate(sent)}
     for place, (one, tokens) in enumerate(zip(sent, shown, strict=True)):
         if one.again:
             kind, cost = "certain", NOTICE_TOKENS
         else:
-            wanted = one.changed_after or _looked_again(one, sent[place + 1 :])
+            wanted = one.changed_after or last_look[one.thread_id, one.path] > place
             kind, cost = "upper" if wanted else "likely", _best(one, tokenizer, forms)
         if cost < tokens:
             saved[kind].append((tokens - cost, one.calls_after))
@@ -76,10 +77,6 @@ def replay(host: str, session_id: str, *, settings: Settings | None = None) -> R
         carried = min(told.billed, sum(less * calls for less, calls in so_far))
         bounds.append(Bound(name, len(so_far), sum(less for less, _ in so_far), carried))
     return Replay(told.host, told.session_id, len(sent), sum(shown), told.billed, bounds)
-
-
-def _looked_again(one: Shown, later: Sequence[Shown]) -> bool:
-    return any(d.path == one.path and d.thread_id == one.thread_id for d in later)
 
 
 def _best(one: Shown, tokenizer: Tokenizer, known: dict[tuple[str, str], int]) -> int:

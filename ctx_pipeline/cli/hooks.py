@@ -146,7 +146,7 @@ def _stale(settings: Settings, options: dict[str, str]) -> str:
         return ""
     if newest.at is None:
         return (
-            f"entered with precision {options['precision']}, and no figures are kept that say what is right so often: ctx memory backtest"
+            f"entered with precision {options['precision']}, but no backtest is kept that says what is right so often: ctx memory backtest"
         )
     prompts = "nothing is right so often at prompts" if newest.threshold is None else f"at prompts from {newest.threshold:g} on"
     return f"entered with precision {options['precision']}, for which the newest backtest says: {prompts}, at the start {newest.start}"
@@ -218,7 +218,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
         elif s.way:
             say(f"{s.host}: {_looked_up(s.options)}")
         if stale := _stale(settings, s.options):
-            say(f"{s.host}: {stale}; enter it: ctx hooks install {s.host} --precision {s.options['precision']}", fg="yellow")
+            say(f"{s.host}: {stale}; enter what it says: ctx hooks install {s.host} --precision {s.options['precision']}", fg="yellow")
     _warn(states)
     say()
     rows = [

@@ -221,7 +221,7 @@ class _Page:
         reader = decompressor.stream_reader(packed, read_size=len(packed))
         body = reader.read(self._header.unpacked * (row + 1) // max(1, self.values) + _STEP)
         self._take(body)
-        while not self._walk(row) and (piece := reader.read(_STEP)):
+        while not self._walk(row) and (piece := reader.read(max(_STEP, len(body) // 2))):
             self._take(body := body + piece)
 
     def _take(self, body: bytes) -> None:

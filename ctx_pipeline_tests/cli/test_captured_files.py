@@ -139,6 +139,7 @@ def test_a_difference_moves_the_lines_behind_it():
     assert applied(lines, "@@ -1,2 +1,0 @@\n-a\n-b") == {1: "c", 7: "z"}
     assert applied({}, "@@ -0,0 +1,2 @@\n+x\n+y") == {1: "x", 2: "y"}
     assert applied(lines, "no difference") is None
+    assert applied(lines, "@@ -2,1 +2,1 @@\r\n-b\r\n+B\x0c\u2028B2\r\n") == {1: "a", 2: "B\x0c\u2028B2", 3: "c", 9: "z"}
 
 
 def test_a_folder_without_git_is_walked_without_what_nobody_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -154,6 +155,14 @@ def test_a_folder_without_git_is_walked_without_what_nobody_wrote(tmp_path: Path
     assert (found.files, found.by_git) == (["a.py", "b.py", "src/c.py"], False)
     assert (few.files, few.left_out) == (["a.py", "b.py"], {"beyond the first files": 1})
     assert ([*sources], left_out) == (["a.py"], {"beyond the first bytes": 1, "beyond the first files": 1})
+
+
+def test_a_name_that_is_no_line_of_text_is_left_out_and_counted(tmp_path: Path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "b\nF2 c.py").write_text("x = 1\n")
+    found = project_files.project_at(tmp_path)
+
+    assert (found.files, found.left_out) == (["a.py"], {"of an odd name": 1})
 
 
 def test_a_path_outside_the_root_is_refused(tmp_path: Path):

@@ -174,6 +174,8 @@ def test_status_tells_where_a_newer_backtest_says_another_threshold_than_the_one
     ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
     measured(person, 0.2, 0.3)
     assert "at the start accepted" in json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"][0]["stale"]
+    (person / ".ctx_pipeline" / "journal.db").unlink()
+    assert "no backtest is kept that says what is right so often: ctx memory backtest" in ctx("hooks", "status", "claude")
 
 
 @pytest.mark.feature("hooks.status")

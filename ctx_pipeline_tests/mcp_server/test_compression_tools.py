@@ -6,15 +6,11 @@ import json
 import os
 import subprocess
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ctx_pipeline_tests.mcp_server.conftest import Home, over_stdio, run
 from ctx_pipeline_tests.mcp_server.test_tools import asked, refused
-
-if TYPE_CHECKING:
-    pass
 
 SECRET = "ghp_" + "Z9y8X7w6V5u4T3s2R1q0P9o8N7m6L5k4J3h2"
 pytestmark = pytest.mark.feature("mcp.documented-names")

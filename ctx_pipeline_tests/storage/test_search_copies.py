@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctx_pipeline import settings as settings_of
+from ctx_pipeline.api.reader import searching
 from ctx_pipeline.api.search import Filters, search
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.storage import open_store
@@ -58,14 +59,16 @@ def test_what_a_fork_repeats_is_one_hit_that_names_the_others(environ):
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_pages_show_every_event_once(environ, limit):
     written(environ, *family())
-    seen, place = [], 0
+    seen, hits, place = [], 0, 0
     while place is not None:
         page = asked(environ, "turnip", limit=limit, offset=place)
         assert len(page.hits) <= limit
+        hits += len(page.hits)
         seen += [event for hit in page.hits for event in (hit.event_id, *(copy["event_id"] for copy in hit.also_in))]
         assert all(hit.place >= place for hit in page.hits)
         place = page.next_offset
     assert len(seen) == len(set(seen)) == 6
+    assert hits == 4
 
 
 @pytest.mark.feature("search.copies")
@@ -87,6 +90,20 @@ def test_an_index_that_stays_open_answers_what_is_there_now(environ):
     shutil.rmtree(environ["CTX_HOME"])
     with pytest.raises(StoreError, match="no store"):
         asked(environ, "apple")
+
+
+@pytest.mark.feature("search.stays-open")
+def test_the_next_question_gets_the_store_of_the_last_one_and_never_one_that_is_in_use(environ):
+    written(environ, view("one").prompt("an apple"))
+    settings = settings_of.load(environ)
+    with searching(settings) as (first, _), searching(settings) as (beside, _):
+        assert beside is not first
+    with searching(settings) as (again, _):
+        assert again is first
+    with pytest.raises(ValueError, match="broken"), searching(settings) as (again, _):
+        raise ValueError("broken")
+    with searching(settings) as (other, _):
+        assert other is beside
 
 
 @pytest.mark.feature("search.stays-open")

@@ -104,6 +104,16 @@ def test_a_copy_with_a_line_of_its_own_keeps_that_line():
     assert without_repeats(text).splitlines()[5:8] == ["… as lines 1-4 but:", "    return answer or default", ""]
 
 
+@pytest.mark.feature("compress.entropy-dedup")
+def test_a_form_feed_ends_no_line():
+    text = f"a = 1\x0c\nb = 'x\u2028y'\nc = 3\n\n{BLOCK}\n\n{BLOCK}\n"
+    source = Source("a.py", text)
+
+    assert source.lines == 13
+    assert [(r.block.first, r.block.last, r.of.first, r.of.last) for r in repeats(text)] == [(10, 13, 5, 8)]
+    assert without_repeats(text, "# ") == text.replace(f"\n\n{BLOCK}\n\n{BLOCK}", f"\n\n{BLOCK}\n\n# … as lines 5-8")
+
+
 @given(st.lists(st.sampled_from([BLOCK, BLOCK.replace("run", "walk"), "a = 1\nb = 2\nc = 3", "x", ""]), max_size=8))
 def test_every_line_of_a_text_is_still_there_when_repeats_are_gone(parts: list[str]):
     text = "\n\n".join(parts)
@@ -126,6 +136,7 @@ def test_code_without_comments_declares_the_same_and_keeps_literals_and_what_pro
     assert stripped("#define a[..]\nint x; /* gone */\n", "c") == "#define a[..]\nint x;\n"
     constants = "package p\n\nconst (\n\tA = 1\n\tB = 15 * t.M\n)\n\n// gone\nfunc a() {\n}\n"
     assert stripped(constants, "go") == "package p\nconst (\n\tA = 1\n\tB = 15 * t.M\n)\nfunc a() {\n}\n"
+    assert stripped("int f(void) {\n  return/* why */x + 1;/* end */\n}\n", "c") == "int f(void) {\n  return x + 1;}\n"
     assert stripped("plain  \n\n\n\ntext\n", None) == "plain\n\ntext\n"
 
 
@@ -192,6 +203,19 @@ def test_yaml_reads_back_as_the_same_value_and_anchors_stay():
 
 
 @pytest.mark.feature("compress.data-formats")
+@pytest.mark.parametrize("text", ["!!bool foo", "!!timestamp foo", "!!int ''", "when: 2026-13-45", "[" * 100_000, "? " * 2_000])
+def test_yaml_that_no_loader_survives_has_no_form_and_no_shape(text: str):
+    assert data_forms.compact(text, "yaml") is None
+    assert shortened(Source("a.yaml", text), "map", count) is None
+
+
+@pytest.mark.feature("compress.data-formats")
+def test_a_line_of_data_ends_with_a_line_feed_and_nothing_else():
+    assert data_forms.compact('{"a": "x\u2028y"}\n{"a": "\x85"}\n', "jsonl") == '{"a":"x\u2028y"}\n{"a":"\x85"}\n'
+    assert shortened(Source("a.jsonl", '{"a": "x\u2028y"}\n'), "map", count) == "1 lines of {a:s}"
+
+
+@pytest.mark.feature("compress.data-formats")
 def test_a_table_says_columns_that_never_change_once_and_gives_every_cell_back():
     text = 'id,country,name\n1,Germany,Ann\n2,Germany,"Bob, Jr"\n3,Germany,Eve\n4,Germany,Joe\n5,Germany,Kim\n'
     short = data_forms.compact(text, "csv")
@@ -229,6 +253,8 @@ def test_markdown_keeps_headings_words_links_cells_and_code():
         "# Shop\n\nRead the [guide](https://example.org).\n\n|name|price|\n|---|---|\n|apple|3 \\| 4|\n\n"
         "```python\nx = 1   \n\n\n# <!-- stays -->\n```\n\nSee `<!-- here -->` and\na break  \nend\n<!-- never closed\n"
     )
+    nested = "````md\n```\n<!-- shown -->\n```\n````\n\n    |  code  |  ----  |\n\n| a  | -----BEGIN |\n  | b |\n"
+    assert data_forms.compact(nested, "markdown") == nested.replace("| a  | -----BEGIN |", "|a|-----BEGIN|").replace("| b |", "|b|")
     assert [(s.name, s.level, s.first, s.last) for s in data_forms.headings("# A\nx\n## B\n```\n# no\n```\n# C\n").symbols] == [
         ("A", 0, 1, 6),
         ("B", 1, 3, 6),
@@ -422,6 +448,13 @@ def test_a_checkpoint_is_stable_ranked_by_use_and_says_what_it_saves():
     assert checkpoint([cart], count, signatures=False).text.splitlines()[1] == f"F1 shop/cart.py [7L {count(cart.text)}t]"
     assert most_named([cart, use, data], 1) == [cart]
     assert checkpoint([], count).text.startswith("CTX CHECKPOINT (0 files)")
+
+
+@pytest.mark.feature("compress.checkpoint")
+def test_a_path_of_a_transcript_adds_no_line_to_a_checkpoint():
+    text = checkpoint([Source("a\nCOMPRESSION: 9\u2028b\udcff.py", "x = 1\n")], count).text
+
+    assert text.splitlines()[1] == "F1 a COMPRESSION: 9 b .py [1L]: const pub x:number"
 
 
 def test_a_member_stands_under_its_type_in_a_checkpoint():

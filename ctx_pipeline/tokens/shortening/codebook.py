@@ -39,7 +39,7 @@ def coded(texts: Sequence[str], count: Callable[[str], int]) -> Coded:
     holders: Counter[str] = Counter()
     places: Counter[str] = Counter()
     for text in texts:
-        lines = [line.strip() for line in text.splitlines()]
+        lines = [line.strip() for line in text.split("\n")]
         places.update(lines)
         holders.update(set(lines))
     shared = [line for line, held in holders.items() if held >= LEAST_FILES and len(line) >= LEAST_LETTERS]

@@ -85,7 +85,8 @@ def _cut(text: str, places: list[tuple[int, int]]) -> str:
     parts, at = [], 0
     for start, end in sorted(places):
         if start >= at:
-            parts += [text[at:start], "\n" * text.count("\n", start, end)]
+            between = "\n" * text.count("\n", start, end)
+            parts += [text[at:start], between or (" " if text[start - 1 : start].isalnum() and text[end : end + 1].isalnum() else "")]
             at = end
     return "".join([*parts, text[at:]])
 

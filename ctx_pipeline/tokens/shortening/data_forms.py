@@ -14,15 +14,19 @@ import io
 import json
 import re
 from contextlib import suppress
-from typing import Any
 
 from ctx_pipeline.tokens.shortening.json_columns import columned
+from ctx_pipeline.tokens.shortening.yaml_values import yaml_values
 from ctx_pipeline.tokens.signatures.symbols import Outline, Symbol
 
 _JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 _HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)(?:\s+#+)?\s*$")
-_TABLE = re.compile(r"^\s*\|.*\|\s*$")
+_TABLE = re.compile(r"^( {0,3})\|(.*)\|\s*$")
+_RULE = re.compile(r"^(:?)-{4,}(:?)$")
+_CODE = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)|`[^`\n]*`|(?P<comment><!--)", re.MULTILINE | re.DOTALL)
+"""Code, which stays, or the beginning of a comment."""
+
 _LEAST_ROWS = 3
 _SAME = "# in every row: "
 
@@ -33,7 +37,7 @@ def compact(text: str, language: str | None) -> str | None:
         if language == "json":
             return compact_json(text)
         if language == "jsonl":
-            return "\n".join(compact_json(line) for line in text.splitlines() if line.strip()) + "\n"
+            return "\n".join(compact_json(line) for line in text.split("\n") if line.strip()) + "\n"
         if language == "yaml":
             return compact_yaml(text)
         if language in {"csv", "tsv"}:
@@ -63,30 +67,22 @@ def compact_yaml(text: str) -> str:
     YAML with anchors stays as it is: what an alias repeats would be written out. Raises
     ValueError for what is no YAML.
     """
-    import yaml
+    value = yaml_values(text)
+    if value is None:
+        return text
+    candidates = [re.sub(r"\n(?:[ \t]*\n)+", "\n", re.sub(r"^[ \t]*#.*\n", "", text, flags=re.MULTILINE))]
+    if len(value) == 1:
+        with suppress(TypeError):  # a date, or a key that JSON has not
+            candidates.append(json.dumps(value[0], ensure_ascii=False, separators=(",", ":")) + "\n")
+    said = repr(value)
+    return min([text, *(c for c in candidates if _reads_as(c, said))], key=len)
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+def _reads_as(text: str, said: str) -> bool:
     try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=loader)):
-            return text
-        value = list(yaml.load_all(text, Loader=loader))
-        candidates = [re.sub(r"\n(?:[ \t]*\n)+", "\n", re.sub(r"^[ \t]*#.*\n", "", text, flags=re.MULTILINE))]
-        if len(value) == 1:
-            with suppress(TypeError):  # a date, or a key that JSON has not
-                candidates.append(json.dumps(value[0], ensure_ascii=False, separators=(",", ":")) + "\n")
-        same = [c for c in candidates if _yaml(c, loader) == [repr(one) for one in value]]
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
-    return min([text, *same], key=len)
-
-
-def _yaml(text: str, loader: Any) -> list[str]:
-    import yaml
-
-    try:
-        return [repr(one) for one in yaml.load_all(text, Loader=loader)]
-    except yaml.YAMLError:
-        return []
+        return repr(yaml_values(text)) == said
+    except ValueError:
+        return False
 
 
 def compact_table(text: str, delimiter: str) -> str:
@@ -127,7 +123,7 @@ def compact_markdown(text: str) -> str:
     """Return Markdown without trailing blanks, blank lines that follow another, padding of table cells and HTML comments."""
     made: list[str] = []
     fence = ""
-    for line in _without_html_comments(text).splitlines():
+    for line in _without_html_comments(text).split("\n"):
         opens = _FENCE.match(line)
         if opens and not fence:
             fence = opens[1]
@@ -137,9 +133,9 @@ def compact_markdown(text: str) -> str:
             made.append(line)
             continue
         bare = line.rstrip()
-        if _TABLE.match(bare):
-            cells = re.split(r"(?<!\\)\|", bare.strip()[1:-1])
-            bare = f"|{'|'.join(re.sub(r'-{4,}', '---', cell.strip()) for cell in cells)}|"
+        if table := _TABLE.match(bare):
+            cells = (_RULE.sub(r"\1---\2", cell.strip()) for cell in re.split(r"(?<!\\)\|", table[2]))
+            bare = f"{table[1]}|{'|'.join(cells)}|"
         elif line.endswith("  ") and bare and not _HEADING.match(bare):
             bare += "  "  # a line break that was meant
         if bare or (made and made[-1]):
@@ -149,22 +145,19 @@ def compact_markdown(text: str) -> str:
 
 def _without_html_comments(text: str) -> str:
     """Return Markdown without comments that stand outside code; one that is never closed stays."""
-    parts = re.split(r"(^ {0,3}(?:```|~~~).*?^ {0,3}(?:```|~~~)[^\n]*$|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
-    return "".join(part if number % 2 else _uncommented(part) for number, part in enumerate(parts))
-
-
-def _uncommented(text: str) -> str:
-    parts, at = [], 0
-    while (opens := text.find("<!--", at)) >= 0 and (closes := text.find("-->", opens)) >= 0:
-        parts.append(text[at:opens])
-        at = closes + 3
+    parts, at, last = [], 0, text.rfind("-->")
+    while match := _CODE.search(text, at):
+        opens, ends = match.span()
+        closes = text.find("-->", ends) if match["comment"] and ends <= last else -1
+        parts.append(text[at : opens if closes >= 0 else ends])
+        at = closes + 3 if closes >= 0 else ends
     return "".join([*parts, text[at:]])
 
 
 def headings(text: str) -> Outline:
     """Return the headings of Markdown as sections, each up to the next one of its depth or above."""
     found: list[tuple[int, int, str]] = []
-    fence, lines = "", text.splitlines()
+    fence, lines = "", text.removesuffix("\n").split("\n")
     for number, line in enumerate(lines, 1):
         opens = _FENCE.match(line)
         if opens:

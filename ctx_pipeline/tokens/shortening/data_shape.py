@@ -9,6 +9,8 @@ import re
 from itertools import islice
 from typing import Any
 
+from ctx_pipeline.tokens.shortening.yaml_values import yaml_values
+
 _DEEPEST = 6
 _MOST_KEYS = 40
 _LOOKED_AT = 500
@@ -28,26 +30,19 @@ def shape(text: str, language: str | None) -> str | None:
         if language == "json":
             found = _of([json.loads(text)], 0)
         elif language == "jsonl":
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
             found = f"{len(rows):,} lines of {_of(rows[:_LOOKED_AT], 0)}"
         elif language == "yaml":
-            import yaml
-
-            loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-            if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, Loader=loader)):
+            values = yaml_values(text)
+            if values is None:
                 return None
-            found = _of(list(yaml.load_all(text, Loader=loader)), 0)
+            found = _of(values, 0)
         elif language in {"csv", "tsv"}:
             found = _table(text, "," if language == "csv" else "\t")
         else:
             return None
     except (ValueError, RecursionError, csv.Error):
         return None
-    except Exception as error:
-        # pyyaml is imported on use, so its error has no name here
-        if type(error).__module__.startswith("yaml"):
-            return None
-        raise
     return found if len(found) <= LONGEST else found[: LONGEST - 1] + "…"
 
 

@@ -41,7 +41,7 @@ def blocks(text: str) -> list[Block]:
     """Return the blocks of a text: runs of lines that are not blank."""
     found: list[Block] = []
     held: list[str] = []
-    for number, line in enumerate([*text.splitlines(), ""], 1):
+    for number, line in enumerate([*text.split("\n"), ""], 1):
         if line.strip():
             held.append(line)
         elif held:
@@ -96,7 +96,7 @@ def without_repeats(text: str, mark: str = "") -> str:
     So every line of the text is still there at least once. A copy stays whole where the
     pointer would be longer than what it replaces.
     """
-    lines = text.splitlines()
+    lines = text.split("\n")
     for repeat in reversed(repeats(text)):
         known = {line.strip() for line in repeat.of.lines}
         own = [line for line in repeat.block.lines if line.strip() not in known]
@@ -104,4 +104,4 @@ def without_repeats(text: str, mark: str = "") -> str:
         pointer = f"{indent[0] if indent else ''}{mark}… as lines {repeat.of.first}-{repeat.of.last}{' but:' if own else ''}"
         if len(pointer) + sum(map(len, own)) < sum(map(len, repeat.block.lines)):
             lines[repeat.block.first - 1 : repeat.block.last] = [pointer, *own]
-    return "\n".join(lines) + ("\n" if text.endswith("\n") and lines else "")
+    return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,15 @@ from ctx_pipeline.tokens.signatures.languages import language_of
 if TYPE_CHECKING:
     from ctx_pipeline.tokens.signatures.symbols import Outline
 
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
 
 class Source:
     """One file: its text with plain line ends, its language, and what it declares."""
 
     def __init__(self, name: str, text: str, language: str | None = None, *, fragment: bool = False) -> None:
-        self.name = name
+        self.name = _BREAKS.sub(" ", name)
+        """a line of its own: a transcript may name any path"""
         self.fragment = fragment
         """some of its lines are missing"""
         self.text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
@@ -31,7 +35,7 @@ class Source:
         if not self.fragment:
             return found
         # an indented assignment at the top of a fragment stands in a function whose head is missing
-        lines = self.text.splitlines()
+        lines = self.text.split("\n")
         shown = [s for s in found.symbols if s.level or s.kind != "value" or not lines[s.first - 1][:1].isspace()]
         return found._replace(symbols=tuple(shown))
 
@@ -45,4 +49,4 @@ class Source:
     @property
     def lines(self) -> int:
         """Lines of the text, the last one without a line end counted too."""
-        return len(self.text.splitlines())
+        return self.text.count("\n") + (not self.text.endswith("\n") and bool(self.text))
