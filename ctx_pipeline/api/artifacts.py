@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.artifact_index import FILE, ArtifactIndex, Document, Found, Synced
-from ctx_pipeline.storage.session_words import content_of, made_of
+from ctx_pipeline.storage.session_words import made_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,10 +65,11 @@ def _made(store: Store) -> Iterator[Artifact]:
 def _documents(store: Store) -> Iterator[Artifact]:
     for path in sorted(_added(store)):
         try:
-            size = os.stat(path).st_size  # noqa: PTH116 - a name of the person's own
+            status = os.stat(path)  # noqa: PTH116 - a name of the person's own
         except OSError:
             continue
-        yield Artifact(f"doc-{digest('document', path, size=12)}", "document", Path(path).name, None, size, None, None, path)
+        if stat.S_ISREG(status.st_mode) and os.access(path, os.R_OK):
+            yield Artifact(f"doc-{digest('document', path, size=12)}", "document", Path(path).name, None, status.st_size, None, None, path)
 
 
 def _added(store: Store) -> list[str]:
@@ -83,7 +85,7 @@ def content(artifact_id: str, *, settings: Settings) -> tuple[Artifact, str]:
         one = _named(store, artifact_id)
         kept = next((m for m in made_of(store) if m.artifact_id == one.artifact_id), None)
         if kept is not None:
-            return one, content_of(store, kept)
+            return one, kept.content
     return one, _text(one.path or "", settings)
 
 
@@ -140,7 +142,7 @@ def indexed(*, afresh: bool = False, settings: Settings) -> tuple[Synced, dict[s
 
 def _wanted(store: Store, settings: Settings) -> Iterator[Document]:
     for m in made_of(store):
-        yield Document(m.artifact_id, m.name, m.kind, m.rel, lambda m=m: content_of(store, m))  # type: ignore[misc]
+        yield Document(m.artifact_id, m.name, m.kind, m.rel, lambda m=m: m.content)  # type: ignore[misc]
     for a in _documents(store):
         path = a.path or ""
         status = os.stat(path)  # noqa: PTH116 - as above

@@ -55,12 +55,13 @@ def usage_by(
     model: str | None = None,
     cost_mode: str | None = None,
     stored: bool = False,
+    read: tuple[Calls, Uses] | None = None,
     settings: Settings | None = None,
 ) -> Usage:
     """Return usage by tool, server, skill, plug-in or command; rows have ``uses``, how often the thing was asked for.
 
-    Takes the same filters and sources as :func:`ctx_pipeline.api.usage.usage`. Raises
-    UsageError for an unknown grouping.
+    Takes the same filters and sources as :func:`ctx_pipeline.api.usage.usage`; ``read`` is
+    what :func:`asked` returned for them. Raises UsageError for an unknown grouping.
     """
     if by not in NONE:
         raise UsageError(f"usage by {by!r} is not known", hint=f"use one of {', '.join(NONE)}")
@@ -71,7 +72,7 @@ def usage_by(
     filters = chosen_filters(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
-    found, uses = asked(chosen, host=host, stored=stored)
+    found, uses = read or asked(chosen, host=host, stored=stored)
     first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
 
     def meant(row: tuple) -> bool:
@@ -111,9 +112,14 @@ def asked(settings: Settings, *, host: str | None = None, stored: bool = False) 
     return found, fresh if found.source == "homes" else _stored_uses(settings) | fresh
 
 
+def names_in(use: Use, by: str) -> Sequence[str]:
+    """Return the names of what was asked for."""
+    return _NAMES[by](use)
+
+
 def names_of(row: tuple, uses: Mapping[tuple[str, str, str], list[Use]], by: str) -> list[str]:
     """Return the names that a call is shared among, one for each use; empty where it asked for nothing of the kind."""
-    return [name for use in uses.get((row[_C["host"]], row[_C["session_id"]], row[_C["call_key"]]), ()) for name in _NAMES[by](use)]
+    return [name for use in uses.get((row[_C["host"]], row[_C["session_id"]], row[_C["call_key"]]), ()) for name in names_in(use, by)]
 
 
 SHARED = (*_TOKENS, _C["cost"], _C["recorded_cost"])
@@ -143,7 +149,7 @@ def _shared(rows: Iterable[tuple], uses: Mapping[tuple[str, str, str], list[Use]
         for number, name in enumerate(shares):
             total_of = sums.setdefault((name, row[_C["host"]], row[_C["model"]]), [0] * (len(SUMS) + 1))
             for place, amount in enumerate(amounts):
-                total_of[place] += _part(amount, len(shares), number)
+                total_of[place] += amount if len(shares) == 1 else _part(amount, len(shares), number)
             total_of[-1] += bool(names)
     ordered = sorted(sums.items(), key=lambda one: (-one[1][SUMS.index("cost_nano")], one[0]))
     return [{by: k[0], "host": k[1], "model": k[2], **dict(zip((*SUMS, "uses"), v, strict=True))} for k, v in ordered]

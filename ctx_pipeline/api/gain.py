@@ -132,21 +132,28 @@ def gain(
     baseline: bool = False,
     today: date | None = None,
     cwd: str | None = None,
+    seen: Callable[[Any], None] | None = None,
     settings: Settings,
 ) -> Gain:
     """Return the gain of a session (the newest here), or of all sessions in a day, week or month of the zone, or ever.
 
     ``model`` tells everything at that model's list prices. With ``baseline`` only what
-    came after the last mark counts. Raises UsageError and UnknownName.
+    came after the last mark counts. ``host`` and ``project`` go with a period.
+    ``seen`` is given the rows of each session of a period and of the one before it. Raises
+    UsageError and UnknownName.
     """
     zone = timezone or settings.timezone
     one = period(name, zone=zone, today=today)
     if one.name != "session" and session:
         raise UsageError("--session and a period exclude each other", hint="leave one of them out")
+    if one.name == "session" and (host or project):
+        raise UsageError("--host and --project choose among the sessions of a period", hint="add --period week, or name a --session")
     rate_of, cost_of = prices_of(settings, model)
     key = discovery.host(host).key if host else None
     with reading(settings) as (store, _):
         mark = last_baseline(store) if baseline else None
+        if baseline and mark is None:
+            raise UsageError("no baseline was marked", hint="ctx gain reset marks one")
         if one.name == "session":
             choice = chosen(store, settings, session, cwd=cwd)
             row = store.ledger.session(choice.host, choice.session_id)
@@ -163,6 +170,8 @@ def gain(
             told[0] = (max(start, told[0][0] or 0), told[0][1])
         gains: list[list[SessionGain]] = [[] for _ in told]
         for view in _views(store, key, project, told):
+            if seen is not None:
+                seen(view)
             for members, within in zip(gains, told, strict=True):
                 made = session_gain(view, rate_of, cost_of, within=within)
                 if made.calls:

@@ -11,6 +11,7 @@ from ctx_pipeline.api.touched import CHANGES, mentioned, touched
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.signals.context_cache import rebuilds
 from ctx_pipeline.signals.context_window import carried
+from ctx_pipeline.tokens.shortening.hits import NOTICE_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ LONG_OUTPUT = 2_000
 """Tokens of a tool's output above which the rest could have been left out."""
 
 MECHANISMS = {
-    "repeated reads": "lines that stood in the window, unchanged, were read once more",
+    "repeated reads": f"lines that stood in the window, unchanged, were read once more; a notice of {NOTICE_TOKENS} tokens would have done",
     "carried after use": "a file's text was sent along in calls after the last that touched or named the file",
     "cache rebuilds": "the provider's cache ran out or the model was changed, and the prompt was paid for anew",
     "long outputs": f"what tools printed beyond {LONG_OUTPUT:,} tokens",
@@ -85,7 +86,7 @@ def session_gain(
     """
     gain = SessionGain(view.host, view.session_id)
     for call in view.model_calls:
-        if call.owner and _inside(micros(call.ts), within):
+        if call.owner and in_time(micros(call.ts), within):
             _bill(gain, call, rate_of, cost_of)
     prompts = gain.spent - gain.nano["output"]
     for name, bounds in _mechanisms(view, rate_of, within).items():
@@ -97,9 +98,9 @@ def session_gain(
 def _bill(
     gain: SessionGain, call: Any, rate_of: Callable[[str, int | None, int], Rates | None], cost_of: Callable[[Any], int | None]
 ) -> None:
-    counts = dict(zip(STREAMS, (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output), strict=True))
+    counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
     gain.calls += 1
-    for name, count in counts.items():
+    for name, count in zip(STREAMS, counts, strict=True):
         gain.tokens[name] += count
     cost = cost_of(call)
     if cost is None:
@@ -108,9 +109,9 @@ def _bill(
     rates = rate_of(call.model, micros(call.ts), call.context_tokens)
     left = cost
     if rates is not None:
-        per = dict(zip(STREAMS, (rates.input, rates.cache_write_5m, rates.cache_write_1h, rates.cache_read), strict=False))
-        for name, rate in per.items():
-            part = min(left, round(counts[name] * rate))
+        per = (rates.input, rates.cache_write_5m, rates.cache_write_1h, rates.cache_read)
+        for name, count, rate in zip(STREAMS, counts, per, strict=False):
+            part = min(left, round(count * rate))
             gain.nano[name] += part
             left -= part
         saved = rates.saved(read=call.cache_read, written_5m=call.cache_write_5m, written_1h=call.cache_write_1h)
@@ -127,13 +128,13 @@ def _mechanisms(
     prices = _Prices(rate_of)
     for c in view.once(carried):
         call = next_call(c)
-        if not _inside(call.ts, within):
+        if not in_time(call.ts, within):
             continue
-        share = again.get(c.result.call_event, 0.0)
-        tokens = c.tokens * share
+        # in place of what stood there a notice would have been sent
+        share = max(0.0, again.get(c.result.call_event, 0.0) - NOTICE_TOKENS / max(c.tokens, 1.0))
         if share:
             worth = round(share * prices.whole(c))
-            found["repeated reads"] = found["repeated reads"].plus(Bounds(worth, worth, worth, round(tokens)))
+            found["repeated reads"] = found["repeated reads"].plus(Bounds(worth, worth, worth, round(share * c.tokens)))
         ends = last_use.get(c.result.call_event)
         if ends is not None:
             first = max(c.first + 1, c.line.after(ends))
@@ -146,7 +147,7 @@ def _mechanisms(
             worth = round(prices.whole(c) * (1 - LONG_OUTPUT / c.tokens))
             found["long outputs"] = found["long outputs"].plus(Bounds(0, 0, worth, 0))
     for r in view.once(rebuilds):
-        rates = rate_of(r.call.model, r.call.ts, r.call.context) if r.cause in _AVOIDABLE and _inside(r.call.ts, within) else None
+        rates = rate_of(r.call.model, r.call.ts, r.call.context) if r.cause in _AVOIDABLE and in_time(r.call.ts, within) else None
         if rates is not None:
             dearer = (rates.cache_write_5m if r.call.written else rates.input) - rates.cache_read
             found["cache rebuilds"] = found["cache rebuilds"].plus(Bounds(0, 0, round(r.tokens * max(0.0, dearer)), 0))
@@ -231,7 +232,7 @@ def _last_uses(view: Any) -> dict[str, int]:
     cwd = view.session.cwd
     for call in view.tool_calls:
         touches = view.once(_touches)[call.call_event]
-        for name in (*(t.path for t in touches), *mentioned(call, cwd)):
+        for name in (*(t.path for t in touches), *mentioned(call, cwd, touches)):
             last[call.thread_id, name] = call.seq
         mine = [t.path for t in touches if t.did == "read"]
         if mine:
@@ -250,7 +251,8 @@ def _cut(mechanisms: dict[str, Bounds], most: int) -> None:
         mechanisms[name] = Bounds(min(b.certain, likely), likely, upper, b.tokens)
 
 
-def _inside(ts: int | None, within: tuple[int | None, int | None]) -> bool:
+def in_time(ts: int | None, within: tuple[int | None, int | None]) -> bool:
+    """Tell whether a moment lies between two others, the last one not included; without both any does."""
     first, last = within
     if first is None and last is None:
         return True

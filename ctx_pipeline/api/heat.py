@@ -71,6 +71,15 @@ class Access(NamedTuple):
     """characters that it brought into the window; of several files one call read, each the same part"""
 
 
+class Move(NamedTuple):
+    """One file that got another name, in one project."""
+
+    old: str
+    new: str
+    ts: int
+    project: str
+
+
 @dataclass
 class FileHeat:
     """One file with all its touches."""
@@ -171,13 +180,13 @@ def heat(
         if not everywhere and not project:
             only = {(line.host, line.session_id) for line in in_place(store, cwd or working_folder())}
         found, moves = accesses(store, host=key, project=project, only=only)
-    found = _renamed(found, moves)
+    found = _renamed(found, moves, apart=everywhere)
     chosen = [
         a for a in found if (path is None or fits(a.path, path)) and (first is None or a.ts >= first) and (last is None or a.ts < last)
     ]
-    old: dict[str, list[str]] = defaultdict(list)
-    for before, after, _ in moves:
-        old[after].append(before)
+    old: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for m in moves:
+        old[m.project if everywhere else "", m.new].append(m.old)
     return _summed(chosen, old, asked.timezone, apart=everywhere)
 
 
@@ -189,11 +198,11 @@ def fits(path: str, wanted: str) -> bool:
 
 def accesses(
     store: Store, *, host: str | None = None, project: str | None = None, only: set[tuple[str, str]] | None = None
-) -> tuple[list[Access], list[tuple[str, str, int]]]:
-    """Return every touch of the chosen sessions in order of time, and the renames among them (old path, new path, time)."""
+) -> tuple[list[Access], list[Move]]:
+    """Return every touch of the chosen sessions in order of time, and the renames among them."""
     found: list[Access] = []
-    moves: list[tuple[str, str, int]] = []
-    patched: list[tuple[Any, Any, str | None]] = []
+    moves: list[Move] = []
+    patched: list[tuple[Any, Any, Any]] = []
     for cell, manifest in store.lake.manifests("normalized").items():
         if host not in {None, cell.host}:
             continue
@@ -205,11 +214,11 @@ def accesses(
             found += _of_session(view, moves, patched, cell)
     moves += _patch_moves(store, patched)
     found.sort(key=lambda a: (a.ts, a.host, a.session_id))
-    moves.sort(key=lambda m: m[2])
+    moves.sort(key=lambda m: m.ts)
     return found, moves
 
 
-def _of_session(view: Any, moves: list[tuple[str, str, int]], patched: list[tuple[Any, Any, str | None]], cell: Any) -> Iterator[Access]:
+def _of_session(view: Any, moves: list[Move], patched: list[tuple[Any, Any, Any]], cell: Any) -> Iterator[Access]:
     session = view.session
     cwd = session.cwd
     root = _root(cwd)
@@ -224,26 +233,26 @@ def _of_session(view: Any, moves: list[tuple[str, str, int]], patched: list[tupl
             chars = call.out_chars // reads if kind == "read" else 0
             yield Access(_below_root(name, root), kind, ts, view.host, view.session_id, session.project, chars)
         for old, new in moved(call, cwd):
-            moves.append((_below_root(old, root), _below_root(new, root), ts))
+            moves.append(Move(_below_root(old, root), _below_root(new, root), ts, session.project))
         if call.action in ("edit", "write") and len(call.paths) > 1:
-            patched.append((cell, call, cwd))
+            patched.append((cell, call, session))
 
 
-def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, str | None]]) -> list[tuple[str, str, int]]:
+def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[Move]:
     """Return the renames of patches that name several files; only their sessions' calls are read."""
-    by_cell: dict[Any, list[tuple[Any, str | None]]] = defaultdict(list)
-    for cell, call, cwd in patched:
-        by_cell[cell].append((call, cwd))
+    by_cell: dict[Any, list[tuple[Any, Any]]] = defaultdict(list)
+    for cell, call, session in patched:
+        by_cell[cell].append((call, session))
     found = []
     for cell, members in by_cell.items():
         columns = {"events": ("event_id", "text")}
         texts: dict[str, str] = {}
         for view in store.lake.read_sessions(cell, {c.session_id for c, _ in members}, ("events",), columns, {"tool_call"}):
             texts |= {e.event_id: e.text or "" for e in view.events}
-        for call, cwd in members:
-            root = _root(cwd)
-            for old, new in moved(call, cwd, texts.get(call.call_event, "").replace("\\n", "\n")):
-                found.append((_below_root(old, root), _below_root(new, root), _micros(call.started)))
+        for call, session in members:
+            root = _root(session.cwd)
+            for old, new in moved(call, session.cwd, texts.get(call.call_event, "").replace("\\n", "\n")):
+                found.append(Move(_below_root(old, root), _below_root(new, root), _micros(call.started), session.project))
     return found
 
 
@@ -260,27 +269,30 @@ def _below_root(path: str, root: str) -> str:
     return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path
 
 
-def _renamed(found: list[Access], moves: list[tuple[str, str, int]]) -> list[Access]:
-    """Return the touches under the names that their files have now: a touch before a rename belongs to the new name."""
+def _renamed(found: list[Access], moves: list[Move], *, apart: bool) -> list[Access]:
+    """Return the touches under the names that their files have now: a touch before a rename belongs to the new name.
+
+    With ``apart`` a rename counts in its own project alone.
+    """
     if not moves:
         return found
-    by_old: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for old, new, ts in moves:
-        if old != new:
-            by_old[old].append((ts, new))
+    by_old: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for m in moves:
+        if m.old != m.new:
+            by_old[m.project if apart else "", m.old].append((m.ts, m.new))
 
-    def now(path: str, ts: int) -> str:
+    def now(place: str, path: str, ts: int) -> str:
         for _ in range(100):
-            step = next(((at, new) for at, new in by_old.get(path, ()) if at >= ts), None)
+            step = next(((at, new) for at, new in by_old.get((place, path), ()) if at >= ts), None)
             if step is None:
                 return path
             ts, path = step[0], step[1]
         return path
 
-    return [a._replace(path=now(a.path, a.ts)) if a.path in by_old else a for a in found]
+    return [a._replace(path=now(a.project if apart else "", a.path, a.ts)) for a in found]
 
 
-def _summed(found: list[Access], old: dict[str, list[str]], zone: str | None, *, apart: bool) -> Heat:
+def _summed(found: list[Access], old: dict[tuple[str, str], list[str]], zone: str | None, *, apart: bool) -> Heat:
     files: dict[tuple[str, str], FileHeat] = {}
     newest = max((a.ts for a in found), default=0)
     days, hours, hosts, projects = Counter[str](), Counter[int](), Counter[str](), Counter[str]()
@@ -288,7 +300,7 @@ def _summed(found: list[Access], old: dict[str, list[str]], zone: str | None, *,
     calendar = Days(zone)
     for a in found:
         place = a.project if apart else ""
-        one = files.setdefault((place, a.path), FileHeat(a.path, place, renamed_from=old.get(a.path, [])))
+        one = files.setdefault((place, a.path), FileHeat(a.path, place, renamed_from=old.get((place, a.path), [])))
         one.counts[a.kind] += 1
         one.sessions.add((a.host, a.session_id))
         one.hosts[a.host] += 1

@@ -87,7 +87,7 @@ def _micros(ts: Any) -> int:
 
 
 def _task(view: SessionView, plan: Sequence[Any]) -> Item | None:
-    """Return the task: the approved plan, else the step at work, where they are newer than the last telling prompt; else that prompt."""
+    """Return the task: the approved plan where it is newer than the last telling prompt, else that prompt, else the step at work."""
     prompts = [(e, text) for e in view.prompts if e.thread_id == view.session_id and (text := asked(e.text or ""))]
     prompts = prompts or [(e, text) for e in view.prompts if (text := asked(e.text or ""))]
     telling = next(((e, text) for e, text in reversed(prompts) if tells(text)), None)

@@ -10,6 +10,7 @@ from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place, lines
 from ctx_pipeline.api.usage import COUNTS, usage
+from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.storage.session_words import noted, said_of
 
@@ -20,13 +21,19 @@ _TOKENS = tuple(name for name in COUNTS if name.endswith("_tokens") and name != 
 
 
 def listed(
-    *, host: str | None = None, project: str | None = None, here: bool = False, limit: int = 10, settings: Settings
+    *,
+    host: str | None = None,
+    project: str | None = None,
+    here: bool = False,
+    limit: int = 10,
+    for_model: bool = False,
+    settings: Settings,
 ) -> tuple[list[dict[str, Any]], int]:
     """Return captured sessions, the last active first, and how many there are.
 
     ``task`` is what somebody said last, else the title; ``notes`` counts what was said;
     ``tokens`` are all that its model calls billed (``cost_nano`` nano-dollars; None where
-    no call has a price).
+    no call has a price). ``for_model`` leaves out tasks that read like an order to an agent.
     """
     key = discovery.host(host).key if host else None
     wanted = (project or "").lower()
@@ -53,12 +60,13 @@ def listed(
         spent = totals.get((p.host, p.session_id), Counter())
         said = notes.get((p.host, p.session_id), [])
         task = next((n.text for n in reversed(said) if n.what == "task"), None)
+        told = task or facts.get("title")
         rows.append(
             {
                 "host": p.host,
                 "session_id": p.session_id,
                 "project": facts.get("project"),
-                "task": task or facts.get("title"),
+                "task": None if for_model and scan([told]) else told,
                 "said": task is not None,
                 "last": iso(p.last) if p.last else None,
                 "tool_calls": int(facts.get("tool_calls") or 0),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import HERE, Choice, chosen, here, in_place
 from ctx_pipeline.api.session_fold import fold, upto
+from ctx_pipeline.api.touched import touched
 from ctx_pipeline.api.windows import open_window, view_of
 from ctx_pipeline.context.session_state import block as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
@@ -16,8 +18,8 @@ from ctx_pipeline.context.session_state.difference import difference
 from ctx_pipeline.context.session_state.state import Item, SessionState, from_json, with_said
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.memory.safety import scan, seen
-from ctx_pipeline.model.codec import iso
-from ctx_pipeline.storage.session_words import Made, content_of, made_of, said_of
+from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.storage.session_words import Made, made_of, said_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,11 +75,10 @@ def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> 
             view = upto(view, window.thread.thread_id, moment.seq, moment.at)
         state = fold(view)
     notes = said_of(store, choice.host, choice.session_id)
-    limit = iso(until)
     said = [
         (n.what, Item(n.text, n.by, n.at, None, n.path, n.line, n.reason, n.replaces))
         for n in notes
-        if n.what in ("task", "finding", "decision") and (limit is None or n.at <= limit)
+        if n.what in ("task", "finding", "decision") and (until is None or (from_iso(n.at) or 0) <= until)
     ]
     return with_said(state, said)
 
@@ -86,7 +87,8 @@ def _brought(store: Store, choice: Choice) -> SessionState:
     """Return the state that the newest imported bundle gives a session that was never captured here; a blank one without."""
     for made in reversed(made_of(store, choice.host, choice.session_id)):
         if made.kind == "bundle":
-            return from_json(json.loads(content_of(store, made)))
+            with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
+                return from_json(json.loads(made.content))
     return SessionState(choice.host, choice.session_id)
 
 
@@ -155,15 +157,15 @@ def restored(name: str | None = None, *, cwd: str | None = None, settings: Setti
             places = {(line.host, line.session_id) for line in in_place(store, cwd or here())}
             kept = [m for m in made_of(store) if m.kind == SNAPSHOT and (m.host, m.session_id) in places]
         if kept:
-            return _kept(store, kept[-1])
+            return _kept(kept[-1])
     return make_snapshot(name, cwd=cwd, settings=settings)
 
 
-def _kept(store: Store, made: Made) -> Restored:
+def _kept(made: Made) -> Restored:
     dropped = made.about.get("dropped")
     queries = made.about.get("queries")
     return Restored(
-        content_of(store, made),
+        made.content,
         made.host,
         made.session_id,
         made.at,
@@ -229,7 +231,8 @@ def _cold(found: Found, settings: Settings | None) -> int:
         return 0
     with reading(settings) as (store, _):
         view = view_of(store, found.choice.host, found.choice.session_id, ("events", "tool_calls"))
-    return sum(int(c.out_chars) for c in view.tool_calls if c.action in ("read", "search")) // _COLD
+    looked = (c for c in view.tool_calls if any(t.did in ("read", "search") for t in touched(c, view.session.cwd)))
+    return sum(int(c.out_chars) for c in looked) // _COLD
 
 
 def compared(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ET
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ from ctx_pipeline.api.session_state import unnamed
 from ctx_pipeline.api.usage import usage
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.storage.session_words import content_of, made_of
+from ctx_pipeline.storage.session_words import made_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +65,7 @@ class Check(NamedTuple):
     @property
     def status(self) -> str:
         """Pass, fail, or no data where nothing was there to be looked at."""
-        return NO_DATA if not self.checked else FAIL if self.failed > self.tolerated * self.checked else PASS
+        return FAIL if self.failed > self.tolerated * self.checked else PASS if self.checked else NO_DATA
 
 
 class Limit(NamedTuple):
@@ -193,7 +194,7 @@ def _sums(settings: Settings) -> Check:
 def _artifacts(store: Store, settings: Settings) -> list[Check]:
     """Return whether kept snapshots are XML within their bytes, and whether any artefact holds a secret."""
     redactor = Redactor(settings.patterns)
-    kept = [(m, content_of(store, m)) for m in made_of(store)]
+    kept = [(m, m.content) for m in made_of(store)]
     snapshots = [(m, text) for m, text in kept if m.kind == "snapshot"]
     broken = [m.artifact_id for m, text in snapshots if not _parses(text) or len(text.encode()) > int(m.about.get("budget") or 2_048)]
     leaking = [m.artifact_id for m, text in kept if redactor.redact(text) != text]
@@ -240,15 +241,18 @@ def limits_of(path: Path) -> list[Limit]:
         table = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return []
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be parsed: {error}", hint="mend the file or move it away", path=str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}", hint="mend the file or move it away", path=str(path)) from error
+    listed = table.get("slo", [])
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+        raise SettingsError(f"{path}: slo is no list of limits", hint="write [[slo]] above each limit, with two brackets", path=str(path))
     found = []
-    for n, row in enumerate(table.get("slo", [])):
+    for n, row in enumerate(listed):
         metric, threshold = row.get("metric"), row.get("threshold")
         direction, action = row.get("direction", "max"), row.get("action", "warn")
-        if metric not in METRICS:
+        if not isinstance(metric, str) or metric not in METRICS:
             raise SettingsError(f"{metric!r} is nothing that is measured", hint=f"metric = one of {', '.join(METRICS)}")
-        if not isinstance(threshold, int | float) or isinstance(threshold, bool):
+        if not isinstance(threshold, int | float) or isinstance(threshold, bool) or not math.isfinite(threshold):
             raise SettingsError(f"threshold = {threshold!r} is no number", hint="write threshold = 5.0")
         if direction not in ("max", "min") or action not in ACTIONS:
             raise SettingsError(f"limit {n + 1}: {direction!r}, {action!r}", hint="direction = max or min, action = warn or fail")

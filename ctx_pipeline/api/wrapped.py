@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.api.attribution import asked, names_of
+from ctx_pipeline.api.attribution import names_in
 from ctx_pipeline.api.gain import gain, score
+from ctx_pipeline.api.gain_bounds import in_time
 from ctx_pipeline.api.periods import Period, period
 from ctx_pipeline.api.tally import moment
 from ctx_pipeline.api.usage import usage
+from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.tables import MODEL_CALLS
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -22,7 +23,7 @@ SCHEMA = 1
 """Version of the JSON shape."""
 
 _TOP = 3
-_TS = MODEL_CALLS.names.index("ts")
+_MOST_DAYS = 3_660
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,9 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
     common: dict[str, Any] = {**days, "timezone": timezone, "stored": True, "settings": settings}
     daily = usage("daily", **common)
     sessions = usage("session", **common).rows
-    asked_for = _asked_for(one, zone, settings)
-    told = gain(name, timezone=timezone, today=today, settings=settings)
+    asked_for: dict[str, Counter[str]] = {"tool": Counter(), "command": Counter()}
+    within = moment(one.since, zone), moment(one.until, zone, after=True)
+    told = gain(name, timezone=timezone, today=today, seen=lambda view: _count(view, within, asked_for), settings=settings)
     by_day: dict[str, int] = {}
     for row in daily.rows:
         if row["date"]:
@@ -136,18 +138,14 @@ def _tokens(row: dict[str, Any]) -> int:
     )
 
 
-def _asked_for(one: Period, zone: str | None, settings: Settings) -> dict[str, Counter[str]]:
-    """Return how often each tool and each command was asked for by the calls of the period alone."""
-    first, last = moment(one.since, zone), moment(one.until, zone, after=True)
-    found, uses = asked(settings, stored=True)
-    counts: dict[str, Counter[str]] = {"tool": Counter(), "command": Counter()}
-    for _, rows in found.owned:
-        for row in rows:
-            ts = row[_TS]
-            if (first is None and last is None) or (ts is not None and (first is None or ts >= first) and (last is None or ts < last)):
-                for by, names in counts.items():
-                    names.update(names_of(row, uses, by))
-    return counts
+def _count(view: Any, within: tuple[int | None, int | None], uses: dict[str, Counter[str]]) -> None:
+    """Count the tools and commands that a session's calls of a time asked for."""
+    keys = {m.call_key for m in view.model_calls if m.owner and in_time(micros(m.ts), within)}
+    asking = {e.event_id for e in view.of_kinds("tool_call") if e.call_key in keys}
+    for call in view.tool_calls:
+        if call.call_event in asking:
+            for by, names in uses.items():
+                names.update(names_in((call.tool, call.action, call.argv, None), by))
 
 
 def _top(uses: Counter[str]) -> list[tuple[str, int]]:
@@ -165,10 +163,11 @@ def streak(days: list[str]) -> int:
 
 
 def _every_day(by_day: dict[str, int], one: Period) -> list[tuple[str, int]]:
-    """Return each day of the period, or from the first to the last day with calls."""
+    """Return each day of the period, or from the first to the last day with calls; over ten years those with calls alone."""
     known = sorted(map(date.fromisoformat, by_day))
     first, last = one.since or (known[0] if known else None), one.until or (known[-1] if known else None)
     if first is None or last is None:
         return []
-    days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
+    span = (last - first).days + 1
+    days = [first + timedelta(days=n) for n in range(span)] if span <= _MOST_DAYS else known
     return [(d.isoformat(), by_day.get(d.isoformat(), 0)) for d in days]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
+
+from ctx_pipeline.context.session_state.snapshot import element
 
 if TYPE_CHECKING:
     from ctx_pipeline.api.wrapped import Wrapped
 
 _WIDE = 52
+_LONGEST = 200
 _LEVELS = "▁▂▃▄▅▆▇█"
 _BAR = 12
 _SHOWN_DAYS = 31
@@ -49,13 +51,13 @@ def svg_card(card: Wrapped) -> str:
         for i, high in tall
     ]
     told = [
-        f'<text x="40" y="{50 + 24 * n}" font-size="{22 if n == 0 else 15}" fill="{"#fff" if n == 0 else "#ccd"}">{escape(row)}</text>'
+        f'<text x="40" y="{50 + 24 * n}" font-size="{15 if n else 22}" fill="{"#ccd" if n else "#fff"}">{element(row, _LONGEST)}</text>'
         for n, row in enumerate(rows)
     ]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="{height}" viewBox="0 0 600 {height}" font-family="monospace">',
-            f"<title>{escape(line_card(card))}</title>",
+            f"<title>{element(line_card(card), _LONGEST)}</title>",
             f'<rect width="600" height="{height}" rx="14" fill="#1b2030"/>',
             *told,
             *bars,
@@ -67,7 +69,7 @@ def svg_card(card: Wrapped) -> str:
 def html_card(card: Wrapped) -> str:
     """Return the card as a page of its own that loads nothing."""
     picture = svg_card(card)
-    title = escape(f"Wrapped {card.title}")
+    title = element(f"Wrapped {card.title}", _LONGEST)
     style = "margin:0;background:#10131c;display:grid;place-items:center;min-height:100vh"
     head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title>'
     return f'{head}\n<body style="{style}">\n{picture}</body></html>\n'

@@ -13,13 +13,13 @@ ACTIONS = ("list", "status", "show", "index", "reindex", "search", "remove")
 @click.command()
 @click.argument("action", default="list", type=click.Choice(ACTIONS))
 @click.argument("words", nargs=-1)
-@click.option("--kind", help="Only this kind: snapshot, document, report.")
+@click.option("--kind", help="Only this kind: snapshot, bundle, report, document.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="Rows or hits.")
 @json_option
 def artifacts(action: str, words: tuple[str, ...], kind: str | None, limit: int, as_json: bool) -> None:
     """List, show, index, search and remove what the pipeline made.
 
-    Snapshots register themselves. `index PATH ...` adds documents of your own (files or
+    Snapshots and bundles register themselves. `index PATH ...` adds documents of your own (files or
     folders), `reindex` makes the index anew, `search WORDS` brings it up to date and
     searches. `remove ID` takes an artefact away, or a document out of the index; your files
     stay.
@@ -38,7 +38,7 @@ def artifacts(action: str, words: tuple[str, ...], kind: str | None, limit: int,
             for r in rows[-limit:]
         ]
         table(shown, {"artifact_id": "id", "kind": "kind", "at": "made", "size": "size", "name": "name"}) if rows else say(
-            "nothing was made yet"
+            "nothing was made yet" if kind is None else f"nothing of the kind {plain(kind)} is there"
         )
     elif action in ("status", "index", "reindex"):
         if action == "index" and words:

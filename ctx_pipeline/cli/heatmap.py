@@ -42,7 +42,8 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
     found = heat(path=wanted, settings=for_reading(), **chosen)
     untouched = None
     if action in ("cold", "json"):
-        ever = heat(settings=for_reading(), **(chosen | {"since": None, "until": None}))
+        # git tracks the files of this repository; those of another may have the same names
+        ever = heat(settings=for_reading(), **(chosen | {"since": None, "until": None, "everywhere": False, "project": None}))
         untouched = cold(ever, path=wanted)
     if as_json or action == "json":
         emit(_shape(found, depth, untouched))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table
+
+if TYPE_CHECKING:
+    from ctx_pipeline.api.verify import Verification
 
 
 @click.command()
@@ -51,7 +56,7 @@ def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> N
     if as_json:
         emit(found.to_json())
     elif summary:
-        _summary(found.counts, found.rate, len(found.limits), sum(bool(v.violated) for v in found.limits))
+        _summary(found)
     else:
         table(
             [{**c._asdict(), "status": c.status} for c in found.checks],
@@ -65,16 +70,17 @@ def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> N
             of = f"{v.violated} of {counted(v.sessions, 'session')}"
             limit = f"{v.limit.metric} {v.limit.direction} {v.limit.threshold:g}"
             say(f"limit {plain(v.limit.name)}: {limit}: {v.status} ({of}{worst}; {v.limit.action})")
-        _summary(found.counts, found.rate, len(found.limits), sum(bool(v.violated) for v in found.limits))
+        _summary(found)
     if found.failed:
         raise SystemExit(1)
 
 
-def _summary(counts: dict[str, int], rate: float | None, limits: int, violated: int) -> None:
+def _summary(found: Verification) -> None:
+    counts = found.counts
     say(f"checks: {counts['pass']} pass, {counts['fail']} fail, {counts['no data']} without data")
-    say(f"pass rate: {_percent(rate)}")
-    say(f"limits: {limits}, violated: {violated}")
-    say("verified" if not counts["fail"] and rate is not None else "no data" if rate is None else "not verified")
+    say(f"pass rate: {_percent(found.rate)}")
+    say(f"limits: {len(found.limits)}, violated: {sum(bool(v.violated) for v in found.limits)}")
+    say("not verified" if found.failed else "no data" if found.rate is None else "verified")
 
 
 def _percent(rate: float | None) -> str:

@@ -70,7 +70,7 @@ class SessionTools:
         replaces: Annotated[
             str | None, Field(max_length=20_000, description="The decision that this one stands for, as it was noted.")
         ] = None,
-        budget: Annotated[int, Field(ge=60, le=20_000, description="Tokens of a resume block.")] = 500,
+        budget: Annotated[int | None, Field(ge=60, le=20_000, description="Tokens of a resume block; else as the profile says.")] = None,
     ) -> SessionAnswer:
         """Keep and bring back what a session is about.
 
@@ -95,12 +95,12 @@ class SessionTools:
         if action == "save":
             return SessionAnswer(action=action, value=self._act("save", by="agent"))
         if action == "list":
-            rows, total = listed(limit=10, settings=self._settings)
+            rows, total = listed(limit=10, for_model=True, settings=self._settings)
             return SessionAnswer(action=action, value={"sessions": rows, "total": total})
         if action == "cleanup":
             return SessionAnswer(action=action, value=self._act("cleanup", by="agent", days=7, really=False))
         if action == "resume":
-            made = states.resume_block(session_id, budget=budget, **place)
+            made = states.resume_block(session_id, budget=budget or profiles.active(self._settings).resume_tokens, **place)
             return SessionAnswer(action=action, text=made.text, value=made._replace(text="")._asdict())
         if action == "diff":
             moments = (None, None) if value else (at or "start", None)
@@ -119,8 +119,9 @@ class SessionTools:
         if action == "restore":
             found = states.restored(session_id, cwd=cwd, settings=self._settings)
             return SessionAnswer(action=action, text=found.xml, value=found._replace(xml="").to_json() | {"bytes": len(found.xml.encode())})
-        made = states.make_snapshot(session_id, at=at, cwd=cwd, settings=self._settings)
-        about = {"dropped": made.dropped, "queries": made.queries, "moment": at or "end", "seq": made.seq}
+        budget = profiles.active(self._settings).snapshot_bytes
+        made = states.make_snapshot(session_id, at=at, budget=budget, cwd=cwd, settings=self._settings)
+        about = {"dropped": made.dropped, "queries": made.queries, "moment": at or "end", "budget": budget, "seq": made.seq}
         kept = self._act(
             "keep",
             by="agent",

@@ -80,7 +80,7 @@ class Cleaned(NamedTuple):
 
     artifacts: list[Made]
     orphans: list[str]
-    """files of words that no fact names: a writer died before it could say what it had written"""
+    """files of words that no fact names, or that were to go: their writer, or remover, died in between"""
     removed: int
 
 
@@ -103,11 +103,8 @@ def clean(store: Store, *, days: int = KEPT_DAYS, really: bool, by: str, now: da
 
 
 def _orphans(store: Store) -> list[str]:
-    """Return the files of words that no fact names; one that was written this hour may still get its fact."""
+    """Return the files that writers or removers left behind; one that was written this hour may still get its fact."""
     import time
 
-    facts = (*store.journal.facts(SAID), *store.journal.facts(MADE)) if store.journal.path.exists() else ()
-    named = {str(f.payload.get("words")) for f in facts}
     hour_ago = time.time() - 3_600
-    found = [rel for rel in store.files.walk(session_words.FOLDER) if rel not in named]
-    return sorted(rel for rel in found if store.files.local(rel).stat().st_mtime < hour_ago)
+    return sorted(rel for rel in session_words.orphans(store) if store.files.local(rel).stat().st_mtime < hour_ago)

@@ -120,14 +120,6 @@ def made_of(store: Store, host: str | None = None, session_id: str | None = None
     return found
 
 
-def content_of(store: Store, made: Made) -> str:
-    """Return the content of an artefact; empty when it is gone."""
-    with suppress(OSError, StoreError, ValueError):
-        words = json.loads(store.files.read(made.rel))
-        return str(words.get("content") or "") if isinstance(words, dict) else ""
-    return ""
-
-
 def _with_words(
     store: Store, kind: str, key: str | None, gone: set[str] | frozenset[str] = frozenset()
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -136,12 +128,17 @@ def _with_words(
         rel = str(fact.payload.get("words") or "")
         if (key is not None and fact.payload.get("session") != key) or rel in gone or not rel.startswith(f"{FOLDER}/"):
             continue
-        try:
-            words = json.loads(store.files.read(rel))
-        except (OSError, StoreError, ValueError):
-            continue
-        if isinstance(words, dict):
+        words = _words(store, rel)
+        if words is not None:
             yield fact, words
+
+
+def _words(store: Store, rel: str) -> dict[str, Any] | None:
+    """Return the words of a file; None for one that is gone or torn."""
+    with suppress(OSError, StoreError, ValueError):
+        words = json.loads(store.files.read(rel))
+        return words if isinstance(words, dict) else None
+    return None
 
 
 def write(store: Store, fact: str, words: Mapping[str, Any], actor: str) -> str:
@@ -162,43 +159,52 @@ def remove(store: Store, rels: Collection[str], actor: str) -> int:
     """Take away the words of artefacts and say so in the journal; return how many were there."""
     there = [rel for rel in rels if store.files.exists(rel)]
     store.journal.append_all(REMOVED, [{"words": rel} for rel in there], actor=actor)
-    for rel in there:
-        store.files.remove(rel)
+    _take_away(store, there)
     return len(there)
 
 
 def forget(store: Store, sessions: Collection[tuple[str, str]], text: str | None = None) -> int:
-    """Remove the words of all notes and artefacts of these sessions, and those that contain a text; return how many."""
-    if not store.journal.path.exists():
-        return 0
+    """Remove the words of all notes and artefacts of these sessions, and those that contain a text; return how many.
+
+    Words that no fact names are looked at too: their writer died before it could say what
+    it had written.
+    """
     keys = {session_key(host, session) for host, session in sessions}
-    removed = 0
-    made: list[str] = []
-    for fact in (*store.journal.facts(SAID), *store.journal.facts(MADE)):
-        rel = str(fact.payload.get("words") or "")
-        if not rel.startswith(f"{FOLDER}/") or not store.files.exists(rel):
-            continue
-        if fact.payload.get("session") in keys or (text and text in _everything(store, rel)):
-            made += [_name_of(store, fact.id, rel)] if fact.kind == MADE else []
-            store.files.remove(rel)
-            removed += 1
-    if made and store.files.exists(FILE):
+
+    def meant(words: dict[str, Any]) -> bool:
+        about = session_key(str(words.get("host")), str(words.get("session_id")))
+        return about in keys or bool(text and any(text in said for said in _strings(words)))
+
+    found = [rel for rel in store.files.walk(FOLDER) if (words := _words(store, rel)) is not None and meant(words)]
+    _take_away(store, found)
+    return len(found)
+
+
+def orphans(store: Store) -> list[str]:
+    """Return the files of words that no fact names, or that a fact takes away: their writer, or remover, died in between."""
+
+    def named(kind: str) -> set[str]:
+        return {str(f.payload.get("words")) for f in store.journal.facts(kind)} if store.journal.path.exists() else set()
+
+    there = (named(SAID) | named(MADE)) - named(REMOVED)
+    return [rel for rel in store.files.walk(FOLDER) if rel not in there]
+
+
+def _take_away(store: Store, rels: Collection[str]) -> None:
+    """Remove files of words, and what the index holds of them."""
+    if not rels:
+        return
+    if store.files.exists(FILE) and store.journal.path.exists():
+        wanted = set(rels)
+        facts = [f for f in store.journal.facts(MADE) if f.payload.get("words") in wanted]
+        named = [(f.id, words) for f in facts if (words := _words(store, str(f.payload["words"]))) is not None]
         index = ArtifactIndex(store.home / FILE)
-        index.remove(made)
-        index.close()
-    return removed
-
-
-def _name_of(store: Store, fact: int, rel: str) -> str:
-    with suppress(OSError, StoreError, ValueError, AttributeError):
-        return f"{json.loads(store.files.read(rel)).get('kind')}-{fact}"
-    return ""
-
-
-def _everything(store: Store, rel: str) -> str:
-    with suppress(OSError, StoreError, ValueError):
-        return "\n".join(_strings(json.loads(store.files.read(rel))))
-    return ""
+        try:
+            index.remove([f"{words.get('kind')}-{fact}" for fact, words in named])
+        finally:
+            index.close()
+    for rel in rels:
+        store.files.remove(rel)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def captured(folder: Path) -> Shop:
 
 def made(folder: Path) -> Shop:
     """Return a store with the two sessions and the clones that they ran in."""
-    (folder / "nobody").mkdir()
+    (folder / "nobody").mkdir(parents=True)
     clone = repository(folder / "shop", "git@example.com:acme/shop.git")
     other = repository(folder / "elsewhere" / "shop", "https://example.com/acme/shop")
     (clone / "docs").mkdir()
@@ -125,15 +126,25 @@ def made(folder: Path) -> Shop:
     return captured(folder)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """The store, for tests that only read it."""
     return made(tmp_path_factory.mktemp("shop"))
 
 
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shop, Path]:
+    """A store that is read in once, and its copy."""
+    folder = tmp_path_factory.mktemp("own")
+    shop = made(folder / "now")
+    shutil.copytree(folder / "now", folder / "before", symlinks=True)
+    return shop, folder
+
+
 @pytest.fixture
-def own(tmp_path: Path) -> Shop:
-    """A store of the test's own."""
-    folder = tmp_path / "own"
-    folder.mkdir()
-    return made(folder)
+def own(pristine: tuple[Shop, Path]) -> Shop:
+    """A store of the test's own, with its homes and clones as they were before any test."""
+    shop, folder = pristine
+    shutil.rmtree(folder / "now")
+    shutil.copytree(folder / "before", folder / "now", symlinks=True)
+    return shop

@@ -75,6 +75,29 @@ def test_documents_are_indexed_when_they_change_and_removing_one_removes_its_row
     assert b"counter" not in (own.settings.home / "artifacts.db").read_bytes()
 
 
+def test_a_document_that_cannot_be_read_any_more_is_left_out(own: Shop, monkeypatch):
+    page = own.clone / "docs" / "shop.md"
+    page.write_text(PAGE)
+    indexed(own, monkeypatch, "index", str(page))
+    page.unlink()
+    page.mkdir()
+
+    assert indexed(own, monkeypatch, "search", "till")["results"] == []
+    assert own.ctx(monkeypatch, "artifacts", "--kind", "document").stdout == "nothing of the kind document is there\n"
+
+
+def test_a_cleanup_takes_what_goes_out_of_the_index_too(own: Shop, monkeypatch):
+    for name in ("marmalade", "jam"):
+        own.ctx(monkeypatch, "session", "task", name)
+        own.ctx(monkeypatch, "session", "snapshot")
+    indexed(own, monkeypatch, "status")
+    assert b"marmalade" in (own.settings.home / "artifacts.db").read_bytes()
+    own.ctx(monkeypatch, "session", "cleanup", "--days", "0", "--yes")
+
+    assert b"marmalade" not in (own.settings.home / "artifacts.db").read_bytes()
+    assert [hit["name"] for hit in indexed(own, monkeypatch, "search", "jam")["results"]] == [f"snapshot of {WORK[:12]}"]
+
+
 @pytest.mark.feature("session.artifacts-search")
 def test_saying_a_word_often_does_not_outrank_saying_what_was_asked(tmp_path):
     texts = {"often": "token " * 200, "right": "the token of the till is refreshed each day", "other": "the till is green"}

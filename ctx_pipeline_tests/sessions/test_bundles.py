@@ -43,6 +43,15 @@ def test_what_was_redacted_is_named_and_the_bundle_registers_itself(own: Shop, m
     assert "redacted: anthropic-key 2x" in own.ctx(monkeypatch, "session", "export", str(file), "--session", f"codex:{THREAD}").stdout
 
 
+def test_a_pattern_that_reaches_to_the_end_of_a_line_leaves_the_bundle_whole(own: Shop, monkeypatch, tmp_path):
+    own.ctx(monkeypatch, "session", "finding", "shop/cart.py:12 - wallet 17 is empty")
+    (own.settings.home / "config.toml").write_text("[redaction.patterns]\nwallet = 'wallet .*'\n")
+    told = own.json(monkeypatch, "session", "export", str(tmp_path / "a.json"))
+
+    assert told["redacted"] == {"wallet": 1}
+    assert read((tmp_path / "a.json").read_bytes())[0].findings[0].text == "[REDACTED:wallet]"
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -55,6 +64,15 @@ def test_what_was_redacted_is_named_and_the_bundle_registers_itself(own: Shop, m
         json.dumps({"schema": 1, "what": "bundle", "state": {"schema": 1, "host": "claude", "session_id": "../../etc"}}).encode(),
         json.dumps({"schema": 1, "what": "bundle", "state": {"schema": 1, "host": "nobody", "session_id": "s"}}).encode(),
         b"[" * 100_000,
+        b'{"schema": 1, "what": "bundle", "state": {"schema": 1, "host": "claude", "session_id": "s", "seq": 1e999}}',
+        *(
+            json.dumps({"schema": 1, "what": "bundle", "state": {"schema": 1, "host": "claude", "session_id": "s", **wrong}}).encode()
+            for wrong in (
+                {"findings": [{"text": "x", "by": "checks", "score": "high"}]},
+                {"decisions": [{"text": "x", "by": "question", "reason": ["y"]}]},
+                {"files": [{"ref": "F1", "path": 7, "reads": 1, "changes": 0, "lines": 0, "last": 0}]},
+            )
+        ),
     ],
 )
 def test_a_file_that_is_no_bundle_is_refused(data):

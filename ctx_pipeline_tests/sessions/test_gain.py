@@ -73,8 +73,8 @@ def test_lines_that_were_read_once_more_were_surely_avoidable():
     made.model(3000, 10, read=2000, written=1000, cost=600_000 + 3_750_000)
     found = session_gain(made.build(), priced, cost).mechanisms["repeated reads"]
 
-    # the second text was written to the cache once: 1,200 tokens at 3,750
-    assert found == Bounds(4_500_000, 4_500_000, 4_500_000, 1200)
+    # the second text was written to the cache once: 1,200 tokens at 3,750, of which a notice would have taken 20
+    assert found == Bounds(4_425_000, 4_425_000, 4_425_000, 1180)
 
 
 def test_what_stood_there_ends_with_a_change_or_a_compaction():
@@ -179,6 +179,13 @@ def test_a_baseline_is_marked_and_history_stays(own: Shop, monkeypatch):
     after = own.json(monkeypatch, "gain", "--period", "all", "--since-reset")
     assert (after["calls"], after["spent_nano"], after["score"]) == (0, 0, None)
     assert after["since_baseline"]
+
+
+def test_what_cannot_be_told_is_refused_and_not_left_out_in_silence(shop: Shop):
+    with pytest.raises(UsageError, match="of a period"):
+        gain(host="codex", settings=shop.settings)
+    with pytest.raises(UsageError, match="no baseline"):
+        gain("all", baseline=True, settings=shop.settings)
 
 
 @pytest.mark.feature("session.gain-live")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctx_pipeline.api.heat import KINDS, Access, _renamed, _summed, fits, heat, roll_up
+from ctx_pipeline.api.heat import KINDS, Access, Move, _renamed, _summed, fits, heat, roll_up
 from ctx_pipeline.api.touched import mentioned, moved, touched
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
@@ -118,6 +118,11 @@ def test_cold_files_are_the_tracked_ones_that_nobody_touched(own: Shop, monkeypa
     # what was touched before the first day is not cold
     assert own.json(monkeypatch, "heatmap", "cold", "--since", "2026-04-01")["cold"] == ["README.md"]
     assert own.json(monkeypatch, "heatmap", "cold", "shop")["cold"] == []
+    # another project's file of the same name was touched
+    later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone.parent / "else"), mark="l")
+    later.call("r1", "Read", "x", file_path=f"{own.clone.parent}/else/README.md").save()
+    own.json(monkeypatch, "session", "save")
+    assert own.json(monkeypatch, "heatmap", "cold", "--all")["cold"] == ["README.md"]
     assert "COLD FILES (1 tracked and never touched):\n  README.md\n" in own.ctx(monkeypatch, "heatmap", "cold").stdout
     assert "in no git repository" in own.ctx(monkeypatch, "heatmap", "cold", "--all", cwd=own.clone.parent).stdout
 
@@ -143,6 +148,15 @@ def test_a_renamed_file_keeps_its_heat(own: Shop):
     assert {"shop/cart.py", "shop/basket.py"}.isdisjoint(found)
     assert found["shop/crate.py"].renamed_from == ["shop/basket.py"]
     assert found["old/prices.py"].counts["read"] == 1
+
+
+def test_a_rename_in_one_project_leaves_the_file_of_that_name_in_another_alone():
+    found = [Access("a.py", "read", 1, "claude", "s1", project, 0) for project in ("p", "q")]
+    moves = [Move("a.py", "b.py", 2, "p")]
+
+    assert [a.path for a in _renamed(found, moves, apart=True)] == ["b.py", "a.py"]
+    # of one repository: its clones are several projects
+    assert [a.path for a in _renamed(found, moves, apart=False)] == ["b.py", "b.py"]
 
 
 @pytest.mark.feature("session.heatmap")
@@ -179,11 +193,14 @@ ACCESSES = st.lists(
 @pytest.mark.feature("session.identities")
 @given(
     found=ACCESSES,
-    moves=st.lists(st.tuples(PATHS, PATHS, st.integers(1_767_225_600_000_000, 1_767_225_600_000_000 + 90 * DAY)), max_size=4),
+    moves=st.lists(
+        st.builds(Move, PATHS, PATHS, st.integers(1_767_225_600_000_000, 1_767_225_600_000_000 + 90 * DAY), st.sampled_from(["p", "q"])),
+        max_size=4,
+    ),
     apart=st.booleans(),
 )
 def test_by_file_by_day_by_hour_by_agent_by_kind_and_by_folder_are_the_same_total(found, moves, apart):
-    told = _summed(_renamed(found, moves), {}, "UTC", apart=apart)
+    told = _summed(_renamed(found, moves, apart=apart), {}, "UTC", apart=apart)
 
     ways = [
         sum(f.accesses for f in told.files),

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctx_pipeline.api.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
+from ctx_pipeline.api.periods import Period
 from ctx_pipeline.api.usage import usage
-from ctx_pipeline.api.wrapped import streak, wrapped
+from ctx_pipeline.api.wrapped import _every_day, streak, wrapped
 from ctx_pipeline.api.wrapped_card import count, html_card, line_card, money, svg_card, text_card
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline_tests.factories.views import view
@@ -185,7 +186,7 @@ def test_a_card_is_text_line_picture_and_page(shop: Shop, monkeypatch, tmp_path)
 def test_names_in_a_picture_are_escaped(shop: Shop):
     from dataclasses import replace
 
-    hostile = replace(card(shop), commands=[("</svg><script>alert(1)</script>", 3)], tools=[("<b>&", 1)])
+    hostile = replace(card(shop), commands=[("</svg><script>alert(1)</script>", 3)], tools=[("<b>&\x1b[1m", 1)])
 
     ET.fromstring(svg_card(hostile))
     assert "<script" not in html_card(hostile)
@@ -197,6 +198,13 @@ def test_an_empty_week_says_no_data(shop: Shop):
     assert (empty.tokens, empty.cached, empty.score, empty.busiest, empty.longest) == (0, None, None, None, None)
     assert "Cache hit rate: no data" in text_card(empty)
     ET.fromstring(svg_card(empty))
+
+
+def test_a_clock_that_was_wrong_by_centuries_makes_no_list_of_all_their_days():
+    days = _every_day({"1970-01-01": 1, "2026-03-05": 2, "2099-01-01": 3}, Period("all", None, None))
+
+    assert days == [("1970-01-01", 1), ("2026-03-05", 2), ("2099-01-01", 3)]
+    assert len(_every_day({"2026-03-01": 1, "2026-03-05": 2}, Period("all", None, None))) == 5
 
 
 @pytest.mark.parametrize(

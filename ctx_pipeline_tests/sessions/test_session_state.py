@@ -13,8 +13,9 @@ from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.forget import Selection, forget
 from ctx_pipeline.stages.ingest import ingest
-from ctx_pipeline.stages.session_notes import note
+from ctx_pipeline.stages.session_notes import keep, note
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.session_words import REMOVED, orphans
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.sessions.conftest import KEY, LATER, WORK, Shop
@@ -209,6 +210,18 @@ def test_forgetting_a_text_takes_the_notes_that_hold_it(own: Shop):
         forget(store, own.settings, Selection(text="marmalade"))
 
     assert b"marmalade" not in b"".join(p.read_bytes() for p in (own.settings.home / "session").rglob("*.json"))
+
+
+def test_what_a_writer_or_a_remover_left_when_it_died_is_forgotten_and_cleaned_up(own: Shop):
+    said(own, "finding", "the marmalade is in the cellar")
+    with open_store(own.settings) as store:
+        (note_of,) = store.files.walk("session")
+        store.files.write("session/dead.json", store.files.read(note_of))
+        kept = keep(store, own.settings, "snapshot", ("claude", WORK), "<a/>", name="x", about={}, by="person")
+        store.journal.append(REMOVED, {"words": kept.rel}, actor="person")
+        assert set(orphans(store)) == {"session/dead.json", kept.rel}
+        forget(store, own.settings, Selection("claude", WORK))
+        assert list(store.files.walk("session")) == []
 
 
 @pytest.mark.feature("session.save")

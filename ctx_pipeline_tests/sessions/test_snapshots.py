@@ -96,6 +96,22 @@ def test_what_does_not_fit_is_named_and_can_be_asked_for():
     assert {"decisions", "tests", "next_steps", "stats"} <= set(sections(made.xml))
 
 
+@pytest.mark.parametrize("name", ["\U0001f600" * 200, "&" * 200, "'\"" * 200])
+def test_a_name_that_takes_many_bytes_stays_within_the_smallest_budget(name: str):
+    made = snapshot(SessionState("claude", name, project=name, as_of="2026-01-01T00:00:00Z"), 512)
+
+    ET.fromstring(made.xml)
+    assert made.size <= 512
+
+
+def test_a_large_budget_is_used():
+    state = full(files=files(2_000, changed=2_000))
+    made = snapshot(state, 60_000)
+
+    assert 55_000 < made.size <= 60_000
+    assert made.kept["files"] > 600
+
+
 @pytest.mark.feature("session.snapshot")
 def test_the_items_that_are_kept_are_worth_most_together_and_a_large_one_is_passed_over():
     big = Item("big " * 200, "person")

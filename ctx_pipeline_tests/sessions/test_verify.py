@@ -7,7 +7,7 @@ import pytest
 from ctx_pipeline.api.verify import Check, Limit, Verification, Violations, limits_of, verify
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.session_words import MADE, write
+from ctx_pipeline.storage.session_words import MADE, made_of, write
 from ctx_pipeline_tests.sessions.conftest import KEY, WORK, Shop
 
 
@@ -34,25 +34,22 @@ def test_what_nobody_looked_at_is_no_pass(shop: Shop):
 
 
 @pytest.mark.feature("session.verify")
-@pytest.mark.parametrize(
-    ("content", "failing"),
-    [
-        ("<session_snapshot><task>a & b</task></session_snapshot>", "snapshots parse and fit"),
-        ("<a>" + "x" * 3000 + "</a>", "snapshots parse and fit"),
-        (f"<a>{KEY}</a>", "artefacts hold no secret"),
-    ],
-)
-def test_a_broken_artefact_fails_its_check_and_is_named(own: Shop, monkeypatch, content, failing):
+def test_a_broken_artefact_fails_its_check_and_is_named(own: Shop, monkeypatch):
     own.json(monkeypatch, "session", "snapshot")
     assert verify(settings=own.settings).counts["no data"] == 0
-    words = {"kind": "snapshot", "host": "claude", "session_id": WORK, "name": "bad", "content": content, "about": {}}
+    broken = ("<session_snapshot><task>a & b</task></session_snapshot>", "<a>" + "x" * 3000 + "</a>", f"<a>{KEY}</a>")
+    ids = []
     with open_store(own.settings) as store:
-        write(store, MADE, words, "person")
-    found = verify(settings=own.settings)
+        for content in broken:
+            words = {"kind": "snapshot", "host": "claude", "session_id": WORK, "name": "bad", "content": content, "about": {}}
+            write(store, MADE, words, "person")
+            ids.append(made_of(store)[-1].artifact_id)
+    found = {c.name: c for c in verify(settings=own.settings).checks if c.status == "fail"}
 
-    (bad,) = [c for c in found.checks if c.status == "fail"]
-    assert (bad.name, bad.checked, bad.failed) == (failing, 2, 1)
-    assert bad.examples[0].startswith("snapshot-")
+    assert {name: (c.checked, c.failed, c.examples) for name, c in found.items()} == {
+        "snapshots parse and fit": (4, 2, ids[:2]),
+        "artefacts hold no secret": (4, 1, ids[2:]),
+    }
     assert own.ctx(monkeypatch, "verify").exit_code == 1
 
 
@@ -75,6 +72,8 @@ def test_what_a_snapshot_lost_without_a_word_is_found(own: Shop, monkeypatch):
 def test_a_torn_line_among_thousands_is_tolerated_and_one_among_hundreds_is_not():
     assert Check("x", "decode", 10_000, 10, [], 0.001).status == "pass"
     assert Check("x", "decode", 500, 1, [], 0.001).status == "fail"
+    # nothing could be read at all
+    assert Check("x", "decode", 0, 1, [], 0.001).status == "fail"
 
 
 @pytest.mark.feature("session.slo")
@@ -95,6 +94,7 @@ def test_limits_are_checked_over_all_sessions_with_an_exit_code(own: Shop, monke
     ]
     assert found.limits[0].worst == (f"claude/{WORK}", 9.0)
     assert (found.worst_action, done.exit_code, told.exit_code) == ("fail", 1, 1)
+    assert done.stdout.endswith("violated: 2\nnot verified\n")
     assert f"limit small: tool_calls_total max 5: fail (1 of 2 sessions, worst claude/{WORK} with 9; fail)" in done.stdout
 
 
@@ -106,6 +106,10 @@ def test_limits_are_checked_over_all_sessions_with_an_exit_code(own: Shop, monke
         "[[slo]]\nmetric = 'session_cost_usd'",
         "[[slo]]\nmetric = 'session_cost_usd'\nthreshold = 1\naction = 'block'",
         "[",
+        "[slo]\nmetric = 'session_cost_usd'\nthreshold = 1",
+        "slo = [1]",
+        "[[slo]]\nmetric = ['session_cost_usd']\nthreshold = 1",
+        "[[slo]]\nmetric = 'session_cost_usd'\nthreshold = nan",
     ],
 )
 def test_a_limit_that_cannot_be_used_is_an_error(tmp_path, text):

@@ -27,9 +27,16 @@ _SHARES = (0.5, 0.7, 0.8, 1.0)
 _TASK, _TEXT, _STEP = 400, 240, 160
 """Longest texts, in characters; a longer one is cut and says so with an ellipsis."""
 
+_NAME = 90
+"""Bytes of a name in the first line."""
+
 _QUERIES = 3
 _WEIGHED = 80
-"""Items of a tier that are weighed against each other, the most valuable ones; fewer than these fit."""
+"""Items that are weighed against each other for the last bytes of a tier, the most valuable ones; fewer than these fit there."""
+
+_LAST_BYTES = 8_192
+"""Room that is shared out with care; where there is more, the most valuable items are taken one after the other first."""
+
 _NO_WORD = re.compile(r"[^\w.-]+")
 """What a shell might read as more than a word."""
 
@@ -106,7 +113,15 @@ def snapshot(state: SessionState, budget: int = BUDGET) -> Snapshot:
 
 def _head(state: SessionState) -> str:
     told = {"host": state.host, "session": state.session_id, "as_of": state.as_of or "", "project": state.project or ""}
-    return f"<session_snapshot {' '.join(f'{name}={attribute(value, 100)}' for name, value in told.items() if value)}>"
+    return f"<session_snapshot {' '.join(f'{name}={_within(value, _NAME)}' for name, value in told.items() if value)}>"
+
+
+def _within(text: str, most: int) -> str:
+    """Return a text as a quoted attribute of at most so many bytes."""
+    width = most
+    while len((made := attribute(text, width)).encode()) > most:
+        width //= 2
+    return made
 
 
 def _pieces(state: SessionState) -> list[list[Piece]]:
@@ -161,7 +176,14 @@ def _best(pieces: Sequence[Piece], room: int, *, opened: Iterable[str] = ()) -> 
     room -= sum(_around(section) for section in {p.section for p in pieces}.difference(opened))
     if sum(p.size for p in pieces) <= room:
         return list(pieces)
-    likely = sorted((p for p in pieces if p.size <= room), key=lambda p: -p.value)[:_WEIGHED]
+    ordered = sorted((p for p in pieces if p.size <= room), key=lambda p: -p.value)
+    chosen = set()
+    while ordered and room > _LAST_BYTES:
+        first = ordered.pop(0)
+        if first.size <= room:
+            chosen.add(id(first))
+            room -= first.size
+    likely = [p for p in ordered if p.size <= room][:_WEIGHED]
     worth = [0.0] * (max(room, 0) + 1)
     taken: list[bytearray] = []
     for piece in likely:
@@ -171,7 +193,6 @@ def _best(pieces: Sequence[Piece], room: int, *, opened: Iterable[str] = ()) -> 
             if with_it > worth[size] + 1e-9:
                 worth[size], marks[size] = with_it, 1
         taken.append(marks)
-    chosen = set()
     size = room
     for n in range(len(likely) - 1, -1, -1):
         if taken[n][size]:

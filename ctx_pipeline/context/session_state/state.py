@@ -123,7 +123,7 @@ class SessionState:
     """in the order of the first touch"""
     tests: CheckRun | None = None
     stats: dict[str, int] = field(default_factory=dict)
-    """events, prompts, model_calls, tool_calls, compactions and tokens_read (billed prompt tokens)"""
+    """events, prompts, model_calls, tool_calls, compactions, prompt_tokens (as billed) and output_tokens"""
 
     @property
     def modified(self) -> list[FileState]:
@@ -155,16 +155,13 @@ class SessionState:
 def from_json(value: dict[str, Any]) -> SessionState:
     """Return the state that :meth:`SessionState.to_json` wrote; names it does not know are left out.
 
-    Raises KeyError, TypeError or ValueError for what is no state.
+    Raises KeyError, TypeError, ValueError or OverflowError for what is no state: every field is of its type.
     """
     if value.get("schema") != SCHEMA:
         raise ValueError("written by another version")
 
     def item(row: dict[str, Any]) -> Item:
-        made = Item(**{n: row[n] for n in Item._fields if n in row})
-        if not isinstance(made.text, str) or not isinstance(made.by, str):
-            raise TypeError("an item without a text")
-        return made
+        return Item(**_typed(row, _ITEM))
 
     known = {n: value.get(n) for n in ("title", "project", "repository", "branch", "as_of", "began")}
     return SessionState(
@@ -176,11 +173,39 @@ def from_json(value: dict[str, Any]) -> SessionState:
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],
         next_steps=[item(r) for r in value.get("next_steps", ())],
-        files=[FileState(**{n: r[n] for n in FileState._fields}) for r in value.get("files", ())],
-        tests=CheckRun(**{n: value["tests"][n] for n in CheckRun._fields}) if value.get("tests") else None,
+        files=[FileState(**_typed(r, _FILE)) for r in value.get("files", ())],
+        tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
         stats={str(k): int(v) for k, v in dict(value.get("stats") or {}).items()},
         **{n: v if v is None else str(v) for n, v in known.items()},
     )
+
+
+_TEXT, _MAYBE, _COUNT = (str,), (str, type(None)), (int,)
+_ITEM: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("text", "by"), _TEXT),
+    **dict.fromkeys(("at", "event", "path", "reason", "replaces"), _MAYBE),
+    "line": (int, type(None)),
+    "score": (int, float),
+}
+_FILE: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("ref", "path"), _TEXT),
+    **dict.fromkeys(("reads", "changes", "lines", "last"), _COUNT),
+}
+_RUN: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("command", "purpose", "why"), _TEXT),
+    **dict.fromkeys(("passed", "failed"), _COUNT),
+    **dict.fromkeys(("ok", "stale"), (bool,)),
+    "event": _MAYBE,
+}
+
+
+def _typed(row: dict[str, Any], kinds: dict[str, tuple[type, ...]]) -> dict[str, Any]:
+    """Return the known fields of a row; raises TypeError for one of another type."""
+    known = {name: row[name] for name in kinds if name in row}
+    wrong = next((name for name, value in known.items() if not isinstance(value, kinds[name])), None)
+    if wrong is not None:
+        raise TypeError(f"{wrong} is of another type")
+    return known
 
 
 def with_said(state: SessionState, said: Iterable[tuple[str, Item]]) -> SessionState:
