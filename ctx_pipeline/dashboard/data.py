@@ -306,6 +306,11 @@ class PageData:
         return total
 
     @cached_property
+    def meanings(self) -> dict[str, str]:
+        """What each signal is, by name: the first line of its description."""
+        return {s.signal: s.describe.partition("\n")[0] for s in self.signals}
+
+    @cached_property
     def host_titles(self) -> dict[str, HostLine]:
         """Hosts by key; a host without a file of its own still has a line."""
         known = {h.key: h for h in self.hosts}

@@ -22,7 +22,6 @@ def script(name: str, line: SessionLine, detail: Detail, data: PageData) -> byte
     An event is known by its position among all events of the session; what rests on
     events names the positions of those that are in the chunk, and how many there are.
     """
-    signals = {s.signal: s for s in data.signals}
     place = {event[5]: event[0] for event in detail.events}
     calls = {event[6]: event[0] for event in detail.events if event[3] == "tool_call" and event[6]}
     tools = {call_id: (tool, failed) for call_id, tool, failed in detail.tools_of}
@@ -37,10 +36,7 @@ def script(name: str, line: SessionLine, detail: Detail, data: PageData) -> byte
             "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
             "calls_total": line.usage.calls,
             "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
-            "signals": [
-                [*row, signals[row[0]].describe.partition("\n")[0] if row[0] in signals else "", *_places(evidence, place)]
-                for *row, evidence in detail.readings
-            ],
+            "signals": [[*row, data.meanings.get(row[0], ""), *_places(evidence, place)] for *row, evidence in detail.readings],
             "memories": [[*row, *_places(evidence, place)] for *row, evidence in detail.memories],
         },
     )

@@ -101,7 +101,7 @@ def expiring(store: Store, now: float | None = None) -> list[page.Expiring]:
 def _missing(store: Store) -> Iterator[page.Missing]:
     """Yield what hosts deleted before anybody captured it, and records that could not be read, by session and reason."""
     for gap in retention.gaps(store):
-        yield page.Missing("gap", gap.host, "", "deleted by the host before it was captured", gap.sessions, gap.first, gap.last)
+        yield page.Missing("gap", gap.host, "", "deleted by the agent before it was captured", gap.sessions, gap.first, gap.last)
     counts = Counter((q.host, q.session_id, q.reason) for q in store.ledger.quarantined())
     for (host, session_id, reason), count in sorted(counts.items()):
         yield page.Missing("unreadable", host, session_id, reason, count)

@@ -144,8 +144,8 @@ def details(connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str, Lim
 def _grouped(found: Iterable[tuple], sessions: int) -> list[list[tuple]]:
     """Return the rows of each session, whose number is their first value, without it."""
     grouped: list[list[tuple]] = [[] for _ in range(sessions)]
-    for number, *row in found:
-        grouped[number].append(tuple(row))
+    for row in found:
+        grouped[row[0]].append(row[1:])
     return grouped
 
 
@@ -163,23 +163,22 @@ _EVENTS = f"""
                count(*) OVER (PARTITION BY a.n) AS total
         FROM events e JOIN asked a ON a.host = e.host AND a.session_id = e.session_id
         LEFT JOIN threads_of h ON h.n = a.n AND h.thread_id = e.thread_id),
-    marked AS (
-        SELECT n, event_id, min(class) AS class FROM (
-            SELECT a.n, unnest(m.evidence) AS event_id, 1 AS class
-            FROM (SELECT evidence, unnest(sessions) AS session FROM memories) m JOIN asked a ON m.session = a.host || '/' || a.session_id
-            UNION ALL
-            SELECT a.n, c.result_event, 2 FROM tool_calls c
-            JOIN asked a ON a.host = c.host AND a.session_id = c.session_id WHERE c.is_error AND c.result_event IS NOT NULL)
-        GROUP BY n, event_id),
+    failed AS (
+        SELECT DISTINCT a.n, c.result_event AS event_id FROM tool_calls c
+        JOIN asked a ON a.host = c.host AND a.session_id = c.session_id WHERE c.is_error AND c.result_event IS NOT NULL),
+    learnt AS (
+        SELECT DISTINCT a.n, unnest(m.evidence) AS event_id
+        FROM (SELECT evidence, unnest(sessions) AS session FROM memories) m JOIN asked a ON m.session = a.host || '/' || a.session_id),
     picked AS (
-        SELECT o.* FROM ordered o LEFT JOIN marked v ON v.n = o.n AND v.event_id = o.event_id
+        SELECT o.* FROM ordered o LEFT JOIN failed f ON f.n = o.n AND f.event_id = o.event_id
+        LEFT JOIN learnt l ON l.n = o.n AND l.event_id = o.event_id
         QUALIFY row_number() OVER (
             PARTITION BY o.n
-            ORDER BY CASE WHEN v.class = 1 THEN 1
+            ORDER BY CASE WHEN l.n IS NOT NULL THEN 1
                           WHEN o.kind IN ('attachment', 'injected', 'permission', 'todo') THEN 5
                           WHEN o.pos < 20 OR o.pos >= o.total - 20 THEN 0
                           WHEN o.kind IN ('prompt', 'compaction', 'error') THEN 1
-                          WHEN v.class = 2 THEN 2 WHEN o.kind = 'answer' THEN 3 ELSE 4 END, o.pos) <= o.most_events)
+                          WHEN f.n IS NOT NULL THEN 2 WHEN o.kind = 'answer' THEN 3 ELSE 4 END, o.pos) <= o.most_events)
     SELECT p.n, p.pos, p.thread, epoch_ms(p.ts) AS at, p.kind, e.actor, p.event_id, e.call_id,
            left(e.text, CASE WHEN p.kind IN ('prompt', 'answer', 'compaction', 'error') THEN a.most_said ELSE a.most_text END) AS text,
            length(e.text) AS characters

@@ -255,26 +255,39 @@ def test_a_signal_is_opened_and_closed_from_the_keyboard(page):
     assert signals.locator(".opened").count() == 0
 
 
-@pytest.mark.feature("dashboard.scores-page", "dashboard.memories-browser")
 def test_panels_in_view_at_the_start_wait_for_the_list_of_sessions(browser, site):
     context = browser.new_context(viewport={"width": 1440, "height": 12_000})
     context.set_default_timeout(SECONDS * 1000)
     page = context.new_page()
-    asked = []
+    asked: list[str] = []
+    before: list[list[str]] = []
 
     def late(route):
-        """Let the list of sessions arrive after the page has been painted, and with it whatever is in view been asked for."""
         page.wait_for_timeout(500)
-        asked.extend(page_scripts)
+        before.append(list(asked))
         route.continue_()
 
-    page_scripts: list[str] = []
-    page.on("request", lambda request: page_scripts.append(request.url) if "/panels/" in request.url else None)
+    page.on("request", lambda request: asked.append(request.url) if "/panels/" in request.url else None)
     page.route("**/data/sessions.js", late)
     page.goto(f"{site.as_uri()}/index.html")
     page.wait_for_selector("#scores .live.drawn")
     rows = page.locator("#scores tbody tr").count()
     context.close()
 
-    assert asked == []
-    assert rows == 13
+    assert before == [[]]
+    assert any(url.endswith("/panels/scores.js") for url in asked)
+    assert rows == 13, "the median and the first page of sessions"
+
+
+@pytest.mark.parametrize("name", ["signals", "memories", "habits"])
+def test_a_link_to_a_part_leads_there_however_much_the_panels_above_it_grow(page, name):
+    page.locator(f"nav a[href='#{name}']").click()
+    page.wait_for_selector(f"#{name} .live.drawn")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll(".live:not(.drawn)")].every((live) => {
+            const { top, bottom } = live.getBoundingClientRect();
+            return top > 1900 || bottom < -1000;
+        })"""
+    )
+
+    assert 0 <= page.evaluate(f"document.getElementById('{name}').getBoundingClientRect().top") < 120

@@ -224,7 +224,8 @@ def test_the_persons_part_counts_corrections_and_knows_the_busiest_hour():
     assert habits.records(data)["hours"][1] == [0] * 9 + [4] + [0] * 13 + [2]
     assert habits.busiest(data) == "most on a Tuesday and between 23:00 and 00:00"
     assert (
-        '<td class="n strong">1.5</td> <td class="muted">a session, 6 in 4 sessions <span class="way better">down last month</span>' in text
+        '<td class="n strong">1.5</td> <td class="muted">a session, 6 in 4 sessions, <span class="way better">down last month</span>'
+        in text
     )
     assert '<td class="n strong">25%</td> <td class="muted">of 8 sessions</td>' in text
 
@@ -238,7 +239,7 @@ def test_what_is_missing_is_listed_with_agent_project_and_reason():
             page.Missing("unreadable", "claude", "a", "not JSON", 2),
             page.Missing("unreadable", "claude", "a", "only NUL bytes", 1),
             page.Missing(
-                "gap", "claude", "", "deleted by the host before it was captured", 3, "2026-02-04T10:00:00Z", "2026-02-06T10:00:00Z"
+                "gap", "claude", "", "deleted by the agent before it was captured", 3, "2026-02-04T10:00:00Z", "2026-02-06T10:00:00Z"
             ),
         ),
         expiring=(page.Expiring("codex", 2, 27, 30),),
@@ -247,7 +248,7 @@ def test_what_is_missing_is_listed_with_agent_project_and_reason():
     found = [(m.host.title, m.project, m.session, m.what, m.reason) for m in missing.lines(data)]
 
     assert found == [
-        ("Claude Code", "", "", "3 sessions, 2026-02-04 to 2026-02-06", "deleted by the host before it was captured"),
+        ("Claude Code", "", "", "3 sessions, 2026-02-04 to 2026-02-06", "deleted by the agent before it was captured"),
         ("Claude Code", "till", sessions[0].key, "3 records", "not JSON; only NUL bytes"),
         ("Codex", "", "", "2 transcripts", "the agent deletes them after 30 days; what is captured stays"),
         ("Claude Code", "shop", sessions[1].key, "2 records", "of an unknown kind; kept with their payload"),

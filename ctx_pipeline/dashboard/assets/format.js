@@ -34,7 +34,19 @@ const ctx = (() => {
     });
   }
 
+  // The part that a link led to: it stays in view while panels above it are drawn and grow, until somebody moves on.
+  let aim = null;
+  const aimAt = (hash) => (aim = /^#[a-z_]+$/.test(hash) ? document.querySelector(`section${hash}`) : null);
+  aimAt(location.hash);
+  addEventListener("hashchange", () => aimAt(location.hash));
+  for (const move of ["wheel", "touchmove", "pointerdown", "keydown"]) addEventListener(move, () => (aim = null), { passive: true });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link) aimAt(link.hash);
+  });
+
   // Calls back with a panel's body and data when somebody comes near it; says so in words when its file is gone.
+  // Not before the list of sessions, the last script of the page, has run: panels link to sessions and use its time zone.
   function near(name, draw) {
     const body = document.querySelector(`#${name} .live`);
     if (!body) return;
@@ -45,12 +57,13 @@ const ctx = (() => {
           body.replaceChildren();
           draw(body, value);
           body.classList.add("drawn");
+          if (aim) aim.scrollIntoView();
         },
         () => body.replaceChildren(el("p.empty", "The data of this part is not there. The page was made anew meanwhile: load it again.")),
       );
     };
     const watch = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && begin(), { rootMargin: "900px 0px" });
-    watch.observe(body);
+    addEventListener("DOMContentLoaded", () => watch.observe(body));
   }
 
   function take(name, then) {

@@ -35,7 +35,7 @@ ctx.near("memories", (body, { memories, total }) => {
   search.addEventListener("input", draw);
 
   function dayOf(ms) {
-    return ms ? new Date(ms).toISOString().slice(0, 10) : "";
+    return ms ? ctx.when(ms, "iso") : "";
   }
 
   function draw() {

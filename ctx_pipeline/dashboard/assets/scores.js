@@ -18,7 +18,8 @@ ctx.near("scores", (body, { signals, rows }) => {
   const days = ctx.period(draw, newest ? ctx.when(newest, "iso") : "");
   const projects = [...new Set(sessions.map(({ session }) => session.project))].sort();
   const project = ctx.choice("Project", [["", "All projects"], ...projects.filter(Boolean).map((name) => [name, name])], draw);
-  const theme = ctx.tabs("Figures", THEMES.filter(([, , names]) => names.some((name) => place.has(name))).map(([value, text]) => [value, text]), draw);
+  const themes = THEMES.filter(([, , names]) => names.some((name) => place.has(name)));
+  const theme = ctx.tabs("Figures", themes.map(([value, text]) => [value, text]), draw);
   const table = el("div");
   body.append(el("div.filters", ...days.nodes, el("label", project)), theme.node, table);
 
@@ -66,5 +67,5 @@ ctx.near("scores", (body, { signals, rows }) => {
     table.replaceChildren(made.node);
   }
 
-  theme.press("shape");
+  theme.press(themes[0][0]);
 });

@@ -88,7 +88,7 @@ ctx.take("sessions", (list) => {
     const first = state.page * PAGE;
     const rows = found.slice(first, first + PAGE).map(line);
     if (!rows.length) {
-      const cell = el("td.empty", "No session fits. Clear the search or choose another host, project or day.");
+      const cell = el("td.empty", "No session fits. Clear the search or choose another agent, project or day.");
       cell.colSpan = 10;
       rows.push(el("tr", cell));
     }

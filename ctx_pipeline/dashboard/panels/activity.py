@@ -24,7 +24,7 @@ MOST_WEEKS = 106
 
 @panel(title="Activity", order=30)
 def build(data: PageData) -> str:
-    """Model calls and what they cost, stacked by host; point at a column for its figures."""
+    """Model calls and what they cost, stacked by agent; point at a column for its figures."""
     if not data.days:
         return template("activity.html", charts=(), hosts=(), unit="", rows=())
     first, last = data.days[0].day, data.days[-1].day
@@ -67,8 +67,8 @@ def _drawn(
         calls.append(Column(tuple(float(u.calls) for u in values), text))
         cost.append(Column(tuple(u.cost_nano / 1e9 for u in values), text))
     charts = (
-        ("Model calls", how, stacked(calls, classes, whole_number, title=f"Model calls by {unit}, stacked by host")),
-        ("Cost", how, stacked(cost, classes, dollars, title=f"Cost in dollars by {unit}, stacked by host")),
+        ("Model calls", how, stacked(calls, classes, whole_number, title=f"Model calls by {unit}, stacked by agent")),
+        ("Cost", how, stacked(cost, classes, dollars, title=f"Cost in dollars by {unit}, stacked by agent")),
     )
     return charts, axis([label(start, unit) for start in buckets])
 

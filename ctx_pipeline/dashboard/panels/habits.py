@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 _LINES = (
-    ("user_correction_count", "Corrections", "messages that take something back; a rule that comes again belongs into the rules file"),
+    ("user_correction_count", "Corrections", "messages that take something back; a rule that comes again belongs in the rules file"),
     ("interruption_count", "Stops", "turns that you broke off; a smaller task, or a plan first, is cheaper than a stop"),
     ("refused_call_count", "Refusals", "tool calls that you did not allow; a permission rule spares the question"),
     ("prompts_to_first_edit", "Turns before the first edit", "how long it takes until something is changed"),

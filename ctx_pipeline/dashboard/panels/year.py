@@ -36,5 +36,5 @@ def thresholds(values: list[int]) -> list[int]:
 
 @panel(title="The year", order=35, data=records)
 def build(data: PageData) -> str:
-    """A square a day, darker with more model calls; point at one for its figures."""
+    """A square a day, stronger in colour with more model calls; point at one for its figures."""
     return template("year.html", total=len(data.days))
