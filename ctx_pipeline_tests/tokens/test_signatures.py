@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.tokens.shortening.comments import stripped
+from ctx_pipeline.tokens.signatures import bounded
 from ctx_pipeline.tokens.signatures.drawing import outline
 from ctx_pipeline.tokens.signatures.languages import CODE, language_of
 from ctx_pipeline.tokens.signatures.notation import GLYPHS, cheaper, legend, lines, read
@@ -381,6 +383,25 @@ def test_hostile_code_ends_soon():
         "python": "class A:\n " + "class B: " * 3_000,
     }.items():
         assert len(outline(text, language).symbols) <= 10_000
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.feature("compress.empty-files")
+@pytest.mark.parametrize("language", ["python", "go", "c", "rust"])
+def test_text_that_keeps_a_parser_busy_for_minutes_declares_nothing(language, monkeypatch):
+    monkeypatch.setattr(bounded, "SECONDS", 0.5)
+    astray = "<!--" * 100_000
+
+    assert outline(astray, language).symbols == ()
+    assert stripped(astray, language) == astray
+
+
+@pytest.mark.feature("compress.empty-files")
+def test_text_whose_windows_take_long_and_that_ends_soon_is_read(monkeypatch):
+    monkeypatch.setattr(bounded, "_ASTRAY", 0.0)
+    text = "def a():\n    return 1\n" * 100
+
+    assert len(outline(text, "python").symbols) == 100
 
 
 @pytest.mark.feature("compress.symbols")

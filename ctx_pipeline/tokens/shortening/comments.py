@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.tokens.signatures.bounded import ends_soon
 from ctx_pipeline.tokens.signatures.drawing import outline
 from ctx_pipeline.tokens.signatures.grammars import GRAMMARS
 
@@ -39,12 +40,12 @@ def stripped(text: str, language: str | None, declared: Outline | None = None) -
 
     What stands in literals stays as it is, and so do comments that programs read (``#!``,
     ``//go:build``, ``# type:``). Should the result declare anything else than the text did,
-    the text itself is returned. Text of no known language only loses blanks at the ends of
-    lines and blank lines that follow another. ``declared`` is the outline of the text,
-    where it is known.
+    the text itself is returned. Text of no known language, or that no parser gets through in
+    time, only loses blanks at the ends of lines and blank lines that follow another.
+    ``declared`` is the outline of the text, where it is known.
     """
     grammar = GRAMMARS.get(language or "")
-    if grammar is None or language is None:
+    if grammar is None or language is None or not ends_soon(text, language):
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.split("\n")))
     from ast_grep_py import SgRoot
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.tokens.signatures.bounded import ends_soon
 from ctx_pipeline.tokens.signatures.dialects import DIALECTS, FUNCTIONS, Around
 from ctx_pipeline.tokens.signatures.grammars import GRAMMARS
 from ctx_pipeline.tokens.signatures.parts import documented, flat, generics_of, inferred, name_of, parameters_of, returned_by
@@ -37,13 +38,15 @@ _SHOWING = frozenset({"public", "export", "pub", "open", "external"})
 
 
 def outline(text: str, language: str | None) -> Outline:
-    """Return what a file declares; of a language without a grammar, and of data, nothing.
+    """Return what a file declares; of a language without a grammar, of data, and of text that no parser gets through in time, nothing.
 
     Local functions are left out. The text is only parsed, never run.
     """
     grammar = GRAMMARS.get(language or "")
     if grammar is None or language is None or not text.strip():
         return Outline(language)
+    if not ends_soon(text, language):
+        return Outline(language, broken=1)
     from ast_grep_py import SgRoot
 
     root = SgRoot(text, language).root()
