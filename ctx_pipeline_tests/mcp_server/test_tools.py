@@ -327,7 +327,8 @@ def test_another_site_and_whoever_has_no_token_is_refused(home):
 def test_the_server_loads_no_orchestrator(home):
     from ctx_pipeline_tests.test_layers import loaded_by
 
-    code = "from ctx_pipeline import settings\nfrom ctx_pipeline.mcp_server import server\nserver.build(settings.load(), lambda *a, **k: {}, lambda *a, **k: {})"
+    imports = "from ctx_pipeline import settings\nfrom ctx_pipeline.mcp_server import server\n"
+    code = f"{imports}server.build(settings.load(), lambda *a, **k: {{}}, lambda *a, **k: {{}})"
     assert loaded_by(code, home.environ).isdisjoint({"dagster", "dspy", "duckdb", "pyarrow", "numpy", "litellm", "jinja2"})
 
 
