@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.clones import place_among
+from ctx_pipeline.api.clones import known_place
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import LEAST_COVERED, Recalled, rank
 from ctx_pipeline.memory.scope import visible
@@ -27,7 +27,7 @@ def cases(query: str, *, cwd: str | None = None, limit: int = 5, settings: Setti
     """
     settings = settings or settings_module.load()
     with closing(MemoryIndex(settings.home / "cases.db")) as index:
-        place = place_among(cwd, index, settings.home, ask=True) if cwd else None
+        place = known_place(cwd, index, settings.home) if cwd else None
 
         def allowed(scope: str, repository: str | None, where: str | None) -> bool:
             return place is None or visible(scope, repository, where, place)

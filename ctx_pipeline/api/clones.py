@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import CtxError
-from ctx_pipeline.memory.scope import first_commit, git_folder, place_of, seen_key, token_of
+from ctx_pipeline.memory.scope import first_commit, git_folder, identity, place_of, seen_key, token_of
 from ctx_pipeline.storage.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from ctx_pipeline.memory.scope import Place
     from ctx_pipeline.storage.memory_index import MemoryIndex
@@ -43,6 +43,15 @@ def place_among(cwd: str, index: MemoryIndex, home: Path, *, ask: bool = False) 
     tokens = {token_of(i) for i in place.identities} or _begun(place, [seen[k] for k in own if k in seen], ask=ask)
     same = [f for f in folders if set(seen.get(seen_key(f), {}).values()) & tokens]
     return place._replace(roots=tuple(dict.fromkeys((*place.roots, *same)))) if same else place
+
+
+def known_place(cwd: str, index: MemoryIndex, home: Path) -> Place:
+    """Return the place that a person asks about; a folder that is not on this machine has the repository that sessions in it recorded."""
+    place = place_among(cwd, index, home, ask=True)
+    if place.roots or Path(place.cwd).exists():
+        return place
+    recorded = index.repositories_at(place.cwd)
+    return place._replace(identities=tuple(map(identity, recorded))) if len(recorded) == 1 else place
 
 
 def _begun(place: Place, seen: Sequence[Mapping[str, str]], *, ask: bool) -> set[str]:

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.clones import place_among
+from ctx_pipeline.api.clones import known_place
 from ctx_pipeline.errors import AmbiguousName, UnknownName, UsageError
 from ctx_pipeline.memory.links import dangling
 from ctx_pipeline.memory.query import error_words, words_of
 from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
-from ctx_pipeline.memory.scope import identity, place_of, visible
+from ctx_pipeline.memory.scope import place_of, visible
 from ctx_pipeline.memory.weave import DEFAULT_BUDGET
 from ctx_pipeline.memory.weave import weave as woven
+from ctx_pipeline.model.memories import CASE
 from ctx_pipeline.storage.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
-    from ctx_pipeline.memory.scope import Place
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
 
@@ -33,9 +33,9 @@ _SHORTEST = 4
 """Characters from which on the inside of an id is looked at."""
 
 
-def _index(settings: Settings | None) -> MemoryIndex:
+def _index(settings: Settings | None, name: str = "memory.db") -> MemoryIndex:
     chosen = settings or settings_module.load()
-    return MemoryIndex(chosen.home / "memory.db")
+    return MemoryIndex(chosen.home / name)
 
 
 def retrieve(
@@ -60,7 +60,7 @@ def retrieve(
     """
     settings = settings or settings_module.load()
     index = _index(settings)
-    place = _known_place(cwd, index, settings.home) if cwd else None
+    place = known_place(cwd, index, settings.home) if cwd else None
 
     def allowed(scope: str, repository: str | None, where: str | None) -> bool:
         return place is None or visible(scope, repository, where, place)
@@ -92,14 +92,6 @@ def here() -> str | None:
     except OSError:
         return None
     return place.cwd if place.roots else None
-
-
-def _known_place(cwd: str, index: MemoryIndex, home: Path) -> Place:
-    place = place_among(cwd, index, home, ask=True)
-    if place.roots or Path(place.cwd).exists():
-        return place
-    recorded = index.repositories_at(place.cwd)
-    return place._replace(identities=tuple(map(identity, recorded))) if len(recorded) == 1 else place
 
 
 def _with_closeness(
@@ -157,8 +149,8 @@ def memories(*, status: str | None = None, settings: Settings | None = None) -> 
 
 
 def memory(memory_id: str, *, settings: Settings | None = None) -> Memory:
-    """Return one memory by its id, or by characters that only its id begins or ends with; raises UnknownName or AmbiguousName."""
-    index = _index(settings)
+    """Return one memory or case by its id, or by characters that only its id begins or ends with; raises UnknownName or AmbiguousName."""
+    index = _index(settings, "cases.db" if memory_id.startswith(CASE) else "memory.db")
     try:
         exact = index.get([memory_id])
         if exact:

@@ -17,10 +17,10 @@ from ctx_pipeline.cli.memory_shown import a_session, full_session, print_list
 from ctx_pipeline.cli.memory_store import doctor, export, export_skill, import_authored, init, reindex
 from ctx_pipeline.cli.output import counted, emit, json_option, plain, say, saying_why_it_waits, table
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.memories import STATUSES
+from ctx_pipeline.model.memories import CASE, STATUSES
 
 if TYPE_CHECKING:
-    from ctx_pipeline.model.memories import Scored
+    from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
 
 
@@ -219,7 +219,7 @@ def list_memories(status: str | None, session_id: str | None, everything: bool, 
 @click.argument("memory_id")
 @json_option
 def show(memory_id: str, as_json: bool) -> None:
-    """Show one memory, its evidence and what to mind.
+    """Show one memory or case, its evidence and what to mind.
 
     The first or last characters of an id will do where they mean one memory.
     """
@@ -253,7 +253,7 @@ def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
     if "reward" in payload and not 0 <= payload["reward"] <= 1:
         raise UsageError(f"{payload['reward']} is no reward", hint="a number from 0 to 1")
     settings, _ = choose(settings_module.load(), demo=False)
-    found = api.memory(memory_id, settings=settings)
+    found = _a_memory(memory_id, settings)
     full = found.memory_id
     if payload.get("reviewed"):
         payload["words"] = words_hash(found)
@@ -264,6 +264,16 @@ def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
         consolidate(store, settings)
         index_memory(store, settings)
     return api.plain_memory(api.memory(full, settings=settings))
+
+
+def _a_memory(memory_id: str, settings: Settings) -> Memory:
+    """Return one memory that can be judged; raises UsageError for a case."""
+    from ctx_pipeline.api import memory as api
+
+    found = api.memory(memory_id, settings=settings)
+    if found.memory_id.startswith(CASE):
+        raise UsageError(f"{found.memory_id} is a case, which nobody judges", hint=f"ctx memory show {found.memory_id}")
+    return found
 
 
 def _told(row: dict[str, Any], as_json: bool) -> None:
@@ -309,11 +319,10 @@ def retire(memory_id: str, as_json: bool) -> None:
 
 
 def _reviewed_first(memory_id: str) -> None:
-    """Raise UsageError for a memory that is held back: it would stay so."""
-    from ctx_pipeline.api import memory as api
+    """Raise CtxError for a memory that is held back: it would stay so."""
     from ctx_pipeline.errors import CtxError
 
-    found = api.memory(memory_id, settings=for_reading())
+    found = _a_memory(memory_id, for_reading())
     if found.flags:
         raise CtxError(
             f"{found.memory_id} is held back ({', '.join(map(plain, found.flags))}) and was not accepted",

@@ -62,15 +62,20 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
 
     The same candidates in any order and the same facts in order give the same memories.
     An id is made of the oldest member of a cluster; a fact that names a younger member's
-    id still reaches it.
+    id, or the one it had before the repository of its folder was known, still reaches it.
     """
     memories: dict[str, Memory] = {}
     alias: dict[str, str] = {}
     for cluster in _clusters(candidates):
         memory = _memory(cluster, credentials)
         memories[memory.memory_id] = memory
+        oldest = cluster.members[0]
+        folders = dict.fromkeys(identity(c.cwd) for c in cluster.members if c.cwd and _place(c))
         for form in cluster.forms:
-            alias[_id_of(cluster.members[0], form)] = memory.memory_id
+            alias[_id_of(oldest, form)] = memory.memory_id
+            for folder in folders:
+                alias.setdefault(_id_of(oldest, form, folder), memory.memory_id)
+    alias |= {memory_id: memory_id for memory_id in memories}
     _supersede(memories)
     for fact in _last_limits(last_measured(facts)):
         _apply(memories, alias, fact, credentials)
@@ -93,9 +98,9 @@ def _form(candidate: StoredCandidate) -> str:
     return " ".join(candidate.text.lower().split())
 
 
-def _id_of(candidate: StoredCandidate, form: str) -> str:
+def _id_of(candidate: StoredCandidate, form: str, place: str | None = None) -> str:
     subject = candidate.subject if candidate.subject != candidate.text else ""
-    return f"mem-{digest(candidate.kind, candidate.scope, _place(candidate), subject, form, size=12)}"
+    return f"mem-{digest(candidate.kind, candidate.scope, _place(candidate) if place is None else place, subject, form, size=12)}"
 
 
 def _clusters(candidates: Iterable[StoredCandidate]) -> list[_Cluster]:

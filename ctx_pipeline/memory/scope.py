@@ -37,7 +37,7 @@ def place_of(cwd: str | os.PathLike[str]) -> Place:
     main = str(git.parent) if git.name == ".git" else str(git)
     remotes = _remotes(git)
     sources = [os.path.normpath(os.path.join(main, _plain(r))) for r in remotes if _is_local(r)]  # noqa: PTH118 - text, as git reads it
-    sources = [s.removesuffix("/.git") for s in sources]
+    sources = [s.removesuffix("/.git") for s in sources if _may_be_cloned(Path(s))]
     named = [r for r in remotes if not _is_local(r)]
     for source in sources:
         beyond = _checkout(Path(source), up=0)
@@ -56,12 +56,20 @@ def first_commit(git: Path) -> str:
     """Return the commit that a repository began with, where its own log still has it; empty in a clone, and in one of half a history."""
     if (git / "shallow").exists():
         return ""
-    match = _BEGAN.match(_text(git / "logs" / "HEAD"))
-    return match[1] if match else ""
+    first, *rest = _text(git / "logs" / "HEAD").split("\n", _AMENDMENTS)
+    match = _BEGAN.match(first)
+    begun = match[1] if match else ""
+    for line in rest if begun else ():
+        again = _AMENDED.match(line)
+        if again is None or again[1] != begun:
+            break
+        begun = again[2]
+    return begun
 
 
 _BEGAN = re.compile(r"0{40,64} ([0-9a-f]{40,64}) [^\n]*\tcommit \(initial\)")
-_MOST_BYTES = 1 << 20
+_AMENDED = re.compile(r"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [^\n]*\tcommit \(amend\)")
+_MOST_BYTES, _AMENDMENTS = 1 << 20, 50
 
 
 def _checkout(here: Path, up: int = _DEPTH) -> tuple[Path, Path | None] | None:
@@ -102,6 +110,11 @@ def _common_dir(marker: Path) -> Path | None:
 def _remotes(git: Path) -> list[str]:
     """Return the addresses of a repository's remotes as they are written."""
     return re.findall(r"(?m)^\s*url\s*=\s*(\S+)\s*$", _text(git / "config"))
+
+
+def _may_be_cloned(source: Path) -> bool:
+    """Tell whether a folder is a repository or gone: any other is nobody's root."""
+    return not source.is_dir() or (source / ".git").exists() or (source / "HEAD").is_file()
 
 
 def _is_local(url: str) -> bool:

@@ -159,7 +159,7 @@ def _planned(view: SessionView) -> Iterator[Entry]:
     plan: Any = None
     for call in calls:
         body = _arguments(view, call)
-        if isinstance(body.get("todos") or body.get("plan"), list):
+        if _listed_steps(body) is not None:
             plan = call
         elif body.get("subject"):
             number = re.search(r"#(\d+)", view.result_text(call))
@@ -168,10 +168,15 @@ def _planned(view: SessionView) -> Iterator[Entry]:
             tasks[str(body["taskId"])] = (tasks[str(body["taskId"])][0], str(body["status"]), call)
     left = [(text, call) for text, status, call in tasks.values() if status in ("pending", "in_progress")]
     if plan is not None:
-        body = _arguments(view, plan)
-        items = [i for i in body.get("todos") or body["plan"] if isinstance(i, dict) and i.get("status") in ("pending", "in_progress")]
+        steps = _listed_steps(_arguments(view, plan)) or ()
+        items = [i for i in steps if isinstance(i, dict) and i.get("status") in ("pending", "in_progress")]
         left += [(str(i.get("content") or i.get("step") or ""), plan) for i in items]
     yield from (Entry(_short(f"planned and not done: {text}"), (call.call_event,)) for text, call in left if text.strip())
+
+
+def _listed_steps(body: dict[str, Any]) -> list[Any] | None:
+    """Return the steps that a plan lists, none where it was cleared; None for a call that lists no steps."""
+    return next((body[name] for name in ("todos", "plan") if isinstance(body.get(name), list)), None)
 
 
 def _open(view: SessionView) -> Iterator[Entry]:

@@ -105,8 +105,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             )
 
 
-def occasion(said: str) -> str:
-    """Return when a rule is to be thought of: before what it forbids, else at the time that it names, else what it is about."""
+def occasion(said: str) -> str | None:
+    """Return when a rule is to be thought of: before what it forbids, at the time that it names, or what it is about, if anything."""
     told = _OPENING.sub("", _BEFORE.sub("", said)).strip(" !.")
     replaced = _IN_PLACE.search(told)
     if replaced:
@@ -117,7 +117,8 @@ def occasion(said: str) -> str:
         if forbidden[1] or doing.split()[0].endswith("ing"):
             return f"you are about to {'' if forbidden[1] else 'be '}{doing}"
     time = _AT.search(told)
-    return time[1] if time else f"work is about {', '.join(dict.fromkeys(w for w in _names(told) if w in _content(told)))}"
+    about = ", ".join(dict.fromkeys(w for w in _names(told) if w in _content(told)))
+    return time[1] if time else f"work is about {about}" if about else None
 
 
 _IN_PLACE = re.compile(

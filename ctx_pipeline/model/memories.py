@@ -13,6 +13,9 @@ KINDS = ("procedure", "skill", "failure_trigger", "user_preference", "repo_conve
 SCOPES = ("user", "repo", "task", "global")
 RISKS = ("low", "medium", "high")
 STATUSES = ("candidate", "accepted", "needs_review", "rejected", "retired")
+CASE = "case-"
+"""Begins the id of a task that was solved, which lies in ``cases.db``."""
+
 NOTE_TAG = "ctx-memories"
 """Name of the element around a woven note; what stands inside one is never mined again."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.memory import consolidation
 from ctx_pipeline.mining.skill_pro import SKILL_PRO
+from ctx_pipeline.model.memories import CASE
 from ctx_pipeline.stages.mine import candidates
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ _KEPT = ("subject", "task", "steps", "files", "verification")
 def rebuild(store: Store, credentials: Callable[[str], Iterable[str]]) -> int:
     """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
 
-    The same task that was solved in the same way in a fork is one case. What a check finds
-    something in is held back, as a memory would be. Of more than two thousand the newest
-    stay.
+    The same task on the same files, or in a fork, is one case, told as it was solved last;
+    its id stays while a session goes on with it. What a check finds something in is held
+    back, as a memory would be. Of more than two thousand the newest stay.
     """
     solved = [c for c in candidates(store, SKILL_PRO, combined=False) if c.body.get("task")]
     solved.sort(key=lambda c: (-(c.ts or 0), c.candidate_id))
@@ -38,9 +39,9 @@ def _case(c: StoredCandidate) -> StoredCandidate:
     steps = [str(s) for s in body["steps"]]
     did = f"{', '.join(steps[:_STEPS])}{f' and {len(steps) - _STEPS} more' if len(steps) > _STEPS else ''}"
     text = f"“{body['task']}”: {did}; `{body['verification']}` passed"
-    kept = json.dumps({name: body[name] for name in _KEPT}, ensure_ascii=False, sort_keys=True)
+    kept = json.dumps({name: body[name] for name in _KEPT} | {"signature": body["task"]}, ensure_ascii=False, sort_keys=True)
     return c._replace(kind="case", text=text, when_to_use=body["task"], structured=kept)
 
 
 def _named(memory: Memory) -> Memory:
-    return memory._replace(memory_id=f"case-{memory.memory_id.removeprefix('mem-')}")
+    return memory._replace(memory_id=f"{CASE}{memory.memory_id.removeprefix('mem-')}")

@@ -15,18 +15,19 @@ from ctx_pipeline.stages.mine import renew
 from ctx_pipeline.stages.plan import WHOLE, graph
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 from ctx_pipeline.stages.repositories import look, settled
+from ctx_pipeline.storage import memory_index
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "6"
+CODE_VERSION = "7"
 ASSET = "memory/consolidated"
 
 
 def code_version(redactor: Redactor) -> str:
-    """Return the version of merging with these detectors: a memory with a secret in it is held back."""
-    return f"{CODE_VERSION}.{redactor.version}"
+    """Return the version of merging with these detectors, as a memory with a secret in it is held back, and of the file of cases."""
+    return f"{CODE_VERSION}.{memory_index.VERSION}.{redactor.version}"
 
 
 def consolidate(store: Store, settings: Settings, *, force: bool = False) -> StageReport:

@@ -46,9 +46,9 @@ def settled(store: Store, candidates: Iterable[StoredCandidate]) -> list[StoredC
 def look(store: Store) -> int:
     """Observe once which repository each folder lies in whose sessions recorded none, and return how many were seen now.
 
-    A folder that is gone, or in no repository, is looked for again another time. The files
-    of git answer; git itself is asked, within bounds, for the first commit of a clone
-    without a remote.
+    A folder that is gone, in no repository or without an answer is looked for again another
+    time. The files of git answer; git itself is asked, within bounds, for the first commit
+    of a clone without a remote.
     """
     folders = {seen_key(cwd): cwd for cwd, repository in _folders(store) if _only_folder(repository, cwd) and _absolute(cwd)}
     if not folders:
@@ -62,7 +62,8 @@ def look(store: Store) -> int:
         answer, git = tokens_of(cwd), git_folder(cwd)
         if not answer and git is not None and asked < _ASKED:
             asked += 1
-            answer = {"first_commit": _git.first_commit(git, seconds=_SECONDS)}
+            begun = _git.first_commit(git, seconds=_SECONDS)
+            answer = {"first_commit": begun} if begun else {}
         if answer:
             found[key] = answer
     store.journal.observe_all({key: key for key in found}, lambda keys: [found[k] for k in keys])

@@ -72,3 +72,17 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 65_536)
     except OSError:
         return b""
+
+
+@pytest.mark.feature("mining.cases")
+def test_a_case_is_shown_by_its_id_and_nobody_judges_it(kept: Ctx):
+    (kept.folder / "claude" / "projects").mkdir(parents=True)
+    kept.environ["CLAUDE_CONFIG_DIR"] = str(kept.folder / "claude")
+    index = MemoryIndex(kept.store / "cases.db")
+    index.rebuild([Memory("case-12ab34", "case", "“add a flag”: edit `cli.py`; `make test` passed", scope="user", support=1)])
+    index.close()
+    assert kept("memory", "show", "case-12").stdout.startswith("memory_id: case-12ab34\n")
+    for verb in ("accept", "reject"):
+        refused = kept("memory", verb, "case-12ab34", ok=False)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "hint: ctx memory show case-12ab34" in refused.stderr

@@ -154,3 +154,13 @@ def test_a_review_covers_the_words_that_were_read_and_no_others():
     assert (changed.status, changed.flags) == ("needs_review", ["injection"])
     (wordless,) = consolidate([candidate(text=words, **given)], [Fact("memory.accepted", {"memory_id": held.memory_id, "reviewed": True})])
     assert wordless.status == "needs_review"
+
+
+@pytest.mark.feature("memory.lifecycle")
+def test_a_judgement_from_before_the_repository_of_a_folder_was_known_still_holds():
+    (before,) = consolidate([candidate(repository="/w/app")])
+    settled = candidate(repository="github.com/acme/app")
+    (after,) = consolidate([settled], [Fact("memory.rejected", {"memory_id": before.memory_id})])
+    assert (after.status, after.memory_id != before.memory_id) == ("rejected", True)
+    others = candidate("s2", cwd="/w/lib", repository="github.com/acme/lib")
+    assert [m.status for m in consolidate([others], [Fact("memory.rejected", {"memory_id": before.memory_id})])] == ["candidate"]

@@ -31,6 +31,13 @@ def git(folder, *words):
     subprocess.run(["git", *words], cwd=folder, env=alone | who, check=True, capture_output=True, timeout=60)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Git has as long as it needs: what is tested is its answer."""
+    monkeypatch.setattr("ctx_pipeline.api.clones._SECONDS", 60.0)
+    monkeypatch.setattr("ctx_pipeline.stages.repositories._SECONDS", 60.0)
+
+
 @pytest.fixture
 def app(tmp_path):
     """A repository with two commits and no remote."""
@@ -162,3 +169,31 @@ def test_files_of_git_that_are_none_give_no_repository_and_no_wait(tmp_path, bro
         shutil.rmtree(folder)
         folder.write_text("gitdir: .git\n")
     assert place_of(tmp_path).identities == ()
+
+
+@pytest.mark.feature("memory.clones")
+def test_a_repository_that_had_no_answer_yet_is_asked_again(chosen, tmp_path):
+    git(tmp_path, "init", "-q", "app")
+    with open_store(chosen) as store:
+        normalized(store, checked("a", 1, tmp_path / "app"))
+        assert look(store) == 0
+        git(tmp_path / "app", "commit", "-q", "--allow-empty", "-m", "begin")
+        assert look(store) == 1
+
+
+@pytest.mark.feature("memory.clones")
+def test_a_first_commit_that_was_amended_is_the_one_that_clones_begin_with(app, tmp_path):
+    git(tmp_path, "init", "-q", "new")
+    for words in (("--allow-empty", "-m", "begin"), ("--amend", "-m", "begin well"), ("--amend", "-m", "begin better")):
+        git(tmp_path / "new", "commit", "-q", "--allow-empty", *words)
+    git(tmp_path / "new", "commit", "-q", "--allow-empty", "-m", "go on")
+    assert first_commit(tmp_path / "new" / ".git") == _git.first_commit(tmp_path / "new" / ".git", seconds=60) != ""
+    git(app, "commit", "-q", "--amend", "--allow-empty", "-m", "go on better")
+    assert first_commit(app / ".git") == _git.first_commit(app / ".git", seconds=60)
+
+
+@pytest.mark.feature("memory.clones")
+def test_a_path_that_is_no_repository_is_nobodys_root_and_one_that_is_gone_still_is(app, tmp_path):
+    folders = {"plain": str(tmp_path), "gone": str(tmp_path / "gone"), "whole": str(app)}
+    (app / ".git" / "config").write_text("".join(f'[remote "{name}"]\n\turl = {path}\n' for name, path in folders.items()))
+    assert place_of(app / "src").roots == (str(app), str(tmp_path / "gone"))

@@ -112,6 +112,13 @@ def test_tasks_that_were_finished_are_not_left_and_a_denial_is_no_follow_up():
     assert texts(record_of(session.build()).follow_ups) == ["planned and not done: write the docs"]
 
 
+@pytest.mark.feature("mining.lesson-record")
+def test_a_list_that_was_cleared_leaves_nothing_undone():
+    session = call(worked(), "TodoWrite", "plan", {"todos": [{"content": "docs", "status": "pending"}]})
+    assert texts(record_of(session.build()).follow_ups) == ["planned and not done: docs"]
+    assert record_of(call(session, "TodoWrite", "plan", {"todos": []}).build()).follow_ups == []
+
+
 @pytest.fixture
 def solved(chosen):
     """A store with a task solved in two repositories, one sent back, one whose check failed, and one that says nothing."""
@@ -173,3 +180,18 @@ def test_a_case_with_an_order_in_it_is_held_back_and_a_lost_file_is_made_again(c
         (store.home / "cases.db").unlink()
         consolidate(store, chosen)
         assert len(list(MemoryIndex(store.home / "cases.db").memories())) == 1
+
+
+@pytest.mark.feature("mining.cases")
+def test_a_case_keeps_its_id_while_its_session_goes_on_with_it(chosen):
+    def kept(built):
+        with open_store(chosen) as store:
+            normalized(store, built.shell("make test", text="ok"))
+            mine(store, chosen, cells=[CELL])
+            consolidate(store, chosen)
+            return {m.memory_id: m.body["steps"] for m in store.cases.memories()}
+
+    built = view("s1", cwd="/w/app").prompt("add a flag --strict to the settings parser").edit("/w/app/cli.py")
+    (first,), (again,) = kept(built), (later := kept(built.shell("make lint", text="ok").edit("/w/app/cli.py")))
+    assert first == again
+    assert later[again] == ["edit `cli.py`", "run `make lint`", "run `make test`"]

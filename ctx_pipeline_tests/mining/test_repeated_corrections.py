@@ -166,6 +166,7 @@ def test_what_was_said_after_a_rule_was_accepted_is_counted_from_then_on():
         ("no, always run the linter before you commit", "before you commit"),
         ("always squash commits", "work is about squash, commits"),
         ("I said we use pnpm rather than npm", "npm is about to be used"),
+        ("always do so, like I asked before", None),
     ],
 )
 def test_a_rule_says_when_it_is_to_be_thought_of(said, when):

@@ -411,3 +411,22 @@ def test_a_text_in_a_title_of_the_thread_database_leaves_the_tables_too(environ,
         store.close()
         assert files_with(store.home, "sandpiper") == []
         assert store.ledger.session("codex", codex.THREAD) is not None
+
+
+@pytest.mark.feature("forget.everywhere")
+def test_the_case_of_a_forgotten_session_goes_and_that_of_the_other_stays(environ, settings):
+    made = build.ClaudeHome(Path(environ["CLAUDE_CONFIG_DIR"]))
+    for session, mark in ((GONE, MARK), (KEPT, KEPT_MARK)):
+        cwd = f"/home/dev/{mark}"
+        transcript = made.session(session, slug=cwd.replace("/", "-"), cwd=cwd)
+        transcript.prompt(f"add a flag --{mark} to the settings parser in cli.py")
+        transcript.call(f"toolu_{mark}1", "Edit", "updated", file_path=f"{cwd}/cli.py", old_string="a", new_string="b")
+        transcript.call(f"toolu_{mark}2", "Bash", "3 passed", command="make test")
+        transcript.save()
+    with open_store(settings) as store:
+        run.run_stages(store, settings)
+        assert "cases.db" in files_with(store.home, MARK)
+        forget(store, settings, Selection(host="claude", session_id=GONE))
+        assert [m.sessions for m in store.cases.memories()] == [[f"claude/{KEPT}"]]
+    assert files_with(store.home, MARK) == []
+    assert "cases.db" in files_with(store.home, KEPT_MARK)
