@@ -171,8 +171,13 @@ def _scanned(name_of_kind: str, own: Path | None) -> _Found:
     found: dict[str, tuple[Any, str]] = {}
     places: dict[str, str] = {}
     broken: dict[str, str] = {}
-    for module in _folder_modules(folder):
-        _take(kind, module, found, places)
+    for place, name in _folder_modules(folder):
+        try:
+            module = _package_module(name, place)
+        except DeclarationError as error:
+            broken[str(place)] = error.message
+        else:
+            _take(kind, module, found, places)
     for place, bring in (*(_own_modules(own / _OWN[kind]) if own else ()), *_plugin_modules(group)):
         here, there = dict(found), dict(places)
         try:
@@ -212,13 +217,20 @@ def _take(kind: type[T], module: ModuleType, found: dict[str, tuple[Any, str]], 
         found[name] = (value, module.__name__)
 
 
-def _folder_modules(folder: str) -> list[ModuleType]:
+def _folder_modules(folder: str) -> Iterator[tuple[Path, str]]:
+    """Yield the extension files of a package, each with the name it is imported by."""
     package = importlib.import_module(folder)
-    return [
-        importlib.import_module(f"{folder}.{info.name}")
-        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name)
-        if _is_extension(info.name)
-    ]
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
+        if _is_extension(info.name):
+            yield Path(info.module_finder.path) / f"{info.name}.py", f"{folder}.{info.name}"  # type: ignore[union-attr]
+
+
+def _package_module(name: str, path: Path) -> ModuleType:
+    """Import a file of a package; raises DeclarationError, with the line, where it cannot be: somebody may be writing it."""
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        raise DeclarationError(f"{path} cannot be imported: {_place(error, path)}", hint="mend the file or move it away") from error
 
 
 _OWN_PACKAGE = "ctx_pipeline_own"

@@ -203,9 +203,9 @@ def _positive(config: Mapping[str, Any], key: str, default: int, least: int = 1)
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text("utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # a store that cannot be made is told by whoever opens it
         return {}
-    except UnicodeDecodeError as error:
+    except (UnicodeDecodeError, OSError) as error:
         raise _unreadable(path, error) from error
     # a hook that runs at every prompt has no time for it where there is no file
     import tomllib

@@ -121,3 +121,11 @@ def test_every_setting_that_is_documented_is_taken(tmp_path: Path):
     documented = page.read_text("utf-8").split("```toml\n")[1].split("```")[0]
     chosen = load(tmp_path, documented + '\n[redaction.patterns]\nours = "x{4}"\n[mine]\nmodel = "a/b"\n[mine.claude_code]\nmodel = "c"\n')
     assert chosen.ignore == ("*/client-x/*", "-Users-me-work-secret*")
+
+
+def test_a_store_below_a_file_has_no_config_and_one_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert settings.load({"CTX_HOME": str(tmp_path / "file" / "store")}).config == {}
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(SettingsError, match=r"config\.toml cannot be parsed"):
+        settings.load({"CTX_HOME": str(tmp_path)})

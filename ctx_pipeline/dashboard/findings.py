@@ -75,7 +75,7 @@ def _secrets(data: PageData) -> Iterator[Finding]:
             3,
             f"{plural(total, 'secret')} replaced before anything was stored",
             f"By kind: {kinds}. They stand in clear in the transcripts of the agents: consider renewing them.",
-            "ctx search REDACTED",
+            "ctx search --regex '\\[REDACTED:[a-z]'",
         )
 
 

@@ -38,6 +38,7 @@ class RunReport:
     threads: int = 0
     events: int = 0
     model_calls: int = 0
+    """each counted once, as usage is; their rows before there is a warehouse"""
     tool_calls: int = 0
     memories: int = 0
     cells_materialized: int = 0
@@ -89,6 +90,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
         if kept["usage"] and not store.read_only:
             store.files.write(KEPT, json.dumps(kept).encode())
     report.usage |= kept["usage"]
+    report.model_calls = kept["usage"].get("calls", report.model_calls)
     report.findings = [Shown(*finding) for finding in kept["findings"]]
     return report
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -192,14 +193,12 @@ def test_host_project_model_bounds_and_zone_narrow_every_report_alike_in_json_an
 
 
 @pytest.mark.feature("cli.list-titles")
-def test_lists_carry_title_age_size_project_host_and_days_until_deletion(invoke, ran: Ctx):
-    settings = ran.folder / "claude" / "settings.json"
-    settings.write_text('{"cleanupPeriodDays": 40}')
-    try:
-        listing = json.loads(invoke("list", "--json").stdout)
-        printed = invoke("list").stdout
-    finally:
-        settings.unlink()
+def test_lists_carry_title_age_size_project_host_and_days_until_deletion(invoke, ran: Ctx, tmp_path, monkeypatch):
+    home = shutil.copytree(ran.folder / "claude", tmp_path / "claude")
+    (home / "settings.json").write_text('{"cleanupPeriodDays": 40}')
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
+    listing = json.loads(invoke("list", "--json").stdout)
+    printed = invoke("list").stdout
     one = next(s for s in listing["sessions"] if s["session_id"] == SESSION)
 
     assert (one["host"], one["title"], one["project"]) == ("claude", "Fix rounding in discount codes", "bookshop-api")

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline import discovery
+from ctx_pipeline import signals as package
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import DeclarationError, UsageError
 from ctx_pipeline.stages import new_signal
@@ -211,6 +212,17 @@ def test_a_broken_file_of_ones_own_is_named_with_its_line(chosen):
     discovery.reload()
     assert set(discovery.signals()) == known | {"failing_calls"}
     assert discovery.left_out() == {}
+
+
+@pytest.mark.feature("mining.broken-file")
+def test_a_broken_file_in_the_package_is_named_with_its_line_and_takes_nothing_else_with_it(tmp_path, monkeypatch):
+    known = set(discovery.signals())
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    path = tmp_path / "half_written.py"
+    path.write_text("x = 1\ndef broken(\n")
+    discovery.reload()
+    assert set(discovery.signals()) == known
+    assert discovery.left_out() == {str(path): f"{path} cannot be imported: SyntaxError: '(' was never closed, line 2"}
 
 
 @pytest.mark.feature("signals.own-files")
