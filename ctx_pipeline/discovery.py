@@ -19,6 +19,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -27,7 +28,7 @@ from ctx_pipeline.model.declared import Host, Method, Panel, Signal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import ModuleType
+    from types import CodeType, ModuleType
 
 T = TypeVar("T", Host, Signal, Method, Panel)
 
@@ -242,11 +243,18 @@ def _own_modules(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]
         yield str(path), partial(_own_module, folder, path)
 
 
+class _Fresh(SourceFileLoader):
+    """Compiles a file whenever it is imported: a kept compilation outlives an edit of the same size in the same second."""
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002 - the name that Python asks by
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _own_module(folder: Path, path: Path) -> ModuleType:
     """Import one of the person's files; raises DeclarationError, with the line, where it cannot be."""
     name = f"{_OWN_PACKAGE}.{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}.{path.stem}"
     if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
+        spec = importlib.util.spec_from_file_location(name, path, loader=_Fresh(name, str(path)))
         module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
         sys.modules[name] = module
         try:

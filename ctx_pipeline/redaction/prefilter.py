@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from functools import cache
 from itertools import accumulate
@@ -19,6 +20,14 @@ _BETWEEN = b"\0"
 """Stands between two texts: no literal holds it, and to a pattern it is what the edge of a text is."""
 
 _BATCH_CHARS = 4_000_000
+
+
+_POSSESSIVE_GROUP = re.compile(rb"(?<=\))([*+?]|\{\d+(?:,\d*)?\})\+")
+
+
+def understood(pattern: bytes, version: tuple[int, ...] = sys.version_info[:3]) -> bytes:
+    """Return a pattern that this Python reads rightly: before 3.11.5 a possessive group that has choices inside ends too early."""
+    return pattern if version >= (3, 11, 5) else _POSSESSIVE_GROUP.sub(rb"\1", pattern)
 
 
 class Look(NamedTuple):
@@ -45,7 +54,7 @@ def automaton() -> Automaton:
 
     found: dict[bytes, list[Look]] = {}
     for rank, detector in enumerate(DETECTORS):
-        pattern = re.compile(detector.pattern)
+        pattern = re.compile(understood(detector.pattern))
         for literal in detector.literals:
             offset = len(literal) - 1 if detector.from_end else 0
             found.setdefault(literal, []).append(Look(rank, detector, pattern, offset))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
+from ctx_pipeline.redaction.prefilter import understood
 
 REDACTOR = Redactor()
 
@@ -230,3 +231,10 @@ def test_names_of_detectors_are_unique_and_explained():
     names = [d.name for d in DETECTORS]
     assert len(set(names)) == len(names)
     assert all(d.meaning for d in DETECTORS)
+
+
+@pytest.mark.feature("redaction.detectors")
+def test_an_early_python_3_11_gets_patterns_that_it_reads_rightly():
+    pattern = rb"(?:a|b)*+[cd]{2,9}+(?:e|ff){0,4}+g"
+    assert understood(pattern, (3, 11, 4)) == rb"(?:a|b)*[cd]{2,9}+(?:e|ff){0,4}g"
+    assert understood(pattern, (3, 11, 5)) == pattern

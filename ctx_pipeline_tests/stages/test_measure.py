@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -38,7 +39,9 @@ def added(monkeypatch):
         module.answer_count = signal(version=version, group="activity", unit="answers", reads=("events",), name="answer_count")(chosen)
         monkeypatch.setitem(sys.modules, name, module)
         monkeypatch.setattr(
-            discovery, "_folder_modules", lambda folder: [*real(folder), *([module] if folder == "ctx_pipeline.signals" else [])]
+            discovery,
+            "_folder_modules",
+            lambda folder: [*real(folder), *([(Path("new_family.py"), name)] if folder == "ctx_pipeline.signals" else [])],
         )
         discovery.reload()
         return asked
