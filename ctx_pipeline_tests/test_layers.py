@@ -39,8 +39,8 @@ def test_help_loads_nothing_heavy():
 
 @pytest.mark.feature("package.file-budget")
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_no_file_is_longer_than_400_lines(path: Path):
-    assert len(path.read_text("utf-8").splitlines()) <= 400
+def test_no_file_is_longer_than_600_lines(path: Path):
+    assert len(path.read_text("utf-8").splitlines()) <= 600
 
 
 @pytest.mark.feature("package.names")
