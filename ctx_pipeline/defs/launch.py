@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,12 +166,18 @@ def asset_keys(settings: Settings) -> list[str]:
 
 
 def ui(settings: Settings, *, port: int = 3000, watch: bool = False) -> None:
-    """Start ``dagster dev`` over the person's instance, tell when it answers, and return when it ends.
+    """Serve the asset graph over the person's instance, tell its address, and return when it is interrupted.
 
     With ``watch`` the observing sensors, the automation and the nightly schedule run for as
-    long as it does, but for those that were switched off in the UI.
+    long as it does, but for those that were switched off in the UI. Raises StoreError for a
+    port that is taken.
     """
+    from ctx_pipeline import loopback
     from ctx_pipeline.defs import web
 
-    home = prepare_home(settings)
-    web.serve(settings, home, config_folder() / "workspace.yaml", port=port, watch=watch)
+    with suppress(KeyboardInterrupt), loopback.listen(port) as listener:
+        if sys.stderr.isatty():
+            sys.stderr.write("starting Dagster, about ten seconds …")
+            sys.stderr.flush()
+        with web.surroundings(settings, prepare_home(settings), watch=watch), instance(settings) as found:
+            web.serve(found, config_folder() / "workspace.yaml", listener)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import TABLES
-from ctx_pipeline.storage import signal_sql
+from ctx_pipeline.storage import duckdb_connection, signal_sql
 from ctx_pipeline.storage.days import day_sql
 from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL, bounded_sum
 
@@ -31,14 +31,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 3
 """Rises when an aggregate table changes."""
 
-CONFIG: Mapping[str, str] = {
-    "threads": "2",
-    "memory_limit": "512MB",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "preserve_insertion_order": "true",
-}
-"""Settings of every warehouse connection: nothing is downloaded, two threads, bounded memory."""
+MEMORY = "512MB"
+"""The most that a connection to the warehouse holds."""
 
 AGGREGATES: Mapping[str, tuple[str, ...]] = {
     "usage_by_day": ("day_utc", "day", "host", "project", "model"),
@@ -72,6 +66,12 @@ def fingerprint(relations: Mapping[str, str], *, timezone: str | None, cost_mode
     return digest(SCHEMA_VERSION, sorted(relations.items()), day_sql("ts", timezone), cost_mode)
 
 
+def places(path: Path) -> dict[str, Path]:
+    """Return what a connection to a warehouse file may read, the store that it lies in, and where it puts what it cannot hold."""
+    store = path.parents[1]
+    return {"reads": store, "scratch": store / "tmp" / "duckdb"}
+
+
 @contextlib.contextmanager
 def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnection]:
     """Open a warehouse file with this package's settings; raises StoreError with a hint when it cannot be read."""
@@ -80,7 +80,7 @@ def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnecti
     if read_only and not path.exists():
         raise StoreError(f"there is no warehouse at {path}", hint="make it with: ctx run")
     try:
-        connection = duckdb.connect(str(path), read_only=read_only, config=dict(CONFIG))
+        connection = duckdb_connection.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
     except duckdb.Error as error:
         raise StoreError(
             f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path)

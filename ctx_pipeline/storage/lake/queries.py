@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.storage import duckdb_connection
+from ctx_pipeline.storage.duckdb_connection import quoted
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
 from ctx_pipeline.storage.lake.upcast import selected
 
@@ -15,11 +17,6 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.tables import Table
     from ctx_pipeline.storage.lake.manifests import Part
-
-
-def quoted(text: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def relation(table: Table, parts: Iterable[tuple[str, Part]]) -> str:
@@ -42,15 +39,4 @@ def relation(table: Table, parts: Iterable[tuple[str, Part]]) -> str:
 
 def connect(home: Path) -> duckdb.DuckDBPyConnection:
     """Return a connection in memory that reads the lake's files only and loads no extension."""
-    import duckdb
-
-    connection = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "400MB"})
-    for setting in (
-        "autoinstall_known_extensions = false",
-        "autoload_known_extensions = false",
-        f"temp_directory = {quoted(str(home / 'tmp' / 'duckdb'))}",
-        f"allowed_directories = [{quoted(str(home / 'lake') + '/')}]",
-        "enable_external_access = false",
-    ):
-        connection.execute(f"SET {setting}")
-    return connection
+    return duckdb_connection.connect(":memory:", reads=home / "lake", scratch=home / "tmp" / "duckdb", memory="400MB")

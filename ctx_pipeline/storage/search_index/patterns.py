@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import UsageError
@@ -49,7 +50,7 @@ def scan(
         return found, Coverage(0, total, out_of_time=False)
     deadline = time.monotonic() + seconds
     done = 0
-    with duckdb.connect() as connection:
+    with closing(lake.connect()) as connection:
         try:
             connection.execute("SELECT regexp_matches('', ?)", [pattern])
         except duckdb.Error as error:
