@@ -209,7 +209,7 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
 @click.option("--check", is_flag=True, help="Load the graph, print its assets and end.")
 @click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object.")
 def ui(port: int, watch: bool, check: bool, as_json: bool) -> None:
-    """Open the asset graph in Dagster; it takes about twenty seconds to start."""
+    """Open the asset graph in Dagster; it takes about ten seconds to start."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
 

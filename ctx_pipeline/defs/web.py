@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -83,7 +84,7 @@ def serve(instance: dg.DagsterInstance, workspace: Path, listener: socket.socket
         code = stack.enter_context(ProxyServerManager(instance, WorkspaceFileTarget([str(workspace)]), _LOG_LEVEL))
         shared = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "workspace.yaml"
         # JSON is YAML
-        shared.write_text(_json({"load_from": list(code.get_code_server_specs())}), "utf-8")
+        shared.write_text(json.dumps({"load_from": list(code.get_code_server_specs())}), "utf-8")
         daemon = stack.enter_context(_daemon(shared))
         loaded = stack.enter_context(
             WorkspaceProcessContext(instance, WorkspaceFileTarget([str(shared)]), dagster.__version__, code_server_log_level=_LOG_LEVEL)
@@ -102,12 +103,6 @@ def serve(instance: dg.DagsterInstance, workspace: Path, listener: socket.socket
         server.run(sockets=[listener])
         if daemon.poll() is not None:
             raise StoreError(f"Dagster's daemon ended with status {daemon.returncode}", hint="see its lines above, and start again: ctx ui")
-
-
-def _json(value: object) -> str:
-    import json
-
-    return json.dumps(value)
 
 
 @contextlib.contextmanager
