@@ -84,6 +84,13 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
             say(f"    {row['host']} {row['session_id']}: {one_line(row['reason'], 120)}{many}")
         if len(report.quarantine) > 5:
             say("    all of them: ctx doctor")
+    if report.session_errors:
+        troubled = len({(e["host"], e["session_id"]) for e in report.session_errors})
+        say(f"  {counted(troubled, 'session')} could not be worked out completely; all others are unaffected:", fg="yellow")
+        for error in report.session_errors[:5]:
+            say(f"    {error['host']} {error['session_id']} ({error['asset']}): {one_line(error['reason'], 160)}")
+        if len(report.session_errors) > 5:
+            say("    all of them: ctx doctor")
     for warning in scan.retention:
         say(f"  {one_line(warning.message, 200)}", fg="yellow")
     if changed:

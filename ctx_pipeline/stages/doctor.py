@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.stages import capture, code_versions, forgotten_shared, retention
+from ctx_pipeline.stages import capture, code_versions, forgotten_shared, retention, session_errors
 from ctx_pipeline.stages.forget import BEGUN, remembered
 from ctx_pipeline.stages.ingest import LEASE
 from ctx_pipeline.storage import segments as raw
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.capture import Problem, Retention
     from ctx_pipeline.stages.retention import Gap, Kept
+    from ctx_pipeline.stages.session_errors import SessionError
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.lake import Manifest
     from ctx_pipeline.storage.ledger import Ledger, QuarantineRow
@@ -55,6 +56,8 @@ class Examination:
     spare: list[str] = field(default_factory=list)
     """raw objects that the ledger does not name: left by a capture that died"""
     quarantined: list[QuarantineRow] = field(default_factory=list)
+    session_errors: list[SessionError] = field(default_factory=list)
+    """what went wrong with single sessions after they were captured"""
     unknown: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     retention: list[Retention] = field(default_factory=list)
@@ -80,7 +83,7 @@ class Examination:
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
         values = asdict(self)
-        for name in ("damaged", "quarantined", "problems"):
+        for name in ("damaged", "quarantined", "session_errors", "problems"):
             values[name] = [row._asdict() for row in getattr(self, name)]
         for name in ("retention", "kept", "gaps"):
             values[name] = [{**row._asdict(), "message": row.message} for row in getattr(self, name)]
@@ -104,6 +107,10 @@ class Examination:
                 f"{host} {session}: {reason}{f' ({count} times)' if count > 1 else ''}"
                 for (host, session, reason), count in sorted(reasons.items())
             ],
+        )
+        found += _listed(
+            "not worked out completely",
+            [f"{e.host} {e.session_id} ({e.asset}): {e.reason}{f' ({e.times} times)' if e.times > 1 else ''}" for e in self.session_errors],
         )
         found += _listed(
             "unknown types", [f"{label}: {count}" for label, count in sorted(self.unknown.items(), key=lambda pair: (-pair[1], pair[0]))]
@@ -142,6 +149,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.damaged += _databases(store)
     report.damaged += _incomplete(store)
     report.quarantined = ledger.quarantined()
+    report.session_errors = session_errors.kept(store)
     report.unknown = ledger.unknowns()
     report.unfinished = store.files.exists(BEGUN)
     report.leases = ledger.held_leases()

@@ -15,6 +15,7 @@ from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.stages import CellReport, StageReport, code_versions, page_records
 from ctx_pipeline.stages.plan import SITE, WHOLE, input_of
+from ctx_pipeline.stages.session_errors import SessionErrors
 from ctx_pipeline.stages.warehouse import build_warehouse
 from ctx_pipeline.storage import page_rows, warehouse
 from ctx_pipeline.storage.days import local_day
@@ -82,29 +83,38 @@ def _write(store: Store, settings: Settings, site: Path) -> tuple[str, dict[str,
             data = page_records.collect(connection, store, settings)
             limits = {s: FULL if number < FULL_SESSIONS else BRIEF for number, s in enumerate(data.sessions)}
             names = {s: s.chunk(most) for s, most in limits.items()}
+            errors = SessionErrors()
             due = [s for s, name in names.items() if not _carry(site, building, name)]
             for first in range(0, len(due), _BATCH):
-                _write_chunks(connection, building, data, {s: limits[s] for s in due[first : first + _BATCH]})
+                _write_chunks(connection, building, data, {s: limits[s] for s in due[first : first + _BATCH]}, errors)
         for name, content in page.files(data, names).items():
             _put(building / name, content)
         _swap(building, site)
+        errors.keep(store, SITE.key)
     except OSError as error:
         if error.errno == 28:
             raise StoreFull("the disk has no room for the page", hint="free some space and run: ctx run", path=str(site)) from error
         raise StoreError(f"the page could not be written: {error}", hint="see whether the folder may be written", path=str(site)) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    counts = {"sessions": len(data.sessions), "chunks_written": len(due), "chunks_kept": len(data.sessions) - len(due)}
+    written, carried = len(due) - len(errors), len(data.sessions) - len(due)
+    counts = {"sessions": len(data.sessions), "chunks_written": written, "chunks_kept": carried, "errors": len(errors)}
     return digest(page.content_of(data), sorted(names.values()), size=64), counts
 
 
-def _write_chunks(connection: DuckDBPyConnection, building: Path, data: PageData, some: Mapping[SessionLine, page_rows.Limits]) -> None:
-    """Write the drill-downs of some sessions, each within its limits."""
+def _write_chunks(
+    connection: DuckDBPyConnection, building: Path, data: PageData, some: Mapping[SessionLine, page_rows.Limits], errors: SessionErrors
+) -> None:
+    """Write the drill-downs of some sessions, each within its limits; one that cannot be drawn is noted and has none."""
     wanted = [(s.host, s.session_id, most) for s, most in some.items()]
     found = page_rows.details(connection, wanted, cost_mode=data.cost_mode)
     for (line, most), detail in zip(some.items(), found, strict=True):
         name = line.chunk(most)
-        _put(building / "data" / f"{name}.js", session_chunk.script(name, line, detail, data))
+        script: bytes | None = None
+        with errors.of(line.host, line.session_id):
+            script = session_chunk.script(name, line, detail, data)
+        if script is not None:
+            _put(building / "data" / f"{name}.js", script)
 
 
 def _carry(site: Path, building: Path, name: str) -> bool:

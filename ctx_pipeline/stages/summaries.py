@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.stages import session_errors
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -57,12 +58,14 @@ class RunReport:
     findings: list[Shown] = field(default_factory=list)
     quarantine: list[dict[str, Any]] = field(default_factory=list)
     """whose records could not be decoded and why: host, session_id, reason, records; the most first"""
+    session_errors: list[dict[str, Any]] = field(default_factory=list)
+    """what went wrong with single sessions after that: host, session_id, asset, reason, times"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine."""
+        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine and the errors of sessions."""
         values = {f.name: getattr(self, f.name) for f in fields(self)[:12]}
         values["seconds"] = round(self.seconds, 3)
-        return {**values, "quarantine": self.quarantine}
+        return {**values, "quarantine": self.quarantine, "session_errors": self.session_errors}
 
 
 def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds: float) -> RunReport:
@@ -75,6 +78,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
         reasons = Counter((row.host, row.session_id, row.reason) for row in store.ledger.quarantined())
         ranked = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
         report.quarantine = [dict(zip(("host", "session_id", "reason", "records"), (*who, count), strict=True)) for who, count in ranked]
+    report.session_errors = [error._asdict() for error in session_errors.kept(store)]
     memories = store.ledger.asset_cell("memory/consolidated", Cell("", ""))
     report.memories = int(memories.rows) if memories else 0
     page = store.home / "site" / "index.html"
