@@ -125,7 +125,7 @@ def test_wrong_usage_is_exit_2(ran: Ctx, words: list[str]):
 
 @pytest.mark.feature("cli.errors")
 def test_reading_without_a_store_says_what_to_run(bare: Ctx):
-    done = bare("usage", "daily", ok=False)
+    done = bare("signal", "summary", ok=False)
 
     assert done.returncode == 1
     assert "ctx run" in done.stderr
