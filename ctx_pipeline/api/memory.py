@@ -119,7 +119,7 @@ def _telling_line(text: str, cwd: str | None) -> str:
     # its patterns take milliseconds to compile
     from ctx_pipeline.mining._failures import salient_line
 
-    return salient_line(text, cwd)
+    return salient_line(text, cwd, of_any_form=True)
 
 
 def weave(

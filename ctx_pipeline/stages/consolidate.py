@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "7"
+CODE_VERSION = "8"
 ASSET = "memory/consolidated"
 
 

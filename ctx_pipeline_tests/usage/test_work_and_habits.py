@@ -28,7 +28,7 @@ def worked(tmp_path: Path) -> Settings:
     main.call("t2", "Bash", "ok", structured=DONE, command="cd src && git status && uv run pytest -q")
     main.call("t3", "Bash", "Exit code 1\nboom", is_error=True, command="uv run pytest -q")
     main.call("t4", "Bash", "Exit code 1", is_error=True, command="grep nothing a.py")
-    main.call("t5", "Bash", "The user doesn't want to proceed with this tool use.", is_error=True, command="rm -rf build")
+    main.call("t5", "Bash", "no", is_error=True, structured="User rejected tool use", command="rm -rf build")
     main.call("t6", "Edit", "no", is_error=True, file_path="/home/dev/shop/a.py", old_string="a", new_string="b")
     main.save()
     codex.write(tmp_path / "codex", codex.session(calls=2))
