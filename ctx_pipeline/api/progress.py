@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
-from ctx_pipeline.mining._quoting import repeats
+from ctx_pipeline.mining._quoting import own_words, repeats
 from ctx_pipeline.mining._runs import run_of, shown
 from ctx_pipeline.mining._turns import asked
 
@@ -24,7 +24,6 @@ _ENDED = frozenset({"completed", "done", "deleted", "cancelled", "canceled"})
 _PROMPTS, _FILES, _ITEMS, _DECISIONS = 3, 12, 8, 4
 _LONG, _SHORT = 400, 160
 _CREATED = re.compile(r"#(\w+)")
-_SENTENCES = re.compile(r"(?<=[.!?:;])\s+|(?<=[\u3002\uff01\uff1f])")
 _NOT_THE_WINDOW = "microcompact"
 """Part of the name of a compaction that only empties old results."""
 
@@ -63,7 +62,7 @@ def progress(view: SessionView, cwd: str | None) -> Progress:
         check=_check(view, calls, cwd),
         plan=[_cut(item, _SHORT) for item in _plan(view, calls) if not repeats(view, item)],
         decisions=list(_decisions(view, calls)),
-        said=_own_words(view, _end(clean(answers[-1]))) if answers else "",
+        said=own_words(view, _end(clean(answers[-1]))) if answers else "",
         compaction=events[emptied[-1]].event_id if emptied else "",
     )
 
@@ -166,10 +165,6 @@ def body_of(text: str) -> dict[str, Any]:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
-
-
-def _own_words(view: SessionView, text: str) -> str:
-    return " ".join(sentence for sentence in _SENTENCES.split(text) if not repeats(view, sentence))
 
 
 def _end(text: str) -> str:

@@ -114,6 +114,8 @@ _PROSE = re.compile(r"(?<![\w.])[A-Za-z']{2,}(?: +[A-Za-z']{2,}){2,}(?![\w(=]|\.
 _MOST_WORDS = 2
 """Words in a row, with keywords between them that do not count, that a line of code may have outside its texts: a type and a name."""
 
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_AROUND = _EDGES + "-#_/\u2013\u2014\u3002\uff0c\u3001\uff1b\uff1a\uff1f\uff01\uff08\uff09\u300c\u300d\u300e\u300f"
 _COPIED, _COPIED_SIGNS = 5, 8
 """Words in a row, and signs of a script without blanks, from which on a sentence repeats what it stands in."""
 
@@ -182,12 +184,25 @@ def _literal(found: re.Match[str]) -> str:
 
 def repeats(view: SessionView, sentence: str) -> bool:
     """Tell whether a sentence of the agent repeats what a tool printed or a file held: then it is not the agent who speaks."""
-    words = _plain(sentence)
-    rows = {" ".join(words[n : n + _COPIED]) for n in range(len(words) - _COPIED + 1)}
-    rows |= {word for word in words if not word.isascii() and len(word) >= _COPIED_SIGNS}
+    return bool(_repeated(view, _plain(sentence)))
+
+
+def own_words(view: SessionView, text: str) -> str:
+    """Return a text of the agent without the sentences that repeat, in part or together with their neighbors, what a tool printed."""
+    sentences = _SENTENCE.split(text)
+    words = [(word, n) for n, sentence in enumerate(sentences) for word in _plain(sentence)]
+    repeated = _repeated(view, [word for word, _ in words])
+    strange = {words[place][1] for place in repeated}
+    return " ".join(sentence for n, sentence in enumerate(sentences) if n not in strange)
+
+
+def _repeated(view: SessionView, words: list[str]) -> set[int]:
+    """Return the places of words that stand so in an output, several in a row, or one of a script without blanks."""
+    rows = [(" ".join(words[n : n + _COPIED]), range(n, n + _COPIED)) for n in range(len(words) - _COPIED + 1)]
+    rows += [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
     if not rows:
-        return False
-    return any(row in text for text in view.once(_printed) for row in rows)
+        return set()
+    return {place for row, places in rows if any(row in text for text in view.once(_printed)) for place in places}
 
 
 def _printed(view: SessionView) -> list[str]:
@@ -196,8 +211,4 @@ def _printed(view: SessionView) -> list[str]:
 
 def _plain(text: str) -> list[str]:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return [
-        word
-        for token in folded.split()
-        if (word := token.strip(_EDGES + "-\u2013\u2014#>_\u3002\uff0c\u3001\uff1b\uff1a\uff1f\uff01\uff08\uff09\u300c\u300d\u300e\u300f"))
-    ]
+    return [word for token in folded.split() if (word := token.strip(_AROUND))]

@@ -93,7 +93,7 @@ def _output(walk: Walk, entry: Entry, payload: Payload) -> None:
     if tool is not None:
         if end.exit is not None:
             tool.exit = end.exit
-        if end.failed:
+        if end.failed or kept:
             tool.is_error = True
 
 
