@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.api.for_agents import clean
 from ctx_pipeline.cli import output
+from ctx_pipeline.dashboard.encode import script_json
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.weave import inline
 from ctx_pipeline.model.characters import HIDDEN, escaped, visible
@@ -59,6 +60,13 @@ def test_json_escapes_what_is_not_seen_and_says_the_same() -> None:
         assert HIDDEN.search(written.rstrip("\n")) is None
         assert json.loads(written) == {"a": HOSTILE}
     assert escaped('"\U000e0041"') == '"\\udb40\\udc41"'
+
+
+@pytest.mark.feature("cli.visible-characters")
+def test_the_page_gets_no_character_that_is_not_seen() -> None:
+    made = script_json({"title": HOSTILE.replace("\ud800", "")})
+    assert HIDDEN.search(made.decode()) is None
+    assert json.loads(made)["title"].replace("\x1b", "") == "abc\u2028d\u2029efgmh[31mijklm\x85n\ro"
 
 
 @pytest.mark.feature("cli.visible-characters")
