@@ -27,6 +27,7 @@ from ctx_pipeline.model.markdown import inline
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.readings import aggregate
 from ctx_pipeline.model.tables import MEMORIES
+from ctx_pipeline.redaction import harmless
 from ctx_pipeline.storage.segments import stream_text
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _name(host: str) -> str:
 
 def _file(text: str) -> str:
     """Return an id as a file name; ids come from files and may be anything."""
-    return text if _PLAIN.fullmatch(text) else digest("archive", text, size=32)
+    return text if _PLAIN.fullmatch(text) and harmless(text) else digest("archive", text, size=32)
 
 
 def _raw_names(sources: list[Any], session_id: str) -> dict[str, str]:

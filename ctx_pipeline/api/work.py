@@ -182,4 +182,5 @@ def _code(text: str) -> str:
         return cell(plain)
     fence = "`" * (max(map(len, re.findall("`+", plain)), default=0) + 1)
     pad = " " if "`" in plain else ""
-    return f"{fence}{pad}{' '.join(plain.split())}{pad}{fence}"
+    code = " ".join(plain.split()).replace("|", "\\|")
+    return f"{fence}{pad}{code}{pad}{fence}"

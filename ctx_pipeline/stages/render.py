@@ -14,6 +14,7 @@ from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.stages import CellReport, StageReport, code_versions, page_records
+from ctx_pipeline.stages.past import clean_past
 from ctx_pipeline.stages.plan import SITE, WHOLE, input_of
 from ctx_pipeline.stages.warehouse import build_warehouse
 from ctx_pipeline.storage import page_rows, warehouse
@@ -67,6 +68,7 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
             return StageReport("render", {"": CellReport("unchanged", {}, row.content_hash if row else "", seconds)}, {}, seconds)
         content, counts = _write(store, settings, site)
         store.ledger.record_asset(SITE.key, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=counts["sessions"])
+    clean_past(store, settings)
     seconds = time.perf_counter() - began
     return StageReport("render", {"": CellReport("done", counts, content, seconds)}, counts, seconds)
 
