@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.codec import digest
@@ -106,6 +106,14 @@ class Redactor:
                 at = end
             data = b"".join((*parts, data[at:]))
         return data.decode("utf-8", "surrogatepass") if changed else text
+
+    def redact_values(self, value: Any) -> Any:
+        """Return a value of JSON with each of its texts redacted by itself: a person's own pattern could eat a quote of the JSON."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, dict):
+            return {key: self.redact_values(member) for key, member in value.items()}
+        return [self.redact_values(member) for member in value] if isinstance(value, list) else value
 
     def _own(self, data: bytes) -> bool:
         return any(pattern.search(data) or any(pattern.search(view.data) for view in views.readings(data)) for _, pattern in self._extra)

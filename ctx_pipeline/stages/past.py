@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.errors import StoreLocked
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.stages import forgotten_rows
+from ctx_pipeline.storage import session_words
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -24,12 +25,15 @@ def clean_past(store: Store, settings: Settings) -> int:
 
     Tables, warehouse and page are made anew where their text changed. The parts before them
     would stay for an hour, and their words in the index of the history for ever: both go at
-    once, so that a secret that was overlooked is in raw alone. Nothing is done while
+    once, and words that were said of sessions are redacted where they lie, so that a secret
+    that was overlooked is in raw alone. Nothing is done while
     another process writes; the next page that is drawn sees to it.
     """
-    version = Redactor(settings.patterns).version.encode()
+    redactor = Redactor(settings.patterns)
+    version = redactor.version.encode()
     if store.files.exists(KEPT) and store.files.read(KEPT) == version:
         return 0
+    session_words.rewrite(store, redactor.redact_values)
     left = forgotten_rows.unnamed(store)
     if left:
         cells = store.ledger.cells()

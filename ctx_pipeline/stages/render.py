@@ -13,6 +13,7 @@ from ctx_pipeline.dashboard import page, session_chunk
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.stages import CellReport, StageReport, code_versions, page_records
 from ctx_pipeline.stages.past import clean_past
 from ctx_pipeline.stages.plan import SITE, WHOLE, input_of
@@ -59,7 +60,7 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
         build_warehouse(store, settings)
     with store.ledger.lease(SITE.key):
         made_of = input_of(store, settings, SITE.key)
-        version = code_versions.shown(code_versions.site_version(CODE_VERSION), settings)
+        version = code_versions.shown(code_versions.site_version(CODE_VERSION, Redactor(settings.patterns)), settings)
         row = store.ledger.asset_cell(SITE.key, WHOLE)
         site = store.home / "site"
         fresh = row is not None and (row.input_fp, row.code_version) == (made_of, version)

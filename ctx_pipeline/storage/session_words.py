@@ -17,7 +17,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.storage.artifact_index import FILE, ArtifactIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from ctx_pipeline.storage import Store
 
@@ -180,6 +180,19 @@ def forget(store: Store, sessions: Collection[tuple[str, str]], text: str | None
     return len(found)
 
 
+def rewrite(store: Store, change: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
+    """Write the words anew that ``change`` gives back otherwise, and return how many files that were."""
+    changed = {}
+    for rel in store.files.walk(FOLDER):
+        words = _words(store, rel)
+        if words is not None and (other := change(words)) != words:
+            changed[rel] = other
+    _out_of_index(store, changed)
+    for rel, words in changed.items():
+        store.files.write(rel, json.dumps(words, ensure_ascii=False).encode("utf-8", "replace"))
+    return len(changed)
+
+
 def orphans(store: Store) -> list[str]:
     """Return the files of words that no fact names, or that a fact takes away: their writer, or remover, died in between."""
 
@@ -192,9 +205,14 @@ def orphans(store: Store) -> list[str]:
 
 def _take_away(store: Store, rels: Collection[str]) -> None:
     """Remove files of words, and what the index holds of them."""
-    if not rels:
-        return
-    if store.files.exists(FILE) and store.journal.path.exists():
+    _out_of_index(store, rels)
+    for rel in rels:
+        store.files.remove(rel)
+
+
+def _out_of_index(store: Store, rels: Collection[str]) -> None:
+    """Take artefacts out of the index; a search puts in again what is there."""
+    if rels and store.files.exists(FILE) and store.journal.path.exists():
         wanted = set(rels)
         facts = [f for f in store.journal.facts(MADE) if f.payload.get("words") in wanted]
         named = [(f.id, words) for f in facts if (words := _words(store, str(f.payload["words"]))) is not None]
@@ -203,8 +221,6 @@ def _take_away(store: Store, rels: Collection[str]) -> None:
             index.remove([f"{words.get('kind')}-{fact}" for fact, words in named])
         finally:
             index.close()
-    for rel in rels:
-        store.files.remove(rel)
 
 
 def _strings(value: Any) -> Iterator[str]:
