@@ -28,8 +28,9 @@ Gone = dict[str, set[str]]
 
 
 @contextmanager
-def alone(store: Store, cells: Iterable[Cell], *, wait: float = WAIT) -> Iterator[None]:
-    """Hold the leases of every asset in these cells and of all that is made of the whole store."""
+def alone(store: Store, cells: Iterable[Cell], *, wait: float | None = None) -> Iterator[None]:
+    """Hold the leases of every asset in these cells and of all that is made of the whole store, waited for as long as forgetting waits."""
+    wait = WAIT if wait is None else wait
     assets = {*derived(store), *(f"signals/{n}" for n in discovery.families()), *(f"mined/{n}" for n in discovery.methods())}
     with ExitStack() as leases:
         leases.enter_context(store.ledger.lease(LAKE, wait=wait))
