@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli.output import say
+from ctx_pipeline.storage import FORGETTING
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -15,12 +16,33 @@ if TYPE_CHECKING:
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
 
 
-def choose(settings: Settings, *, demo: bool, samples: bool = True) -> tuple[Settings, str]:
+def choose(settings: Settings, *, demo: bool, samples: bool = True, end: bool = True) -> tuple[Settings, str]:
     """Return the settings to work with and what to tell the person.
 
     Without any home, and without a store of captured sessions, the sample homes are
-    used with ``$CTX_HOME/demo`` as the store.
+    used with ``$CTX_HOME/demo`` as the store. Unless ``end`` is false a forgetting that was
+    interrupted in that store is ended first.
     """
+    chosen = _chosen(settings, demo=demo, samples=samples)
+    if end:
+        end_forgetting(chosen[0])
+    return chosen
+
+
+def end_forgetting(settings: Settings) -> None:
+    """End a forgetting that was interrupted, or wait for the one under way; raises CtxError where it cannot be ended."""
+    if not (settings.home / FORGETTING).exists():
+        return
+    from ctx_pipeline.stages.forget import finish
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        ended = finish(store, settings)
+    if ended is not None:
+        say(f"a forgetting that was interrupted is ended: {ended.totals['sessions']:,} sessions", err=True)
+
+
+def _chosen(settings: Settings, *, demo: bool, samples: bool) -> tuple[Settings, str]:
     if demo:
         return _demo(settings), ""
     if not samples or (settings.home / "ledger.db").exists():

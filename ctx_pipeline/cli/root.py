@@ -142,12 +142,29 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(context: click.Context, as_json: bool) -> None:
     """The records of your coding agents: usage, signals, memories and a page."""
+    if context.invoked_subcommand not in {"forget", "doctor"}:
+        _end_forgetting()
     if context.invoked_subcommand is None:
         from ctx_pipeline.cli.explain import overview
 
         overview(as_json=as_json)
     elif as_json:
         raise click.UsageError(f"--json stands behind the command: ctx {context.invoked_subcommand} ... --json")
+
+
+def _end_forgetting() -> None:
+    """End a forgetting that was interrupted, whatever the command is; one that shows a session refuses where this fails."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.storage import FORGETTING
+
+    if not (settings_module.bare().home / FORGETTING).exists():
+        return
+    from ctx_pipeline.cli.homes import end_forgetting
+
+    try:
+        end_forgetting(settings_module.load())
+    except CtxError as error:
+        say(one_line(f"a forgetting that was interrupted cannot be ended: {error.message}", 400), fg="red", err=True)
 
 
 def run(args: list[str] | None = None) -> None:

@@ -9,7 +9,10 @@ import click
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, size, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.stages.forget import ForgetReport
 
 _LISTED = 12
 """Unknown types or fields of a version that are printed."""
@@ -34,11 +37,16 @@ def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: in
     captured, and what runs by itself and when it last ran.
     """
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.cli.homes import choose, end_forgetting
+    from ctx_pipeline.errors import CtxError
     from ctx_pipeline.stages import doctor as stage
-    from ctx_pipeline.storage import open_store
+    from ctx_pipeline.storage import open_store, temporary
 
-    settings, _ = choose(settings_module.load(), demo=False)
+    settings, _ = choose(settings_module.load(), demo=False, end=False)
+    try:
+        end_forgetting(settings)
+    except CtxError as error:
+        say(one_line(f"a forgetting that was interrupted cannot be ended: {error.message}", 400), fg="red", err=True)
     if formats:
         _formats(settings, as_json=as_json)
         return
@@ -52,6 +60,8 @@ def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: in
         if rebuild_ledger:
             stage.rebuild_ledger(store, settings)
         report = stage.examine(store, settings)
+        if any(not one.named for one in report.temporaries):
+            temporary.look_again(store.home)
     switched = _switched(settings)
     if as_json:
         emit({**report.to_json(), "by_itself": switched})
@@ -137,30 +147,50 @@ def _formats(settings: Settings, *, as_json: bool) -> None:
 @click.option("--project", help="Every session of this project.")
 @click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
 @click.option("--text", "pattern", help="Every session whose records contain this text.")
+@click.option("--finish", "only_finish", is_flag=True, help="End a forgetting that was interrupted, as any other command does first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def forget(
-    host: str | None, session_id: str | None, project: str | None, before: str | None, pattern: str | None, yes: bool, as_json: bool
+    host: str | None,
+    session_id: str | None,
+    project: str | None,
+    before: str | None,
+    pattern: str | None,
+    only_finish: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Remove sessions from every layer, for good: raw objects and all that was derived.
 
     Copies of their messages in conversations that were saved in the store go too.
-    Shows what would go, then asks. The agents' own files stay as they are; what was
-    forgotten is not captured again.
+    Shows what would go, then asks; at the end every file of the store is looked through.
+    The agents' own files stay as they are; what was forgotten is not captured again.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.api.sessions import resolve
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.errors import UnknownName, UsageError
     from ctx_pipeline.stages import forget as stage
     from ctx_pipeline.storage import open_store
 
-    if bool(host) != bool(session_id) or sum((bool(host), bool(project), bool(before), bool(pattern))) != 1:
+    if bool(host) != bool(session_id) or sum((bool(host), bool(project), bool(before), bool(pattern), only_finish)) != 1:
         raise UsageError("say what to forget", hint="ctx forget HOST ID, or one of --project, --before, --text")
-    settings, _ = choose(settings_module.load(), demo=False)
+    settings, _ = choose(settings_module.load(), demo=False, end=False)
     with open_store(settings) as store:
+        ended = stage.finish(store, settings)
+        if ended is not None and not as_json:
+            say(f"a forgetting that was interrupted is ended: {ended.totals['sessions']:,} sessions", err=True)
+        if only_finish:
+            _tell_forgotten(ended, as_json=as_json)
+            return
         if host and session_id:
-            host, session_id = resolve(store, host, session_id)
+            try:
+                host, session_id = resolve(store, host, session_id)
+            except UnknownName:
+                if ended is None:
+                    raise
+                _tell_forgotten(ended, as_json=as_json)
+                return
         selection = stage.Selection(host=host, session_id=session_id, project=project, before=before, text=pattern)
         preview = stage.select(store, selection)
         if not preview.sessions and not pattern:
@@ -179,9 +209,27 @@ def forget(
         if not yes:
             click.confirm("Remove them from the store for good?", abort=True, err=True)
         report = stage.forget(store, settings, selection)
+    _tell_forgotten(report, preview.sessions, as_json=as_json)
+
+
+def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, str]] = (), *, as_json: bool) -> None:
+    """Say what was forgotten, and what the last look through the store found; None where nothing was."""
     if as_json:
-        emit({**report.totals, "forgotten": len(preview.sessions), "sessions": [list(s) for s in preview.sessions]})
-    else:
-        if report.totals["saved"]:
-            say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")
-        say(f"{len(preview.sessions)} sessions forgotten. The page is rebuilt by: ctx run")
+        told = {**report.totals, **report.searched.to_json()} if report else {}
+        emit({**told, "forgotten": report.totals["sessions"] if report else 0, "sessions": [list(s) for s in sessions]})
+        return
+    if report is None:
+        say("no forgetting was interrupted")
+        return
+    if report.totals["saved"]:
+        say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")
+    seen = report.searched
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.files.items()))
+    say(f"{report.totals['sessions']} sessions forgotten. The page is rebuilt by: ctx run")
+    say(f"Searched every file of the store, unpacked ({kinds}): {'nothing of them is left' if not seen.found else 'still named in'}")
+    for rel in seen.found[:_LISTED]:
+        say(f"  {one_line(rel, 200)}")
+    if seen.found:
+        say(f"  {len(seen.found):,} files in all: what stays in them is told by sessions that stay, such as forks")
+    for rel in seen.unreadable[:_LISTED]:
+        say(f"  could not be read: {one_line(rel, 200)}", fg="yellow", err=True)

@@ -43,16 +43,15 @@ def prepare_home(settings: Settings) -> Path:
     """Make ``$CTX_HOME/dagster`` (0700) with our ``dagster.yaml`` and return it. Dagster is not imported."""
     import json
 
+    from ctx_pipeline.storage.files import Files
+
     home = settings.home / "dagster"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     home.chmod(0o700)
     text = (config_folder() / "dagster.yaml").read_text("utf-8") + _LASTING.format(history=json.dumps(str(home / "history")))
     target = home / "dagster.yaml"
     if not target.exists() or target.read_text("utf-8") != text:
-        temporary = home / f".dagster.yaml.{os.getpid()}"
-        temporary.write_text(text, "utf-8")
-        temporary.chmod(0o600)
-        temporary.replace(target)
+        Files(settings.home).write("dagster/dagster.yaml", text.encode())
     return home
 
 

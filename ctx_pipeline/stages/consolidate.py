@@ -54,8 +54,9 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
         counts: dict[str, int] = {}
         if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
-            if not store.cases.path.exists():
-                cases.rebuild(store, secrets)
+            held = store.cases.made()
+            if held is None or held[:2] != (made_of, version):
+                cases.rebuild(store, secrets, input_fp=made_of, code_version=version)
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
             candidates, errors = [], 0
@@ -67,7 +68,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             candidates += settled(store, answers.candidates(store))
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
             memories = consolidation.consolidate(candidates, facts, secrets)
-            cases.rebuild(store, secrets)
+            cases.rebuild(store, secrets, input_fp=made_of, code_version=version)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
             store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.stages import capture, code_versions, forgotten_shared, retention
-from ctx_pipeline.stages.forget import BEGUN, remembered
+from ctx_pipeline.stages.forget import remembered
 from ctx_pipeline.stages.ingest import LEASE
+from ctx_pipeline.storage import FORGETTING, temporary
 from ctx_pipeline.storage import segments as raw
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.lake import Manifest
     from ctx_pipeline.storage.ledger import Ledger, QuarantineRow
     from ctx_pipeline.storage.ledger.rebuilding import Rebuilt
+    from ctx_pipeline.storage.temporary import Temporary
 
 _LISTED = 20
 """Lines printed of a long list; ``to_json`` has all of them."""
@@ -54,6 +56,8 @@ class Examination:
     damaged: list[Damage] = field(default_factory=list)
     spare: list[str] = field(default_factory=list)
     """raw objects that the ledger does not name: left by a capture that died"""
+    temporaries: list[Temporary] = field(default_factory=list)
+    """files and folders that are being written, or were when a process ended, wherever they lie in the store"""
     quarantined: list[QuarantineRow] = field(default_factory=list)
     unknown: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -80,7 +84,7 @@ class Examination:
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
         values = asdict(self)
-        for name in ("damaged", "quarantined", "problems"):
+        for name in ("damaged", "temporaries", "quarantined", "problems"):
             values[name] = [row._asdict() for row in getattr(self, name)]
         for name in ("retention", "kept", "gaps"):
             values[name] = [{**row._asdict(), "message": row.message} for row in getattr(self, name)]
@@ -117,8 +121,13 @@ class Examination:
             found.append(f"{_count(self.vanished, 'source')} kept here and gone from the homes")
         if self.spare:
             found.append(f"{_count(len(self.spare), 'raw object')} left over from an interrupted capture; nothing is missing")
+        if self.temporaries:
+            total = _size(sum(t.bytes for t in self.temporaries))
+            left = sum(t.left for t in self.temporaries)
+            many = _count(len(self.temporaries), "temporary file")
+            found.append(f"{many} ({total}), {left} of them left behind by processes that ended; ctx run removes those")
         if self.unfinished:
-            found.append("a forgetting was interrupted: repeat it with ctx forget")
+            found.append("sessions are being forgotten, or that was interrupted: any command ends it, or ctx forget --finish")
         found += _listed("left out", [why if place in why else f"{place}: {why}" for place, why in self.left_out.items()])
         found += [f"being written: {name} by {who}" for name, who in self.leases.items()]
         return found
@@ -139,11 +148,12 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     for path in store.files.walk("raw"):
         if path not in named:
             report.spare.append(path)
+    report.temporaries = list(temporary.everywhere(store.home))
     report.damaged += _databases(store)
     report.damaged += _incomplete(store)
     report.quarantined = ledger.quarantined()
     report.unknown = ledger.unknowns()
-    report.unfinished = store.files.exists(BEGUN)
+    report.unfinished = store.files.exists(FORGETTING)
     report.leases = ledger.held_leases()
     report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
     scan = capture.scan(store, settings, hosts=hosts)
@@ -169,8 +179,7 @@ def rebuild_ledger(store: Store, settings: Settings, *, hosts: Mapping[str, Host
 
     known = discovery.hosts() if hosts is None else hosts
     path = store.home / "ledger.db"
-    fresh = store.home / "ledger.new.db"
-    _drop(fresh)
+    fresh = store.home / temporary.name()
     with _alone(store):
         stones = {*_stones(store), *remembered(store)}
         made = Ledger(fresh, first_month=settings.first_month)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.stages.run import Outcome
 
 KEPT = "summary.json"
+_MADE_OF = ("warehouse/duckdb", "dashboard/site")
+"""What the kept figures are of: with another content they are collected anew."""
+
 _USAGE = ("calls", "input", "output", "cache_read", "cost")
 
 
@@ -84,9 +87,10 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
         report.failed = outcome.failed
         report.cells_materialized = outcome.cells_materialized
         report.sessions_parsed = sum(r.totals.get("sessions_parsed", 0) for r in outcome.reports if r.stage == "normalize")
-    kept = None if outcome is not None else _read(store)
+    made = [row.content_hash if row else "" for row in (store.ledger.asset_cell(name, Cell("", "")) for name in _MADE_OF)]
+    kept = None if outcome is not None else _read(store, made)
     if kept is None:
-        kept = _collect(store, settings)
+        kept = {**_collect(store, settings), "made_of": made}
         if kept["usage"] and not store.read_only:
             store.files.write(KEPT, json.dumps(kept).encode())
     report.usage |= kept["usage"]
@@ -95,9 +99,11 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     return report
 
 
-def _read(store: Any) -> dict[str, Any] | None:
+def _read(store: Any, made: list[str]) -> dict[str, Any] | None:
     try:
         kept = json.loads(store.files.read(KEPT))
+        if kept["made_of"] != made:
+            return None
         return {"usage": dict(kept["usage"]), "findings": [(str(text), str(command)) for text, command in kept["findings"]]}
     except (OSError, ValueError, KeyError, TypeError, CtxError):
         return None

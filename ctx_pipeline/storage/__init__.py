@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreError
+from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.memory_index import MemoryIndex
     from ctx_pipeline.storage.search_index import SearchIndex
     from ctx_pipeline.storage.shown_sessions import Shown, ShownSessions
+
+
+FORGETTING = "forgetting.json"
+"""What a call of ``ctx forget`` is removing; it lies in the store until that has ended."""
+
+_FORGETTING_SECONDS = 5.0
+"""How long a reader waits for a forgetting to end."""
 
 
 class Store:
@@ -117,7 +125,8 @@ class Store:
 def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     """Return the store of these settings; made if it is missing.
 
-    With ``read_only`` no file is created and a missing store is a StoreError.
+    With ``read_only`` no file is created, and a missing store is a StoreError; so is one that
+    still holds what is being forgotten. Otherwise what ended processes were writing is removed.
     """
     from ctx_pipeline import discovery
 
@@ -126,6 +135,26 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     if read_only:
         if not (home / "ledger.db").is_file():
             raise StoreError(f"there is no store at {home}", hint="ctx run", path=str(home))
+        settled(home)
     else:
         Files(home).folder(home)
+        temporary.sweep(home)
     return Store(home, first_month=settings.first_month, read_only=read_only)
+
+
+def settled(home: Path) -> None:
+    """Return when nothing of the store is being forgotten; StoreError where that does not end within seconds."""
+    marker = home / FORGETTING
+    if not marker.exists():
+        return
+    import time
+
+    deadline = time.monotonic() + _FORGETTING_SECONDS
+    while marker.exists():
+        if time.monotonic() >= deadline:
+            raise StoreError(
+                f"sessions are being forgotten in {home}, and nothing is shown before that has ended",
+                hint="where it was interrupted, this ends it: ctx forget --finish",
+                path=str(home),
+            )
+        time.sleep(0.05)

@@ -23,6 +23,8 @@ SCHEMA = 1
 OBSERVATION = "observation"
 
 _AT_ONCE = 500
+_UNMISTAKABLE = 20
+"""Characters from which on an id is known wherever it stands; a shorter one only as a whole value."""
 
 Subject = TypeVar("Subject")
 
@@ -157,6 +159,34 @@ class Journal:
                 fact = _append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
                 connection.execute("INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact))
         return known | dict(zip(missing, answers, strict=True))
+
+    def rename(self, names: Mapping[str, str]) -> int:
+        """Write other names in place of these in all facts, with no trace of the old ones in the file; return how many facts changed.
+
+        This is what forgetting does to ids of sessions, and the one change of what was
+        written. What a fact gives as evidence, places in a session, goes with its name.
+        """
+        quoted = {json.dumps(old)[1:-1]: json.dumps(new)[1:-1] for old, new in names.items()}
+        with self._writing() as connection:
+            changed = []
+            for fact, payload in connection.execute("SELECT id, payload FROM facts"):
+                text = payload
+                for old, new in quoted.items():
+                    text = text.replace(old, new) if len(old) >= _UNMISTAKABLE else text.replace(f'"{old}"', f'"{new}"')
+                if text != payload:
+                    told = json.loads(text)
+                    told.pop("evidence", None)
+                    changed.append((json.dumps(told, ensure_ascii=True, sort_keys=True, separators=(",", ":")), fact))
+            if changed:
+                connection.execute("DROP TRIGGER facts_stay")
+                connection.executemany("UPDATE facts SET payload = ? WHERE id = ?", changed)
+                for statement in _TABLES:
+                    connection.execute(statement)
+        with self._translated():
+            if changed:
+                self._connection().execute("VACUUM")
+            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return len(changed)
 
     def close(self) -> None:
         """Close this thread's connection."""

@@ -40,11 +40,11 @@ def site(environ, tmp_path):
 
 @pytest.mark.feature("dashboard.site")
 def test_the_page_is_a_private_folder_of_plain_files(site):
-    assert {p.name for p in site.iterdir()} == {"index.html", *STYLES, *scripts(discovery.panels()), "data", "panels"}
+    assert {p.name for p in site.iterdir()} == {"index.html", *STYLES, *scripts(discovery.panels()), "data", "panels", "made.json"}
     assert {p.name for p in (site / "panels").iterdir()} == {f"{p.name}.js" for p in discovery.panels() if p.data is not None}
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
     assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data", site / "panels")} == {0o700}
-    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith((".site", ".tmp-"))] == []
 
 
 @pytest.mark.feature("dashboard.offline")
@@ -158,7 +158,7 @@ def test_a_render_that_fails_keeps_the_old_page(environ, tmp_path, site, monkeyp
         stage.render(store, chosen, force=True, refresh=False)
 
     assert (site / "index.html").read_bytes() == index
-    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith((".site", ".tmp-"))] == []
 
 
 @pytest.mark.feature("dashboard.swap")
@@ -171,7 +171,7 @@ def test_a_run_killed_between_the_two_renames_loses_no_page(environ, site):
         report = stage.render(store, chosen, force=True, refresh=False)
 
     assert report.totals["chunks_kept"] == len(chunks)
-    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith((".site", ".tmp-"))] == []
 
 
 @pytest.mark.feature("dashboard.unchanged")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
 from ctx_pipeline.storage.lake.upcast import selected
 
@@ -48,7 +49,7 @@ def connect(home: Path) -> duckdb.DuckDBPyConnection:
     for setting in (
         "autoinstall_known_extensions = false",
         "autoload_known_extensions = false",
-        f"temp_directory = {quoted(str(home / 'tmp' / 'duckdb'))}",
+        f"temp_directory = {quoted(str(home / temporary.shared_name()))}",
         f"allowed_directories = [{quoted(str(home / 'lake') + '/')}]",
         "enable_external_access = false",
     ):
