@@ -167,7 +167,7 @@ def known_meta(path: Path) -> dict[str, str]:
         status = path.stat()
     except OSError:
         return {}
-    stamp = [status.st_ino, status.st_size, status.st_mtime_ns]
+    stamp = [status.st_size, status.st_mtime_ns]
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         kept = json.loads(path.with_name(_NOTE).read_bytes())
         if kept["stamp"] == stamp:
