@@ -74,7 +74,7 @@ def _documents(store: Store) -> Iterator[Artifact]:
 
 def _added(store: Store) -> list[str]:
     known: dict[str, bool] = {}
-    for fact in store.journal.facts(DOCUMENT) if store.journal.path.exists() else ():
+    for fact in store.journal.facts(DOCUMENT) if store.journal.is_there() else ():
         known[str(fact.payload.get("path"))] = not fact.payload.get("removed")
     return [path for path, there in known.items() if there]
 

@@ -35,7 +35,7 @@ def place_among(cwd: str, index: MemoryIndex, home: Path, *, ask: bool = False) 
     try:
         with closing(Journal(home / "journal.db", read_only=True, patience=_PATIENCE)) as journal:
             own = [] if place.identities else [seen_key(f) for f in (place.cwd, *place.roots)]
-            seen = journal.observed([*map(seen_key, folders), *own]) if journal.path.exists() else {}
+            seen = journal.observed([*map(seen_key, folders), *own]) if journal.is_there() else {}
     except CtxError:
         return place
     if not seen:

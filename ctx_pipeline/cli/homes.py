@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli.output import say
+from ctx_pipeline.storage.marker import begun
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -23,7 +24,7 @@ def choose(settings: Settings, *, demo: bool, samples: bool = True) -> tuple[Set
     """
     if demo:
         return _demo(settings), ""
-    if not samples or (settings.home / "ledger.db").exists():
+    if not samples or begun(settings.home):
         return settings, ""
     from ctx_pipeline import discovery
 
@@ -37,7 +38,7 @@ def choose(settings: Settings, *, demo: bool, samples: bool = True) -> tuple[Set
 def for_reading() -> Settings:
     """Return the settings of a command that only reads; tells when they are those of the samples."""
     settings, note = choose(settings_module.load(), demo=False)
-    if note and (settings.home / "ledger.db").exists():
+    if note and begun(settings.home):
         say("(sample sessions)", err=True)
         return settings
     return settings_module.load() if note else settings

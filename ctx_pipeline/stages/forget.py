@@ -14,6 +14,7 @@ from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.stages import answers, capture, forgotten_rows, plan
+from ctx_pipeline.stages.forgotten_kept import forget_kept
 from ctx_pipeline.stages.forgotten_lines import Needles, spellings
 from ctx_pipeline.stages.forgotten_saved import drop_saved
 from ctx_pipeline.stages.forgotten_shared import blank_shared, keep_out
@@ -136,6 +137,7 @@ def _forget(store: Store, settings: Settings, selection: Selection) -> StageRepo
         _note(store, chosen, sources)
         size = _remove_raw(store, sources)
         cells = {*work.cells, *titled, *(store.ledger.forget({s.stream for s in sources}) if sources else ())}
+        forget_kept(store, chosen)
     if chosen or lines or again:
         _derive_again(store, settings, chosen, cells)
     store.files.remove(BEGUN)

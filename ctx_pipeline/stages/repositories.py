@@ -53,7 +53,7 @@ def look(store: Store) -> int:
     folders = {seen_key(cwd): cwd for cwd, repository in _folders(store) if _only_folder(repository, cwd) and _absolute(cwd)}
     if not folders:
         return 0
-    known = store.journal.observed(folders) if store.journal.path.exists() else {}
+    known = store.journal.observed(folders) if store.journal.is_there() else {}
     found: dict[str, dict[str, str]] = {}
     asked = 0
     for key, cwd in sorted(folders.items(), key=lambda f: f[1])[:_LOOKS]:
@@ -113,7 +113,7 @@ def recorded(store: Store) -> dict[str, str]:
             alone.setdefault(cwd)
     known = {cwd: next(iter(names)) for cwd, names in found.items() if len(names) == 1}
     alone = {cwd: None for cwd in alone if cwd not in found and _absolute(cwd)}
-    seen = store.journal.observed(map(seen_key, alone)) if alone and store.journal.path.exists() else {}
+    seen = store.journal.observed(map(seen_key, alone)) if alone and store.journal.is_there() else {}
     named = {token_of(name): name for name in sorted(known.values(), reverse=True)}
     for cwd in alone:
         answer = seen.get(seen_key(cwd), {})

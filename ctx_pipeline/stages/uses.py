@@ -77,7 +77,7 @@ def tellings(store: Store) -> dict[Session, dict[str, Told]]:
     A memory that was withheld and then looked up by the agent itself reached the session all the same.
     """
     found: dict[Session, dict[str, Told]] = {}
-    for fact in store.journal.facts(INJECTED) if store.journal.path.exists() else ():
+    for fact in store.journal.facts(INJECTED) if store.journal.is_there() else ():
         payload = fact.payload
         memories = payload.get("memories")
         key = (str(payload.get("host")), str(payload.get("session_id")))
@@ -106,7 +106,7 @@ def measured(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
     """Return (host, session, memory) -> the last measured reward."""
     return {
         (str(f.payload.get("host")), str(f.payload.get("session_id")), str(f.payload.get("memory_id"))): f.payload
-        for f in (journal.facts(REWARDED) if journal.path.exists() else ())
+        for f in (journal.facts(REWARDED) if journal.is_there() else ())
         if f.payload.get("source") == MEASURED
     }
 
