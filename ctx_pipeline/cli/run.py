@@ -26,7 +26,7 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.stages import capture, plan
+    from ctx_pipeline.stages import capture, mending, plan
     from ctx_pipeline.stages.lost import settle_lost
     from ctx_pipeline.stages.run import summary
     from ctx_pipeline.storage import open_store
@@ -36,10 +36,15 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
     if note and not as_json:
         say(note, err=True)
     with open_store(settings) as store:
+        store.journal.demand()
+        for sentence in mending.mend(store):
+            say(sentence, fg="yellow", err=True)
         settle_lost(store)
         scan = capture.scan(store, settings)
         todo = plan.plan(store, settings, scan)
         outcome = None if todo.nothing_to_do and not full else _execute(settings, scan, quiet=as_json, full=full)
+        if outcome is None or not outcome.held:
+            mending.note(store)
         report = summary(store, settings, outcome, seconds=time.monotonic() - began)
     if as_json:
         emit(report.to_json())
@@ -140,12 +145,16 @@ def status(asset: str | None, as_json: bool) -> None:
     from ctx_pipeline.errors import UnknownName
     from ctx_pipeline.stages import capture, plan
     from ctx_pipeline.stages.lost import settle_lost
+    from ctx_pipeline.stages.mending import damaged
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
     with open_store(settings) as store:
         settle_lost(store)
+        broken = damaged(store, deep=False)
         todo = plan.plan(store, settings, capture.scan(store, settings))
+    for name, what in broken:
+        say(f"{name} {what}", fg="red", err=True)
     report = todo.to_json() | {"left_out": discovery.left_out()}
     if asset:
         report["assets"] = [a for a in report["assets"] if a["asset"] == asset]
@@ -153,15 +162,19 @@ def status(asset: str | None, as_json: bool) -> None:
             raise UnknownName("asset", asset, todo.assets)
     if as_json:
         emit(report)
+        if broken:
+            raise SystemExit(1)
         return
     rows = [{**a, "why": ", ".join(sorted({c["reason"] for c in a["cells"]}))} for a in report["assets"]]
     table(rows, {"asset": "asset", "fresh": "fresh", "stale": "stale", "missing": "missing", "why": "why"})
     if todo.pending:
         say(f"{todo.pending:,} sources in the homes are newer than the store")
-    say("everything that a run makes is fresh" if todo.nothing_to_do else "bring it up to date: ctx run")
+    say("everything that a run makes is fresh" if todo.nothing_to_do and not broken else "bring it up to date: ctx run")
     for row in rows:
         if row["filled_by"] == "night" and row["missing"] + row["stale"]:
             say(f"{row['asset']} is filled by the nightly schedule, or now: ctx backfill --asset {row['asset']}")
+    if broken:
+        raise SystemExit(1)
 
 
 @click.command()

@@ -10,6 +10,7 @@ from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, siz
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
 
 _LISTED = 12
 """Unknown types or fields of a version that are printed."""
@@ -17,6 +18,8 @@ _LISTED = 12
 
 @click.command()
 @click.option("--rebuild-ledger", is_flag=True, help="Restore the ledger from the raw objects alone.")
+@click.option("--new-journal", is_flag=True, help="Begin a lost journal anew with what can be read of it and the tombstones beside it.")
+@click.option("--yes", is_flag=True, help="With --new-journal: do not ask.")
 @click.option("--formats", is_flag=True, help="Instead: the share of records, types and fields understood, by host and version.")
 @click.option("--redactions", is_flag=True, help="Instead: what was redacted, by detector, project and session, without values.")
 @click.option(
@@ -27,7 +30,9 @@ _LISTED = 12
     help="Instead: remove Dagster's runs of more than so many days ago; those with a cell's newest materialization stay.",
 )
 @json_option
-def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: int | None, as_json: bool) -> None:
+def doctor(
+    rebuild_ledger: bool, new_journal: bool, yes: bool, formats: bool, redactions: bool, prune_days: int | None, as_json: bool
+) -> None:
     """Check the store and list what could not be read.
 
     Tells as well what the agents are about to delete, what they deleted before it was
@@ -49,12 +54,15 @@ def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: in
         _prune(settings, prune_days, as_json=as_json)
         return
     with open_store(settings) as store:
-        if rebuild_ledger:
-            stage.rebuild_ledger(store, settings)
+        if new_journal:
+            _begin_journal(store, yes=yes)
+        rebuilt = stage.rebuild_ledger(store, settings) if rebuild_ledger else None
+        for line in rebuilt.lines() if rebuilt is not None and not as_json else ():
+            say(line)
         report = stage.examine(store, settings)
     switched = _switched(settings)
     if as_json:
-        emit({**report.to_json(), "by_itself": switched})
+        emit({**report.to_json(), "by_itself": switched} | ({"rebuilt": rebuilt.to_json()} if rebuilt is not None else {}))
     else:
         for line in report.lines():
             say(line)
@@ -64,6 +72,19 @@ def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: in
             say("by itself: nothing is switched on; ctx schedule install, ctx hooks install HOST, or the sensors in ctx ui")
     if report.damaged:
         raise SystemExit(1)
+
+
+def _begin_journal(store: Store, *, yes: bool) -> None:
+    """Ask, and begin a lost journal anew."""
+    from ctx_pipeline.stages.new_journal import new_journal
+    from ctx_pipeline.storage.journal import LOST
+
+    if not yes:
+        click.confirm(f"In the journal: {LOST}. Go on without what cannot be read of it?", abort=True, err=True)
+    made = new_journal(store)
+    say(f"journal begun anew: {made.facts:,} facts of the lost one, {made.tombstones:,} tombstones from beside it", err=True)
+    if made.aside:
+        say(f"the old file is kept as {made.aside}", err=True)
 
 
 def _switched(settings: Settings) -> list[dict[str, Any]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.errors import CtxError
 from ctx_pipeline.storage.lake.manifests import manifest_path
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.storage import Store
 
-_FILES = {
+FILES = {
     "search/index": "search.db",
     "memory/used": "uses.json",
     "memory/index": "memory.db",
@@ -20,18 +22,23 @@ _FILES = {
 }
 """asset -> the file without which it is gone"""
 
-_BESIDE = {"memory/consolidated": "cases.db"}
+BESIDE = {"memory/consolidated": "cases.db"}
 """asset -> the file that it makes beside its table"""
 
 _RAW = "raw/segments"
+SEARCH = "search.db"
+NOTED = "checked.json"
+"""Sizes, times and digests of derived files as the last run left them."""
 
 
 def settle_lost(store: Store) -> list[tuple[str, Cell]]:
     """Forget the records of assets whose file or manifest is gone, so that they are made again; return them.
 
     Sessions of a cell without tables are decoded from raw again. Raw objects are not
-    looked at: they cannot be made again, and ``ctx doctor`` checks them.
+    looked at: they cannot be made again, and ``ctx doctor`` checks them. Raises
+    StoreDamaged where the journal is lost: what it forbids must not come back.
     """
+    store.journal.demand()
     lost = [
         (asset, cell)
         for asset, cell in store.ledger.recorded()
@@ -46,4 +53,20 @@ def settle_lost(store: Store) -> list[tuple[str, Cell]]:
 
 
 def _outputs(asset: str, cell: Cell) -> list[str]:
-    return [_FILES.get(asset) or manifest_path(asset, cell), *([_BESIDE[asset]] if asset in _BESIDE else [])]
+    return [FILES.get(asset) or manifest_path(asset, cell), *([BESIDE[asset]] if asset in BESIDE else [])]
+
+
+def noted_of(store: Store) -> dict[str, Any]:
+    """Return what the last run noted of derived files, by their names; nothing where that cannot be read."""
+    try:
+        found = json.loads(store.files.read(NOTED))
+    except (CtxError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def unnote_search(store: Store) -> None:
+    """Let go of what was noted of the search index: it is being written to."""
+    noted = noted_of(store)
+    if noted.pop(SEARCH, None) is not None:
+        store.files.write(NOTED, json.dumps(noted).encode())

@@ -127,6 +127,16 @@ class Files:
         except FileNotFoundError:
             return 0
 
+    def modified(self, rel: str) -> int:
+        """Return when an object was written (nanoseconds since 1970), one that waits for its fsync too; 0 when it is missing."""
+        path = str(self.local(rel))
+        waiting = self._waiting
+        handle = waiting.handle_of(path) if waiting is not None else None
+        try:
+            return os.fstat(handle).st_mtime_ns if handle is not None else os.stat(path).st_mtime_ns  # noqa: PTH116 - one of thousands
+        except FileNotFoundError:
+            return 0
+
     def remove(self, rel: str) -> None:
         """Remove an object and the folders that it leaves empty; a missing one is fine."""
         path = self.local(rel)
@@ -181,6 +191,10 @@ class _Batch:
             self._thread.start()
         if len(self._waiting) >= _MOST_WAITING:
             self.settle()
+
+    def handle_of(self, path: str) -> int | None:
+        """Return the handle of an object that has no name yet, the last one of this path."""
+        return next((written.handle for written in reversed(self._waiting) if written.path == path), None)
 
     def settle(self) -> None:
         """Make all durable and give them their names."""

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.model.memories import WOVEN, Memory
 from ctx_pipeline.storage import memory_vectors
 from ctx_pipeline.storage.memory_words import (
@@ -235,7 +235,10 @@ class MemoryIndex:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
             except sqlite3.DatabaseError as error:
                 connection.close()
-                raise StoreError(f"{self.path.name} cannot be read: {error}", hint="run `ctx memory reindex`") from error
+                raise StoreDamaged(f"{self.path.name} is damaged: {error}", hint="make it again: ctx run", path=str(self.path)) from error
+            if version == 0:
+                connection.close()
+                raise StoreDamaged(f"{self.path.name} is damaged: it holds no tables", hint="make it again: ctx run", path=str(self.path))
             if version != VERSION:
                 connection.close()
                 return None

@@ -270,8 +270,8 @@ def test_a_note_that_leads_to_another_row_gives_no_wrong_text(environ, store, mo
     assert expected == {("early", "zanzibar early"), ("late", "zanzibar late")}
     store.search.begin_bulk()
     for part in store.lake.parts("events"):
-        size, groups = json.loads(store.lake.pages(part.path))
-        store.search.note_pages(part.path, json.dumps([size, groups[::-1]]).encode())
+        size, groups, time = json.loads(store.lake.pages(part.path))
+        store.search.note_pages(part.path, json.dumps([size, groups[::-1], time]).encode())
     store.search.finish()
     assert {(hit.session_id, hit.snippet) for hit in asked(environ, "zanzibar").hits} == expected
 

@@ -86,6 +86,8 @@ class SearchIndex(Reading):
         connection = self._writer()
         if not connection.execute("SELECT 1 FROM spans WHERE part = ? LIMIT 1", (part,)).fetchone():
             self._add(cell, part, rows, Indexed(documents, spans, marks, pages))
+        elif pages:
+            self.note_pages(part, pages)
 
     def _add(self, cell: Cell, part: str, rows: int, found: Indexed) -> None:
         connection = self._writer()
@@ -198,7 +200,7 @@ class SearchIndex(Reading):
     def _mend(self, lake: Lake) -> int:
         """Bury what the lake does not have, add what the index lacks, the newest last, and return how many documents that was."""
         connection = self._writer()
-        manifests = lake.manifests("normalized")
+        manifests = lake.manifests("normalized", sound=True)
         live = {
             (cell.host, session, part.path): (cell, part)
             for cell, manifest in sorted(manifests.items(), key=lambda pair: (pair[0].month, pair[0].host))
@@ -266,7 +268,7 @@ class SearchIndex(Reading):
             self.close()
         if self._connection is None:
             if not self.path.exists():
-                raise StoreError("there is no search index yet", hint="run `ctx run` first", path=str(self.path))
+                raise StoreError("there is no search index yet: search.db is missing", hint="run `ctx run` first", path=str(self.path))
             self._connection = self._open()
         return self._connection
 
