@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sqlite3
@@ -9,12 +10,14 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.api.usage import usage
+from ctx_pipeline.cli import root
 from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.stages import doctor, forget, rebuild, run
 from ctx_pipeline.storage import marker, open_store
@@ -45,15 +48,28 @@ def settings(environ):
     return chosen
 
 
-def ctx(environ, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ctx_pipeline", *words],
-        env={"PATH": os.environ["PATH"], **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=250,
-    )
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def ctx(environ, monkeypatch, capsys):
+    """The command in this process: any error that is no sentence fails the test."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+    def call(*words: str) -> Done:
+        capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", io.StringIO())
+        with pytest.raises(SystemExit) as ended:
+            root.run(list(words))
+        shown = capsys.readouterr()
+        return Done(int(ended.value.code or 0), shown.out, shown.err)
+
+    return call
 
 
 def hashes(settings) -> dict[str, str]:
@@ -183,12 +199,12 @@ def test_forgetting_a_session_without_raw_leaves_nothing_of_it(environ, settings
 
 @pytest.mark.feature("store.ledger-lost")
 @pytest.mark.parametrize("lost", ["missing", "empty", "no database", "cut"])
-def test_a_lost_ledger_is_made_again_by_the_next_command_which_says_so(environ, settings, lost):
+def test_a_lost_ledger_is_made_again_by_the_next_command_which_says_so(environ, settings, ctx, lost):
     before = total(settings)
     shutil.rmtree(environ["CLAUDE_CONFIG_DIR"])
     lose(settings.home / "ledger.db", lost)
 
-    done = ctx(environ, "usage", "session", "--json")
+    done = ctx("usage", "session", "--json")
 
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
@@ -197,8 +213,7 @@ def test_a_lost_ledger_is_made_again_by_the_next_command_which_says_so(environ, 
     assert "after:  2 sessions" in done.stderr
     with open_store(settings) as store:
         assert len(store.ledger.sessions()) == 2
-    again = ctx(environ, "run")
-    assert again.returncode == 0, again.stderr
+        run.run_stages(store, settings)
     assert total(settings) == before
 
 
@@ -214,7 +229,7 @@ def lose(path: Path, how: str) -> None:
 
 @pytest.mark.feature("store.journal-lost")
 @pytest.mark.parametrize("lost", ["missing", "empty", "no database"])
-def test_a_lost_journal_stops_what_writes_until_a_person_goes_on_without_it(environ, settings, lost):
+def test_a_lost_journal_stops_what_writes_until_a_person_goes_on_without_it(environ, settings, ctx, lost):
     with open_store(settings) as store:
         forget.forget(store, settings, forget.Selection(host="claude", session_id=FIRST))
         store.journal.append("finding", {"text": "kept only here"})
@@ -222,7 +237,7 @@ def test_a_lost_journal_stops_what_writes_until_a_person_goes_on_without_it(envi
     lose(settings.home / "journal.db", lost)
 
     for words in (["run"], ["sync"], ["status"]):
-        done = ctx(environ, *words)
+        done = ctx(*words)
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
         assert "journal.db" in done.stderr
@@ -230,16 +245,16 @@ def test_a_lost_journal_stops_what_writes_until_a_person_goes_on_without_it(envi
         assert all(word in done.stderr for word in ("lessons", "findings", "decisions", "tombstones", "observations"))
     with open_store(settings) as store:
         assert [s.session_id for s in store.ledger.sessions()] == [SECOND]  # nothing was captured
-    assert ctx(environ, "usage", "daily").returncode == 0  # what needs no journal goes on
+    assert ctx("usage", "daily").returncode == 0  # what needs no journal goes on
 
-    assert ctx(environ, "doctor", "--new-journal").returncode != 0  # a person agrees, or nothing happens
-    done = ctx(environ, "doctor", "--new-journal", "--yes")
+    assert ctx("doctor", "--new-journal").returncode != 0  # a person agrees, or nothing happens
+    done = ctx("doctor", "--new-journal", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tombstones" in done.stderr
-    assert ctx(environ, "run").returncode == 0
     (settings.home / "ledger.db").unlink()
-    assert ctx(environ, "run").returncode == 0
+    assert ctx("list").returncode == 0  # makes the ledger again
     with open_store(settings) as store:
+        run.run_stages(store, settings)
         assert [s.session_id for s in store.ledger.sessions()] == [SECOND, FORK]
     aside = [p.name for p in settings.home.glob("journal.db.damaged-*")]
     assert len(aside) == (lost != "missing")
