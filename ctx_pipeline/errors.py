@@ -78,6 +78,14 @@ class StoreDamaged(StoreError):
     """A file of the store contradicts its own hash, size or schema."""
 
 
+def unreadable(error: BaseException) -> StoreDamaged | None:
+    """Return what a library of databases or tables raised over bytes that it cannot read as damage; None for any other error."""
+    if type(error).__module__.partition(".")[0] not in {"sqlite3", "duckdb", "_duckdb", "pyarrow", "sqlalchemy"}:
+        return None
+    said = next(iter(str(error).splitlines()), "")
+    return StoreDamaged(f"a file of the store cannot be read: {said}", hint="ctx doctor names it and what makes it again")
+
+
 class SchemaTooNew(StoreError):
     """The store was written by a newer version of this package."""
 

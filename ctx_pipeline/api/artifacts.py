@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.recorded_paths import FILE as FILE_THERE
+from ctx_pipeline.recorded_paths import look_at, read
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.artifact_index import FILE, ArtifactIndex, Document, Found, Synced
 from ctx_pipeline.storage.session_words import made_of
@@ -64,17 +65,14 @@ def _made(store: Store) -> Iterator[Artifact]:
 
 def _documents(store: Store) -> Iterator[Artifact]:
     for path in sorted(_added(store)):
-        try:
-            status = os.stat(path)  # noqa: PTH116 - a name of the person's own
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode) and os.access(path, os.R_OK):
-            yield Artifact(f"doc-{digest('document', path, size=12)}", "document", Path(path).name, None, status.st_size, None, None, path)
+        found = look_at(path)
+        if found.kind == FILE_THERE and read(path, 1) is not None:
+            yield Artifact(f"doc-{digest('document', path, size=12)}", "document", Path(path).name, None, found.size, None, None, path)
 
 
 def _added(store: Store) -> list[str]:
     known: dict[str, bool] = {}
-    for fact in store.journal.facts(DOCUMENT) if store.journal.path.exists() else ():
+    for fact in store.journal.facts(DOCUMENT) if store.journal.is_there() else ():
         known[str(fact.payload.get("path"))] = not fact.payload.get("removed")
     return [path for path, there in known.items() if there]
 
@@ -97,9 +95,7 @@ def _named(store: Store, artifact_id: str) -> Artifact:
 
 
 def _text(path: str, settings: Settings) -> str:
-    with open(path, "rb") as file:  # noqa: PTH123 - as above
-        data = file.read(LARGEST)
-    return Redactor(settings.patterns).redact(data.decode("utf-8", "replace"))
+    return Redactor(settings.patterns).redact((read(path, LARGEST) or b"").decode("utf-8", "replace"))
 
 
 def documents_below(paths: list[str]) -> list[str]:
@@ -145,8 +141,8 @@ def _wanted(store: Store, settings: Settings) -> Iterator[Document]:
         yield Document(m.artifact_id, m.name, m.kind, m.rel, lambda m=m: m.content)  # type: ignore[misc]
     for a in _documents(store):
         path = a.path or ""
-        status = os.stat(path)  # noqa: PTH116 - as above
-        yield Document(a.artifact_id, a.name, a.kind, f"{status.st_size} {status.st_mtime_ns}", lambda path=path: _text(path, settings))  # type: ignore[misc]
+        found = look_at(path)
+        yield Document(a.artifact_id, a.name, a.kind, f"{found.size} {found.mtime_ns}", lambda path=path: _text(path, settings))  # type: ignore[misc]
 
 
 def search(query: str, *, limit: int = 10, settings: Settings) -> list[Found]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.markdown import cell, inline
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -107,7 +110,8 @@ def page_of_replay(rows: Sequence[Replay]) -> Page:
 
 def markdown(page: Page) -> str:
     """Return a page as Markdown: a heading and pipe tables."""
-    parts = [f"# {page.title}", page.note, *("\n".join(_pipes(rows, columns)) for rows, columns in page.tables), page.ending]
+    title, note, ending = (inline(visible(text)) for text in (page.title, page.note, page.ending))
+    parts = [f"# {title}", note, *("\n".join(_pipes(rows, columns)) for rows, columns in page.tables), ending]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -115,7 +119,7 @@ def _pipes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> lis
     lines = [f"| {' | '.join(columns.values())} |", f"|{'---|' * len(columns)}"]
     for row in rows:
         cells = ("" if row.get(key) is None else f"{row[key]:,}" if isinstance(row[key], int) else str(row[key]) for key in columns)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        lines.append("| " + " | ".join(cell(visible(text)) for text in cells) + " |")
     return lines
 
 

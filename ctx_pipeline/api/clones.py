@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.scope import first_commit, git_folder, identity, place_of, seen_key, token_of
+from ctx_pipeline.recorded_paths import look_at
 from ctx_pipeline.storage.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from ctx_pipeline.memory.scope import Place
     from ctx_pipeline.storage.memory_index import MemoryIndex
@@ -35,7 +36,7 @@ def place_among(cwd: str, index: MemoryIndex, home: Path, *, ask: bool = False) 
     try:
         with closing(Journal(home / "journal.db", read_only=True, patience=_PATIENCE)) as journal:
             own = [] if place.identities else [seen_key(f) for f in (place.cwd, *place.roots)]
-            seen = journal.observed([*map(seen_key, folders), *own]) if journal.path.exists() else {}
+            seen = journal.observed([*map(seen_key, folders), *own]) if journal.is_there() else {}
     except CtxError:
         return place
     if not seen:
@@ -46,9 +47,9 @@ def place_among(cwd: str, index: MemoryIndex, home: Path, *, ask: bool = False) 
 
 
 def known_place(cwd: str, index: MemoryIndex, home: Path) -> Place:
-    """Return the place that a person asks about; a folder that is not on this machine has the repository that sessions in it recorded."""
+    """Return the place that a person asks about; a folder that is not seen here has the repository that sessions in it recorded."""
     place = place_among(cwd, index, home, ask=True)
-    if place.roots or Path(place.cwd).exists():
+    if place.roots or look_at(place.cwd).there:
         return place
     recorded = index.repositories_at(place.cwd)
     return place._replace(identities=tuple(map(identity, recorded))) if len(recorded) == 1 else place

@@ -15,6 +15,7 @@ from ctx_pipeline.errors import CtxError, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.redaction import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -248,14 +249,21 @@ def _price(row: tuple, book: PriceBook) -> dict[str, Any] | None:
 
 
 def files_of(settings: Settings) -> dict[str, str]:
-    """Return stream -> path, of the homes as they are and of what the store remembers; a file that lies in two places has one stream."""
+    """Return stream -> path, of the homes as they are and of what the store remembers; a file that lies in two places has one stream.
+
+    A secret in the name of a folder or a file is replaced: the path is for people to read.
+    """
     found = {}
     if has_store(settings):
         from ctx_pipeline.api.reader import reading
 
         with reading(settings) as (store, _):
             found = {s.stream: s.path for s in store.ledger.sources().values()}
-    return found | {s.stream: s.path for s in live.sources(settings) if s.stream not in found}
+    found |= {s.stream: s.path for s in live.sources(settings) if s.stream not in found}
+    redactor = Redactor(settings.patterns)
+    paths = list(found.values())
+    secret = {paths[n]: redactor.redact(paths[n]) for n in redactor.suspects(paths)}
+    return {stream: secret.get(path, path) for stream, path in found.items()}
 
 
 def _places(settings: Settings, wanted: set[tuple[str, str]]) -> dict[tuple[str, str, str], tuple]:

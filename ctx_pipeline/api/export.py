@@ -16,6 +16,7 @@ from ctx_pipeline.api.usage import day
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.redaction import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +114,7 @@ def opentraces(file: Path | str, chosen: Chosen = Chosen(), *, settings: Setting
 
 def _file(text: str) -> str:
     """Return a name that is one plain file name; any other becomes a digest."""
-    return text if _PLAIN.fullmatch(text) else digest(text, size=12)
+    return text if _PLAIN.fullmatch(text) and harmless(text) else digest(text, size=12)
 
 
 def _outside(target: Path, settings: Settings) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.memory.safety import seen, unread
+from ctx_pipeline.memory.safety import unread
+from ctx_pipeline.model.characters import visible
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory
-
-_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]{0,2000}(?:\x07|\x1b\\|\x9c)")
-"""What colours text, moves a cursor or names a window of a terminal."""
 
 
 def held_back(memory: Memory) -> bool:
@@ -27,7 +24,7 @@ def why_held(memory: Memory) -> list[str]:
 def clean(value: Any) -> Any:
     """Return plain values whose texts, names of fields too, have no sequence for a terminal and no character that cannot be seen."""
     if isinstance(value, str):
-        return seen(_SEQUENCE.sub("", value.replace("\r\n", "\n")).replace("\r", "\n"))
+        return visible(value)
     if isinstance(value, dict):
         return {clean(key): clean(member) for key, member in value.items()}
     if isinstance(value, list | tuple):

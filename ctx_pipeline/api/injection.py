@@ -182,7 +182,7 @@ def shares(*, settings: Settings) -> dict[str, Any]:
     """Return over the whole log: sessions told and withheld, the share withheld, memories told, those judged, and their outcomes."""
     journal = Journal(settings.home / "journal.db", read_only=True)
     try:
-        facts = journal.facts(INJECTED) if journal.path.exists() else []
+        facts = journal.facts(INJECTED) if journal.is_there() else []
         judged = _judged(journal) if facts else {}
     finally:
         journal.close()

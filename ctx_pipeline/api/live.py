@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import marshal
 import os
+import re
 import threading
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +50,10 @@ class LiveSource(NamedTuple):
     """the id that the store gives to a source of this place"""
     name: str = ""
     """of a stream in a database"""
+
+
+_MAY_HIDE = re.compile(r"[\w+=-]{16}|[^\w./~ -]")
+"""What a name has that holds a secret: the detectors take longer to load than a small home to count."""
 
 
 @dataclass(slots=True)
@@ -249,11 +255,21 @@ def count(given: SessionInput, parent: str | None = None, *, whole: bool = False
     except Exception:  # noqa: BLE001 - a session that cannot be read must not hide the others
         parsed, failed = Parsed(), len(given.streams)
     facts = parsed.facts
-    repository = repository_of(facts.repository) or facts.cwd or ""
+    repository = _shown(repository_of(facts.repository) or facts.cwd or "")
     kept = parsed if whole else None
     return Counted(
         given.host, given.session_id, project_of(repository), facts.parent_session or parent, parsed.model_calls, kept, repository, failed
     )
+
+
+@lru_cache(maxsize=4096)
+def _shown(repository: str) -> str:
+    """Return the name that a project is shown by, as the tables have it."""
+    if not _MAY_HIDE.search(repository):
+        return repository
+    from ctx_pipeline.redaction import built_in
+
+    return repository if built_in().clears(repository) else built_in().redact(repository)
 
 
 def read(

@@ -22,6 +22,7 @@ from ctx_pipeline.memory.scope import place_of, visible
 from ctx_pipeline.memory.weave import DEFAULT_BUDGET
 from ctx_pipeline.memory.weave import weave as woven
 from ctx_pipeline.model.memories import CASE
+from ctx_pipeline.storage import settled
 from ctx_pipeline.storage.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _SHORTEST = 4
 
 def _index(settings: Settings | None, name: str = "memory.db") -> MemoryIndex:
     chosen = settings or settings_module.load()
+    settled(chosen.home)
     return MemoryIndex(chosen.home / name)
 
 
@@ -119,7 +121,7 @@ def _telling_line(text: str, cwd: str | None) -> str:
     # its patterns take milliseconds to compile
     from ctx_pipeline.mining._failures import salient_line
 
-    return salient_line(text, cwd)
+    return salient_line(text, cwd, of_any_form=True)
 
 
 def weave(

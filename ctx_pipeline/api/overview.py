@@ -14,6 +14,7 @@ from ctx_pipeline.api.tally import Days, moment, tally
 from ctx_pipeline.api.usage import Usage, calls, has_store, total
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.storage.marker import begun
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -59,7 +60,7 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
     report = Usage("daily", zone or "local time", rows, total(rows), None, found.source)
     findings = [*_leaving(chosen, at), *_kept(chosen)]
     if len(findings) < FINDINGS:
-        seen = glimpse(chosen, secrets=not (chosen.home / "ledger.db").exists())
+        seen = glimpse(chosen, secrets=not begun(chosen.home))
         findings += [*_secrets(seen), *(_tools(seen) or _resent(found.owned, chosen))]
     findings += [*_agents(found.owned), *_dearest(found.owned)]
     return Overview(report, findings[:FINDINGS])
@@ -87,7 +88,7 @@ def _leaving(settings: Settings, now: int) -> list[Finding]:
 
 def _captured(settings: Settings) -> set[tuple[str, str]]:
     """Return (root, rel) of the files that the store holds bytes of."""
-    if not (settings.home / "ledger.db").exists():
+    if not begun(settings.home):
         return set()
     from ctx_pipeline.api.reader import reading
 

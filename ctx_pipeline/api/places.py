@@ -64,7 +64,18 @@ def record_of(event_id: str, *, settings: Settings | None = None) -> Record:
             raise UnknownName("event", event_id, ())
         end = data.find(b"\n", start) + 1 or len(data)
         held = next((p for p in pieces if p.start <= start < p.end), pieces[-1])
-        text = Redactor(chosen.patterns).redact(data[start:end].decode("utf-8", "replace").rstrip("\r\n"))
+        redact = Redactor(chosen.patterns).redact
+        text = redact(data[start:end].decode("utf-8", "replace").rstrip("\r\n"))
     return Record(
-        event_id, source.host, source.session_id, source.path, int(generation), number, start, end, held.path, held.recorded_at, text
+        event_id,
+        source.host,
+        source.session_id,
+        redact(source.path),
+        int(generation),
+        number,
+        start,
+        end,
+        held.path,
+        held.recorded_at,
+        text,
     )

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining._quoting import own_words, repeats
 from ctx_pipeline.mining._runs import run_of, shown
 from ctx_pipeline.mining._turns import asked
 
@@ -41,7 +42,7 @@ class Progress(NamedTuple):
     decisions: list[str]
     """what the person was asked, with the answer or without one"""
     said: str
-    """how the agent's last answer ended"""
+    """how the agent's last answer ended, without sentences that repeat what a tool printed"""
     compaction: str
     """event id of the compaction before which this was so; empty when there was none"""
 
@@ -59,9 +60,9 @@ def progress(view: SessionView, cwd: str | None) -> Progress:
         task=[_cut(text, _LONG) for text in dict.fromkeys([*prompts[:1], *prompts[-_PROMPTS:]])],
         files=_files(calls, cwd),
         check=_check(view, calls, cwd),
-        plan=[_cut(item, _SHORT) for item in _plan(view, calls)],
+        plan=[_cut(item, _SHORT) for item in _plan(view, calls) if not repeats(view, item)],
         decisions=list(_decisions(view, calls)),
-        said=_end(clean(answers[-1])) if answers else "",
+        said=own_words(view, _end(clean(answers[-1]))) if answers else "",
         compaction=events[emptied[-1]].event_id if emptied else "",
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.sessions import resolve
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.markdown import fenced, inline, prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,6 @@ _HEADS = {
 }
 _FENCED = frozenset({"tool_call", "tool_result", "error", "todo"})
 _PATCH = "*** Begin Patch"
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def render(host: str, session_id: str, *, longest: int = LONGEST, settings: Settings | None = None) -> str:
@@ -90,21 +90,13 @@ def _lines(view: Any, longest: int) -> Iterator[str]:
 
 
 def _body(kind: str, text: str, longest: int) -> Iterator[str]:
-    text = _CONTROL.sub("", text.replace("\r\n", "\n"))
+    text = visible(text)
     language = ""
     if kind == "tool_call" and (changed := _diff(text)) is not None:
         text, language = changed, "diff"
     cut = len(text) - longest
     shown = text[:longest]
-    if kind in _FENCED:
-        fence = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", shown)), 3)
-        yield f"{fence}{language}"
-        yield shown.rstrip("\n")
-        yield fence
-    else:
-        yield shown.rstrip("\n")
-        if fence := _open_fence(shown):
-            yield fence
+    yield from fenced(shown, language) if kind in _FENCED else [prose(shown)]
     if cut > 0:
         yield ""
         yield f"*{cut:,} characters cut*"
@@ -144,16 +136,5 @@ def _change(edit: Any) -> list[str] | None:
     return [*(f"-{line}" for line in edit["old_string"].splitlines()), *(f"+{line}" for line in edit["new_string"].splitlines())]
 
 
-def _open_fence(text: str) -> str:
-    """Return the fence that a text leaves open, so that it does not swallow what comes after; empty where it closes all."""
-    fence = ""
-    for run in re.findall(r"(?m)^ {0,3}(`{3,}|~{3,})", text):
-        if not fence:
-            fence = run
-        elif run[0] == fence[0] and len(run) >= len(fence):
-            fence = ""
-    return fence
-
-
 def _inline(value: object) -> str:
-    return " ".join(_CONTROL.sub("", str(value)).split())
+    return inline(visible(str(value)))

@@ -19,6 +19,7 @@ from ctx_pipeline.memory.weave import framed, inline
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
+from ctx_pipeline.recorded_paths import FILE, look_at, real
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.journal import Journal
 
@@ -85,8 +86,10 @@ def resume(payload: Mapping[str, Any], *, host: str, settings: Settings, budget:
 
 def _transcript(named: object, session: str, host: Host, settings: Settings) -> tuple[Path, str] | None:
     """Return the transcript that an agent names and its kind, where it lies in a home of this host; without a name the captured one."""
-    if isinstance(named, str) and named.startswith("/") and "\0" not in named:
-        path = Path(named).resolve()
+    if isinstance(named, str) and named.startswith("/"):
+        path = real(named)
+        if path is None:
+            return None
         homes = [root.resolve() for root in settings.candidate_roots(host)]
         places = [(path, path.relative_to(home).as_posix()) for home in homes if path.is_relative_to(home)]
     elif (settings.home / "ledger.db").exists():
@@ -99,7 +102,7 @@ def _transcript(named: object, session: str, host: Host, settings: Settings) -> 
             ledger.close()
     else:
         return None
-    live = ((path, host.classify(rel)) for path, rel in places if path.suffix == ".jsonl" and path.is_file())
+    live = ((path, host.classify(rel)) for path, rel in places if path.suffix == ".jsonl" and look_at(path).kind == FILE)
     return next(((path, kind) for path, kind in live if kind in host.session_kinds), None)
 
 

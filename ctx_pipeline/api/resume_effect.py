@@ -34,7 +34,7 @@ def resume_effect(*, settings: Settings) -> dict[str, Side]:
     """Return ``with`` and ``without`` a block: tool calls, and reads among them, from each compaction to the first change behind it."""
     steps: dict[str, list[tuple[int, int] | None]] = {"with": [], "without": []}
     with reading(settings) as (store, _):
-        facts = store.journal.facts(RESUMED) if store.journal.path.exists() else []
+        facts = store.journal.facts(RESUMED) if store.journal.is_there() else []
         told: dict[tuple[str, str], list[int]] = {}
         for fact in facts:
             told.setdefault((str(fact.payload.get("host")), str(fact.payload.get("session_id"))), []).append(from_iso(fact.at) or 0)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.search_index import Answer, Found
+    from ctx_pipeline.storage.search_index.patterns import Coverage
 
 ROLES: dict[str, tuple[str, ...]] = {
     "user": ("prompt",),
@@ -75,7 +76,9 @@ class SearchResult:
 
     ``level`` is phrase, all, any or beginning (how far the words were relaxed), regex, file or newest. ``next_offset`` is None at the
     end. ``total``, ``facets`` (facet -> value -> hits) and ``left_out`` (hits of sessions that were not to be shown) are there
-    where they were asked for. ``covered`` says how far a regular expression came.
+    where they were asked for. ``covered`` says how far a regular expression came; where it was ended before it had seen all
+    that was meant, and before the page was full, ``partial`` says why (``reason``: time or matches), how far it came (``seen``,
+    ``of``) and what to do (``next``).
     """
 
     query: str
@@ -87,6 +90,7 @@ class SearchResult:
     left_out: int = 0
     facets: dict[str, dict[str, int]] | None = None
     covered: dict[str, Any] | None = field(default=None)
+    partial: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain values."""
@@ -168,9 +172,11 @@ def search(
 
 
 def _result(query: str, answer: Answer, hits: list[SearchHit], offset: int) -> SearchResult:
-    covered = None
+    covered, partial = None, None
     if answer.covered is not None:
-        covered = answer.covered._asdict() | {"complete": answer.covered.rows == answer.covered.of}
+        names = ("rows", "of", "out_of_time")
+        covered = {n: getattr(answer.covered, n) for n in names} | {"complete": answer.covered.rows == answer.covered.of}
+        partial = _partial(answer.covered)
     return SearchResult(
         query,
         answer.level,
@@ -181,7 +187,21 @@ def _result(query: str, answer: Answer, hits: list[SearchHit], offset: int) -> S
         answer.left_out,
         answer.facets,
         covered,
+        partial,
     )
+
+
+def _partial(covered: Coverage) -> dict[str, Any] | None:
+    """Return why a regular expression did not see everything, and how to go on; None where it did, or the page was full before."""
+    if not (covered.out_of_time or covered.too_many):
+        return None
+    hint = "narrow it by project, tool, role, file or days"
+    return {
+        "reason": "time" if covered.out_of_time else "matches",
+        "seen": covered.rows,
+        "of": covered.of,
+        "next": f"{hint}, or allow more seconds" if covered.out_of_time else hint,
+    }
 
 
 def _hits(store: Store, found: Sequence[Found]) -> list[SearchHit]:

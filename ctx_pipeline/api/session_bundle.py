@@ -31,18 +31,9 @@ _ID = re.compile(r"[\w.-]{1,200}")
 def exported(name: str | None = None, *, at: str | None = None, cwd: str | None = None, settings: Settings) -> dict[str, Any]:
     """Return the bundle of a session: its state, and how often each detector had replaced something in it."""
     state = session_state(name, at=at, cwd=cwd, settings=settings).state
-    told = _without_secrets(Redactor(settings.patterns), state.to_json())
+    told = Redactor(settings.patterns).redact_values(state.to_json())
     found = Counter(_REDACTED.findall(json.dumps(told, ensure_ascii=False)))
     return {"schema": SCHEMA, "what": BUNDLE, "state": told, "redacted": dict(sorted(found.items()))}
-
-
-def _without_secrets(redactor: Redactor, value: Any) -> Any:
-    """Return a value whose texts are redacted one by one: a person's own pattern may reach to the end of a line, and JSON is one."""
-    if isinstance(value, str):
-        return redactor.redact(value)
-    if isinstance(value, dict):
-        return {key: _without_secrets(redactor, member) for key, member in value.items()}
-    return [_without_secrets(redactor, member) for member in value] if isinstance(value, list) else value
 
 
 def read(data: bytes) -> tuple[SessionState, dict[str, int]]:

@@ -10,6 +10,7 @@ from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.sessions import resolve, resolve_anywhere
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.memory.scope import place_of, visible
+from ctx_pipeline.storage.marker import begun
 from ctx_pipeline.storage.session_words import made_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def chosen(store: Store, settings: Settings, name: str | None = None, *, cwd: st
 def meant(settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
     """Return the session that is meant, as :func:`chosen` does; one that asks is known before anything was captured."""
     asking = asking_session(settings) if name is None else None
-    if asking is not None and not (settings.home / "ledger.db").exists():
+    if asking is not None and not begun(settings.home):
         return Choice(*asking, ASKING, captured=False)
     with reading(settings) as (store, _):
         return chosen(store, settings, name, cwd=cwd)

@@ -10,6 +10,7 @@ from ctx_pipeline.api.progress import asked_of_person, body_of, planned
 from ctx_pipeline.api.touched import CHANGES, SEARCH, last_line, touched
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining._quoting import repeats
 from ctx_pipeline.mining._runs import runs, shown
 from ctx_pipeline.mining._turns import asked, tells
 from ctx_pipeline.model.check_results import check_results
@@ -37,7 +38,7 @@ def fold(view: SessionView) -> SessionState:
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
     last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
-    plan = planned(view, [c for c in view.tool_calls if c.action == "plan"])
+    plan = [p for p in planned(view, [c for c in view.tool_calls if c.action == "plan"]) if not repeats(view, p.text)]
     checks = [r for r in runs(view) if r.step.purpose in _CHECKED]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     return SessionState(
@@ -162,7 +163,7 @@ def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
     for n, event in enumerate(answers):
         for place in _PLACE.finditer(event.text[:20_000]):
             said = _CLAIM.match(event.text, place.end())
-            if said:
+            if said and not repeats(view, said[1]):
                 text = _cut(clean(said[1]), _LONG)
                 yield Item(text, "answer", _iso(event.ts), event.event_id, shorten_paths(place[1], cwd), int(place[2]), score=1 + n / 1000)
 

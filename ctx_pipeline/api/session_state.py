@@ -17,7 +17,9 @@ from ctx_pipeline.context.session_state import snapshot as snapshots
 from ctx_pipeline.context.session_state.difference import difference
 from ctx_pipeline.context.session_state.state import Item, SessionState, from_json, with_said
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.memory.safety import scan, seen
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.mining._quoting import a_name
+from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.storage.session_words import Made, made_of, said_of
 
@@ -96,7 +98,7 @@ def safe(state: SessionState) -> SessionState:
     """Return a state as a model may be told it: what a check finds in texts of the records is left out, a person's own words stay."""
 
     def told(items: list[Item]) -> list[Item]:
-        return [i._replace(text=seen(i.text)) for i in items if i.by == "person" or not scan([i.text, i.reason, i.path])]
+        return [i._replace(text=visible(i.text)) for i in items if i.by == "person" or not scan([i.text, i.reason, i.path])]
 
     task = told([state.task]) if state.task else []
     tests = state.tests
@@ -105,6 +107,8 @@ def safe(state: SessionState) -> SessionState:
     return replace(
         state,
         title=None if scan([state.title]) else state.title,
+        project=state.project if a_name(state.project or "") else None,
+        branch=state.branch if a_name(state.branch or "") else None,
         task=task[0] if task else None,
         findings=told(state.findings),
         decisions=told(state.decisions),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.storage.marker import begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -168,7 +169,7 @@ def chosen_filters(
 
 def has_store(settings: Settings) -> bool:
     """Tell whether anything was captured; with neither a store nor a home, reading fails with what to run."""
-    if (settings.home / "ledger.db").exists():
+    if begun(settings.home):
         return True
     from ctx_pipeline import discovery
 

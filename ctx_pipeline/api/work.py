@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.tally import moment
 from ctx_pipeline.api.usage import chosen_filters
+from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.markdown import cell
 from ctx_pipeline.signals._runs import COLUMNS, runs
 
 if TYPE_CHECKING:
@@ -174,8 +176,11 @@ def report(found: list[Work], *, top: int = _TOP) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text as code in a cell of a table."""
-    plain = "".join(c for c in text if c.isprintable()).replace("|", "\\|")
+    """Return a text as code in a cell of a table; as plain words where an escaped stroke in it would part the cell."""
+    plain = visible(text)
+    if "\\|" in plain:
+        return cell(plain)
     fence = "`" * (max(map(len, re.findall("`+", plain)), default=0) + 1)
     pad = " " if "`" in plain else ""
-    return f"{fence}{pad}{plain}{pad}{fence}"
+    code = " ".join(plain.split()).replace("|", "\\|")
+    return f"{fence}{pad}{code}{pad}{fence}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -93,23 +94,27 @@ def open_page(as_json: bool) -> None:
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65_535), help="Port on loopback; 0 takes any free one.")
 @json_option
 def serve(port: int, as_json: bool) -> None:
-    """Serve the page on loopback until Ctrl-C; only the printed address, with its secret part, leads to it."""
+    """Serve the page on loopback until Ctrl-C; only the printed address, with its token, leads to it."""
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+    from starlette.staticfiles import StaticFiles
+
+    from ctx_pipeline import loopback
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.cli.serving import server
 
     settings, _ = choose(settings_module.load(), demo=False)
-    made, address = server(_page(settings).parent, port)
+    files = StaticFiles(directory=_page(settings).parent)
+    token = loopback.new_token()
+    listener = loopback.listen(port)
+    address = loopback.address(listener, "/index.html", token)
     if as_json:
         emit({"url": address})
     else:
         say(f"{address}\nend it with Ctrl-C")
     flush()
-    with made:
-        try:
-            made.serve_forever()
-        except KeyboardInterrupt:
-            return
+    with suppress(KeyboardInterrupt):
+        loopback.server(Starlette(routes=[Route("/{path:path}", files)]), listener, token).run(sockets=[listener])
 
 
 def _page(settings: Settings) -> Path:

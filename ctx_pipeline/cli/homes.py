@@ -8,27 +8,53 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli.output import say
+from ctx_pipeline.storage import FORGETTING
 
 if TYPE_CHECKING:
+    from ctx_pipeline.model.declared import Database, Host
     from ctx_pipeline.settings import Settings
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
 
 
-def choose(settings: Settings, *, demo: bool, samples: bool = True) -> tuple[Settings, str]:
+def choose(settings: Settings, *, demo: bool, samples: bool = True, end: bool = True) -> tuple[Settings, str]:
     """Return the settings to work with and what to tell the person.
 
-    Without any home, and without a store of captured sessions, the sample homes are
-    used with ``$CTX_HOME/demo`` as the store.
+    Where no home has a session, and the store has none and nothing that anybody said, the
+    sample homes are used with ``$CTX_HOME/demo`` as the store. A store whose sessions are
+    gone from the homes stays the person's own. Unless ``end`` is false a forgetting that was
+    interrupted in that store is ended first.
     """
+    chosen = _chosen(settings, demo=demo, samples=samples)
+    if end:
+        end_forgetting(chosen[0])
+    return chosen
+
+
+def end_forgetting(settings: Settings) -> None:
+    """End a forgetting that was interrupted, or wait for the one under way; raises CtxError where it cannot be ended."""
+    if not (settings.home / FORGETTING).exists():
+        return
+    from ctx_pipeline.stages.forget import finish
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        ended = finish(store, settings)
+    if ended is not None:
+        say(f"a forgetting that was interrupted is ended: {ended.totals['sessions']:,} sessions", err=True)
+
+
+def _chosen(settings: Settings, *, demo: bool, samples: bool) -> tuple[Settings, str]:
     if demo:
         return _demo(settings), ""
-    if not samples or (settings.home / "ledger.db").exists():
+    from ctx_pipeline.storage.own_sessions import holds_sessions, holds_words
+
+    if not samples or holds_sessions(settings.home):
         return settings, ""
     from ctx_pipeline import discovery
 
     hosts = discovery.hosts().values()
-    if any(settings.roots_of(host) for host in hosts):
+    if any(_has_session(host, root, settings) for host in hosts for root in settings.roots_of(host)) or holds_words(settings.home):
         return settings, ""
     looked = ", ".join(str(root) for host in hosts for root in settings.candidate_roots(host))
     return _demo(settings), f"No sessions found; looked in {looked}. Showing sample sessions instead."
@@ -37,10 +63,41 @@ def choose(settings: Settings, *, demo: bool, samples: bool = True) -> tuple[Set
 def for_reading() -> Settings:
     """Return the settings of a command that only reads; tells when they are those of the samples."""
     settings, note = choose(settings_module.load(), demo=False)
-    if note and (settings.home / "ledger.db").exists():
+    if note:
         say("(sample sessions)", err=True)
-        return settings
-    return settings_module.load() if note else settings
+    return settings
+
+
+def for_notes() -> Settings:
+    """Return the settings of a command that keeps what somebody says: those of the samples only where these were read before."""
+    own = settings_module.load()
+    settings, note = choose(own, demo=False)
+    if note and not (settings.home / "ledger.db").exists():
+        return own
+    if note:
+        say("(sample sessions)", err=True)
+    return settings
+
+
+def _has_session(host: Host, root: Path, settings: Settings) -> bool:
+    """Tell whether a home has a session: looks no further than the first."""
+    from ctx_pipeline.walking import walk
+
+    kinds = host.usage_kinds or host.session_kinds  # a list of things to do outlives the session that made it
+    for _, kind, path, size, _, _ in walk(host, root, settings, []):
+        if size and kind in kinds and (kind not in host.databases or _has_rows(path, host.databases[kind])):
+            return True
+    return False
+
+
+def _has_rows(path: str, database: Database) -> bool:
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.storage import databases
+
+    try:
+        return bool(databases.streams(path, database))
+    except (CtxError, OSError, ValueError):
+        return True  # what cannot be read now is the person's all the same
 
 
 def _demo(settings: Settings) -> Settings:

@@ -74,6 +74,11 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
     """Return what goes to the agent: nothing, or JSON with the note as additional context."""
     if not settings.home.is_dir():
         return b""
+    from ctx_pipeline.storage import FORGETTING
+
+    if (settings.home / FORGETTING).exists():
+        _start(settings, "forget", "--finish")
+        return b""
     import json
 
     from ctx_pipeline.api.injection import inject
@@ -113,11 +118,16 @@ def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings:
 
 def _capture(settings: Settings) -> None:
     """Start a sync that outlives this process and the agent's own."""
+    _start(settings, "sync")
+
+
+def _start(settings: Settings, *words: str) -> None:
+    """Start a command of ours that outlives this process and the agent's own."""
     import subprocess
 
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     # -P: a module of the agent's working folder must not stand in for one of ours
-    command = [sys.executable, "-P", "-m", "ctx_pipeline", "sync"]
+    command = [sys.executable, "-P", "-m", "ctx_pipeline", *words]
     with open(_opened(settings.home), "ab") as errors:
         os.utime(errors.fileno())  # `ctx doctor` tells when a hook last ran
         subprocess.Popen(  # noqa: S603 - our own program

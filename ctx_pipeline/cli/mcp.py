@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
-from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ctx_pipeline import loopback
 from ctx_pipeline.cli.output import emit, json_option, say
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.stages.wiring.receipts import Change
 
 TOKEN = "mcp-token"  # noqa: S105 - the name of a file
-LOOPBACK = "127.0.0.1"
 
 
 @click.group(invoke_without_command=True)
@@ -40,17 +38,9 @@ def mcp(context: click.Context, http: bool, port: int) -> None:
     if not http:
         server.serve_stdio(settings, _judge, act)
         return
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((LOOPBACK, port))
-        listener.listen(128)
-    except OSError as error:
-        from ctx_pipeline.errors import UsageError
-
-        raise UsageError(f"port {port} cannot be used: {error.strerror}", hint="leave --port out for a free one") from error
+    listener = loopback.listen(port)
     token = _token(settings)
-    say(f"http://{LOOPBACK}:{listener.getsockname()[1]}{server.PATH}")
+    say(loopback.address(listener, server.PATH))
     say(f"token: in {settings.home / TOKEN}", err=True)
     server.serve_http(settings, _judge, act, listener=listener, token=token)
 
@@ -69,7 +59,7 @@ def _token(settings: Settings) -> str:
     files = Files(settings.home)
     files.folder(settings.home)
     if not files.exists(TOKEN):
-        files.write(TOKEN, token_urlsafe(32).encode())
+        files.write(TOKEN, loopback.new_token().encode())
     os.chmod(files.local(TOKEN), 0o600)  # noqa: PTH101 - a token that others could read is none
     return files.read(TOKEN).decode("ascii", "replace").strip()
 

@@ -38,7 +38,7 @@ def methods(as_json: bool) -> None:
     home = settings_module.load().home
     discovery.look_in(home / "config")
     with closing(Journal(home / "journal.db", read_only=True)) as journal:
-        cost = spent(journal) if journal.path.exists() else {}
+        cost = spent(journal) if journal.is_there() else {}
     rows = [
         {
             "method": m.name,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from ctx_pipeline.model.characters import escaped, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +17,10 @@ if TYPE_CHECKING:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """Every command that prints a table takes it; the shapes are in docs/json.md."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
-
 
 def plain(value: object) -> str:
-    """Return text of a transcript without what a terminal would obey (escapes, controls, bidi marks) and half characters."""
-    return _CONTROL.sub("", str(value).replace("\r\n", "\n"))
+    """Return text of a transcript without what a terminal would obey (escapes, controls, bidi marks), tags and half characters."""
+    return visible(str(value))
 
 
 def one_line(value: object, width: int = 80) -> str:
@@ -57,7 +56,7 @@ def flush() -> None:
 def emit(value: object) -> None:
     """Print a value as JSON; keys keep their order, text stays readable, what a terminal would obey is escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None, default=str)
-    click.echo(_CONTROL.sub(lambda m: f"\\u{ord(m.group()):04x}", text))
+    click.echo(escaped(text))
 
 
 def table(

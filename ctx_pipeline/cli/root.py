@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from ctx_pipeline.cli.output import one_line, say
-from ctx_pipeline.errors import CtxError
+from ctx_pipeline.errors import CtxError, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,6 +142,8 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(context: click.Context, as_json: bool) -> None:
     """The records of your coding agents: usage, signals, memories and a page."""
+    if context.invoked_subcommand not in {"forget", "doctor"}:
+        _end_forgetting()
     if context.invoked_subcommand is None:
         from ctx_pipeline.cli.explain import overview
 
@@ -150,10 +152,32 @@ def cli(context: click.Context, as_json: bool) -> None:
         raise click.UsageError(f"--json stands behind the command: ctx {context.invoked_subcommand} ... --json")
 
 
+def _end_forgetting() -> None:
+    """End a forgetting that was interrupted, whatever the command is; one that shows a session refuses where this fails."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.storage import FORGETTING
+
+    if not (settings_module.bare().home / FORGETTING).exists():
+        return
+    from ctx_pipeline.cli.homes import end_forgetting
+
+    try:
+        end_forgetting(settings_module.load())
+    except CtxError as error:
+        say(one_line(f"a forgetting that was interrupted cannot be ended: {error.message}", 400), fg="red", err=True)
+
+
 def run(args: list[str] | None = None) -> None:
     """Run ``ctx`` and exit: 0 done, 1 it failed, 2 wrong usage, 130 interrupted."""
     try:
-        code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
+        try:
+            code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
+        except CtxError as error:
+            from ctx_pipeline.cli.mending import mended
+
+            if not mended(error, sys.argv[1:] if args is None else args):
+                raise
+            code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
@@ -166,11 +190,20 @@ def run(args: list[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except CtxError as error:
-        say(f"ctx: {error.message}", err=True)
-        if error.hint:
-            say(f"hint: {error.hint}", err=True)
-        sys.exit(error.exit_code)
+        _fail(error)
     except (_ReaderGone, BrokenPipeError):
         # the reader has gone (ctx list | head); keep Python from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:
+        damage = unreadable(error)
+        if damage is None:
+            raise
+        _fail(damage)
+
+
+def _fail(error: CtxError) -> NoReturn:
+    say(f"ctx: {error.message}", err=True)
+    if error.hint:
+        say(f"hint: {error.hint}", err=True)
+    sys.exit(error.exit_code)

@@ -26,7 +26,7 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.stages import capture, plan
+    from ctx_pipeline.stages import capture, mending, plan
     from ctx_pipeline.stages.lost import settle_lost
     from ctx_pipeline.stages.run import summary
     from ctx_pipeline.storage import open_store
@@ -36,10 +36,15 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
     if note and not as_json:
         say(note, err=True)
     with open_store(settings) as store:
+        store.journal.demand()
+        for sentence in mending.mend(store):
+            say(sentence, fg="yellow", err=True)
         settle_lost(store)
         scan = capture.scan(store, settings)
         todo = plan.plan(store, settings, scan)
         outcome = None if todo.nothing_to_do and not full else _execute(settings, scan, quiet=as_json, full=full)
+        if outcome is None or not outcome.held:
+            mending.note(store)
         report = summary(store, settings, outcome, seconds=time.monotonic() - began)
     if as_json:
         emit(report.to_json())
@@ -83,6 +88,13 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
             many = f" ({row['records']:,} times)" if row["records"] > 1 else ""
             say(f"    {row['host']} {row['session_id']}: {one_line(row['reason'], 120)}{many}")
         if len(report.quarantine) > 5:
+            say("    all of them: ctx doctor")
+    if report.session_errors:
+        troubled = len({(e["host"], e["session_id"]) for e in report.session_errors})
+        say(f"  {counted(troubled, 'session')} could not be worked out completely; all others are unaffected:", fg="yellow")
+        for error in report.session_errors[:5]:
+            say(f"    {error['host']} {error['session_id']} ({error['asset']}): {one_line(error['reason'], 160)}")
+        if len(report.session_errors) > 5:
             say("    all of them: ctx doctor")
     for warning in scan.retention:
         say(f"  {one_line(warning.message, 200)}", fg="yellow")
@@ -140,12 +152,16 @@ def status(asset: str | None, as_json: bool) -> None:
     from ctx_pipeline.errors import UnknownName
     from ctx_pipeline.stages import capture, plan
     from ctx_pipeline.stages.lost import settle_lost
+    from ctx_pipeline.stages.mending import damaged
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
     with open_store(settings) as store:
         settle_lost(store)
+        broken = damaged(store, deep=False)
         todo = plan.plan(store, settings, capture.scan(store, settings))
+    for name, what in broken:
+        say(f"{name} {what}", fg="red", err=True)
     report = todo.to_json() | {"left_out": discovery.left_out()}
     if asset:
         report["assets"] = [a for a in report["assets"] if a["asset"] == asset]
@@ -153,15 +169,19 @@ def status(asset: str | None, as_json: bool) -> None:
             raise UnknownName("asset", asset, todo.assets)
     if as_json:
         emit(report)
+        if broken:
+            raise SystemExit(1)
         return
     rows = [{**a, "why": ", ".join(sorted({c["reason"] for c in a["cells"]}))} for a in report["assets"]]
     table(rows, {"asset": "asset", "fresh": "fresh", "stale": "stale", "missing": "missing", "why": "why"})
     if todo.pending:
         say(f"{todo.pending:,} sources in the homes are newer than the store")
-    say("everything that a run makes is fresh" if todo.nothing_to_do else "bring it up to date: ctx run")
+    say("everything that a run makes is fresh" if todo.nothing_to_do and not broken else "bring it up to date: ctx run")
     for row in rows:
         if row["filled_by"] == "night" and row["missing"] + row["stale"]:
             say(f"{row['asset']} is filled by the nightly schedule, or now: ctx backfill --asset {row['asset']}")
+    if broken:
+        raise SystemExit(1)
 
 
 @click.command()
@@ -209,7 +229,7 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
 @click.option("--check", is_flag=True, help="Load the graph, print its assets and end.")
 @click.option("--json", "as_json", is_flag=True, help="With --check: print one JSON object.")
 def ui(port: int, watch: bool, check: bool, as_json: bool) -> None:
-    """Open the asset graph in Dagster; it takes about twenty seconds to start."""
+    """Open the asset graph in Dagster; it takes about ten seconds to start."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
 

@@ -127,8 +127,11 @@ def _told(found: SearchResult) -> str:
         told += f" for {_LEVELS[found.level]}"
     if found.next_offset is not None:
         told += f"; more with --offset {found.next_offset}"
-    if found.covered and not found.covered["complete"] and found.covered["out_of_time"]:
-        told += f"; out of time after {found.covered['rows']:,} of {found.covered['of']:,} events (--seconds)"
+    if found.partial:
+        why = "out of time" if found.partial["reason"] == "time" else "too many matches"
+        told += f"\nnot all was searched: {why} after {found.partial['seen']:,} of {found.partial['of']:,} events, the newest first; "
+        told += "narrow it (--project, --tool, --role, --file, --since, --until)"
+        told += " or allow more --seconds" if found.partial["reason"] == "time" else ""
     return told
 
 

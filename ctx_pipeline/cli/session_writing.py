@@ -18,9 +18,9 @@ def act(action: str, *, by: str = "person", **more: Any) -> dict[str, Any]:
 
     ``by`` says who does it: person or agent. ``name`` is the session that is meant, if any.
     """
-    from ctx_pipeline.cli.homes import for_reading
+    from ctx_pipeline.cli.homes import for_notes
 
-    settings = for_reading()
+    settings = for_notes()
     does: Callable[..., dict[str, Any]] = _ACTIONS.get(action, _note)
     with saying_why_it_waits():
         return does(action, settings, by=by, **more)

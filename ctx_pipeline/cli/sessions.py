@@ -22,7 +22,9 @@ def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
     from ctx_pipeline.stages.selected import list_sessions as stage
     from ctx_pipeline.storage import open_store
 
-    settings, _ = choose(settings_module.load(), demo=False)
+    settings, note = choose(settings_module.load(), demo=False)
+    if note:
+        say("(sample sessions)", err=True)
     with open_store(settings) as store:
         listing = stage(store, settings, host=host, limit=limit)
     if as_json:

@@ -9,7 +9,11 @@ import click
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, size, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.stages.forget import ForgetReport
+    from ctx_pipeline.storage import Store
 
 _LISTED = 12
 """Unknown types or fields of a version that are printed."""
@@ -17,6 +21,8 @@ _LISTED = 12
 
 @click.command()
 @click.option("--rebuild-ledger", is_flag=True, help="Restore the ledger from the raw objects alone.")
+@click.option("--new-journal", is_flag=True, help="Begin a lost journal anew with what can be read of it and the tombstones beside it.")
+@click.option("--yes", is_flag=True, help="With --new-journal: do not ask.")
 @click.option("--formats", is_flag=True, help="Instead: the share of records, types and fields understood, by host and version.")
 @click.option("--redactions", is_flag=True, help="Instead: what was redacted, by detector, project and session, without values.")
 @click.option(
@@ -27,18 +33,25 @@ _LISTED = 12
     help="Instead: remove Dagster's runs of more than so many days ago; those with a cell's newest materialization stay.",
 )
 @json_option
-def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: int | None, as_json: bool) -> None:
+def doctor(
+    rebuild_ledger: bool, new_journal: bool, yes: bool, formats: bool, redactions: bool, prune_days: int | None, as_json: bool
+) -> None:
     """Check the store and list what could not be read.
 
     Tells as well what the agents are about to delete, what they deleted before it was
     captured, and what runs by itself and when it last ran.
     """
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.cli.homes import choose, end_forgetting
+    from ctx_pipeline.errors import CtxError
     from ctx_pipeline.stages import doctor as stage
-    from ctx_pipeline.storage import open_store
+    from ctx_pipeline.storage import open_store, temporary
 
-    settings, _ = choose(settings_module.load(), demo=False)
+    settings, _ = choose(settings_module.load(), demo=False, end=False)
+    try:
+        end_forgetting(settings)
+    except CtxError as error:
+        say(one_line(f"a forgetting that was interrupted cannot be ended: {error.message}", 400), fg="red", err=True)
     if formats:
         _formats(settings, as_json=as_json)
         return
@@ -49,12 +62,17 @@ def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: in
         _prune(settings, prune_days, as_json=as_json)
         return
     with open_store(settings) as store:
-        if rebuild_ledger:
-            stage.rebuild_ledger(store, settings)
+        if new_journal:
+            _begin_journal(store, yes=yes)
+        rebuilt = stage.rebuild_ledger(store, settings) if rebuild_ledger else None
+        for line in rebuilt.lines() if rebuilt is not None and not as_json else ():
+            say(line)
         report = stage.examine(store, settings)
+        if any(not one.named for one in report.temporaries):
+            temporary.look_again(store.home)
     switched = _switched(settings)
     if as_json:
-        emit({**report.to_json(), "by_itself": switched})
+        emit({**report.to_json(), "by_itself": switched} | ({"rebuilt": rebuilt.to_json()} if rebuilt is not None else {}))
     else:
         for line in report.lines():
             say(line)
@@ -64,6 +82,19 @@ def doctor(rebuild_ledger: bool, formats: bool, redactions: bool, prune_days: in
             say("by itself: nothing is switched on; ctx schedule install, ctx hooks install HOST, or the sensors in ctx ui")
     if report.damaged:
         raise SystemExit(1)
+
+
+def _begin_journal(store: Store, *, yes: bool) -> None:
+    """Ask, and begin a lost journal anew."""
+    from ctx_pipeline.stages.new_journal import new_journal
+    from ctx_pipeline.storage.journal import LOST
+
+    if not yes:
+        click.confirm(f"In the journal: {LOST}. Go on without what cannot be read of it?", abort=True, err=True)
+    made = new_journal(store)
+    say(f"journal begun anew: {made.facts:,} facts of the lost one, {made.tombstones:,} tombstones from beside it", err=True)
+    if made.aside:
+        say(f"the old file is kept as {made.aside}", err=True)
 
 
 def _switched(settings: Settings) -> list[dict[str, Any]]:
@@ -137,30 +168,50 @@ def _formats(settings: Settings, *, as_json: bool) -> None:
 @click.option("--project", help="Every session of this project.")
 @click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
 @click.option("--text", "pattern", help="Every session whose records contain this text.")
+@click.option("--finish", "only_finish", is_flag=True, help="End a forgetting that was interrupted, as any other command does first.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def forget(
-    host: str | None, session_id: str | None, project: str | None, before: str | None, pattern: str | None, yes: bool, as_json: bool
+    host: str | None,
+    session_id: str | None,
+    project: str | None,
+    before: str | None,
+    pattern: str | None,
+    only_finish: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Remove sessions from every layer, for good: raw objects and all that was derived.
 
     Copies of their messages in conversations that were saved in the store go too.
-    Shows what would go, then asks. The agents' own files stay as they are; what was
-    forgotten is not captured again.
+    Shows what would go, then asks; at the end every file of the store is looked through.
+    The agents' own files stay as they are; what was forgotten is not captured again.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.api.sessions import resolve
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.errors import UnknownName, UsageError
     from ctx_pipeline.stages import forget as stage
     from ctx_pipeline.storage import open_store
 
-    if bool(host) != bool(session_id) or sum((bool(host), bool(project), bool(before), bool(pattern))) != 1:
+    if bool(host) != bool(session_id) or sum((bool(host), bool(project), bool(before), bool(pattern), only_finish)) != 1:
         raise UsageError("say what to forget", hint="ctx forget HOST ID, or one of --project, --before, --text")
-    settings, _ = choose(settings_module.load(), demo=False)
+    settings, _ = choose(settings_module.load(), demo=False, end=False)
     with open_store(settings) as store:
+        ended = stage.finish(store, settings)
+        if ended is not None and not as_json:
+            say(f"a forgetting that was interrupted is ended: {ended.totals['sessions']:,} sessions", err=True)
+        if only_finish:
+            _tell_forgotten(ended, as_json=as_json)
+            return
         if host and session_id:
-            host, session_id = resolve(store, host, session_id)
+            try:
+                host, session_id = resolve(store, host, session_id)
+            except UnknownName:
+                if ended is None:
+                    raise
+                _tell_forgotten(ended, as_json=as_json)
+                return
         selection = stage.Selection(host=host, session_id=session_id, project=project, before=before, text=pattern)
         preview = stage.select(store, selection)
         if not preview.sessions and not pattern:
@@ -179,9 +230,27 @@ def forget(
         if not yes:
             click.confirm("Remove them from the store for good?", abort=True, err=True)
         report = stage.forget(store, settings, selection)
+    _tell_forgotten(report, preview.sessions, as_json=as_json)
+
+
+def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, str]] = (), *, as_json: bool) -> None:
+    """Say what was forgotten, and what the last look through the store found; None where nothing was."""
     if as_json:
-        emit({**report.totals, "forgotten": len(preview.sessions), "sessions": [list(s) for s in preview.sessions]})
-    else:
-        if report.totals["saved"]:
-            say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")
-        say(f"{len(preview.sessions)} sessions forgotten. The page is rebuilt by: ctx run")
+        told = {**report.totals, **report.searched.to_json()} if report else {}
+        emit({**told, "forgotten": report.totals["sessions"] if report else 0, "sessions": [list(s) for s in sessions]})
+        return
+    if report is None:
+        say("no forgetting was interrupted")
+        return
+    if report.totals["saved"]:
+        say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")
+    seen = report.searched
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.files.items()))
+    say(f"{report.totals['sessions']} sessions forgotten. The page is rebuilt by: ctx run")
+    say(f"Searched every file of the store, unpacked ({kinds}): {'nothing of them is left' if not seen.found else 'still named in'}")
+    for rel in seen.found[:_LISTED]:
+        say(f"  {one_line(rel, 200)}")
+    if seen.found:
+        say(f"  {len(seen.found):,} files in all: what stays in them is told by sessions that stay, such as forks")
+    for rel in seen.unreadable[:_LISTED]:
+        say(f"  could not be read: {one_line(rel, 200)}", fg="yellow", err=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ctx_pipeline.api.usage import Usage
+    from ctx_pipeline.settings import Settings
 
 _COLUMNS = {
     "host": "host",
@@ -85,22 +86,22 @@ def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, cache: bool =
     from ctx_pipeline.api import usage as api
 
     _one_form(as_json=as_json, as_csv=as_csv)
-    chosen = _chosen(chosen)
+    chosen, settings = _chosen(chosen), for_reading()
     if cache:
         from ctx_pipeline.api.cache_efficiency import with_cache
 
-        report, key = with_cache(by, **chosen, settings=for_reading()), api.GROUPS[by][1]
+        report, key = with_cache(by, **chosen, settings=settings), api.GROUPS[by][1]
     elif by in api.GROUPS:
-        report, key = api.usage(by, **chosen, settings=for_reading()), api.GROUPS[by][1]
+        report, key = api.usage(by, **chosen, settings=settings), api.GROUPS[by][1]
     elif by in ("branch", "home"):
         from ctx_pipeline.api.whereabouts import usage_where
 
-        report, key = usage_where(by, **chosen, settings=for_reading()), by
+        report, key = usage_where(by, **chosen, settings=settings), by
     else:
         from ctx_pipeline.api.attribution import usage_by
 
-        report, key = usage_by(by, **chosen, settings=for_reading()), by
-    report = _on_plans(report)
+        report, key = usage_by(by, **chosen, settings=settings), by
+    report = _on_plans(report, settings)
     if as_json:
         emit(report.to_json())
     elif as_csv:
@@ -109,13 +110,13 @@ def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, cache: bool =
         show(report, key, breakdown=breakdown)
 
 
-def _on_plans(report: Usage) -> Usage:
+def _on_plans(report: Usage, settings: Settings) -> Usage:
     """Return the report with the flat plans that its hosts are used on."""
     from dataclasses import replace
 
     from ctx_pipeline.api.plans import plans
 
-    found = plans({row["host"] for row in report.rows}, recorded=report.source != "stored", settings=for_reading())
+    found = plans({row["host"] for row in report.rows}, recorded=report.source != "stored", settings=settings)
     return replace(report, plans=found) if found else report
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from ctx_pipeline.model.characters import HIDDEN, SEPARATORS, escaped
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -21,14 +23,9 @@ def chunk(name: str, value: Any) -> bytes:
 
 
 def script_json(value: Any) -> bytes:
-    """Return JSON that is also safe inside HTML and inside a script."""
+    """Return JSON that is also safe inside HTML and inside a script, without characters that nobody sees."""
     text = _encode(value)
-    for plain, escaped in (
-        (b"<", b"\\u003c"),
-        (b">", b"\\u003e"),
-        (b"&", b"\\u0026"),
-        ("\u2028".encode(), b"\\u2028"),
-        ("\u2029".encode(), b"\\u2029"),
-    ):
-        text = text.replace(plain, escaped)
-    return text
+    for plain, written in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
+        text = text.replace(plain, written)
+    # every control of ASCII is an escape already
+    return text if text.isascii() else HIDDEN.sub(lambda found: escaped(found[0]) if found[0] in SEPARATORS else "", text.decode()).encode()

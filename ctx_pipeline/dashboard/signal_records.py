@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard.numbers import reading
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.markdown import cell
 from ctx_pipeline.model.readings import trend
 from ctx_pipeline.storage.signal_sql import DIMENSIONS
 
@@ -114,13 +116,13 @@ def markdown(records: Sequence[Mapping[str, Any]]) -> str:
                 "| signal | measured | median | p90 | mean | highest | unit | spread | trend |",
                 "|---|--:|--:|--:|--:|--:|---|---|---|",
             ]
-        lines.append(f"| `{record['signal']}` | {' | '.join(_escaped(cell) for cell in _cells(record))} |")
+        lines.append(f"| `{record['signal']}` | {' | '.join(cell(visible(text)) for text in _cells(record))} |")
     missing = [r for r in records if r["missing"]]
     if missing:
         lines += ["", "## Without a value", "", "| signal | sessions | why |", "|---|--:|---|"]
         for r in missing:
             why = "; ".join(f"{reason} ({count:,})" for reason, count in sorted(r["reasons"].items(), key=lambda p: (-p[1], p[0]))[:4])
-            lines.append(f"| `{r['signal']}` | {r['missing']:,} | {_escaped(why)} |")
+            lines.append(f"| `{r['signal']}` | {r['missing']:,} | {cell(visible(why))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -158,7 +160,3 @@ def spread(histogram: Sequence[tuple[float, float, int]]) -> str:
     for start, _, count in histogram:
         heights[min(9, round((start - low) / width))] = max(1, round(count / most * (len(_BARS) - 1)))
     return "".join(_BARS[h] for h in heights)
-
-
-def _escaped(text: str) -> str:
-    return " ".join(text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'").split())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.defs import history
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
 
@@ -43,23 +45,35 @@ def prepare_home(settings: Settings) -> Path:
     """Make ``$CTX_HOME/dagster`` (0700) with our ``dagster.yaml`` and return it. Dagster is not imported."""
     import json
 
+    from ctx_pipeline.storage.files import Files
+
     home = settings.home / "dagster"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     home.chmod(0o700)
     text = (config_folder() / "dagster.yaml").read_text("utf-8") + _LASTING.format(history=json.dumps(str(home / "history")))
     target = home / "dagster.yaml"
-    if not target.exists() or target.read_text("utf-8") != text:
-        temporary = home / f".dagster.yaml.{os.getpid()}"
-        temporary.write_text(text, "utf-8")
-        temporary.chmod(0o600)
-        temporary.replace(target)
+    if _of_ours(target, text):
+        Files(settings.home).write("dagster/dagster.yaml", text.encode())
     return home
+
+
+def _of_ours(target: Path, text: str) -> bool:
+    """Tell whether the file is to be written: there is none, or one of ours that is not as it should be. A person's own stays."""
+    try:
+        found = target.read_bytes()
+    except FileNotFoundError:
+        return True
+    ours, first = text.encode(), text.encode().splitlines()[0]
+    # a cut or a changed byte leaves one of the two ends; a person's own file has neither
+    mine = not found.strip() or found.startswith(first) or ours.startswith(found) or found.endswith(ours[-len(first) :])
+    return mine and found != ours
 
 
 @contextmanager
 def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """Open the persistent instance; the environment of this process is as before when it closes."""
     home = prepare_home(settings)
+    history.demand(home)
     before = {name: os.environ.get(name) for name in ("DAGSTER_HOME", "DAGSTER_DISABLE_TELEMETRY")}
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     mask = os.umask(0o077)
@@ -71,6 +85,8 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         with ExitStack() as stack:
             # two processes that make the schema of a new instance at once lock each other out
             with open_store(settings) as store, store.ledger.lease("dagster/instance"):
+                for line in history.set_aside_damaged(home):
+                    sys.stderr.write(f"{line}\n")
                 found = stack.enter_context(dg.DagsterInstance.get())
                 found.get_run_records(limit=1)
                 found.get_latest_materialization_event(dg.AssetKey(["raw", "segments"]))
@@ -165,12 +181,18 @@ def asset_keys(settings: Settings) -> list[str]:
 
 
 def ui(settings: Settings, *, port: int = 3000, watch: bool = False) -> None:
-    """Start ``dagster dev`` over the person's instance, tell when it answers, and return when it ends.
+    """Serve the asset graph over the person's instance, tell its address, and return when it is interrupted.
 
     With ``watch`` the observing sensors, the automation and the nightly schedule run for as
-    long as it does, but for those that were switched off in the UI.
+    long as it does, but for those that were switched off in the UI. Raises StoreError for a
+    port that is taken.
     """
+    from ctx_pipeline import loopback
     from ctx_pipeline.defs import web
 
-    home = prepare_home(settings)
-    web.serve(settings, home, config_folder() / "workspace.yaml", port=port, watch=watch)
+    with suppress(KeyboardInterrupt), loopback.listen(port) as listener:
+        if sys.stderr.isatty():
+            sys.stderr.write("starting Dagster, about ten seconds …")
+            sys.stderr.flush()
+        with web.surroundings(settings, prepare_home(settings), watch=watch), instance(settings) as found:
+            web.serve(found, config_folder() / "workspace.yaml", listener)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+from dagster_duckdb import DuckDBResource
 
 from ctx_pipeline import settings as settings_file
 from ctx_pipeline.stages import code_versions
 from ctx_pipeline.stages import plan as planning
 from ctx_pipeline.stages import run as running
+from ctx_pipeline.storage import duckdb_connection, warehouse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from dagster_duckdb import DuckDBResource
     from duckdb import DuckDBPyConnection
 
     from ctx_pipeline.settings import Settings
@@ -99,13 +103,24 @@ class Pipeline:
             del self.__dict__["store"]
 
 
-def serving(settings: Settings) -> DuckDBResource:
-    """Return the resource of the warehouse file: typed, and it waits while another process holds the file."""
-    from dagster_duckdb import DuckDBResource
+class WarehouseResource(DuckDBResource):
+    """The warehouse file, opened with this package's settings: it waits while another process holds the file."""
 
-    from ctx_pipeline.storage.warehouse import CONFIG
+    @contextmanager
+    def get_connection(self) -> Iterator[DuckDBPyConnection]:
+        """Return a connection that loads no extension and reads no file outside the store."""
+        with super().get_connection() as connection:
+            duckdb_connection.confine(connection, **warehouse.places(Path(self.database)))
+            yield connection
 
-    return DuckDBResource(database=str(settings.home / "serving" / "ctx.duckdb"), connection_config=dict(CONFIG))
+
+def serving(settings: Settings) -> dg.ResourceDefinition:
+    """Return the resource of the warehouse file; the configuration of a run cannot change a setting of its connection."""
+    resource = WarehouseResource(
+        database=str(settings.home / "serving" / "ctx.duckdb"),
+        connection_config={**duckdb_connection.CONFIG, "memory_limit": warehouse.MEMORY},
+    )
+    return dg.ResourceDefinition(lambda _: resource, config_schema={}, description=WarehouseResource.__doc__)
 
 
 def beside(resource: DuckDBResource, path: Path) -> AbstractContextManager[DuckDBPyConnection]:

@@ -35,7 +35,10 @@ class Hits(BaseModel):
     level: str = Field(default="", description="How far the words were relaxed: phrase, all, any, beginning; else regex, file or newest.")
     total: int | None = Field(default=None, description="All hits, where facets were asked for.")
     facets: dict[str, dict[str, int]] | None = Field(default=None, description="facet -> value -> hits, the most first.")
-    incomplete: str | None = Field(default=None, description="Why a regular expression did not see everything.")
+    partial: str | None = Field(
+        default=None,
+        description="Why a regular expression was ended before it saw all that is meant, and how to go on; null if it was not.",
+    )
 
 
 class SessionEntry(BaseModel):

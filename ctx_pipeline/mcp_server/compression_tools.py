@@ -1,5 +1,6 @@
 """The tools that say files with fewer tokens, under the names that lean-ctx's users know; each a thin call of ``api``."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -141,7 +142,7 @@ class CompressionTools:
         from ctx_pipeline.api.benchmark_text import markdown, page_of_file, page_of_project
 
         root = self._root()
-        if (action or ("project" if (root / path).is_dir() else "file")) == "project":
+        if (action or ("project" if os.path.isdir(root / path) else "file")) == "project":  # noqa: PTH112 - never raises
             found = api.benchmark_project(path, files=files, seed=seed, runs=1, root=root)
             told, page = api.benchmark_row(found), page_of_project(found)
         else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from mcp.types import CallToolResult, TextContent
 
 from ctx_pipeline.api.for_agents import clean
-from ctx_pipeline.errors import CtxError, UsageError
+from ctx_pipeline.errors import CtxError, UsageError, unreadable
 from ctx_pipeline.mcp_server.leaving import for_a_model
 from ctx_pipeline.model.codec import digest
 
@@ -54,6 +54,11 @@ def answering(tool: Callable[P, R]) -> Callable[P, R]:
                 answer: Any = tool(*arguments, **named)
             except CtxError as error:
                 return as_value(error)
+            except Exception as error:
+                damage = unreadable(error)
+                if damage is None:
+                    raise
+                return as_value(damage)
             # titles, tools and paths come from transcripts as texts do
             return type(answer).model_validate(clean(answer.model_dump()))
 

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import ValidationError
 
+from ctx_pipeline import loopback
 from ctx_pipeline.api import session_pages
 from ctx_pipeline.api.for_agents import clean
 from ctx_pipeline.api.rendering import render
 from ctx_pipeline.errors import CtxError, UnknownName
 from ctx_pipeline.mcp_server.compression_tools import CompressionTools
 from ctx_pipeline.mcp_server.leaving import for_a_model
-from ctx_pipeline.mcp_server.loopback import TokenGate
 from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
@@ -130,20 +129,11 @@ def serve_stdio(settings: Settings, judge: Judge, act: Act) -> None:
 
 
 def serve_http(settings: Settings, judge: Judge, act: Act, *, listener: socket.socket, token: str) -> None:
-    """Serve clients that know the token on a listening loopback socket until interrupted.
-
-    A request under another Host, or from a page of another site, is refused.
-    """
-    import uvicorn
-
-    port = listener.getsockname()[1]
-    places = [f"{name}:{port}" for name in ("127.0.0.1", "localhost")]
+    """Serve clients that know the token on a listening loopback socket until interrupted."""
     app = build(settings, judge, act).streamable_http_app(
         streamable_http_path=PATH,
         json_response=True,
         stateless_http=True,
         max_request_body_size=LARGEST_REQUEST,
-        transport_security=TransportSecuritySettings(allowed_hosts=places, allowed_origins=[f"http://{place}" for place in places]),
     )
-    config = uvicorn.Config(TokenGate(app, token, places), log_level="warning", access_log=False, server_header=False)
-    uvicorn.Server(config).run(sockets=[listener])
+    loopback.server(app, listener, token).run(sockets=[listener])

@@ -35,6 +35,9 @@ Judge = Callable[..., dict[str, Any]]
 """judge(verb, memory_id, **payload) writes what was said of a memory to the journal and returns the memory."""
 
 LONGEST_TEXT = 2_000
+REGEX_SECONDS = 2.0
+"""How long a regular expression is looked for."""
+
 MOST_ROWS = 60
 _BATCH = 30
 _VALUES = 20
@@ -110,12 +113,13 @@ class Tools:
         place = place_of(cursor, *asked)
         hits: list[Hit] = []
         told: dict[str, Any] = {}
-        for turn in range(_LOOKS):
+        for turn in range(1 if regex else _LOOKS):  # a regular expression begins anew each time
             found = search(
                 query,
                 filters=filters,
                 regex=regex,
-                facets=turn == 0 and (facets or bool(own)),
+                seconds=REGEX_SECONDS,
+                facets=turn == 0 and (facets or (bool(own) and not regex)),
                 limit=_BATCH,
                 offset=place,
                 settings=self._settings,
@@ -330,8 +334,12 @@ def _counted(found: SearchResult, *, facets: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"left_out": found.left_out, "level": found.level}
     if facets and found.facets is not None:
         told |= {"total": found.total, "facets": {name: dict(list(counts.items())[:_VALUES]) for name, counts in found.facets.items()}}
-    if found.covered and not found.covered["complete"]:
-        told["incomplete"] = f"{found.covered['rows']} of {found.covered['of']} events were searched"
+    if found.partial:
+        why = "time" if found.partial["reason"] == "time" else "room for matches"
+        told["partial"] = (
+            f"no {why} left after {found.partial['seen']} of {found.partial['of']} events, the newest first: "
+            "narrow it by project, tool, role, file, since or until, or search for words instead"
+        )
     return told
 
 

@@ -14,7 +14,7 @@ from ctx_pipeline.memory.safety import REVIEWED, scan, strings_of
 from ctx_pipeline.memory.scope import identity
 from ctx_pipeline.memory.use import MEASURED
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.memories import KINDS, RISKS, SCOPES, Memory, StoredCandidate
+from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, Memory, StoredCandidate
 from ctx_pipeline.model.proposals import REASON, guarded
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ RATE = 0.2
 
 DANGEROUS = "dangerous-command"
 """Flag of a mined memory that proposes what publishes, destroys or moves shared state: a person has to accept it first."""
+
+BY_MODEL = "model-written"
+"""Flag of a mined memory whose words a model chose, which had read what tools printed: a person has to accept it first."""
 
 _SHOWN = 16
 _JUDGED = {"memory.accepted": "accepted", "memory.rejected": "rejected", "memory.retired": "retired"}
@@ -132,7 +135,7 @@ def _clusters(candidates: Iterable[StoredCandidate]) -> list[_Cluster]:
 
 def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
     oldest = cluster.members[0]
-    best = guarded(max(cluster.members, key=lambda c: (c.confidence, c.ts or 0, c.candidate_id)))
+    best = guarded(max(cluster.members, key=lambda c: (not c.body.get(MODEL_WRITTEN), c.confidence, c.ts or 0, c.candidate_id)))
     # a forked or resumed session repeats its parent's events with their times: one occurrence, one support
     originals = {(c.ts, c.text) if c.ts is not None else (c.candidate_id, ""): c.candidate_id for c in reversed(cluster.members)}
     first = set(originals.values())
@@ -172,7 +175,8 @@ def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
         last_ts=max(times, default=None),
     )
     checked = _checked(memory, credentials)
-    return checked._replace(flags=[*checked.flags, DANGEROUS], status="needs_review") if best.body.get(REASON) else checked
+    held = [flag for name, flag in ((REASON, DANGEROUS), (MODEL_WRITTEN, BY_MODEL)) if best.body.get(name)]
+    return checked._replace(flags=[*checked.flags, *held], status="needs_review") if held else checked
 
 
 def _without_review(candidate: StoredCandidate) -> str | None:

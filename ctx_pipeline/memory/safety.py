@@ -6,6 +6,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.characters import CONTROLS, DIRECTIONS, TAGS, UNSEEN, visible
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -16,10 +18,15 @@ if TYPE_CHECKING:
 REVIEWED = "reviewed"
 """Name in the structured body of what a check found and a person accepted after reading it."""
 
-INVISIBLE = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u2060\u2061\u2062\u2063\u2064\u3164\ufeff\uffa0")
-_BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_TAGS = re.compile("[\U000e0000-\U000e007f\U000e0100-\U000e01ef]")
-_TERMINAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_HIDING = tuple(
+    (flag, re.compile(f"[{members}]"))
+    for flag, members in (
+        ("invisible-character", UNSEEN),
+        ("direction-control", DIRECTIONS),
+        ("tag-character", TAGS),
+        ("terminal-escape", CONTROLS),
+    )
+)
 _PIECE, _OVERLAP = 4000, 400
 _WHAT = r"(?:instructions?|prompts?|rules?|directions?|guidelines?|orders?|messages?|context|conversation|training)"
 _KEPT_QUIET = r"secrets?|credentials?|api\s*keys?|tokens?|passwords?|ssh\s+keys?|private\s+keys?"
@@ -78,14 +85,7 @@ def scan(texts: Iterable[str | None], credentials: Credentials | None = None) ->
     for text in texts:
         if not text:
             continue
-        if any(ch in INVISIBLE for ch in text):
-            flags.add("invisible-character")
-        if _BIDI.search(text):
-            flags.add("direction-control")
-        if _TAGS.search(text):
-            flags.add("tag-character")
-        if _TERMINAL.search(text.replace("\r\n", "\n")):
-            flags.add("terminal-escape")
+        flags.update(flag for flag, members in _HIDING if members.search(text))
         plain = readable(text)
         if any(p.search(form) for form in _forms(plain) for p in _INJECTIONS):
             flags.add("injection")
@@ -126,12 +126,4 @@ def _forms(plain: str) -> Iterator[str]:
 
 def readable(text: str) -> str:
     """Return a text as it reads: compatibility forms folded, invisible, direction, tag and control characters taken out."""
-    return seen(unicodedata.normalize("NFKC", text))
-
-
-def seen(text: str) -> str:
-    """Return a text as it is written, without invisible, direction, tag and control characters."""
-    if text.isascii():
-        return _TERMINAL.sub("", text)
-    kept = "".join(ch for ch in text if ch not in INVISIBLE)
-    return _TERMINAL.sub("", _TAGS.sub("", _BIDI.sub("", kept)))
+    return visible(unicodedata.normalize("NFKC", text))

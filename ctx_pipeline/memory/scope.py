@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from ctx_pipeline.recorded_paths import ABSENT, FILE, FOLDER, UNKNOWN, expanded, look_at, read, real
+
 _URL = re.compile(r"^(?:[a-z+]+://)?(?:[^@/\s]+@)?([^:/\s]+)[:/](?:\d+/)?(.+?)(?:\.git)?/?$")
 _DEPTH = 64
 
@@ -25,9 +27,10 @@ def place_of(cwd: str | os.PathLike[str]) -> Place:
 
     A worktree has the roots of its own folder and of the main checkout, a clone of a
     repository on this machine that one's too. A folder outside a repository has no root.
-    Never raises for files that cannot be read.
+    Never raises, and waits for no path longer than :mod:`ctx_pipeline.recorded_paths` does:
+    what cannot be looked at is in no repository that is known.
     """
-    here = Path(os.path.abspath(os.path.expanduser(cwd)))  # noqa: PTH100, PTH111 - links are kept as the agent recorded them
+    here = _here(cwd)
     found = _checkout(here)
     if found is None:
         return Place(str(here))
@@ -48,13 +51,20 @@ def place_of(cwd: str | os.PathLike[str]) -> Place:
 
 def git_folder(cwd: str | os.PathLike[str]) -> Path | None:
     """Return the git folder of the checkout that a folder lies in, for a worktree the shared one; None outside of one."""
-    found = _checkout(Path(os.path.abspath(os.path.expanduser(cwd))))  # noqa: PTH100, PTH111 - as place_of
+    found = _checkout(_here(cwd))
     return found[1] if found else None
+
+
+def _here(cwd: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(os.path.abspath(expanded(cwd)))  # noqa: PTH100 - links are kept as the agent recorded them
+    except FileNotFoundError:  # a relative name, and the working folder is gone
+        return Path(cwd)
 
 
 def first_commit(git: Path) -> str:
     """Return the commit that a repository began with, where its own log still has it; empty in a clone, and in one of half a history."""
-    if (git / "shallow").exists():
+    if look_at(git / "shallow").kind != ABSENT:
         return ""
     first, *rest = _text(git / "logs" / "HEAD").split("\n", _AMENDMENTS)
     match = _BEGAN.match(first)
@@ -76,22 +86,19 @@ def _checkout(here: Path, up: int = _DEPTH) -> tuple[Path, Path | None] | None:
     """Return the top folder of a checkout and its git folder, None in its place where that cannot be read; None outside of one."""
     for folder in (here, *list(here.parents)[:up]):
         marker = folder / ".git"
-        if marker.is_dir():
+        kind = look_at(marker).kind
+        if kind == FOLDER:
             return folder, marker
-        if marker.is_file():
+        if kind == FILE:
             return folder, _common_dir(marker)
+        if kind == UNKNOWN:  # whether it is a checkout of its own nobody can say
+            return None
     return None
 
 
 def _text(path: Path) -> str:
     """Return the beginning of a small file; empty for what is none or cannot be read."""
-    try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return (read(path, _MOST_BYTES) or b"").decode("utf-8", "replace")
 
 
 def _common_dir(marker: Path) -> Path | None:
@@ -99,12 +106,9 @@ def _common_dir(marker: Path) -> Path | None:
     match = re.match(r"gitdir:\s*(.+)", _text(marker))
     if not match:
         return None
-    try:
-        gitdir = (marker.parent / match.group(1).strip()).resolve()
-        shared = _text(gitdir / "commondir").strip()
-        return (gitdir / shared).resolve() if shared else gitdir
-    except (OSError, ValueError):
-        return None
+    gitdir = real(marker.parent / match.group(1).strip())
+    shared = _text(gitdir / "commondir").strip() if gitdir else ""
+    return real(gitdir / shared) if gitdir and shared else gitdir
 
 
 def _remotes(git: Path) -> list[str]:
@@ -113,8 +117,9 @@ def _remotes(git: Path) -> list[str]:
 
 
 def _may_be_cloned(source: Path) -> bool:
-    """Tell whether a folder is a repository or gone: any other is nobody's root."""
-    return not source.is_dir() or (source / ".git").exists() or (source / "HEAD").is_file()
+    """Tell whether a folder is a repository or gone: any other, and one that nobody can look at, is nobody's root."""
+    kind = look_at(source).kind
+    return kind not in {FOLDER, UNKNOWN} or look_at(source / ".git").there or look_at(source / "HEAD").kind == FILE
 
 
 def _is_local(url: str) -> bool:
@@ -122,7 +127,7 @@ def _is_local(url: str) -> bool:
 
 
 def _plain(url: str) -> str:
-    return os.path.expanduser(url.removeprefix("file://"))  # noqa: PTH111 - text, as git reads it
+    return expanded(url.removeprefix("file://"))
 
 
 def identity(repository: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.memory.safety import readable, strings_of, unread
 from ctx_pipeline.model.commands import steps
+from ctx_pipeline.model.markdown import inline, prose
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory
@@ -81,9 +82,9 @@ def skill_text(memory: Memory, name: str) -> str:
     held = memory.flags or unread(memory, [memory.text, memory.when_to_use, *strings_of(body)])
     if held or memory.status in ("needs_review", "rejected", "retired"):
         raise UsageError(f"{memory.memory_id} is {memory.status} and no skill is made of it", hint=f"ctx memory show {memory.memory_id}")
-    text = _plain(memory.text)
-    when = " ".join(_plain(memory.when_to_use or "").split())
-    first = " ".join(text.split())
+    text = prose(_plain(memory.text))
+    when = inline(_plain(memory.when_to_use or ""))
+    first = inline(_plain(memory.text))
     description = (f"{first} Use when: {when}" if when else first)[:_DESCRIPTION]
     lines = [
         "---",
@@ -99,9 +100,9 @@ def skill_text(memory: Memory, name: str) -> str:
         items = [i for i in (value if isinstance(value, list) else [value]) if i]
         if items:
             marks = [f"{n}." for n in range(1, len(items) + 1)] if key == "steps" else ["-"] * len(items)
-            lines += [f"## {title}", "", *(f"{m} {' '.join(_plain(str(i)).split())}" for m, i in zip(marks, items, strict=True)), ""]
+            lines += [f"## {title}", "", *(f"{m} {inline(_plain(str(i)))}" for m, i in zip(marks, items, strict=True)), ""]
     support = f"{memory.support} session{'s' if memory.support != 1 else ''}" if memory.support else "a note"
-    lines += [f"<!-- {memory.memory_id}, {memory.kind}, from {support}; confidence {memory.confidence:g} -->", ""]
+    lines += [f"*{inline(f'{memory.memory_id}, {memory.kind}, from {support}; confidence {memory.confidence:g}')}*", ""]
     return "\n".join(lines)
 
 

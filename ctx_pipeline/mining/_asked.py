@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining._failures import clean, shorten_paths
-from ctx_pipeline.model.memories import BLOCK_TAG, KINDS, NOTE_TAG, RISKS, MemoryCandidate
+from ctx_pipeline.model.memories import BLOCK_TAG, KINDS, MODEL_WRITTEN, NOTE_TAG, RISKS, MemoryCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -189,7 +189,7 @@ def _candidate(lesson: Mapping[str, Any], text: str, evidence: tuple[str, ...]) 
         priority=int(min(5, max(1, _number(lesson.get("priority"), 3)))),
         scope="repo",
         risk=str(lesson["risk"]) if lesson.get("risk") in RISKS else "medium",
-        structured={"steps": told} if told else None,
+        structured={MODEL_WRITTEN: True} | ({"steps": told} if told else {}),
     )
 
 

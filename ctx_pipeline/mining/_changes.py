@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining._failures import clean
+from ctx_pipeline.mining._quoting import code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,11 +18,14 @@ _WIDTH = 110
 _LEAST_LINE = 6
 _LARGEST = 40_000
 _WORD = re.compile(r"[A-Za-z_]\w{3,}")
-_COMMENT = re.compile(r"^(?:#(?!\[)|//(?!nolint)|--|\*|/\*|<!--|\"\"\")")
 _CALLED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*)\(")
 _SILENT = re.compile(
     r"(?i)\bnolint\b|#\s*noqa\b|type:\s*ignore|pyright:\s*ignore|pylint:\s*disable|eslint-disable|@ts-(?:ignore|expect-error|nocheck)"
     r"|#!?\[(?:allow|expect)\(|@SuppressWarnings|rubocop:disable|shellcheck disable|biome-ignore|NOSONAR|nosec\b"
+)
+_SILENCER = re.compile(
+    r"(?:#|//|/\*)\s*(?:nolint|noqa|nosec|NOSONAR|type:\s*ignore|pyright:\s*ignore|pylint:\s*disable|eslint-disable|biome-ignore"
+    r"|@ts-(?:ignore|expect-error|nocheck)|rubocop:disable|shellcheck disable)[\w:=,()\[\]./@-]{0,60}"
 )
 _TEST = re.compile(r"(?:^|[/_.\-])(?:tests?|specs?|e2e)(?:[/_.\-]|$)|(?:Test|Spec)s?\.\w+$", re.IGNORECASE)
 
@@ -72,13 +76,13 @@ def telling_change(view: SessionView, calls: Iterable[Any], error: str) -> Telli
     sole = len(hunks) == 1 and not hunks[0][0]
     best: tuple[int, int, Telling] | None = None
     for place, (_, call, removed, added) in enumerate(hunks):
-        fresh = [line for line in added if line not in removed and len(line) >= _LEAST_LINE and not _COMMENT.match(line)]
+        fresh = [line for line in added if line not in removed and len(line) >= _LEAST_LINE and _shown(line)]
         gone = [line for line in removed if line not in added and len(line) >= _LEAST_LINE]
         for line in fresh:
             before = _nearest(line, gone)
             near = len(words & {w.lower() for w in _WORD.findall(f"{line} {before}")})
-            if (near or (sole and before)) and (best is None or (near, place) > best[:2]):
-                best = near, place, Telling(Change(_short(before), _short(line)), call, removed, added, before)
+            if (near or (sole and before)) and bool(_shown(before)) is bool(before) and (best is None or (near, place) > best[:2]):
+                best = near, place, Telling(Change(_short(_shown(before)), _short(_shown(line))), call, removed, added, before)
     return best[2] if best is not None else None
 
 
@@ -94,7 +98,7 @@ def idiom(telling: Telling, error: str) -> Idiom | None:
     if not old:
         return None
     same = sorted(c for c in fresh if c.rpartition(".")[2] == old.rpartition(".")[2]) or (sorted(fresh) if len(fresh) == 1 else [])
-    line = next((line for line in telling.added if same and f"{same[0]}(" in line), "")
+    line = next((shown for line in telling.added if same and f"{same[0]}(" in line and (shown := _shown(line))), "")
     return Idiom(old, same[0], _short(line)) if line else None
 
 
@@ -124,6 +128,12 @@ def _nearest(line: str, others: list[str]) -> str:
         return holds
     found = process.extractOne(line, others, scorer=fuzz.ratio, score_cutoff=55) if others else None
     return found[0] if found else ""
+
+
+def _shown(line: str) -> str:
+    """Return a line as a lesson shows it: its code, and of a comment what tells a linter to overlook it; empty where there is neither."""
+    silent = _SILENCER.search(line)
+    return " ".join(filter(None, (code(line), silent[0] if silent else "")))
 
 
 def _short(line: str) -> str:

@@ -193,7 +193,6 @@ def _by_usage(run: Run, passed: Run, error: str) -> Cure | None:
     program = run.step.words[0].rpartition("/")[2] if run.step.words else ""
     if told is None or not _TOO_MANY.search(error) or told[1].split()[0].rpartition("/")[2] != program:
         return None
-    usage = clean(told[1]).replace("`", "'")
     quoted = error
     for word in sorted(run.step.words[1:], key=len, reverse=True):
         quoted = re.sub(rf"(?<![\w-]){re.escape(word)}(?![\w-])", "NAME", quoted) if word not in run.step.subject.split() else quoted
@@ -201,15 +200,15 @@ def _by_usage(run: Run, passed: Run, error: str) -> Cure | None:
     if how == works:
         return None
     fails = f"fails with “{quoted}”"
-    text = f"`{how}` {fails}, since its usage is `{usage}`; `{works}` works."
-    return Cure(text, [f"call it as `{works}`"], [usage], f"`{how}` is about to run, or {fails}", quoted, resolution="spelling", plain=True)
+    text = f"`{how}` {fails}; `{works}` works."
+    return Cure(text, [f"call it as `{works}`"], [works], f"`{how}` is about to run, or {fails}", quoted, resolution="spelling", plain=True)
 
 
 def _by_offer(run: Run, error: str, wrong: str) -> Cure | None:
-    """Return the spellings of an argument that a program offered because the one it got was ambiguous."""
+    """Return an argument with the version that a program asked for because it was ambiguous; what else is offered is not told."""
     at = run.output.find(error[:40])
     after = run.output[at + len(error) :][:_AFTER] if at >= 0 else ""
-    offered = re.findall(rf"(?<![\w-]){re.escape(wrong)}[@:=#/][\w.@:/+-]+", after)
+    offered = re.findall(rf"(?<![\w-]){re.escape(wrong)}[@:=#/]v?{_VERSION.pattern}(?![\w.@:/+-])", after)
     offered = list(dict.fromkeys(_VERSION.sub("X.Y.Z", spelled) for spelled in offered))[:_OFFERED]
     if not offered:
         return None

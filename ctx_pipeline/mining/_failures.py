@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ctx_pipeline.mining._quoting import quotable
+
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HEAD, _TAIL, _END = 24_000, 24_000, 12_000
@@ -66,10 +68,12 @@ def looks_red(output: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False) -> str:
+def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False, of_any_form: bool = False) -> str:
     """Return the line that best says what went wrong, at most 180 characters; empty when no line does.
 
-    Of equally telling lines the first counts, since later ones tend to follow from it.
+    Only lines that may be quoted (:func:`~ctx_pipeline.mining._quoting.quotable`) are
+    looked at, but for ``of_any_form``, whose line is compared and shown to no agent. Of
+    equally telling lines the first counts, since later ones tend to follow from it.
     In the output of tests the assertion counts for more than what the tested program
     itself printed. Paths below ``cwd`` are shortened.
     """
@@ -85,7 +89,7 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False)
             if pattern.search(raw):
                 if of_tests and _PRINTED.match(raw):
                     score = 4  # noqa: PLW2901 - the same line, believed less
-                if score > best_score:
+                if score > best_score and (of_any_form or quotable(_ANSI.sub("", raw).strip())):
                     best, best_score = raw, score
                 break
     line = shorten_paths(clean(best), cwd)

@@ -80,11 +80,10 @@ class Turn:
 
 def turns(view: SessionView) -> list[Turn]:
     """Return the turns of the main thread in order."""
-    prompts = view.prompts
-    if not prompts:
+    asks = typed_by_person(view)
+    if not asks:
         return []
-    thread = prompts[0].thread_id
-    asks = [p for p in prompts if p.thread_id == thread]
+    thread = asks[0].thread_id
     found = [Turn(p, following) for p, following in zip_longest(asks, asks[1:])]
     ran = {r.call.call_id: r for r in view.once(runs)}
     place = 0
@@ -98,6 +97,13 @@ def turns(view: SessionView) -> list[Turn]:
             if call.call_id in ran:
                 found[place].runs.append(ran[call.call_id])
     return found
+
+
+def typed_by_person(view: SessionView) -> list[Any]:
+    """Return the prompts of the main thread in order: in the others it is an agent that asks."""
+    threads = {e.thread_id for e in view.events}
+    main = view.session_id if view.session_id in threads else view.events[0].thread_id if threads else ""
+    return [p for p in view.prompts if p.thread_id == main]
 
 
 def asked(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.mining._changes import idiom, is_test, silences, telling_change, written_before
 from ctx_pipeline.mining._cures import changed, cure, in_folder, loses
 from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining._quoting import repeats
 from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, Run, listed, run_of, shown, typed, whole
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -343,7 +344,8 @@ def _explanation(view: SessionView, run: Run, between: _Between, telling: Tellin
     for event in view.events:
         if event.kind == "answer" and event.thread_id == run.call.thread_id and first < event.seq < edit.seq:
             for sentence in re.split(r"(?<=[.!:])\s+|\n+", clean_lines(event.text or "")):
-                if 30 <= len(sentence) <= 240 and _CAUSE.search(sentence) and not _PLAN.match(sentence) and _NAMES.search(sentence):
+                fits = 30 <= len(sentence) <= 240 and _CAUSE.search(sentence) and not _PLAN.match(sentence) and _NAMES.search(sentence)
+                if fits and not repeats(view, sentence):
                     return shorten_paths(sentence.rstrip(":"), view.session.cwd)
     return ""
 
@@ -369,7 +371,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=5,
+    version=6,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "

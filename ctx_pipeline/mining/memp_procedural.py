@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining._quoting import repeats
 from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, harmless, listed, runs, shown
 from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
@@ -110,7 +111,7 @@ def _purpose(view: SessionView, turn: Turn, call: Any) -> str:
     for sentence in reversed(_SENTENCE.split((said[-1].text or "")[-_LONGEST:])) if said else ():
         found = _INTENT.match(clean(sentence).lstrip("*-#> "))
         does = _CLOSING.sub("", found["does"].replace("**", "").replace("`", "")) if found else ""
-        if does and _WORDS[0] <= len(does.split()) <= _WORDS[1] and not _VAGUE.search(does):
+        if does and _WORDS[0] <= len(does.split()) <= _WORDS[1] and not _VAGUE.search(does) and not repeats(view, does):
             return f"{does[:1].lower()}{does[1:]}"
     return ""
 
@@ -162,7 +163,7 @@ def _warnings(view: SessionView, made: list[Turn]) -> list[str]:
 
 MEMP_PROCEDURAL = Method(
     name="memp_procedural",
-    version=3,
+    version=4,
     describe=(
         "The course of a whole session: what was asked for, what had to be there, the steps, what went wrong, and how it ended.\n\n"
         "Drawn where at least two turns changed files and the last of them ended with a check that passed or a commit. Steps are "

@@ -200,7 +200,7 @@ class _Used(NamedTuple):
 
     @property
     def does(self) -> str:
-        """What its runner last said that it runs; empty where none did."""
+        """What its runner last said that it runs, which is compared and never told; empty where none did."""
         return next((str(c.body["does"][self.text]) for c in reversed(self.by) if self.text in c.body.get("does", ())), "")
 
 
@@ -262,31 +262,24 @@ def _compared(ranked: Sequence[_Used]) -> tuple[list[_Used], str]:
 
     A command that only sessions later than all of the most frequent one's ran has taken its
     place; one that nearly as many sessions ran is told as the other choice, the newer of both
-    first unless one only adds to the other; of the rest two are named beside it.
+    first unless it only adds to the other; of the rest two are named beside it.
     """
     top, rest = ranked[0], ranked[1:]
     newer = next((u for u in rest if _after(u, top) and len(u.by) >= _FOLLOWS * len(top.by)), None)
     if newer is not None:
-        return [newer], f"{_with(newer)}, before that `{top.text}`"
+        return [newer], f"`{newer.text}`, before that `{top.text}`"
     tied = next((u for u in rest if not _after(top, u) and len(u.by) >= _TIED * len(top.by)), None)
     if tied is not None:
         first, second = sorted((top, tied), key=lambda u: (bool(told_apart(*_both(top, tied, u))), -(u.by[-1].ts or 0)))
-        added = told_apart(first.does, second.does)
-        if added:
-            return [first, second], f"`{first.text}` or, with `{' '.join(added)}` added, `{second.text}`"
-        return [first, second], f"{_with(first)} or {_with(second)}"
+        return [first, second], f"`{first.text}` or `{second.text}`"
     beside = [u for u in rest if not _after(top, u)][:_MOST_OTHERS]
-    others = ", also " + ", ".join(_with(u) for u in beside) if beside else ""
-    return [top, *beside], f"{_with(top) if beside else f'`{top.text}`'}{others}"
+    others = ", also " + ", ".join(f"`{u.text}`" for u in beside) if beside else ""
+    return [top, *beside], f"`{top.text}`{others}"
 
 
 def _both(one: _Used, other: _Used, asked: _Used) -> tuple[str, str]:
     """Return what the other of two commands does and what the one that is asked for does."""
     return (one.does if asked is other else other.does), asked.does
-
-
-def _with(used: _Used) -> str:
-    return f"`{used.text}`" + (f" (`{used.does}`)" if used.does else "")
 
 
 def _after(later: _Used, earlier: _Used) -> bool:
@@ -355,12 +348,12 @@ def _told(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredCand
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=6,
+    version=7,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "
         "kind the command that most sessions ran, two where they are nearly as frequent, the later one where it took the place of the "
-        "other, how it is narrowed to some tests, and what a task runner says that it runs; and the order where three sessions and "
+        "other and how it is narrowed to some tests; and the order where three sessions and "
         "three quarters of those that ran the same checks kept it. The counts stand in the body, not in the text. A single habit needs "
         "three sessions; what one session did is none. Where all of it is what anybody would try first (npm test, cargo build) nothing "
         "is told."

@@ -12,6 +12,7 @@ from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths, si
 from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, form, listed, runs, shown, typed, whole
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
+from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ _APART = 0.4
 """Least difference of two shares of passes that is worth telling."""
 
 _MOST_PER_SESSION = 12
-_REFUSAL = re.compile(
-    r"(?:the user said:|reason for the rejection:)\s*(?P<said>\S.*?)(?:\n\s*Note: |\Z)"
-    r"|(?:^|\n)(?:exec command )?rejected by user: (?P<why>\S.*)",
-    re.DOTALL,
-)
 _RULE = re.compile(
     r"(?i)^(?:please |no,? |we |let's |just |you (?:should|must) )*"
     r"(?:use|don'?t|do not|never|always|only|prefer|keep|must|run|avoid|stop)\b"
@@ -128,13 +124,14 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
 
 
 def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield what the person refused with a reason that is a rule."""
+    """Yield what the person refused with a reason that is a rule; only an event of the host says that somebody did."""
     cwd = view.session.cwd
+    reasons = {(e.thread_id, e.call_id): e for e in words_of_refusals(view)}
     for call in view.tool_calls:
-        if not call.is_error or call.action not in ("shell", "edit", "write") or call.result_event is None:
+        reason = reasons.get((call.thread_id, call.call_id))
+        if reason is None or call.action not in ("shell", "edit", "write"):
             continue
-        match = _REFUSAL.search(view.result_text(call)[:4000])
-        said = clean((match["said"] or match["why"] or "")[:600]) if match else ""
+        said = clean((reason.text or "")[:600])
         if not _SAID[0] <= len(said.split()) <= _SAID[1] or said.endswith("?") or not _RULE.search(said):
             continue
         command = shown(" ".join(call.argv), cwd)
@@ -154,7 +151,7 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
             kind="risk_rule",
             text=f"the person refused {what}: “{said}”" + (f"; run `{instead}` instead" if instead else ""),
             when_to_use=f"{what} is about to be made" if call.action != "shell" else f"{what} is about to run",
-            evidence_refs=(call.call_event, call.result_event),
+            evidence_refs=(call.call_event, reason.event_id),
             confidence=0.6 if call.action == "shell" else 0.45,
             priority=4,
             risk="low",
@@ -304,7 +301,7 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 REME = Method(
     name="reme",
-    version=5,
+    version=6,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
@@ -314,5 +311,5 @@ REME = Method(
     extract=extract,
     combine=combine,
     reads=("events", "tool_calls"),
-    kinds=("tool_call", "tool_result"),
+    kinds=("tool_call", "tool_result", "permission"),
 )

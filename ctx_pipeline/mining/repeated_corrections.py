@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._failures import clean
+from ctx_pipeline.mining._turns import typed_by_person
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, MemoryCandidate
 
@@ -76,7 +77,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     yield from _written(view)
     seen: set[str] = set()
     begun = min((c.seq for c in view.tool_calls), default=None)
-    for event in view.prompts:
+    for event in typed_by_person(view):
         if not _HINT.search(event.text or ""):
             continue
         sentences = re.split(r"(?<=[.!?;])\s+|\n+", _CODE.sub(" ", (event.text or "")[:4000]))
@@ -280,7 +281,7 @@ def _negates(said: str) -> bool:
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=4,
+    version=5,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule with never or "

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.rivals import RivalEntry
     from ctx_pipeline.model.window import Change
 
+WITHHELD = "redacted-"
+"""How an id begins that stands for one with a secret in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -139,12 +142,17 @@ class Host:
     """How the host's agent is asked one question without a person."""
 
     def resuming(self, session_id: str, folder: str | None) -> str:
-        """Return the command that resumes a session which began in a folder, quoted for a shell; empty where there is none."""
-        if not self.resume:
+        """Return the command that resumes a session which began in a folder, quoted for a shell; empty where there is none.
+
+        A folder whose name holds a secret is not told; the command then says so.
+        """
+        if not self.resume or session_id.startswith(WITHHELD):
             return ""
         from shlex import quote
 
         command = self.resume.format(session_id=quote(session_id))
+        if self.resume_in_folder and folder and "[REDACTED:" in folder:
+            return f"{command}  # in its folder, whose name holds a secret"
         there = folder if self.resume_in_folder and folder and folder.startswith("/") and folder.isprintable() else None
         return f"cd {quote(there)} && {command}" if there else command
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ctx_pipeline.model.permissions import REASON, REFUSED
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, SESSIONS, THREADS, TOOL_CALLS
 
@@ -76,10 +77,11 @@ class Builder:
         text: str = "",
         failed: bool | None = None,
         answered: bool = True,
+        refused: str | None = None,
     ) -> Builder:
-        """A command and its result."""
+        """A command and its result; ``refused`` as for :meth:`tool`."""
         argv = [command] if isinstance(command, str) else command
-        return self.tool("Bash", action="shell", argv=argv, exit=exit, text=text, failed=failed, answered=answered)
+        return self.tool("Bash", action="shell", argv=argv, exit=exit, text=text, failed=failed, answered=answered, refused=refused)
 
     def model(
         self,
@@ -120,12 +122,17 @@ class Builder:
         text: str = "",
         failed: bool | None = None,
         answered: bool = True,
+        refused: str | None = None,
     ) -> Builder:
-        """A tool call with its result."""
+        """A tool call with its result; ``refused``: it never ran, since the person said no with these words (empty: without any)."""
         call_id = f"c{len(self.calls)}"
         call = self.event("tool_call", "assistant", " ".join(argv or paths), call_id=call_id)
-        result = self.event("tool_result", "tool", text, call_id=call_id) if answered else None
-        wrong = bool(exit) if failed is None else failed
+        how = None if refused is None else REFUSED
+        result = self.event("tool_result", "tool", text, call_id=call_id, subtype=how) if answered else None
+        if refused:
+            self.event(REASON[0], REASON[2], refused, call_id=call_id, subtype=REASON[1])
+        exit = exit if refused is None else None  # noqa: A001 - the same
+        wrong = refused is not None or (bool(exit) if failed is None else failed)
         self.calls.append(
             TOOL_CALLS.row(
                 call_id, self.host, self.session_id, self.thread, call.seq, tool, action, list(paths), [], argv or [], exit, wrong, None,

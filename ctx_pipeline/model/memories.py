@@ -22,6 +22,9 @@ NOTE_TAG = "ctx-memories"
 BLOCK_TAG = "ctx"
 """Name of the element around mined candidates to paste; what stands inside one is never mined again."""
 
+MODEL_WRITTEN = "model_written"
+"""Name in a structured body that says that a model worded the lesson: it may repeat what a tool printed, so a person accepts it first."""
+
 WOVEN = ("candidate", "accepted")
 """Statuses that may reach a prompt; ``accepted_only`` narrows them."""
 

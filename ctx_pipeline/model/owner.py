@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
+
+from ctx_pipeline.model.codec import digest
 
 
 class Owner(NamedTuple):
@@ -55,6 +58,36 @@ class Owner(NamedTuple):
         except PermissionError:
             pass
         return (bool(self.born) and self.born != _born(self.pid)) or _zombie(self.pid)
+
+
+@lru_cache(maxsize=1)
+def label(pid: int) -> str:
+    """Return the name of a process of this machine for a file name: digests and numbers, joined by dots."""
+    return ".".join((_place(), digest(_boot(), size=8), str(pid), digest(_born(pid), size=8)))
+
+
+def ended(text: str) -> bool | None:
+    """Tell whether the process of a :func:`label` has ended; None for one of another machine or container."""
+    place, boot, pid, born = text.split(".")
+    if place != _place():
+        return None
+    if boot != digest(_boot(), size=8) or _zombie(int(pid)):
+        return True
+    with suppress(PermissionError):
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return True
+    return born != digest(_born(int(pid)), size=8)
+
+
+@lru_cache(maxsize=1)
+def _place() -> str:
+    """Return a digest of the machine and, where there is one, the container: a pid means a process only there."""
+    space = ""
+    with suppress(OSError):
+        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path
+    return digest(platform.node(), space, size=8)
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.redaction.redactor import MARKER, Redactor
+from ctx_pipeline.redaction.redactor import MARKER, Redactor, built_in, harmless
 
-__all__ = ["MARKER", "Redactor"]
+__all__ = ["MARKER", "Redactor", "built_in", "harmless"]

@@ -6,6 +6,7 @@ import string
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.redaction.assignments import ASSIGNMENTS
+from ctx_pipeline.redaction.private_keys import PRIVATE_KEY
 from ctx_pipeline.redaction.shapes import ALNUM, HEX, KEYS, URLSAFE, Detector, Planted, digits, letters
 
 if TYPE_CHECKING:
@@ -42,22 +43,6 @@ _DISCORD_HEADS = tuple(f"{a}{b}".encode() for a in ("MT", "Mj", "Mz", "ND", "NT"
 
 def _no_variable(secret: bytes, _match: re.Match[bytes]) -> bool:
     return not (secret[:1] in b"${%*" or secret.endswith((b"}", b"***")) or b"REDACTED" in secret)
-
-
-def _key_body(secret: bytes, _match: re.Match[bytes]) -> bool:
-    """Tell whether a PEM block holds key material, not only its two marker lines."""
-    run = 0
-    for byte in secret[27:]:
-        run = run + 1 if 47 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte in b"+=" else 0
-        if run >= 32:
-            return True
-    return False
-
-
-def _pem(rng: random.Random) -> Planted:
-    lines = "\n".join(letters(rng, ALNUM + "+/", 64) for _ in range(4))
-    secret = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
-    return Planted(f"cat id_rsa\n{secret}\n", secret)
 
 
 def _jwt(rng: random.Random) -> Planted:
@@ -131,22 +116,14 @@ def _curl(rng: random.Random) -> Planted:
 
 
 _STRUCTURED: tuple[Detector, ...] = (
-    Detector(
-        "private-key",
-        "PEM private key (also of a Google service account), the whole block",
-        (b"-----BEGIN ",),
-        rb"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-        rb"(?:(?:[^-]|-(?!----)){0,40000}+-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-        rb"|(?:[A-Za-z0-9+/=\s]|\\{1,4}[nr/])*+)",
-        _pem,
-        _key_body,
-    ),
+    PRIVATE_KEY,
     Detector(
         "jwt",
         "JSON web token",
         (b"eyJ",),
-        rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrtbf]))eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.(?:[A-Za-z0-9_-]{10,}+)?",
+        rb"eyJ[A-Za-z0-9_-]{8,}+\.eyJ[A-Za-z0-9_-]{8,}+\.(?:[A-Za-z0-9_-]{10,}+)?",
         _jwt,
+        apart=True,
     ),
     Detector(
         "aws-secret-key",
@@ -184,15 +161,16 @@ _STRUCTURED: tuple[Detector, ...] = (
         "discord-token",
         "Discord bot token",
         _DISCORD_HEADS,
-        rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrtbf]))[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}",
+        rb"[MNO][A-Za-z0-9_-]{22,28}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}",
         _discord,
         digits,
+        apart=True,
     ),
     Detector(
         "telegram-token",
         "Telegram bot token",
         (b":AA",),
-        rb"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{32,36}",
+        rb"(?:(?<![0-9])|(?<=\\u[0-9a-fA-F]{4}))[0-9]{8,10}:AA[A-Za-z0-9_-]{32,36}",
         _telegram,
         back=10,
     ),
@@ -200,7 +178,7 @@ _STRUCTURED: tuple[Detector, ...] = (
         "twilio-token",
         "Twilio auth token near the name",
         (b"twilio", b"TWILIO", b"Twilio"),
-        rb"(?i:twilio)[^\n\"]{0,60}?(?<![0-9a-zA-Z])(?P<s>[0-9a-f]{32})(?![0-9a-zA-Z])",
+        rb"(?i:twilio)[^\n\"]{0,60}?(?:(?<![0-9a-zA-Z])|(?<=\\[nrt]))(?P<s>[0-9a-f]{32})(?![0-9a-zA-Z])",
         _twilio,
     ),
     Detector(

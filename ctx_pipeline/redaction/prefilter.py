@@ -9,6 +9,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.redaction import views
 from ctx_pipeline.redaction.detectors import DETECTORS
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ _BETWEEN = b"\0"
 
 _BATCH_CHARS = 4_000_000
 
+_ESCAPE = re.compile(rb"(?:\\[nrtbf]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2})\Z")
+
+_EDGES = 6
+"""Ends of colored pieces at which a match is tried to end."""
 
 _POSSESSIVE_GROUP = re.compile(rb"(?<=\))([*+?]|\{\d+(?:,\d*)?\})\+")
 
@@ -67,18 +72,27 @@ def literal_in(data: bytes) -> bool:
     return any(literal in data for detector in DETECTORS for literal in detector.literals)
 
 
-def matches(data: bytes) -> Iterator[tuple[Look, re.Match[bytes]]]:
-    """Yield every place where a detector's pattern matches, unchecked, in order of the literals."""
+def matches(data: bytes, joins: Sequence[int] = ()) -> Iterator[tuple[Look, re.Match[bytes]]]:
+    """Yield every place where a detector's pattern matches, unchecked, in order of the literals.
+
+    At ``joins``, ascending, a word may begin or end.
+    """
     machine, looks = automaton()
+    joined = set(joins)
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
         for look in looks[index]:
+            if look.detector.apart and _in_word(data, start) and start not in joined:
+                continue
             match = _try(look, data, start, len(data))
+            if match is None and joins:
+                after = bisect_right(joins, start)
+                match = next((m for edge in joins[after : after + _EDGES] if (m := _try(look, data, start, edge))), None)
             if match is not None:
                 yield look, match
 
 
 def suspects(texts: Sequence[str]) -> list[int]:
-    """Return the places of the texts in which a detector's pattern matches, unchecked, ascending.
+    """Return the places of the texts in which a detector's pattern may match, unchecked, ascending.
 
     All texts go through one literal pass; a short pattern is tried at each literal found.
     """
@@ -110,9 +124,16 @@ def _suspects(texts: Sequence[str]) -> list[int]:
     found: set[int] = set()
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
         place = bisect_right(starts, start) - 1
-        if place not in found and any(_try(look, data, start, starts[place + 1] - 1) for look in looks[index]):
+        if place not in found and any(
+            _try(look, data, start, starts[place + 1] - 1) for look in looks[index] if not (look.detector.apart and _in_word(data, start))
+        ):
             found.add(place)
+    found.update(place for place in views.veiled(data, starts) - found if _under_veil(encoded[place]))
     return sorted(found)
+
+
+def _under_veil(data: bytes) -> bool:
+    return any(next(matches(view.data, view.joins), None) for view in views.readings(data))
 
 
 def _try(look: Look, data: bytes, start: int, end: int) -> re.Match[bytes] | None:
@@ -120,3 +141,8 @@ def _try(look: Look, data: bytes, start: int, end: int) -> re.Match[bytes] | Non
     if look.detector.back:
         return look.pattern.search(data, max(0, start - look.detector.back), min(end, start + 64))
     return look.pattern.match(data, start + look.offset, end)
+
+
+def _in_word(data: bytes, start: int) -> bool:
+    """Tell whether a letter or digit stands before a place that belongs to no escape."""
+    return data[start - 1 : start].isalnum() and _ESCAPE.search(data, max(0, start - 6), start) is None

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.redaction import prefilter
+from ctx_pipeline.redaction import prefilter, views
 from ctx_pipeline.redaction.detectors import DETECTORS
+from ctx_pipeline.redaction.private_keys import marked
 from ctx_pipeline.redaction.shapes import digits, mixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    _Found = tuple[int, int, int, str]
 
 MARKER = re.compile(r"\[REDACTED:([a-z0-9-]+)\]")
 """What stands where a secret stood; the group is the detector's name."""
 
 _MARKER_BYTES = re.compile(MARKER.pattern.encode())
 _PASSES = 4
+
+_VERSION = 2
+"""Raised when checks, views or key blocks find other secrets by the same patterns."""
 
 _WHOLE_RUN = (mixed, digits)
 """Checks that refuse every part of what they refuse: no need to look inside it again."""
@@ -47,11 +54,15 @@ class Redactor:
     @property
     def version(self) -> str:
         """Hash of everything that is looked for; part of the code versions of what is made with it."""
-        return digest([(d.name, d.literals, d.pattern) for d in DETECTORS], [(n, p.pattern) for n, p in self._extra], size=16)
+        return digest(
+            _VERSION, views.SHAPE, [(d.name, d.literals, d.pattern) for d in DETECTORS], [(n, p.pattern) for n, p in self._extra], size=16
+        )
 
     def clears(self, text: str) -> bool:
         """Tell, without compiling a detector, that a short text can hold no secret; False where that is not sure."""
-        return not self._extra and not prefilter.literal_in(text.encode("utf-8", "surrogatepass"))
+        data = text.encode("utf-8", "surrogatepass")
+        readings = (data, *(view.data for view in views.readings(data)))
+        return not self._extra and not any(map(prefilter.literal_in, readings))
 
     def suspects(self, texts: Sequence[str]) -> list[int]:
         """Return the places of the texts in which a secret may stand, ascending: a superset of those in which :meth:`find` finds one."""
@@ -96,30 +107,34 @@ class Redactor:
             data = b"".join((*parts, data[at:]))
         return data.decode("utf-8", "surrogatepass") if changed else text
 
+    def redact_values(self, value: Any) -> Any:
+        """Return a value of JSON with each of its texts redacted by itself: a person's own pattern could eat a quote of the JSON."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, dict):
+            return {key: self.redact_values(member) for key, member in value.items()}
+        return [self.redact_values(member) for member in value] if isinstance(value, list) else value
+
     def _own(self, data: bytes) -> bool:
-        return any(pattern.search(data) for _, pattern in self._extra)
+        return any(pattern.search(data) or any(pattern.search(view.data) for view in views.readings(data)) for _, pattern in self._extra)
 
     def _spans(self, data: bytes) -> list[tuple[str, int, int]]:
         """Return merged (detector, start, end) in bytes; what touches a marker is no secret any more."""
-        found: list[tuple[int, int, int, str]] = []
-        reached: dict[int, int] = {}
-        for look, match in prefilter.matches(data):
-            if match.start() < reached.get(look.rank, 0):
-                continue
-            start, end = _hidden(match)
-            check = look.detector.check
-            accepted = check is None or check(data[start:end], match)
-            if accepted:
-                found.append((start, end, look.rank, look.detector.name))
-            if accepted or check in _WHOLE_RUN:
-                reached[look.rank] = end
-        for order, (name, pattern) in enumerate(self._extra):
-            found += [(*_hidden(m), order - len(self._extra), name) for m in pattern.finditer(data) if m.end() > m.start()]
+        seen = [*views.readings(data, signs=b"\\" in data and marked(data))]
+        found = self._found(data, (), last=not seen)
+        for number, view in enumerate(seen):
+            here = ((*view.original(start, end), r, n) for start, end, r, n in self._found(view.data, view.joins, apart=number > 0))
+            if number == 0:
+                found = [(*view.shown(start, end), rank, name) for start, end, rank, name in found]
+                found += here
+            else:
+                taken = [(start, end) for start, end, _, _ in found]
+                found += [one for one in here if not _touches(taken, one[0], one[1])]
         if not found:
             return []
         found.sort()
         markers = [m.span() for m in _MARKER_BYTES.finditer(data)]
-        merged: list[tuple[int, int, int, str]] = []
+        merged: list[_Found] = []
         for span in found:
             if merged and span[0] < merged[-1][1]:
                 first = merged[-1]
@@ -128,6 +143,42 @@ class Redactor:
             else:
                 merged.append(span)
         return [(name, start, end) for start, end, _, name in merged if not _touches(markers, start, end)]
+
+    def _found(self, data: bytes, joins: Sequence[int], *, last: bool = True, apart: bool = False) -> list[_Found]:
+        """Return (start, end, rank, detector) of every secret in bytes as they stand.
+
+        What reaches over many lines is left to the ``last`` reading; ``apart`` asks only for kinds that never begin inside a word.
+        """
+        found: list[_Found] = []
+        reached: dict[int, int] = {}
+        for look, match in prefilter.matches(data, joins):
+            kind = look.detector
+            if match.start() < reached.get(look.rank, 0) or (apart and not kind.apart) or (kind.around and not last):
+                continue
+            span = kind.around(data, match) if kind.around else _hidden(match)
+            if span is None:
+                continue
+            start, end = span
+            accepted = kind.check is None or kind.check(data[start:end], match)
+            if accepted:
+                found.append((start, end, look.rank, kind.name))
+            if accepted or kind.check in _WHOLE_RUN:
+                reached[look.rank] = end
+        if not apart:
+            for order, (name, pattern) in enumerate(self._extra):
+                found += [(*_hidden(m), order - len(self._extra), name) for m in pattern.finditer(data) if m.end() > m.start()]
+        return found
+
+
+@cache
+def built_in() -> Redactor:
+    """Return the detectors that every store has, whatever a person adds."""
+    return Redactor()
+
+
+def harmless(name: str) -> bool:
+    """Tell whether an id or a name holds no secret that the built-in detectors know; a person's patterns change no id."""
+    return built_in().clears(name) or not built_in().find(name)
 
 
 def _hidden(match: re.Match[bytes]) -> tuple[int, int]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Check = Callable[[bytes, re.Match[bytes]], bool]
+    Around = Callable[[bytes, re.Match[bytes]], tuple[int, int] | None]
 
 ALNUM = string.ascii_letters + string.digits
 WORD = ALNUM + "_"
@@ -22,9 +23,6 @@ UPPER32 = string.ascii_uppercase + "234567"
 _DIGIT = re.compile(rb"[0-9]")
 _TWO_DIGITS = re.compile(rb"[0-9][^0-9]*[0-9]")
 _CAPITAL = re.compile(rb"[A-Z]")
-
-START = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))"
-"""Not inside a word; the letter of an escaped newline or tab before it is no word."""
 
 LONGEST = 400
 """No key is longer; the bound keeps hostile text linear."""
@@ -57,6 +55,10 @@ class Detector:
     """How many bytes before the literal the match may begin."""
     from_end: bool = False
     """The match begins at the last byte of the literal instead of its first."""
+    apart: bool = False
+    """The match never begins inside a word."""
+    around: Around | None = None
+    """Returns the part to hide from the whole text and a match in it, None where there is nothing to hide."""
 
 
 def letters(rng: random.Random, alphabet: str, count: int) -> str:
@@ -79,8 +81,10 @@ def digits(secret: bytes, _match: re.Match[bytes]) -> bool:
 
 
 def _class(alphabet: str) -> bytes:
-    plain = b"[" + re.escape(alphabet.replace("/", "")).encode() + b"]"
-    return rb"(?:" + plain + rb"|\\{0,3}/)" if "/" in alphabet else plain
+    plain = b"[" + re.escape(alphabet.replace("/", "").replace("%", "")).encode() + b"]"
+    slash = rb"|\\{0,3}/" if "/" in alphabet else b""
+    quoted = rb"|%(?:2[BbFf]|3[Dd])" if "%" in alphabet else b""
+    return rb"(?:" + plain + slash + quoted + rb")" if slash or quoted else plain
 
 
 def _key(
@@ -97,13 +101,13 @@ def _key(
     heads = tuple(prefixes.split())
     exact = b"(?![A-Za-z0-9])" if most == least else b""
     either = "|".join(head.replace(".", r"\.") for head in heads).encode()
-    pattern = START + b"(?:" + either + b")" + _class(alphabet) + b"{%d,%d}+" % (least, most) + exact
+    pattern = b"(?:" + either + b")" + _class(alphabet) + b"{%d,%d}+" % (least, most) + exact
 
     def plant(rng: random.Random) -> Planted:
-        secret = rng.choice(heads) + letters(rng, alphabet, least)
+        secret = rng.choice(heads) + letters(rng, alphabet.replace("%", ""), least)
         return Planted(f"run it with {secret} please", secret)
 
-    return Detector(name, meaning, tuple(head.encode() for head in heads), pattern, plant, check)
+    return Detector(name, meaning, tuple(head.encode() for head in heads), pattern, plant, check, apart=True)
 
 
 KEYS: tuple[Detector, ...] = (
@@ -124,7 +128,7 @@ KEYS: tuple[Detector, ...] = (
     _key("google-key", "Google API key", "AIza", URLSAFE, 35, most=39),
     _key("google-oauth-secret", "Google OAuth client secret", "GOCSPX-", URLSAFE, 24),
     _key("google-access-token", "Google OAuth access token", "ya29.", URLSAFE, 30),
-    _key("slack-token", "Slack token", "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", ALNUM + "-%.", 20, check=digits),
+    _key("slack-token", "Slack token", "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xapp-", ALNUM + "-%.+/=", 20, check=digits),
     _key("stripe-key", "Stripe secret or restricted key", "sk_live_ sk_test_ rk_live_ rk_test_", ALNUM, 16),
     _key("stripe-webhook-secret", "Stripe webhook signing secret", "whsec_", ALNUM + "+/=", 24),
     _key("npm-token", "npm access token", "npm_", ALNUM, 36, most=36),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.characters import escaped
 from ctx_pipeline.rot.content import decoded
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ SCHEMA_VERSION = "0.9.0"
 
 FORMATS = ("opentraces", "ctxrot")
 
-_STEERING = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _CALL_TYPES = {"action": "main", "extract": "main", "sub_query": "subagent"}
 _OUTCOMES: dict[str, dict[str, Any]] = {
     "completed": {"success": True, "terminal_state": "goal_reached"},
@@ -93,8 +92,7 @@ def opentraces(store: Any, session_id: str, version: str) -> dict[str, Any]:
 
 def line(value: Mapping[str, Any]) -> str:
     """Return a record as one line of JSON; marks that would steer a terminal are escaped."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return _STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return escaped(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def _step(call: Mapping[str, Any], tools: list[dict[str, Any]]) -> dict[str, Any]:

@@ -8,11 +8,14 @@ answer.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import threading
 from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.recorded_paths import ABSENT, FOLDER, look_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +25,10 @@ SECONDS = 8.0
 
 MOST_BYTES = 16 << 20
 """An answer that is longer is cut at a line."""
+
+_GRACE = 1.0
+_left_behind: list[subprocess.Popen[bytes]] = []
+"""Calls of git that no signal ends."""
 
 _OFF = (
     "core.fsmonitor=false",
@@ -62,61 +69,69 @@ class Failed(NamedTuple):
 
 
 def run(folder: Path | str, *arguments: str, seconds: float = SECONDS, personal: bool = False) -> str | Failed:
-    """Return what git prints in a folder, or why it does not; never raises.
+    """Return what git prints in a folder, or why it does not; never raises, and waits no longer than ``seconds`` whatever git does.
 
     With ``personal`` the person's own configuration is read beside the repository's.
     """
+    top = os.path.abspath(folder)  # noqa: PTH100 - links stay
+    if look_at(top).kind != FOLDER:
+        return Failed("error")
     options = [part for value in _OFF for part in ("-c", value)]
     names = ("PATH", "SYSTEMROOT", "TMPDIR", "TEMP", *(("HOME", "XDG_CONFIG_HOME") if personal else ()))
     kept = {name: os.environ[name] for name in names if name in os.environ}
     alone = {} if personal else {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "HOME": os.devnull}
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed words; a transcript gives the folder only
-            ["git", "--no-pager", "--literal-pathspecs", *options, *arguments],  # noqa: S607 - the person's git, wherever it is
-            cwd=folder,
+            ["git", "--no-pager", "--literal-pathspecs", "-C", top, *options, *arguments],  # noqa: S607 - the person's git, wherever it is
+            cwd=os.sep,  # a folder on a mount that hangs would hold up this process, before git is git
             env=kept | _ENVIRON | alone,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-    except OSError:
+    except (OSError, ValueError):
         return Failed("error")
-    late = threading.Event()
-
-    def stop() -> None:
-        late.set()
-        _end(process)
-
-    timer = threading.Timer(seconds, stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        output = process.stdout.read(MOST_BYTES + 1) if process.stdout else b""
-        cut = len(output) > MOST_BYTES
-        if cut:
-            _end(process)
-        code = process.wait()
-    finally:
-        timer.cancel()
-        if process.stdout:
-            process.stdout.close()
-    if late.is_set():
+    output = _output(process, seconds)
+    if output is None:
         return Failed("timeout")
-    if cut:
+    if len(output) > MOST_BYTES:
         output = output[: output.rfind(b"\n", 0, MOST_BYTES) + 1]
-    elif code:
+    elif process.returncode:
         return Failed("error")
     return output.decode("utf-8", "replace")
 
 
+def _output(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
+    """Return what git prints up to a byte more than is read, None when the time is over; git has ended, or is left behind."""
+    answer: list[bytes] = []
+
+    def read() -> None:
+        with process.stdout or io.BytesIO() as output:
+            answer.append(output.read(MOST_BYTES + 1))
+
+    # a process inside a mount that hangs ends by no signal and keeps its pipe open: only this thread would wait for it
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(seconds)
+    late = reader.is_alive()
+    printed = answer[0] if answer else b""
+    if late or len(printed) > MOST_BYTES:
+        _end(process)
+    try:
+        process.wait(_GRACE if late else seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        _left_behind.append(process)
+        return None
+    return None if late else printed
+
+
 def first_commit(git: Path, *, seconds: float) -> str:
     """Return the oldest commit without a parent of the person's repository; empty where git does not tell it in time or has half of it."""
-    try:
-        mine = not hasattr(os, "geteuid") or git.stat().st_uid == os.geteuid()
-        if not mine or (git / "shallow").exists():
-            return ""
-    except OSError:
+    found = look_at(git)
+    mine = found.there and (not hasattr(os, "geteuid") or found.uid == os.geteuid())
+    if not mine or look_at(git / "shallow").kind != ABSENT:
         return ""
     told = run(git, "rev-list", "--max-parents=0", "HEAD", seconds=seconds)
     return told.split()[-1] if isinstance(told, str) and told.split() else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.declared import Outside
+from ctx_pipeline.recorded_paths import FOLDER, UNKNOWN, look_at
 from ctx_pipeline.signals import _git
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _MOST = "20000"
 _MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master", "refs/heads/main", "refs/heads/master")
 _LOG = "--format=%x1e%H%x1f%ct%x1f%ae%x1f%ce"
 _REVERTS = re.compile(r"This reverts commit ([0-9a-f]{40})")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _SHORTSTAT = re.compile(r"(\d+) (insertion|deletion)")
 _UP = 64
 _SECOND = 1_000_000
@@ -75,16 +77,20 @@ def _root(session: Any) -> tuple[Path | None, str]:
     if session.first_ts is None or session.last_ts is None:
         return None, "the session has no times"
     folder = Path(session.cwd)
-    try:
-        if not folder.is_absolute() or not folder.is_dir():
-            return None, "the working directory is gone"
-        for place in [folder, *folder.parents][:_UP]:
-            if (place / ".git").exists():
-                owner = (place / ".git").stat().st_uid
-                mine = not hasattr(os, "geteuid") or owner == os.geteuid()
-                return (place, "") if mine else (None, "the repository belongs to somebody else")
-    except (OSError, ValueError):
-        return None, "the working directory cannot be read"
+    if not folder.is_absolute():
+        return None, "the working directory is gone"
+    here = look_at(folder)
+    if here.kind == UNKNOWN:
+        return None, f"the working directory cannot be looked at: {here.reason}"
+    if here.kind != FOLDER:
+        return None, "the working directory is gone"
+    for place in [folder, *folder.parents][:_UP]:
+        found = look_at(place / ".git")
+        if found.kind == UNKNOWN:
+            return None, f"the working directory cannot be looked at: {found.reason}"
+        if found.there:
+            mine = not hasattr(os, "geteuid") or found.uid == os.geteuid()
+            return (place, "") if mine else (None, "the repository belongs to somebody else")
     return None, "the working directory is not in a git repository"
 
 
@@ -101,7 +107,9 @@ def _history(root: Path, first: int, last: int) -> _History:
     identity = _identity(root)
     for entry in log.split("\x1e")[1:]:
         head, _, stat = entry.partition("\n")
-        name, at, *who = head.split("\x1f")
+        name, at, *who = (*head.split("\x1f"), "")
+        if not (_COMMIT.fullmatch(name) and at.isascii() and at.isdecimal()):  # an address may hold the separators
+            continue
         if identity and identity not in who:
             continue
         commit = _Commit(name, int(at))

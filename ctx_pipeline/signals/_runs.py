@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.check_results import CheckResult, check_results
 from ctx_pipeline.model.commands import Step, command_text, found_nothing, steps
+from ctx_pipeline.model.permissions import KEPT
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
-
-REFUSED = re.compile(
-    r"(?:<tool_use_error>)?(?:The user doesn't want to|\[Request interrupted by user|This (?:Bash )?command (?:requires|contains)"
-    r"|\w+ requested permissions? to|Permission to use |Permission for this |.{0,200} was blocked\. For security"
-    r"|.{0,80}rejected by user|aborted by user|The operation was cancell?ed)"
-)
-"""What a host answers where the person or a rule kept a call from running."""
 
 COLUMNS = {
     "events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "text"),
@@ -45,6 +39,7 @@ class Run:
     steps: tuple[Step, ...]
     exit: int | None
     refused: bool
+    """the person, or a rule, kept it from running, or it was stopped: the host's record says so"""
     answered: bool
     is_error: bool
     outputs: list[Any] = field(default_factory=list)
@@ -141,8 +136,7 @@ def runs(view: SessionView) -> Runs:
             run.exit = status if status is not None else run.exit
         if result is not None:
             run.outputs.append(result)
-        if call.is_error and call.exit is None and REFUSED.match(text, 0, _HEADER):
-            run.refused = True
+            run.refused = run.refused or result.subtype in KEPT
         goes_on = (
             _GOES_ON.search(text, 0, _HEADER)
             if run.exit is None and ("running" in text[:_HEADER] or '"session_id"' in text[:_HEADER])

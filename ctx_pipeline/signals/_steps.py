@@ -8,10 +8,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.commands import steps as programs
+from ctx_pipeline.model.permissions import KEPT
 from ctx_pipeline.model.shell_files import files_changed, files_read, first_line
 from ctx_pipeline.model.shell_lines import pieces
 from ctx_pipeline.signals._runs import COLUMNS as RUNS
-from ctx_pipeline.signals._runs import REFUSED, Run, runs
+from ctx_pipeline.signals._runs import Run, runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +146,7 @@ def steps(view: SessionView) -> Steps:
             refused, failed = run.refused, shell.bad(run)
             key = ("shell", _same(run.command))
         else:
-            refused = call.is_error and bool(REFUSED.match(text))
+            refused = result is not None and result.subtype in KEPT
             failed = call.is_error and not refused
             asked = events.get(call.call_event)
             key = (call.tool, (asked.text or "") if asked is not None else "")

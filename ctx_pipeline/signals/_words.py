@@ -31,8 +31,6 @@ _CORRECTION = re.compile(
 )
 _FIRST_WORDS = 2000
 
-_REFUSED = ("The user doesn't want to ", "<tool_use_error>The user doesn't want to ")
-_REASON = re.compile(r"(?:reason for the rejection|the user said):\s{0,8}(\S[^\n]{0,400})")
 _POSITIVE = re.compile(
     r"""
     \b(?:thanks|thank\ you|thx|awesome|amazing|excellent|fantastic|brilliant|lgtm|ship\ it)\b
@@ -71,14 +69,6 @@ def said(text: str) -> str:
 def corrects(text: str) -> bool:
     """Tell whether a prompt corrects what the agent did."""
     return bool(_CORRECTION.search(said(text)))
-
-
-def refused_with(text: str) -> str:
-    """Return what the person typed when a tool call was refused, empty when the text is no refusal or nothing was typed."""
-    if not text.startswith(_REFUSED):
-        return ""
-    reason = _REASON.search(text, 0, _FIRST_WORDS)
-    return reason[1].strip() if reason else ""
 
 
 def mood(text: str) -> str:

@@ -7,10 +7,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
+from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.signals import checks, recovery, trajectory, validation
 from ctx_pipeline.signals._runs import runs
 from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
-from ctx_pipeline.signals._words import corrects, mood, refused_with
+from ctx_pipeline.signals._words import corrects, mood
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Signal
@@ -148,8 +149,8 @@ def user_satisfaction_lexical(view: SessionView) -> Reading:
     method="regex",
     reads=("events",),
     columns=_COLUMNS,
-    kinds=("prompt", "tool_result"),
-    version=2,
+    kinds=("prompt", "permission"),
+    version=3,
 )
 def user_correction_count(view: SessionView) -> Reading:
     """Times that the person corrects the agent: "no, that's wrong", "don't use X", a refusal with a reason.
@@ -163,7 +164,7 @@ def user_correction_count(view: SessionView) -> Reading:
     if not view.prompts:
         return Reading(None, reason="the person typed nothing in this session")
     found = [e for e in view.prompts[1:] if corrects(e.text or "")]
-    found += [e for e in view.of_kinds("tool_result") if refused_with(e.text or "")]
+    found += words_of_refusals(view)
     return Reading(float(len(found)), tuple(e.event_id for e in found), confidence=0.7)
 
 

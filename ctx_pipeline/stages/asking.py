@@ -137,7 +137,7 @@ def ask(
             instead = {"error": why, "stream": redactor.redact(answer.stream)[:_MOST_STREAM]}
             answers.failed(store, method, view.session, {"model": said.model or asker.model, **spent}, instead)
             continue
-        lessons = _redacted(redactor, answer.lessons)
+        lessons = redactor.redact_values(answer.lessons)
         view.seen[method.name] = lessons
         drawn, _ = draw(method, view)
         refused = asked.believed(view, lessons).refused
@@ -230,15 +230,6 @@ def _by_dspy(model: str, options: Mapping[str, Any], question: Question) -> _Ans
         "\n".join(json.dumps(entry.get("outputs"), ensure_ascii=False, default=str) for entry in asks.history),
         lessons,
     )
-
-
-def _redacted(redactor: Redactor, value: Any) -> Any:
-    """Return a value of JSON with each of its texts redacted; a pattern of a person's own could eat a quote of the JSON itself."""
-    if isinstance(value, str):
-        return redactor.redact(value)
-    if isinstance(value, dict):
-        return {key: _redacted(redactor, member) for key, member in value.items()}
-    return [_redacted(redactor, member) for member in value] if isinstance(value, list) else value
 
 
 def json_in(text: str) -> dict[str, Any] | None:

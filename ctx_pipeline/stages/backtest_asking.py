@@ -260,7 +260,7 @@ class _Asking:
 
     def _search(self, text: str, place: Place, at: int) -> list[Scored]:
         """Return what ``ctx memory retrieve`` answers."""
-        error = error_words(text, lambda some: salient_line(some, place.cwd))
+        error = error_words(text, lambda some: salient_line(some, place.cwd, of_any_form=True))
         hits = self._index.recall(words_of(text), error=error, allowed=_allowed(place), least=LEAST_COVERED)
         near = [Recalled(h.memory, h.score, h.covered) for h in hits]
         return rank(near, place=place, limit=SHOWN, now=at, linked=self._index.get)
@@ -270,7 +270,7 @@ class _Asking:
         words = words_of(text)[:PROMPT_WORDS]
         if len(words) < LEAST_WORDS:
             return []
-        error = error_words(text, lambda some: salient_line(some, place.cwd))
+        error = error_words(text, lambda some: salient_line(some, place.cwd, of_any_form=True))
         hits = self._index.recall(words, error=error, allowed=_allowed(place), least=self._levels[0])
         return [Recalled(h.memory, h.score, h.covered) for h in hits]
 

@@ -117,7 +117,7 @@ def load(store: Store, settings: Settings, past_text: PastText) -> History:
         for row in rows:
             if row.kind == RULES:
                 rules.setdefault((row.host, row.session_id), []).append(row)
-    made.facts = [f for f in store.journal.facts() if f.kind.startswith("memory.")] if store.journal.path.exists() else []
+    made.facts = [f for f in store.journal.facts() if f.kind.startswith("memory.")] if store.journal.is_there() else []
     cells = list(store.lake.manifests("normalized"))
     order = _order(store, cells)
     known = recorded(store)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.memory import consolidation
 from ctx_pipeline.mining.skill_pro import SKILL_PRO
+from ctx_pipeline.model.codec import rows_hash
 from ctx_pipeline.model.memories import CASE
 from ctx_pipeline.stages.mine import candidates
+from ctx_pipeline.storage.made import Made
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ctx_pipeline.model.memories import Memory, StoredCandidate
+    from ctx_pipeline.stages.session_errors import SessionErrors
     from ctx_pipeline.storage import Store
 
 FILE = "cases.db"
@@ -21,17 +25,24 @@ _STEPS, _MOST = 8, 2_000
 _KEPT = ("subject", "task", "steps", "files", "verification")
 
 
-def rebuild(store: Store, credentials: Callable[[str], Iterable[str]]) -> int:
+def rebuild(store: Store, credentials: Callable[[str], Iterable[str]], errors: SessionErrors, *, input_fp: str, code_version: str) -> int:
     """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
+
+    The file says that it was made of this input by this version of the code.
 
     The same task on the same files, or in a fork, is one case, told as it was solved last;
     its id stays while a session goes on with it. What a check finds something in is held
-    back, as a memory would be. Of more than two thousand the newest stay.
+    back, as a memory would be. Of more than two thousand the newest stay. A session
+    whose candidates cannot be read has no cases and is noted in ``errors``.
     """
-    solved = [c for c in candidates(store, SKILL_PRO, combined=False) if c.body.get("task")]
+    found = [_named(m) for m in errors.without_bad(candidates(store, SKILL_PRO, combined=False), partial(_cases, credentials))]
+    return store.cases.rebuild(found, made=Made(input_fp, code_version, rows_hash(found), len(found)))
+
+
+def _cases(credentials: Callable[[str], Iterable[str]], drawn: Iterable[StoredCandidate]) -> list[Memory]:
+    solved = [c for c in drawn if c.body.get("task")]
     solved.sort(key=lambda c: (-(c.ts or 0), c.candidate_id))
-    found = consolidation.consolidate(map(_case, solved[:_MOST]), (), credentials)
-    return store.cases.rebuild(_named(m) for m in found)
+    return consolidation.consolidate(map(_case, solved[:_MOST]), (), credentials)
 
 
 def _case(c: StoredCandidate) -> StoredCandidate:

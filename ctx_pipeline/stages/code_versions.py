@@ -25,6 +25,7 @@ from ctx_pipeline.storage.days import day_sql
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.files import Files
 
@@ -155,7 +156,7 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     # a method that asks a model runs only when a person says so, and is nobody's missing work
     methods = {name: method for name, method in discovery.methods().items() if method.deterministic}
     assets = {asset: str(importlib.import_module(f"ctx_pipeline.stages.{module}").CODE_VERSION) for asset, module in STAGES.items()}
-    assets["dashboard/site"] = site_version(assets["dashboard/site"])
+    assets["dashboard/site"] = site_version(assets["dashboard/site"], redactor)
     assets["memory/consolidated"] = consolidate.code_version(redactor)
     assets["memory/index"] = index.code_version()
     assets |= {f"signals/{name}": family.code_version for name, family in families.items()}
@@ -179,13 +180,13 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     )
 
 
-def site_version(code_version: object) -> str:
-    """Return the version of the page: the stage's own and the content of every file it is made of."""
+def site_version(code_version: object, redactor: Redactor) -> str:
+    """Return the version of the page: the stage's own, the detectors, and the content of every file it is made of."""
     folder = _PACKAGE / "dashboard"
     texts = [
         (str(p.relative_to(folder)), p.read_bytes()) for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts
     ]
-    return digest(str(code_version), texts, size=16)
+    return digest(str(code_version), redactor.version, texts, size=16)
 
 
 def _titled(name: str, text: str) -> str:

@@ -13,15 +13,16 @@ from ctx_pipeline.stages import answers, cases, code_versions, fingerprints
 from ctx_pipeline.stages.mine import candidates as mined
 from ctx_pipeline.stages.mine import renew
 from ctx_pipeline.stages.plan import WHOLE, graph
-from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport, reason
 from ctx_pipeline.stages.repositories import look, settled
+from ctx_pipeline.stages.session_errors import SessionErrors
 from ctx_pipeline.storage import memory_index
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "7"
+CODE_VERSION = "8"
 ASSET = "memory/consolidated"
 
 
@@ -34,12 +35,14 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     """Write the table ``memories`` and the solved tasks anew, unless neither a candidate nor the journal changed.
 
     Candidates of another version of their method are drawn anew first. Totals: candidates,
-    memories, how many of them are held back for review, and errors (a method that raised
-    over the candidates of all sessions; it gives nothing).
+    memories, how many of them are held back for review, and errors: of sessions, whose
+    others go on (:mod:`ctx_pipeline.stages.session_errors` keeps them), and of methods that
+    raised over the candidates of all sessions and give nothing.
     """
     began = time.perf_counter()
     renew(store, settings)
-    look(store)
+    errors = SessionErrors()
+    look(store, errors)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
     version = code_version(redactor)
@@ -54,20 +57,21 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
         counts: dict[str, int] = {}
         if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
-            if not store.cases.path.exists():
-                cases.rebuild(store, secrets)
+            held = store.cases.made()
+            if held is None or held[:2] != (made_of, version):
+                cases.rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
-            candidates, errors = [], 0
+            candidates = []
             for method in (methods[asset.partition("/")[2]] for asset in drawn):
                 try:
-                    candidates += mined(store, method)
-                except Exception:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
-                    errors += 1
+                    candidates += mined(store, method, errors=errors)
+                except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
+                    errors.note("", "", f"the method {method.name}: {reason(error)}")
             candidates += settled(store, answers.candidates(store))
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
-            memories = consolidation.consolidate(candidates, facts, secrets)
-            cases.rebuild(store, secrets)
+            memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, secrets))
+            cases.rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
             store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))
@@ -76,7 +80,8 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
                 "candidates": len(candidates),
                 "memories": len(memories),
                 "needs_review": sum(m.status == "needs_review" for m in memories),
-                "errors": errors,
+                "errors": len(errors),
             }
+            errors.keep(store, ASSET)
     seconds = time.perf_counter() - began
     return StageReport("consolidate", {"": CellReport(status, counts, content, seconds)}, counts, seconds)

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.stages import capture, code_versions, forgotten_shared, retention
-from ctx_pipeline.stages.forget import BEGUN, remembered
-from ctx_pipeline.stages.ingest import LEASE
+from ctx_pipeline.stages import capture, code_versions, mending, retention, session_errors
+from ctx_pipeline.stages.new_journal import whole
+from ctx_pipeline.stages.rebuild import rebuild_ledger
+from ctx_pipeline.storage import FORGETTING, temporary
 from ctx_pipeline.storage import segments as raw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.capture import Problem, Retention
     from ctx_pipeline.stages.retention import Gap, Kept
+    from ctx_pipeline.stages.session_errors import SessionError
     from ctx_pipeline.storage import Store
-    from ctx_pipeline.storage.lake import Manifest
-    from ctx_pipeline.storage.ledger import Ledger, QuarantineRow
-    from ctx_pipeline.storage.ledger.rebuilding import Rebuilt
+    from ctx_pipeline.storage.ledger import QuarantineRow
+    from ctx_pipeline.storage.temporary import Temporary
+
+__all__ = ["Damage", "Examination", "examine", "rebuild_ledger", "sizes"]
 
 _LISTED = 20
 """Lines printed of a long list; ``to_json`` has all of them."""
 
-_WAIT = 30.0
-"""Seconds: a person waits for another writer."""
-
-_MEND = "it is made again by: ctx doctor --rebuild-ledger, then ctx run"
+_DAGSTER = "dagster"
 
 
 class Damage(NamedTuple):
@@ -54,7 +51,15 @@ class Examination:
     damaged: list[Damage] = field(default_factory=list)
     spare: list[str] = field(default_factory=list)
     """raw objects that the ledger does not name: left by a capture that died"""
+    temporaries: list[Temporary] = field(default_factory=list)
+    """files and folders that are being written, or were when a process ended, wherever they lie in the store"""
+    set_aside: list[str] = field(default_factory=list)
+    """raw objects that were found damaged and of which no whole copy was captured since: what they held is lost"""
+    raw_lost: list[tuple[str, str]] = field(default_factory=list)
+    """sessions (host, id) of which raw does not hold all any more: what was made of them is kept as it is"""
     quarantined: list[QuarantineRow] = field(default_factory=list)
+    session_errors: list[SessionError] = field(default_factory=list)
+    """what went wrong with single sessions after they were captured"""
     unknown: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     retention: list[Retention] = field(default_factory=list)
@@ -80,7 +85,7 @@ class Examination:
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
         values = asdict(self)
-        for name in ("damaged", "quarantined", "problems"):
+        for name in ("damaged", "temporaries", "quarantined", "session_errors", "problems"):
             values[name] = [row._asdict() for row in getattr(self, name)]
         for name in ("retention", "kept", "gaps"):
             values[name] = [{**row._asdict(), "message": row.message} for row in getattr(self, name)]
@@ -89,9 +94,14 @@ class Examination:
     def lines(self) -> list[str]:
         """Return the report as lines of text, the worst first."""
         found = [
-            f"store {self.home}: {_size(sum(self.sizes.values()))}, {'sound' if self.sound else f'{len(self.damaged)} damaged objects'}"
+            f"store {self.home}: {_size(sum(self.sizes.values()))}, "
+            + ("sound" if self.sound else f"{len(self.damaged)} damaged objects")
+            + (f"; {_count(len(self.set_aside), 'raw object')} lost" if self.set_aside else "")
+            + (f"; the raw of {_count(len(self.raw_lost), 'session')} is lost" if self.raw_lost else "")
         ]
         found += _listed("damaged", [f"{d.path}: {d.reason}" for d in self.damaged])
+        found += _listed("lost, the damaged bytes are kept", self.set_aside)
+        found += _listed("raw lost, kept as made before", [f"{host} {session}" for host, session in self.raw_lost])
         found += [f"  {name}: {_size(size)}" for name, size in sorted(self.sizes.items(), key=lambda pair: -pair[1])]
         found += [f"{_count(self.totals.get('sessions', 0), 'session')}, {_count(self.totals.get('sources', 0), 'source')} captured"]
         found += [f"retention: {home.message}" for home in self.kept]
@@ -106,6 +116,10 @@ class Examination:
             ],
         )
         found += _listed(
+            "not worked out completely",
+            [f"{e.host} {e.session_id} ({e.asset}): {e.reason}{f' ({e.times} times)' if e.times > 1 else ''}" for e in self.session_errors],
+        )
+        found += _listed(
             "unknown types", [f"{label}: {count}" for label, count in sorted(self.unknown.items(), key=lambda pair: (-pair[1], pair[0]))]
         )
         waiting = [
@@ -116,9 +130,14 @@ class Examination:
         if self.vanished:
             found.append(f"{_count(self.vanished, 'source')} kept here and gone from the homes")
         if self.spare:
-            found.append(f"{_count(len(self.spare), 'raw object')} left over from an interrupted capture; nothing is missing")
+            found.append(f"{_count(len(self.spare), 'raw object')} left over from an interrupted capture")
+        if self.temporaries:
+            total = _size(sum(t.bytes for t in self.temporaries))
+            left = sum(t.left for t in self.temporaries)
+            many = _count(len(self.temporaries), "temporary file")
+            found.append(f"{many} ({total}), {left} of them left behind by processes that ended; ctx run removes those")
         if self.unfinished:
-            found.append("a forgetting was interrupted: repeat it with ctx forget")
+            found.append("sessions are being forgotten, or that was interrupted: any command ends it, or ctx forget --finish")
         found += _listed("left out", [why if place in why else f"{place}: {why}" for place, why in self.left_out.items()])
         found += [f"being written: {name} by {who}" for name, who in self.leases.items()]
         return found
@@ -136,14 +155,17 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
             raw.read_segment(store.files, path)
         except StoreError as error:
             report.damaged.append(Damage(path, error.message))
-    for path in store.files.walk("raw"):
-        if path not in named:
-            report.spare.append(path)
+    others = [path for path in store.files.walk("raw") if path not in named]
+    report.spare = [path for path in others if not path.endswith(raw.ASIDE)]
+    report.set_aside = [path for path in others if path.endswith(raw.ASIDE) and path.removesuffix(raw.ASIDE) not in named]
+    report.temporaries = list(temporary.everywhere(store.home))
     report.damaged += _databases(store)
-    report.damaged += _incomplete(store)
+    report.damaged += [Damage(*one) for one in mending.damaged(store, deep=True)]
+    report.raw_lost = [(row.host, row.session_id) for row in ledger.undecodable_sessions()]
     report.quarantined = ledger.quarantined()
+    report.session_errors = session_errors.kept(store)
     report.unknown = ledger.unknowns()
-    report.unfinished = store.files.exists(BEGUN)
+    report.unfinished = store.files.exists(FORGETTING)
     report.leases = ledger.held_leases()
     report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
     scan = capture.scan(store, settings, hosts=hosts)
@@ -158,37 +180,6 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     return report
 
 
-def rebuild_ledger(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | None = None) -> Rebuilt:
-    """Replace the ledger by one made of raw alone; what was derived is made again by the next run.
-
-    The tombstones of the old ledger, if it can be read, and of the journal stay. The
-    new file takes the old one's place in one rename. Manifests that name a missing part
-    are dropped.
-    """
-    from ctx_pipeline.storage.ledger import Ledger
-
-    known = discovery.hosts() if hosts is None else hosts
-    path = store.home / "ledger.db"
-    fresh = store.home / "ledger.new.db"
-    _drop(fresh)
-    with _alone(store):
-        stones = {*_stones(store), *remembered(store)}
-        made = Ledger(fresh, first_month=settings.first_month)
-        if stones:
-            made.remember_forgotten(stones)
-        result = made.rebuild(store.files, hosts=known, redact=capture.redactor_of(settings).redact)
-        forgotten_shared.recognize(store, made, known)
-        made.compact()
-        made.close()
-        store.close()
-        store.__dict__.pop("ledger", None)
-        _drop(path, keep=True)
-        os.replace(fresh, path)  # noqa: PTH105 - atomic, as everywhere in the store
-        _drop(fresh)
-        _drop_incomplete(store)
-    return result
-
-
 def sizes(store: Store) -> dict[str, int]:
     """Return bytes on disk by the first folder or file name below the store."""
     found: Counter[str] = Counter()
@@ -198,85 +189,27 @@ def sizes(store: Store) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-def _incomplete(store: Store) -> list[Damage]:
-    """Return the manifests that cannot be read or name a part that is not there, and what to do about it."""
-    found = []
-    for asset, manifest, name in _manifests(store):
-        if manifest is None:
-            found.append(Damage(name, f"cannot be read; {_MEND}"))
-            continue
-        missing = [part.path for part in manifest.parts if not store.files.exists(part.path)]
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            found.append(Damage(name, f"the part {missing[0]}{more} of {asset} is missing; {_MEND}"))
-    return found
-
-
-def _manifests(store: Store) -> Iterator[tuple[str, Manifest | None, str]]:
-    """Yield (asset, manifest, its file) of every manifest; None where it cannot be read."""
-    from ctx_pipeline.storage.lake.manifests import FOLDER, decode
-
-    for rel in store.files.walk(FOLDER):
-        try:
-            manifest = decode(store.files.read(rel), rel)
-        except StoreError:
-            yield "", None, rel
-            continue
-        yield manifest.asset, manifest, rel
-
-
-def _drop_incomplete(store: Store) -> None:
-    """Drop the manifests that cannot be kept: with a ledger made anew, the next run makes their cells again."""
-    for damage in _incomplete(store):
-        store.files.remove(damage.path)
-
-
 def _databases(store: Store) -> list[Damage]:
-    """Ask SQLite whether its files are whole."""
-    import sqlite3
-
+    """Ask SQLite whether the files are whole that no run makes again, or no run of the stages."""
     found = []
-    for name in ("ledger.db", "journal.db", "search.db", "memory.db", "cases.db"):
-        path = store.home / name
-        if not path.exists():
-            continue
-        try:
-            connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-            try:
-                answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            finally:
-                connection.close()
-        except sqlite3.Error as error:
-            found.append(Damage(name, str(error)))
-            continue
-        if answer != "ok":
-            found.append(Damage(name, str(answer)))
-    return found
-
-
-def _stones(store: Store) -> list[Any]:
     try:
-        ledger: Ledger = store.ledger
-        return list(ledger.tombstones())
-    except StoreDamaged:
-        return []
-
-
-@contextmanager
-def _alone(store: Store) -> Iterator[None]:
-    """Keep every writer of raw and of the tables out; a damaged ledger lets nobody in anyway."""
-    with ExitStack() as leases:
-        try:
-            for name in (capture.LEASE, LEASE):
-                leases.enter_context(store.ledger.lease(name, wait=_WAIT))
-        except StoreDamaged:
-            pass
-        yield
-
-
-def _drop(path: Any, *, keep: bool = False) -> None:
-    for suffix in ("-wal", "-shm") if keep else ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+        store.journal.demand()
+    except StoreDamaged as error:
+        found.append(Damage("journal.db", f"{error.message}; {error.hint}"))
+    history = [f"{_DAGSTER}/{path.relative_to(store.home / _DAGSTER).as_posix()}" for path in sorted((store.home / _DAGSTER).rglob("*.db"))]
+    hints = {
+        "ledger.db": "ctx doctor --rebuild-ledger",
+        "journal.db": "ctx doctor --new-journal",
+        "contexts.db": "put a backup in its place",
+    }
+    for name in (*hints, *history):
+        path = store.home / name
+        known = any(damage.path == name for damage in found)
+        if path.exists() and not known and not (whole(path) and (path.stat().st_size or name == "contexts.db")):
+            found.append(
+                Damage(name, f"is damaged; {hints.get(name, 'the next ctx run sets it aside and begins the history of runs anew')}")
+            )
+    return found
 
 
 def _listed(title: str, rows: list[str]) -> list[str]:

@@ -6,19 +6,21 @@ import json
 import shutil
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreDamaged, UsageError
+from ctx_pipeline.errors import StoreDamaged, StoreError, UsageError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.stages import answers, capture, forgotten_rows, plan
+from ctx_pipeline.stages import answers, capture, forgotten_rows, forgotten_traces, plan
+from ctx_pipeline.stages.forgotten_kept import forget_kept
 from ctx_pipeline.stages.forgotten_lines import Needles, spellings
 from ctx_pipeline.stages.forgotten_saved import drop_saved
 from ctx_pipeline.stages.forgotten_shared import blank_shared, keep_out
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
-from ctx_pipeline.storage import session_words
+from ctx_pipeline.storage import FORGETTING, session_words
+from ctx_pipeline.storage.byte_search import Searched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.ledger.rows import Source, Tombstone
 
 LEASE = "forget"
-BEGUN = "forgetting.json"
-"""What a call is removing, until it has ended."""
-
 _EXAMPLES = 20
 TAKEN = "taken"
 """Homes that ``ctx adopt`` is taking over, copied: what it was interrupted in stays there until it is said again."""
@@ -66,6 +65,14 @@ class Preview:
     """(host, session id) of forks that stay, each with its own copy of what it was forked from"""
 
 
+@dataclass(slots=True)
+class ForgetReport(StageReport):
+    """How a forgetting went."""
+
+    searched: Searched = field(default_factory=Searched)
+    """what was looked through at the end, and what still names the sessions"""
+
+
 def select(store: Store, selection: Selection) -> Preview:
     """Return the sessions that a selection means, with their size and some titles.
 
@@ -89,21 +96,22 @@ def select(store: Store, selection: Selection) -> Preview:
     return preview
 
 
-def forget(store: Store, settings: Settings, selection: Selection) -> StageReport:
+def forget(store: Store, settings: Settings, selection: Selection) -> ForgetReport:
     """Remove what the selection means from every layer and return how much that was.
 
     Raw objects, rows of every table, search documents and memories drawn from these
     sessions alone go; the warehouse and the page are removed and made anew by the next
     run. The journal keeps hashes only; notes and artefacts of the sessions go. Lines about the sessions in files they share with
     others are blanked in raw; copies of their messages in conversations that a person
-    saved in the store go too. The homes stay as they are. What an earlier call began and
-    did not end is ended by this one.
+    saved in the store go too. At the end every file of the store is looked through for
+    what was forgotten. The homes stay as they are. What an earlier call began and did not
+    end is ended by this one.
     """
     with store.ledger.lease(LEASE, wait=forgotten_rows.WAIT):
         return _forget(store, settings, selection)
 
 
-def finish(store: Store, settings: Settings) -> StageReport | None:
+def finish(store: Store, settings: Settings) -> ForgetReport | None:
     """End a forgetting that was interrupted; None when there is none."""
     if _begun(store) is None:
         return None
@@ -120,29 +128,43 @@ def kept_forgotten(store: Store, settings: Settings) -> Iterator[None]:
     keep_out(store)
 
 
-def _forget(store: Store, settings: Settings, selection: Selection) -> StageReport:
+def _forget(store: Store, settings: Settings, selection: Selection) -> ForgetReport:
     began = time.perf_counter()
     with ExitStack() as leases:
         for name in (capture.LEASE, forgotten_rows.LAKE):
             leases.enter_context(store.ledger.lease(name, wait=forgotten_rows.WAIT))
         again = _begun(store) is not None
         chosen = select(store, selection).sessions
-        work = _begin(store, chosen)
-        saved = drop_saved(store, chosen, work.threads, selection.text) + answers.forget(store, chosen)
-        saved += session_words.forget(store, chosen, selection.text)
+        work = _begin(store, chosen, selection.text)
         sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
-        needles = Needles.of(chosen, work.threads, _prompts(store, chosen), selection.text)
-        lines, titled = blank_shared(store, needles)
         _note(store, chosen, sources)
+        prompts = _prompts(store, chosen)
+        saved = answers.forget(store, chosen)
+        lines, titled = 0, set[Cell]()
+        for text in work.texts or [None]:
+            saved += drop_saved(store, chosen, work.threads, text) + session_words.forget(store, chosen, text)
+            blanked = blank_shared(store, Needles.of(chosen, work.threads, prompts, text))
+            lines, titled = lines + blanked.lines, titled | blanked.cells
+        forgotten_traces.rename_in_journal(store, work.ids)
         size = _remove_raw(store, sources)
         cells = {*work.cells, *titled, *(store.ledger.forget({s.stream for s in sources}) if sources else ())}
+        forget_kept(store, chosen)
     if chosen or lines or again:
         _derive_again(store, settings, chosen, cells)
-    store.files.remove(BEGUN)
+    searched = _clean_up(store, work)
+    store.files.remove(FORGETTING)
     totals = {"sessions": len(chosen), "streams": len(sources), "bytes": size, "lines": lines, "saved": saved}
-    report = StageReport("forget", {}, totals, time.perf_counter() - began)
+    report = ForgetReport("forget", {}, totals, time.perf_counter() - began, searched)
     report.cells = {cell.key: CellReport(DONE if chosen else UNCHANGED) for cell in sorted(cells)}
     return report
+
+
+def _clean_up(store: Store, work: _Begun) -> Searched:
+    """Remove what names the sessions beside the tables, and look through every file of the store."""
+    forgotten_traces.clean_logs(store, work.ids)
+    forgotten_traces.clear_temporaries(store)
+    texts = [spelling for text in work.texts if text for spelling in spellings(text)]
+    return forgotten_traces.look_everywhere(store, work.ids, work.paths, texts)
 
 
 # what was begun
@@ -155,23 +177,54 @@ class _Begun:
     sessions: set[tuple[str, str]]
     threads: list[str]
     cells: list[Cell]
+    paths: list[str]
+    texts: list[str | None]
+
+    @property
+    def ids(self) -> set[str]:
+        """Ids of the sessions and of their threads."""
+        return {session for _, session in self.sessions} | set(self.threads)
 
 
 def _begun(store: Store) -> _Begun | None:
-    if not store.files.exists(BEGUN):
+    if not store.files.exists(FORGETTING):
         return None
-    kept = json.loads(store.files.read(BEGUN))
-    return _Begun({(host, session) for host, session in kept["sessions"]}, kept["threads"], [Cell(*cell) for cell in kept["cells"]])
+    try:
+        kept = json.loads(store.files.read(FORGETTING))
+        return _Begun(
+            {(str(host), str(session)) for host, session in kept["sessions"]},
+            [str(thread) for thread in kept["threads"]],
+            [Cell(*cell) for cell in kept["cells"]],
+            [str(path) for path in kept.get("paths", ())],
+            [str(text) for text in kept.get("texts", ())],
+        )
+    except (StoreError, ValueError, KeyError, TypeError, AttributeError):
+        return _noted(store)
 
 
-def _begin(store: Store, chosen: list[tuple[str, str]]) -> _Begun:
+def _noted(store: Store) -> _Begun:
+    """Return what the tombstones of the journal tell of a forgetting whose own words cannot be read."""
+    stones = {(stone.host, stone.hash) for stone in remembered(store) if stone.kind == "stream"}
+    sources = [s for s in store.ledger.sources().values() if (s.host, s.stream) in stones and s.session_id]
+    cells = sorted(store.ledger.cells())
+    return _Begun({(s.host, str(s.session_id)) for s in sources}, sorted({s.thread_id for s in sources if s.thread_id}), cells, [], [])
+
+
+def _begin(store: Store, chosen: list[tuple[str, str]], text: str | None) -> _Begun:
     """Write down what is about to go, together with what an earlier call left, and return it."""
-    before = _begun(store) or _Begun(set(), [], [])
-    threads = {s.thread_id for host, session in chosen for s in store.ledger.session_streams(host, session) if s.thread_id}
+    before = _begun(store) or _Begun(set(), [], [], [], [])
+    sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
     rows = [store.ledger.session(host, session) for host, session in chosen]
     cells = {row.cell for row in rows if row is not None} | forgotten_rows.holding(store, forgotten_rows.LAKE, _by_host(chosen))
-    work = _Begun(set(chosen), sorted({*before.threads, *threads}), sorted({*before.cells, *cells}))
-    store.files.write(BEGUN, json.dumps({"sessions": sorted(work.sessions), "threads": work.threads, "cells": work.cells}).encode())
+    work = _Begun(
+        set(chosen),
+        sorted({*before.threads, *(s.thread_id for s in sources if s.thread_id)}),
+        sorted({*before.cells, *cells}),
+        sorted({*before.paths, *(s.rel for s in sources)}),
+        [*before.texts, *([text] if text and text not in before.texts else [])],
+    )
+    kept = {**asdict(work), "sessions": sorted(work.sessions)}
+    store.files.write(FORGETTING, json.dumps(kept).encode())
     return work
 
 
@@ -298,6 +351,7 @@ def _note(store: Store, chosen: list[tuple[str, str]], sources: list[Source]) ->
 
     stones = {(s.host, "stream", s.stream) for s in sources}
     stones |= {(s.host, "thread", thread_hash(s.host, s.thread_id)) for s in sources if s.thread_id}
+    stones -= {(stone.host, stone.kind, stone.hash) for stone in remembered(store)}
     if stones:
         store.journal.append("tombstone", {"sessions": len(chosen), "stones": [list(stone) for stone in sorted(stones)]})
 

@@ -28,16 +28,17 @@ Gone = dict[str, set[str]]
 
 
 @contextmanager
-def alone(store: Store, cells: Iterable[Cell]) -> Iterator[None]:
-    """Hold the leases of every asset in these cells and of all that is made of the whole store."""
+def alone(store: Store, cells: Iterable[Cell], *, wait: float | None = None) -> Iterator[None]:
+    """Hold the leases of every asset in these cells and of all that is made of the whole store, waited for as long as forgetting waits."""
+    wait = WAIT if wait is None else wait
     assets = {*derived(store), *(f"signals/{n}" for n in discovery.families()), *(f"mined/{n}" for n in discovery.methods())}
     with ExitStack() as leases:
-        leases.enter_context(store.ledger.lease(LAKE, wait=WAIT))
+        leases.enter_context(store.ledger.lease(LAKE, wait=wait))
         for cell in sorted(set(cells)):
             for asset in sorted(assets):
-                leases.enter_context(store.ledger.lease(f"{asset}@{cell.key}", wait=WAIT))
+                leases.enter_context(store.ledger.lease(f"{asset}@{cell.key}", wait=wait))
         for asset in _WHOLE:
-            leases.enter_context(store.ledger.lease(asset, wait=WAIT))
+            leases.enter_context(store.ledger.lease(asset, wait=wait))
         yield
 
 
@@ -103,16 +104,19 @@ def purge(store: Store, cell: Cell, gone: Collection[str]) -> None:
         _drop(store, cell)
 
 
+def unnamed(store: Store) -> list[str]:
+    """Return the files of the lake that no manifest names."""
+    named = {part.path for asset in assets(store) for m in store.lake.manifests(asset).values() for part in m.parts}
+    return [rel for rel in store.files.walk("lake") if not rel.startswith(_MANIFESTS) and rel not in named]
+
+
 def sweep(store: Store, cells: Iterable[Cell], gone: Gone) -> None:
     """Remove the parts that no manifest names: all of these cells and of the memories, elsewhere those with forgotten rows.
 
     In other cells an unnamed part may be what another stage is about to commit.
     """
-    named = {part.path for asset in assets(store) for m in store.lake.manifests(asset).values() for part in m.parts}
     mine = tuple(f"/host={cell.host}/month={cell.month}/" for cell in (*cells, plan.WHOLE))
-    for rel in list(store.files.walk("lake")):
-        if rel.startswith(_MANIFESTS) or rel in named:
-            continue
+    for rel in unnamed(store):
         if any(folder in rel for folder in mine) or _holds(store, rel, gone):
             store.files.remove(rel)
 

@@ -12,6 +12,7 @@ from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.stages import fingerprints
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
 from ctx_pipeline.storage import memory_index
+from ctx_pipeline.storage.made import Made
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -55,21 +56,26 @@ def index_memory(store: Store, settings: Settings, *, force: bool = False) -> St
         row = store.ledger.asset_cell(MEMORY, WHOLE)
         counts: dict[str, int] = {}
         version = memory_version(code_version(), settings)
-        if not force and row is not None and row.input_fp == made_of and row.code_version == version and store.memories.path.exists():
-            status, content = UNCHANGED, row.content_hash
-        else:
-            above = store.ledger.asset_cell(_SOURCE, WHOLE)
-            content = above.content_hash if above else ""
-            rows = (Memory._make(r) for r in store.lake.read_rows("memories", WHOLE, _SOURCE))
-            counts = {"memories": store.memories.rebuild(rows, embedder=_embedder(settings), afresh=force)}
-            store.ledger.record_asset(MEMORY, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=counts["memories"])
+        made = store.memories.made()
+        status = UNCHANGED
+        if force or made is None or made[:2] != (made_of, version):
+            memories = [Memory._make(r) for r in store.lake.read_rows("memories", WHOLE, _SOURCE)]
+            above = store.lake.manifest(_SOURCE, WHOLE)
+            made = Made(made_of, version, above.content_hash if above else "", len(memories))
+            counts = {"memories": store.memories.rebuild(memories, embedder=_embedder(settings), afresh=force, made=made)}
             status = DONE
+        content = made.content_hash
+        if row is None or (row.input_fp, row.code_version, row.content_hash) != made[:3]:
+            store.ledger.record_asset(MEMORY, WHOLE, *made)
     seconds = time.perf_counter() - began
     return StageReport("index_memory", {"": CellReport(status, counts, content, seconds)}, counts, seconds)
 
 
 def index_search(store: Store, settings: Settings, *, force: bool = False) -> StageReport:  # noqa: ARG001 - every stage takes the same
-    """Rebuild ``search.db`` from the lake when it is missing, of another version, mostly dead or forced; an ingest keeps it up to date."""
+    """Rebuild ``search.db`` from the lake when it is missing, of another version, mostly dead or forced; an ingest keeps it up to date.
+
+    A file that does not say that it holds these tables is compared with them, and brought to them where it differs.
+    """
     began = time.perf_counter()
     with store.ledger.lease(SEARCH):
         made_of = fingerprints.of_now(store.ledger, tuple(f"normalized/{t}" for t in NORMALIZED))
@@ -81,6 +87,11 @@ def index_search(store: Store, settings: Settings, *, force: bool = False) -> St
         if force or not exists or other or store.search.mostly_dead:
             store.search.rebuild(store.lake)
             status = DONE
+        elif store.search.made_of() != made_of and not store.search.agrees(store.lake):
+            store.search.reconcile(store.lake)
+            status = DONE
+        if store.search.made_of() != made_of:
+            store.search.note_made_of(made_of)
         if row is None or row.input_fp != made_of or row.code_version != CODE_VERSION or status == DONE:
             rows = sum(found.rows for found in store.ledger.asset_cells("normalized/events").values())
             store.ledger.record_asset(SEARCH, WHOLE, input_fp=made_of, code_version=CODE_VERSION, content_hash=made_of, rows=rows)

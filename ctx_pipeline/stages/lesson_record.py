@@ -10,7 +10,7 @@ from ctx_pipeline.stages.stories import views
 if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
 
-_KINDS = ("prompt", "tool_call", "tool_result", "answer", "injected")
+_KINDS = ("prompt", "tool_call", "tool_result", "answer", "injected", "permission")
 
 
 def lesson_record(store: Store, host: str, session_id: str) -> Record | None:

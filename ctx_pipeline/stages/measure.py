@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.stages.reports import StageReport
     from ctx_pipeline.storage import Store
 
-CODE_VERSION = "1"
+CODE_VERSION = "2"
 _HASHED = frozenset({"events", "tool_calls", "sessions"})
 """Tables whose rows of a session are known by its own hash."""
 

@@ -13,10 +13,12 @@ from ctx_pipeline.model.recipes import asked_here
 from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.stages import answers
 from ctx_pipeline.stages.derived_cells import Due, commit, run_cells, wanted_kinds
+from ctx_pipeline.stages.reports import reason
 from ctx_pipeline.stages.repositories import settled
+from ctx_pipeline.stages.session_errors import SessionErrors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.declared import Method
     from ctx_pipeline.model.raw import Cell
@@ -68,14 +70,24 @@ def plan(store: Store, methods: Iterable[str] | None = None) -> tuple[Due, Begin
     return due, lambda cell, assets: _Mining(store, due, cell, {a: chosen[a] for a in assets}, assets)
 
 
-def candidates(store: Store, method: Method, *, combined: bool = True) -> list[StoredCandidate]:
-    """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off."""
+def candidates(store: Store, method: Method, *, combined: bool = True, errors: SessionErrors | None = None) -> list[StoredCandidate]:
+    """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off.
+
+    With ``errors`` a session whose candidates alone make the method raise is noted and left out.
+    """
     if method.asks:
         return settled(store, answers.candidates(store, method.name))
     asset = f"mined/{method.name}"
     drawn = [StoredCandidate._make(r) for cell in store.lake.manifests(asset) for r in store.lake.read_rows("candidates", cell, asset)]
     drawn = settled(store, drawn)
-    return list(map(guarded, method.combine(drawn))) if method.combine and combined else drawn
+    combine = method.combine
+    if combine is None or not combined:
+        return drawn
+
+    def made(some: Sequence[StoredCandidate]) -> list[StoredCandidate]:
+        return list(map(guarded, combine(some)))
+
+    return made(drawn) if errors is None else errors.without_bad(drawn, made)
 
 
 class _Mining:
@@ -90,6 +102,7 @@ class _Mining:
         self._store, self._due, self._cell, self._methods, self._made_of = store, due, cell, methods, made_of
         self._readings = _readings(store, cell, {f for m in methods.values() for f in m.families})
         self._found: dict[str, dict[str, StoredCandidate]] = {asset: {} for asset in methods}
+        self._errors = {asset: SessionErrors() for asset in methods}
         self._counts: Counter[str] = Counter({"sessions": 0, "candidates": 0, "errors": 0})
 
     def see(self, view: SessionView) -> None:
@@ -100,7 +113,9 @@ class _Mining:
         view.readings = self._readings.get(view.session_id, {})
         for asset, method in self._methods.items():
             drawn, raised = draw(method, view)
-            self._counts["errors"] += raised
+            if raised:
+                self._counts["errors"] += 1
+                self._errors[asset].note(self._cell.host, view.session_id, raised)
             self._found[asset].update({c.candidate_id: c for c in drawn})
 
     def commit(self) -> Counter[str]:
@@ -108,20 +123,22 @@ class _Mining:
         made = {asset: {"candidates": [found[key] for key in sorted(found)]} for asset, found in self._found.items()}
         self._counts["candidates"] += sum(map(len, self._found.values()))
         commit(self._store, self._due, self._cell, made, made_of=self._made_of)
+        for asset, errors in self._errors.items():
+            errors.keep(self._store, f"{asset}@{self._cell.key}")
         return self._counts
 
 
-def draw(method: Method, view: SessionView) -> tuple[list[StoredCandidate], bool]:
-    """Return the candidates of one session, and whether the method raised on it.
+def draw(method: Method, view: SessionView) -> tuple[list[StoredCandidate], str]:
+    """Return the candidates of one session, and what the method raised on it, else an empty text.
 
     Candidates without text or without evidence in the session are left out.
     """
     try:
         drawn = list(method.extract(view))
-    except Exception:  # noqa: BLE001 - a plug-in's defect must not take the other sessions with it
-        return [], True
-    rows = [store_candidate(c, session=view.session, method=method.name, version=method.version) for c in drawn if c.text.strip()]
-    return [row for row in rows if row.evidence], False
+        rows = [store_candidate(c, session=view.session, method=method.name, version=method.version) for c in drawn if c.text.strip()]
+    except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other sessions with it
+        return [], f"the method {method.name}: {reason(error)}"
+    return [row for row in rows if row.evidence], ""
 
 
 def _readings(store: Store, cell: Cell, families: Collection[str]) -> dict[str, dict[str, object]]:

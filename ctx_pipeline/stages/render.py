@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -13,11 +14,17 @@ from ctx_pipeline.dashboard import page, session_chunk
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.stages import CellReport, StageReport, code_versions, page_records
-from ctx_pipeline.stages.plan import SITE, WHOLE, input_of
+from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.stages import CellReport, StageReport, code_versions, fingerprints, page_records
+from ctx_pipeline.stages.lost import PAGE_NOTE, page_made
+from ctx_pipeline.stages.past import clean_past
+from ctx_pipeline.stages.plan import SITE, WAREHOUSE, WHOLE
+from ctx_pipeline.stages.reports import DONE, UNCHANGED
+from ctx_pipeline.stages.session_errors import SessionErrors
 from ctx_pipeline.stages.warehouse import build_warehouse
-from ctx_pipeline.storage import page_rows, warehouse
+from ctx_pipeline.storage import page_rows, temporary, warehouse
 from ctx_pipeline.storage.days import local_day
+from ctx_pipeline.storage.made import Made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,23 +64,25 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
     if refresh:
         build_warehouse(store, settings)
     with store.ledger.lease(SITE.key):
-        made_of = input_of(store, settings, SITE.key)
-        version = code_versions.shown(code_versions.site_version(CODE_VERSION), settings)
-        row = store.ledger.asset_cell(SITE.key, WHOLE)
+        drawn_from = warehouse.made(store.warehouse_path)
+        made_of = fingerprints.of_all({WAREHOUSE.key: {WHOLE: drawn_from.content_hash if drawn_from else ""}}, SITE.upstream)
+        version = code_versions.shown(code_versions.site_version(CODE_VERSION, Redactor(settings.patterns)), settings)
         site = store.home / "site"
-        fresh = row is not None and (row.input_fp, row.code_version) == (made_of, version)
-        if fresh and not force and _built_today(site_index(store), settings):
-            seconds = time.perf_counter() - began
-            return StageReport("render", {"": CellReport("unchanged", {}, row.content_hash if row else "", seconds)}, {}, seconds)
-        content, counts = _write(store, settings, site)
-        store.ledger.record_asset(SITE.key, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=counts["sessions"])
+        made = page_made(store)
+        status = UNCHANGED
+        counts: dict[str, int] = {}
+        if force or made is None or made[:2] != (made_of, version) or not _built_today(site_index(store), settings):
+            made, counts = _write(store, settings, site, made_of, version)
+            status = DONE
+        store.ledger.record_asset(SITE.key, WHOLE, *made)
+    if status == DONE:
+        clean_past(store, settings)
     seconds = time.perf_counter() - began
-    return StageReport("render", {"": CellReport("done", counts, content, seconds)}, counts, seconds)
+    return StageReport("render", {"": CellReport(status, counts, made.content_hash, seconds)}, counts, seconds)
 
 
-def _write(store: Store, settings: Settings, site: Path) -> tuple[str, dict[str, int]]:
-    _clear_leftovers(site)
-    building = site.with_name(f".site.{os.getpid()}.new")
+def _write(store: Store, settings: Settings, site: Path, input_fp: str, code_version: str) -> tuple[Made, dict[str, int]]:
+    building = site.with_name(temporary.name())
     try:
         for folder in ("data", "panels"):
             (building / folder).mkdir(parents=True, mode=0o700)
@@ -82,29 +91,40 @@ def _write(store: Store, settings: Settings, site: Path) -> tuple[str, dict[str,
             data = page_records.collect(connection, store, settings)
             limits = {s: FULL if number < FULL_SESSIONS else BRIEF for number, s in enumerate(data.sessions)}
             names = {s: s.chunk(most) for s, most in limits.items()}
+            errors = SessionErrors()
             due = [s for s, name in names.items() if not _carry(site, building, name)]
             for first in range(0, len(due), _BATCH):
-                _write_chunks(connection, building, data, {s: limits[s] for s in due[first : first + _BATCH]})
+                _write_chunks(connection, building, data, {s: limits[s] for s in due[first : first + _BATCH]}, errors)
         for name, content in page.files(data, names).items():
             _put(building / name, content)
+        content_hash = digest(page.content_of(data), sorted(names.values()), size=64)
+        made = Made(input_fp, code_version, content_hash, len(data.sessions))
+        _put(building / PAGE_NOTE, json.dumps(made._asdict()).encode())
         _swap(building, site)
+        errors.keep(store, SITE.key)
     except OSError as error:
         if error.errno == 28:
             raise StoreFull("the disk has no room for the page", hint="free some space and run: ctx run", path=str(site)) from error
         raise StoreError(f"the page could not be written: {error}", hint="see whether the folder may be written", path=str(site)) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    counts = {"sessions": len(data.sessions), "chunks_written": len(due), "chunks_kept": len(data.sessions) - len(due)}
-    return digest(page.content_of(data), sorted(names.values()), size=64), counts
+    written, carried = len(due) - len(errors), len(data.sessions) - len(due)
+    return made, {"sessions": len(data.sessions), "chunks_written": written, "chunks_kept": carried, "errors": len(errors)}
 
 
-def _write_chunks(connection: DuckDBPyConnection, building: Path, data: PageData, some: Mapping[SessionLine, page_rows.Limits]) -> None:
-    """Write the drill-downs of some sessions, each within its limits."""
+def _write_chunks(
+    connection: DuckDBPyConnection, building: Path, data: PageData, some: Mapping[SessionLine, page_rows.Limits], errors: SessionErrors
+) -> None:
+    """Write the drill-downs of some sessions, each within its limits; one that cannot be drawn is noted and has none."""
     wanted = [(s.host, s.session_id, most) for s, most in some.items()]
     found = page_rows.details(connection, wanted, cost_mode=data.cost_mode)
     for (line, most), detail in zip(some.items(), found, strict=True):
         name = line.chunk(most)
-        _put(building / "data" / f"{name}.js", session_chunk.script(name, line, detail, data))
+        script: bytes | None = None
+        with errors.of(line.host, line.session_id):
+            script = session_chunk.script(name, line, detail, data)
+        if script is not None:
+            _put(building / "data" / f"{name}.js", script)
 
 
 def _carry(site: Path, building: Path, name: str) -> bool:
@@ -130,22 +150,11 @@ def _put(path: Path, content: bytes) -> None:
 
 def _swap(building: Path, site: Path) -> None:
     """Put the new folder in the old one's place; a page that is open keeps its old files until it is loaded again."""
-    former = site.with_name(f".site.{os.getpid()}.old")
+    former = site.with_name(temporary.name(former=site.name))
     if site.exists():
         site.rename(former)
     building.rename(site)
     shutil.rmtree(former, ignore_errors=True)
-
-
-def _clear_leftovers(site: Path) -> None:
-    """Remove what a killed run left; its page comes back when it died between the two renames."""
-    for former in sorted(site.parent.glob(".site.*.old")):
-        if not site.exists():
-            former.rename(site)
-        else:
-            shutil.rmtree(former, ignore_errors=True)
-    for building in site.parent.glob(".site.*.new"):
-        shutil.rmtree(building, ignore_errors=True)
 
 
 def _built_today(index: Path, settings: Settings) -> bool:

@@ -9,16 +9,17 @@ the journal, which holds no path and no name: the hash of the remote, or the com
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.memory.scope import first_commit, git_folder, place_of, seen_key, token_of
+from ctx_pipeline.recorded_paths import FOLDER, UNKNOWN, look_at
 from ctx_pipeline.signals import _git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.stages.session_errors import SessionErrors
     from ctx_pipeline.storage import Store
 
 _WORKTREE = re.compile(r"^(?P<main>.+?)[/\\]\.(?:worktrees|claude[/\\]worktrees)[/\\][^/\\]+(?:[/\\].*)?$")
@@ -43,21 +44,32 @@ def settled(store: Store, candidates: Iterable[StoredCandidate]) -> list[StoredC
     return [c._replace(repository=repository_of(c.repository, c.cwd, known)) for c in rows]
 
 
-def look(store: Store) -> int:
+def look(store: Store, errors: SessionErrors | None = None) -> int:
     """Observe once which repository each folder lies in whose sessions recorded none, and return how many were seen now.
 
     A folder that is gone, in no repository or without an answer is looked for again another
     time. The files of git answer; git itself is asked, within bounds, for the first commit
-    of a clone without a remote.
+    of a clone without a remote. A session whose folder cannot be looked at is noted in
+    ``errors`` with the reason, and its folder stays its repository.
     """
-    folders = {seen_key(cwd): cwd for cwd, repository in _folders(store) if _only_folder(repository, cwd) and _absolute(cwd)}
+    sessions: dict[str, list[Folder]] = {}
+    for row in _folders(store):
+        if _only_folder(row.repository, row.cwd) and _absolute(row.cwd):
+            sessions.setdefault(row.cwd, []).append(row)
+    folders = {seen_key(cwd): cwd for cwd in sessions}
     if not folders:
         return 0
-    known = store.journal.observed(folders) if store.journal.path.exists() else {}
+    known = store.journal.observed(folders) if store.journal.is_there() else {}
     found: dict[str, dict[str, str]] = {}
     asked = 0
     for key, cwd in sorted(folders.items(), key=lambda f: f[1])[:_LOOKS]:
         if key in known:
+            continue
+        here = look_at(cwd)
+        if here.kind == UNKNOWN and errors is not None:
+            for row in sessions[cwd]:
+                errors.note(row.host, row.session_id, f"the recorded folder cannot be looked at: {here.reason}")
+        if here.kind != FOLDER:
             continue
         answer, git = tokens_of(cwd), git_folder(cwd)
         if not answer and git is not None and asked < _ASKED:
@@ -72,12 +84,10 @@ def look(store: Store) -> int:
 
 def tokens_of(cwd: str) -> dict[str, str]:
     """Return what tells the repository of a folder from others: ``remote`` or ``first_commit``; nothing where its files do not say."""
-    try:
-        place, git = (place_of(cwd), git_folder(cwd)) if Path(cwd).is_dir() else (None, None)
-    except (OSError, ValueError):
+    git = git_folder(cwd) if look_at(cwd).kind == FOLDER else None
+    if git is None:
         return {}
-    if place is None or git is None:
-        return {}
+    place = place_of(cwd)
     if place.identities:
         return {"remote": token_of(place.identities[0])}
     begun = first_commit(git)
@@ -106,14 +116,14 @@ def recorded(store: Store) -> dict[str, str]:
     """
     found: dict[str, set[str]] = {}
     alone: dict[str, None] = {}
-    for cwd, repository in _folders(store):
+    for _, _, cwd, repository in _folders(store):
         if repository and repository != cwd:
             found.setdefault(cwd, set()).add(repository)
         else:
             alone.setdefault(cwd)
     known = {cwd: next(iter(names)) for cwd, names in found.items() if len(names) == 1}
     alone = {cwd: None for cwd in alone if cwd not in found and _absolute(cwd)}
-    seen = store.journal.observed(map(seen_key, alone)) if alone and store.journal.path.exists() else {}
+    seen = store.journal.observed(map(seen_key, alone)) if alone and store.journal.is_there() else {}
     named = {token_of(name): name for name in sorted(known.values(), reverse=True)}
     for cwd in alone:
         answer = seen.get(seen_key(cwd), {})
@@ -123,16 +133,26 @@ def recorded(store: Store) -> dict[str, str]:
     return known
 
 
-def _folders(store: Store) -> list[tuple[str, str | None]]:
-    """Return folder and repository of every session with a folder, the oldest session first."""
+class Folder(NamedTuple):
+    """Where a session ran, and the repository that it recorded."""
+
+    host: str
+    session_id: str
+    cwd: str
+    repository: str | None
+
+
+def _folders(store: Store) -> list[Folder]:
+    """Return every session with a folder, the oldest session first."""
+    columns = ("session_id", "host", "cwd", "repository", "first_ts")
     rows = [
-        (first or 0, cwd, repository)
+        (first or 0, Folder(host, session_id, cwd, repository))
         for part in store.lake.parts("sessions", sorted(store.lake.manifests("normalized")))
-        for cwd, repository, first in store.lake.scan(part.path, "sessions", ("cwd", "repository", "first_ts"))
+        for session_id, host, cwd, repository, first in store.lake.scan(part.path, "sessions", columns)
         if cwd
     ]
-    return [(cwd, repository) for _, cwd, repository in sorted(rows, key=lambda r: (r[0], r[1], r[2] or ""))]
+    return [row for _, row in sorted(rows, key=lambda r: (r[0], r[1].cwd, r[1].repository or "", r[1][:2]))]
 
 
 def _absolute(cwd: str | None) -> bool:
-    return bool(cwd) and str(cwd).startswith("/") and "\0" not in str(cwd)
+    return bool(cwd) and str(cwd).startswith("/")

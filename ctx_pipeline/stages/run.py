@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.stages.lost import settle_lost
+from ctx_pipeline.stages.mending import mend, note
 from ctx_pipeline.stages.summaries import RunReport, summary
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def run_stages(
     from ctx_pipeline.stages.forget import kept_forgotten
 
     began = time.perf_counter()
+    store.journal.demand()
+    mend(store)
     settle_lost(store)
     with kept_forgotten(store, settings):
         outcome = Outcome(step("ingest", store, settings, scan=scan, cells=cells, progress=progress))
@@ -102,4 +105,5 @@ def run_stages(
     for report in outcome.reports:
         outcome.held |= {key or report.stage: error for key, error in report.held.items()}
     outcome.cells_materialized = len({key for r in outcome.reports for key, cell in r.cells.items() if key and cell.status == "done"})
+    note(store)
     return summary(store, settings, outcome, seconds=time.perf_counter() - began)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
 
 _TABLES = ("events", "tool_calls")
-_COLUMNS = {"events": ["event_id", "session_id", "thread_id", "seq", "ts", "kind", "text", "call_id"]}
+_COLUMNS = {"events": ["event_id", "session_id", "thread_id", "seq", "ts", "kind", "subtype", "actor", "text", "call_id"]}
 KINDS = ("prompt", "answer", "tool_result")
 _LEAST_SIGNATURE = 8
 """Letters of an error without numbers below which it names no failure."""
@@ -69,7 +69,7 @@ def _of_run(run: Run, cwd: str | None) -> Iterator[Deed]:
         return
     names = tuple(dict.fromkeys((shown(run.command, cwd), form(run, cwd).text, shown(run.step.text, cwd))))
     yield Deed(RAN, names, at, _events(call), run.passed, run.step.subject, check=run.step.purpose in CHECKS)
-    error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
+    error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test", of_any_form=True) if run.failed else ""
     sign = signature(error)
     if len(sign) >= _LEAST_SIGNATURE:
         place = run.output.find(error[:30])

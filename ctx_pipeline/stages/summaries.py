@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.stages import session_errors
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.run import Outcome
 
 KEPT = "summary.json"
+_MADE_OF = ("warehouse/duckdb", "dashboard/site")
+"""What the kept figures are of: with another content they are collected anew."""
+
 _USAGE = ("calls", "input", "output", "cache_read", "cost")
 
 
@@ -57,12 +61,14 @@ class RunReport:
     findings: list[Shown] = field(default_factory=list)
     quarantine: list[dict[str, Any]] = field(default_factory=list)
     """whose records could not be decoded and why: host, session_id, reason, records; the most first"""
+    session_errors: list[dict[str, Any]] = field(default_factory=list)
+    """what went wrong with single sessions after that: host, session_id, asset, reason, times"""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine."""
+        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine and the errors of sessions."""
         values = {f.name: getattr(self, f.name) for f in fields(self)[:12]}
         values["seconds"] = round(self.seconds, 3)
-        return {**values, "quarantine": self.quarantine}
+        return {**values, "quarantine": self.quarantine, "session_errors": self.session_errors}
 
 
 def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds: float) -> RunReport:
@@ -75,6 +81,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
         reasons = Counter((row.host, row.session_id, row.reason) for row in store.ledger.quarantined())
         ranked = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
         report.quarantine = [dict(zip(("host", "session_id", "reason", "records"), (*who, count), strict=True)) for who, count in ranked]
+    report.session_errors = [error._asdict() for error in session_errors.kept(store)]
     memories = store.ledger.asset_cell("memory/consolidated", Cell("", ""))
     report.memories = int(memories.rows) if memories else 0
     page = store.home / "site" / "index.html"
@@ -84,9 +91,10 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
         report.failed = outcome.failed
         report.cells_materialized = outcome.cells_materialized
         report.sessions_parsed = sum(r.totals.get("sessions_parsed", 0) for r in outcome.reports if r.stage == "normalize")
-    kept = None if outcome is not None else _read(store)
+    made = [row.content_hash if row else "" for row in (store.ledger.asset_cell(name, Cell("", "")) for name in _MADE_OF)]
+    kept = None if outcome is not None else _read(store, made)
     if kept is None:
-        kept = _collect(store, settings)
+        kept = {**_collect(store, settings), "made_of": made}
         if kept["usage"] and not store.read_only:
             store.files.write(KEPT, json.dumps(kept).encode())
     report.usage |= kept["usage"]
@@ -95,9 +103,11 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     return report
 
 
-def _read(store: Any) -> dict[str, Any] | None:
+def _read(store: Any, made: list[str]) -> dict[str, Any] | None:
     try:
         kept = json.loads(store.files.read(KEPT))
+        if kept["made_of"] != made:
+            return None
         return {"usage": dict(kept["usage"]), "findings": [(str(text), str(command)) for text, command in kept["findings"]]}
     except (OSError, ValueError, KeyError, TypeError, CtxError):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.errors import StoreLocked
+from ctx_pipeline.errors import StoreDamaged, StoreLocked
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,5 +27,6 @@ def sweep(store: Store, cells: Collection[Cell]) -> int:
     try:
         with store.ledger.lease(WAREHOUSE, wait=0):
             return store.lake.sweep(cells, since=built)
-    except StoreLocked:
+    except (StoreLocked, StoreDamaged):
+        # what a manifest names that cannot be read is not known to be unnamed
         return 0

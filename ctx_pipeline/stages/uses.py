@@ -13,6 +13,7 @@ from ctx_pipeline.memory.use import MEASURED, judge
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.stages.plan import RULES, USED, WHOLE, input_of
 from ctx_pipeline.stages.reports import DONE, UNCHANGED, CellReport, StageReport
+from ctx_pipeline.stages.session_errors import SessionErrors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -61,7 +62,9 @@ def judge_uses(store: Store, settings: Settings, *, force: bool = False) -> Stag
         else:
             told = {key: known for key, all_ in tellings(store).items() if (known := _reached(all_))}
             seen = {} if force or (row is not None and row.code_version != CODE_VERSION) else _seen(store)
-            counts = _judge(store, told, seen) if told else {}
+            errors = SessionErrors()
+            counts = _judge(store, told, seen, errors) if told else {}
+            errors.keep(store, ASSET)
             store.files.write(SEEN, json.dumps(seen, sort_keys=True).encode())
             rewards = measured(store.journal) if told else {}
             content = digest(sorted((*key, str(payload.get("outcome"))) for key, payload in rewards.items()))
@@ -77,7 +80,7 @@ def tellings(store: Store) -> dict[Session, dict[str, Told]]:
     A memory that was withheld and then looked up by the agent itself reached the session all the same.
     """
     found: dict[Session, dict[str, Told]] = {}
-    for fact in store.journal.facts(INJECTED) if store.journal.path.exists() else ():
+    for fact in store.journal.facts(INJECTED) if store.journal.is_there() else ():
         payload = fact.payload
         memories = payload.get("memories")
         key = (str(payload.get("host")), str(payload.get("session_id")))
@@ -106,7 +109,7 @@ def measured(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
     """Return (host, session, memory) -> the last measured reward."""
     return {
         (str(f.payload.get("host")), str(f.payload.get("session_id")), str(f.payload.get("memory_id"))): f.payload
-        for f in (journal.facts(REWARDED) if journal.path.exists() else ())
+        for f in (journal.facts(REWARDED) if journal.is_there() else ())
         if f.payload.get("source") == MEASURED
     }
 
@@ -136,7 +139,7 @@ def _reached(known: Mapping[str, Told]) -> dict[str, int]:
     return {memory: told.reached for memory, told in known.items() if told.reached is not None}
 
 
-def _judge(store: Store, told: Mapping[Session, Mapping[str, int]], seen: dict[str, str]) -> dict[str, int]:
+def _judge(store: Store, told: Mapping[Session, Mapping[str, int]], seen: dict[str, str], errors: SessionErrors) -> dict[str, int]:
     from ctx_pipeline.stages.stories import story
 
     before = measured(store.journal)
@@ -145,9 +148,13 @@ def _judge(store: Store, told: Mapping[Session, Mapping[str, int]], seen: dict[s
     for view, rules, memories in _changed(store, told, seen):
         judged += 1
         key = (view.host, view.session_id)
-        lived = story(view, rules)
-        for memory_id, at in told[key].items():
-            use = judge(memories[memory_id], lived, at) if memory_id in memories else None
+        state = seen.pop(_named(*key))
+        uses: dict[str, Any] = {}
+        with errors.of(*key):
+            lived = story(view, rules)
+            uses = {memory_id: judge(memories[memory_id], lived, at) for memory_id, at in told[key].items() if memory_id in memories}
+            seen[_named(*key)] = state  # one that raised is judged again
+        for memory_id, use in uses.items():
             if use is None:
                 continue
             payload = {

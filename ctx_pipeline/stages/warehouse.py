@@ -6,9 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 import ctx_pipeline
+from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.stages import CellReport, StageReport, code_versions, signal_summary
 from ctx_pipeline.stages.plan import WAREHOUSE, WHOLE, input_of
+from ctx_pipeline.stages.reports import DONE, UNCHANGED
 from ctx_pipeline.storage import warehouse as file
 
 if TYPE_CHECKING:
@@ -30,26 +32,28 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
         version = code_versions.shown(CODE_VERSION, settings)
         relations = file.views(store.lake)
         expected = file.fingerprint(relations, timezone=settings.timezone, cost_mode=settings.cost_mode)
-        meta = {} if force else file.read_meta(store.warehouse_path)
+        meta = {} if force else file.known_meta(store.warehouse_path)
         row = store.ledger.asset_cell(WAREHOUSE.key, WHOLE)
-        if meta.get("fingerprint") == expected and row is not None and row.code_version == version:
-            status, content, rows = "unchanged", row.content_hash, {}
-            count = row.rows
-        else:
+        held = [meta.get(name) for name in ("fingerprint", "input_fp", "code_version", "content_hash")]
+        current = held[:3] == [expected, made_of, version]
+        rows: dict[str, int] = {}
+        if not current:
             named = {part.path for table in TABLES for part in store.lake.parts(table)}
-            built = file.build(
+            rows = file.build(
                 relations,
                 store.warehouse_path,
                 timezone=settings.timezone,
                 cost_mode=settings.cost_mode,
-                versions={"package": ctx_pipeline.__version__},
+                versions={"package": ctx_pipeline.__version__, "input_fp": made_of, "code_version": version},
                 open_file=connect or file.connect,
-            )
+            ).rows
             store.lake.sweep(keep=named)
+        if not current or row is None or [row.input_fp, row.code_version, row.content_hash] != held[1:]:
             with file.connect(store.warehouse_path, read_only=True) as connection:
                 signal_summary.write(store, connection)
-            status, content, rows = "done", built.content_hash, built.rows
-            count = sum(rows.values())
-        store.ledger.record_asset(WAREHOUSE.key, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=count)
+        made = file.made(store.warehouse_path)
+        if made is None:
+            raise StoreError(f"{store.warehouse_path} was made and cannot be read", hint="ctx run", path=str(store.warehouse_path))
+        store.ledger.record_asset(WAREHOUSE.key, WHOLE, *made)
     seconds = time.perf_counter() - began
-    return StageReport("warehouse", {"": CellReport(status, rows, content, seconds)}, rows, seconds)
+    return StageReport("warehouse", {"": CellReport(UNCHANGED if current else DONE, rows, made.content_hash, seconds)}, rows, seconds)

@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.storage import marker, temporary
 from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage.event_pages import PageReader
     from ctx_pipeline.storage.journal import Journal
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.memory_index import MemoryIndex
     from ctx_pipeline.storage.search_index import SearchIndex
     from ctx_pipeline.storage.shown_sessions import Shown, ShownSessions
+
+
+FORGETTING = "forgetting.json"
+"""What a call of ``ctx forget`` is removing; it lies in the store until that has ended."""
+
+_FORGETTING_SECONDS = 5.0
+"""How long a reader waits for a forgetting to end."""
 
 
 class Store:
@@ -35,10 +44,27 @@ class Store:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """Sources, segments, sessions, ownership, leases."""
+        """Sources, segments, sessions, ownership, leases; raises StoreDamaged where the store had one and has none."""
         from ctx_pipeline.storage.ledger import Ledger
 
-        return Ledger(self.home / "ledger.db", first_month=self._first_month, read_only=self.read_only)
+        path = self.home / "ledger.db"
+        if lost := marker.lost_ledger(self.home):
+            raise StoreDamaged(f"{path} is {lost}", hint="ctx doctor --rebuild-ledger", path=str(path))
+        made = Ledger(path, first_month=self._first_month, read_only=self.read_only)
+        if not self.read_only and not marker.marked(self.home):
+            self._mark(made)
+        return made
+
+    def _mark(self, ledger: Ledger) -> None:
+        """Mark the store as begun, once its ledger and its journal are there; what was forgotten before is kept beside the journal."""
+        from ctx_pipeline.storage.journal import ANEW, LOST
+
+        if not (self.home / "journal.db").exists() and ledger.asset_cells("memory/consolidated"):
+            raise StoreDamaged(f"{self.home / 'journal.db'} is missing: {LOST}", hint=ANEW, path=str(self.home / "journal.db"))
+        for fact in self.journal.facts():
+            if fact.kind in marker.KEPT_BESIDE:
+                marker.keep_beside(self.home, fact.kind, fact.payload, fact.at)
+        marker.mark(self.home)
 
     @cached_property
     def journal(self) -> Journal:
@@ -52,7 +78,11 @@ class Store:
         """Parquet parts and their manifests."""
         from ctx_pipeline.storage.lake import Lake
 
-        return Lake(self.files)
+        return Lake(self.files, recorded=self._recorded)
+
+    def _recorded(self) -> set[Cell]:
+        """Return the cells that have tables, as the ledger says."""
+        return set(self.ledger.asset_cells("normalized/events"))
 
     def shown(self, sessions: Iterable[tuple[str, str]] | None = None) -> dict[tuple[str, str], Shown]:
         """Return title and project of some sessions (host, id), or of all."""
@@ -117,15 +147,36 @@ class Store:
 def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     """Return the store of these settings; made if it is missing.
 
-    With ``read_only`` no file is created and a missing store is a StoreError.
+    With ``read_only`` no file is created, and a missing store is a StoreError; so is one that
+    still holds what is being forgotten. Otherwise what ended processes were writing is removed.
     """
     from ctx_pipeline import discovery
 
     home = Path(settings.home)
     discovery.look_in(home / "config")
     if read_only:
-        if not (home / "ledger.db").is_file():
+        if not marker.begun(home):
             raise StoreError(f"there is no store at {home}", hint="ctx run", path=str(home))
+        settled(home)
     else:
         Files(home).folder(home)
+        temporary.sweep(home)
     return Store(home, first_month=settings.first_month, read_only=read_only)
+
+
+def settled(home: Path) -> None:
+    """Return when nothing of the store is being forgotten; StoreError where that does not end within seconds."""
+    path = home / FORGETTING
+    if not path.exists():
+        return
+    import time
+
+    deadline = time.monotonic() + _FORGETTING_SECONDS
+    while path.exists():
+        if time.monotonic() >= deadline:
+            raise StoreError(
+                f"sessions are being forgotten in {home}, and nothing is shown before that has ended",
+                hint="where it was interrupted, this ends it: ctx forget --finish",
+                path=str(home),
+            )
+        time.sleep(0.05)

@@ -1,8 +1,8 @@
 """Single events straight from the pages of a part, without Arrow, whose import alone takes as long as a search.
 
 Where the pages of three columns lie is noted when a part is indexed, with the size of the
-file: a part is named by the hash of its content, so that a file of that size under its name
-is the one that was noted. A page of another make than this package writes (version 1,
+file: a part is named by the hash of its content, so that a file of that size and time under
+its name is the one that was noted. A page of another make than this package writes (version 1,
 PLAIN, zstd), and one that does not add up, is left to Arrow.
 """
 
@@ -67,7 +67,7 @@ class _Header(NamedTuple):
 
 
 def noted(path: Path) -> bytes:
-    """Return the size of a part and where the pages of the three columns lie in each row group, as JSON; empty for another make."""
+    """Return size and time of a part and where the pages of the three columns lie in each row group, as JSON; empty for another make."""
     from ctx_pipeline.storage.lake.reading import open_part
 
     groups: list[list[int]] = []
@@ -85,7 +85,8 @@ def noted(path: Path) -> bytes:
                     return b""
                 places += [column.data_page_offset, column.total_compressed_size]
             groups.append([group.num_rows, *places])
-    return json.dumps([path.stat().st_size, groups], separators=(",", ":")).encode()
+    status = path.stat()
+    return json.dumps([status.st_size, groups, status.st_mtime_ns], separators=(",", ":")).encode()
 
 
 _TEXT = (1, 0, "BYTE_ARRAY", "String")
@@ -105,7 +106,7 @@ class PageReader:
         self._local = local
         self._kept: OrderedDict[tuple[str, int, int], _Page] = OrderedDict()
         self._bytes = 0
-        self._notes: dict[str, tuple[bytes, str, int, list[list[int]]]] = {}
+        self._notes: dict[str, tuple[bytes, str, int, list[list[int]], list[int]]] = {}
         self._decompressor: ZstdDecompressor | None = None
         self._lock = threading.Lock()
 
@@ -116,19 +117,20 @@ class PageReader:
             if known is None or known[0] != note:
                 if len(self._notes) >= _KEPT_NOTES:
                     self._notes = {}
-                size, groups = json.loads(note)
-                known = self._notes[path] = note, str(self._local(path)), size, groups
-            _, local, size, groups = known
+                size, groups, *time = json.loads(note)
+                known = self._notes[path] = note, str(self._local(path)), size, groups, time
+            _, local, size, groups, time = known
             file = os.open(local, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try:
-                if os.fstat(file).st_size != size:
+                status = os.fstat(file)
+                if status.st_size != size or time not in ([], [status.st_mtime_ns]):
                     return None
                 # from the last one on, so that a page is unpacked once, as far as the last row of it that is asked for
                 found = {row: self._event(file, path, groups, row) for row in sorted(set(rows), reverse=True)}
                 return [found[row] for row in rows]
             finally:
                 os.close(file)
-        except (OSError, ValueError, IndexError, KeyError, TypeError, ArithmeticError, struct.error, _Strange):
+        except (OSError, ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError, struct.error, _Strange):
             return None
 
     def _event(self, file: int, path: str, groups: list[list[int]], row: int) -> EventText:

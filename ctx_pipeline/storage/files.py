@@ -11,14 +11,12 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import StoreError, StoreFull
+from ctx_pipeline.storage import temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-TEMPORARY = ".tmp-"
-"""Files whose names begin so were being written when a process died."""
-
 _MOST_WAITING = 64
 """Written objects that wait for their fsync at a time: each holds a file handle."""
 
@@ -38,6 +36,8 @@ class Files:
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root).absolute()
         self._mine = threading.local()
+        self._folders: dict[str, str] = {}
+        """first folder of a name -> where its files are written before they are renamed"""
 
     def __reduce__(self) -> tuple[type[Files], tuple[Path]]:
         return Files, (self.root,)
@@ -52,7 +52,9 @@ class Files:
     def write(self, rel: str, *pieces: bytes | memoryview) -> None:
         """Write an object, one piece after the other, through a temporary name, fsync and rename; raises StoreFull."""
         waiting = self._waiting
-        written = self._written(self.local(rel), pieces)
+        path = self.local(rel)
+        self.folder(path.parent)
+        written = self._written(path, self._beside(rel.partition("/")[0]), pieces)
         if waiting is None:
             _settle([written], {})
         else:
@@ -81,14 +83,22 @@ class Files:
         found: _Batch | None = getattr(self._mine, "waiting", None)
         return found
 
-    def _written(self, path: Path, pieces: Iterable[bytes | memoryview]) -> _Waiting:
-        self.folder(path.parent)
-        temporary = f"{path.parent}/{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
+    def _beside(self, first: str) -> str:
+        """Return the folder for temporary files of what lies below a first folder: the root, unless that is another file system."""
+        found = self._folders.get(first)
+        if found is None:
+            folder = self.root / first
+            apart = folder.is_dir() and folder.stat().st_dev != self.root.stat().st_dev
+            found = self._folders[first] = str(folder if apart else self.root)
+        return found
+
+    def _written(self, path: Path, beside: str, pieces: Iterable[bytes | memoryview]) -> _Waiting:
+        fresh = f"{beside}/{temporary.name()}"
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise _translated(error, path) from error
-        written = _Waiting(handle, temporary, str(path))
+        written = _Waiting(handle, fresh, str(path))
         try:
             for piece in pieces:
                 view = memoryview(piece)
@@ -127,6 +137,16 @@ class Files:
         except FileNotFoundError:
             return 0
 
+    def modified(self, rel: str) -> int:
+        """Return when an object was written (nanoseconds since 1970), one that waits for its fsync too; 0 when it is missing."""
+        path = str(self.local(rel))
+        waiting = self._waiting
+        handle = waiting.handle_of(path) if waiting is not None else None
+        try:
+            return os.fstat(handle).st_mtime_ns if handle is not None else os.stat(path).st_mtime_ns  # noqa: PTH116 - one of thousands
+        except FileNotFoundError:
+            return 0
+
     def remove(self, rel: str) -> None:
         """Remove an object and the folders that it leaves empty; a missing one is fine."""
         path = self.local(rel)
@@ -143,10 +163,10 @@ class Files:
         """Yield the names below a folder in order; half-written objects are left out."""
         top = self.local(prefix) if prefix else self.root
         for folder, folders, names in os.walk(top):
-            folders.sort()
+            folders[:] = sorted(f for f in folders if not f.startswith(temporary.PREFIX))
             inside = Path(folder).relative_to(self.root).as_posix()
             for name in sorted(names):
-                if not name.startswith(TEMPORARY):
+                if not name.startswith(temporary.PREFIX):
                     yield name if inside == "." else f"{inside}/{name}"
 
     def folder(self, path: Path) -> None:
@@ -181,6 +201,10 @@ class _Batch:
             self._thread.start()
         if len(self._waiting) >= _MOST_WAITING:
             self.settle()
+
+    def handle_of(self, path: str) -> int | None:
+        """Return the handle of an object that has no name yet, the last one of this path."""
+        return next((written.handle for written in reversed(self._waiting) if written.path == path), None)
 
     def settle(self) -> None:
         """Make all durable and give them their names."""

@@ -7,10 +7,10 @@ import os
 import sqlite3
 import threading
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
+from ctx_pipeline.storage import marker
 from ctx_pipeline.storage.wal import use_wal
 
 if TYPE_CHECKING:
@@ -21,8 +21,13 @@ SCHEMA = 1
 """Version of the payloads written today; kept with every fact."""
 
 OBSERVATION = "observation"
+NAME = "journal.db"
+LOST = "accepted lessons, findings, decisions, tombstones and observations are in it alone"
+ANEW = "put a backup of it in its place, or go on without what it held: ctx doctor --new-journal"
 
 _AT_ONCE = 500
+_UNMISTAKABLE = 20
+"""Characters from which on an id is known wherever it stands; a shorter one only as a whole value."""
 
 Subject = TypeVar("Subject")
 
@@ -51,27 +56,29 @@ class Fact(NamedTuple):
 class Journal:
     """The facts of one store; many small writers, in any process."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30, durable: bool = True) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30, durable: bool = True, anew: bool = False) -> None:
         self.path = path
         self.read_only = read_only
         self._patience = patience
         """Seconds that another writer is waited for."""
         self._durable = durable
         """A fact outlives a power cut; without it only the end of the process, which spares a hook the wait for the disk."""
+        self._anew = anew
+        """The journal of a marked store may be begun again."""
         self._open = threading.local()
         self._inherited: list[sqlite3.Connection] = []
 
     def append(self, kind: str, payload: Mapping[str, Any], actor: str = "ctx") -> int:
         """Add a fact and return its id."""
         with self._writing() as connection:
-            return _append(connection, kind, payload, actor)
+            return self._append(connection, kind, payload, actor)
 
     def append_all(self, kind: str, payloads: Sequence[Mapping[str, Any]], actor: str = "ctx") -> None:
         """Add facts of one kind, all or none of them."""
         if payloads:
             with self._writing() as connection:
                 for payload in payloads:
-                    _append(connection, kind, payload, actor)
+                    self._append(connection, kind, payload, actor)
 
     def facts(self, kind: str | None = None, after: int = 0) -> list[Fact]:
         """Return the facts with an id above ``after``, oldest first; of one kind if given."""
@@ -86,11 +93,11 @@ class Journal:
         """
         kinds = "kind NOT GLOB 'hook.*' AND kind NOT GLOB 'measured.*' AND kind NOT GLOB 'session.*'"
         sql = f"SELECT coalesce(max(id), 0) FROM (SELECT id FROM facts WHERE {kinds} ORDER BY id DESC LIMIT 1)"
-        return int(self._read(sql, [])[0][0]) if self.path.exists() else 0
+        return int(self._read(sql, [])[0][0]) if self.is_there() else 0
 
     def newest(self, kind: str, limit: int) -> list[Fact]:
         """Return the last facts of a kind, newest first; none where there is no journal."""
-        if not self.path.exists():
+        if not self.is_there():
             return []
         rows = self._read("SELECT id, at, actor, kind, schema, payload FROM facts WHERE kind = ? ORDER BY id DESC LIMIT ?", [kind, limit])
         return [Fact._make((*row[:5], json.loads(row[5]))) for row in rows]
@@ -106,7 +113,7 @@ class Journal:
                 return dict(json.loads(rows[0][0])["answer"])
         answer = dict(ask())
         with self._writing() as connection:
-            fact = _append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
+            fact = self._append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
             connection.execute("INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact))
         return answer
 
@@ -123,7 +130,7 @@ class Journal:
 
     def observed_under(self, beginning: str) -> dict[str, Mapping[str, Any]]:
         """Return key -> the answer that counts, of all observations whose key begins so, oldest first; none without a journal."""
-        if not self.path.exists():
+        if not self.is_there():
             return {}
         sql = "SELECT o.key, f.payload FROM observed o JOIN facts f ON f.id = o.fact WHERE o.key >= ? AND o.key < ? ORDER BY o.fact"
         rows = self._read(sql, [beginning, f"{beginning}\U0010ffff"])
@@ -131,7 +138,7 @@ class Journal:
 
     def observations(self, beginning: str) -> list[Mapping[str, Any]]:
         """Return every answer whose key begins so, oldest first, also those that a newer one replaced."""
-        if not self.path.exists():
+        if not self.is_there():
             return []
         rows = self._read(
             "SELECT payload FROM facts WHERE kind = ? AND instr(payload, ?) ORDER BY id", [OBSERVATION, f'"key":"{beginning}']
@@ -154,9 +161,59 @@ class Journal:
         answers = [dict(answer) for answer in ask([asked[key] for key in missing])]
         with self._writing() as connection:
             for key, answer in zip(missing, answers, strict=True):
-                fact = _append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
+                fact = self._append(connection, OBSERVATION, {"key": key, "answer": answer}, "ctx")
                 connection.execute("INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact))
         return known | dict(zip(missing, answers, strict=True))
+
+    def rename(self, names: Mapping[str, str]) -> int:
+        """Write other names in place of these in all facts, with no trace of the old ones in the file; return how many facts changed.
+
+        This is what forgetting does to ids of sessions, and the one change of what was
+        written. What a fact gives as evidence, places in a session, goes with its name.
+        """
+        quoted = {json.dumps(old)[1:-1]: json.dumps(new)[1:-1] for old, new in names.items()}
+        with self._writing() as connection:
+            changed = []
+            for fact, payload in connection.execute("SELECT id, payload FROM facts"):
+                text = payload
+                for old, new in quoted.items():
+                    text = text.replace(old, new) if len(old) >= _UNMISTAKABLE else text.replace(f'"{old}"', f'"{new}"')
+                if text != payload:
+                    told = json.loads(text)
+                    told.pop("evidence", None)
+                    changed.append((json.dumps(told, ensure_ascii=True, sort_keys=True, separators=(",", ":")), fact))
+            if changed:
+                connection.execute("DROP TRIGGER facts_stay")
+                connection.executemany("UPDATE facts SET payload = ? WHERE id = ?", changed)
+                for statement in _TABLES:
+                    connection.execute(statement)
+        with self._translated():
+            if changed:
+                self._connection().execute("VACUUM")
+            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return len(changed)
+
+    def is_there(self) -> bool:
+        """Tell whether the journal was begun; raises StoreDamaged where it was and is missing or empty now."""
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            size = None
+        # another process that begins a store makes its marker last
+        if not size and self._marked():
+            raise self._lost("missing" if size is None else "empty")
+        return size is not None
+
+    def demand(self) -> None:
+        """Raise StoreDamaged where the journal is lost or cannot be read at all."""
+        if self.is_there():
+            self._read("SELECT 1 FROM facts LIMIT 1", [])
+
+    def _marked(self) -> bool:
+        return not self._anew and self.path.name == NAME and marker.marked(self.path.parent)
+
+    def _lost(self, what: str) -> StoreDamaged:
+        return StoreDamaged(f"{self.path} is {what}: {LOST}", hint=ANEW, path=str(self.path))
 
     def close(self) -> None:
         """Close this thread's connection."""
@@ -166,10 +223,34 @@ class Journal:
         self._open.pair = None
 
     def _read(self, sql: str, values: list[Any]) -> list[tuple]:
-        if self.read_only and not self.path.exists():
+        if not self.is_there() and self.read_only:
             return [(0,)] if "max(id)" in sql else []
         with self._translated():
             return self._connection().execute(sql, values).fetchall()
+
+    def restore(self, facts: Iterable[tuple[str, str, str, int, str]]) -> int:
+        """Add facts of an earlier journal as they were (time, actor, kind, schema, JSON of the payload), in order; return how many."""
+        count = 0
+        with self._writing() as connection:
+            for at, actor, kind, schema, text in facts:
+                row = (at, actor, kind, schema, text)
+                fact = connection.execute("INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", row).lastrowid
+                if kind == OBSERVATION and (key := json.loads(text).get("key")):
+                    connection.execute(
+                        "INSERT INTO observed VALUES (?, ?) ON CONFLICT(key) DO UPDATE SET fact = excluded.fact", (key, fact)
+                    )
+                count += 1
+        return count
+
+    def _append(self, connection: sqlite3.Connection, kind: str, payload: Mapping[str, Any], actor: str) -> int:
+        at = marker.now()
+        if kind in marker.KEPT_BESIDE and self.path.name == NAME:
+            marker.keep_beside(self.path.parent, kind, payload, at)
+        text = json.dumps(payload, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+        cursor = connection.execute(
+            "INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", (at, actor, kind, SCHEMA, text)
+        )
+        return int(cursor.lastrowid or 0)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -192,12 +273,15 @@ class Journal:
         if self.read_only:
             made = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, timeout=self._patience, isolation_level=None)
         else:
-            fresh = not self.path.exists()
+            fresh, marked = not self.is_there(), self._marked()
             with suppress(FileExistsError):
                 # O_EXCL: closing a descriptor of a database that is there drops the locks of this process's other connections
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             made = sqlite3.connect(self.path, timeout=self._patience, isolation_level=None)
             if fresh or not made.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts_last'").fetchone():
+                if not fresh and marked:
+                    made.close()
+                    raise self._lost("without its tables")
                 use_wal(made)
                 for statement in _TABLES:
                     made.execute(statement)
@@ -215,15 +299,6 @@ class Journal:
                 raise StoreLocked(f"{self.path} is locked by another process", hint="wait for the other ctx process to end") from error
             if "full" in text:
                 raise StoreFull(f"no room left for {self.path}", hint="free some disk space and run again") from error
-            if "malformed" in text or "not a database" in text:
-                raise StoreDamaged(f"{self.path} is damaged: {text}", hint="restore journal.db from a backup") from error
+            if any(word in text for word in ("malformed", "not a database", "no such table")):
+                raise StoreDamaged(f"{self.path} is damaged ({text}): {LOST}", hint=ANEW, path=str(self.path)) from error
             raise StoreError(f"{self.path} cannot be used: {text}", hint="ctx doctor") from error
-
-
-def _append(connection: sqlite3.Connection, kind: str, payload: Mapping[str, Any], actor: str) -> int:
-    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    text = json.dumps(payload, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    cursor = connection.execute(
-        "INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", (at, actor, kind, SCHEMA, text)
-    )
-    return int(cursor.lastrowid or 0)

@@ -8,9 +8,10 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.model.memories import WOVEN, Memory
-from ctx_pipeline.storage import memory_vectors
+from ctx_pipeline.storage import memory_vectors, temporary
+from ctx_pipeline.storage.made import Made
 from ctx_pipeline.storage.memory_words import (
     TOKENIZER,
     Stemmer,
@@ -40,6 +41,7 @@ CREATE TABLE memory (
 CREATE TABLE places (place INTEGER PRIMARY KEY, scope TEXT NOT NULL, repository TEXT, cwd TEXT);
 CREATE VIRTUAL TABLE memory_fts USING fts5(text, situation, body, names, place, content='', tokenize="{TOKENIZER}");
 CREATE VIRTUAL TABLE memory_words USING fts5vocab(memory_fts, 'row');
+CREATE TABLE made (input_fp TEXT NOT NULL, code_version TEXT NOT NULL, content_hash TEXT NOT NULL, rows INTEGER NOT NULL);
 CREATE TABLE words (word TEXT PRIMARY KEY, items INTEGER NOT NULL) WITHOUT ROWID;
 {memory_vectors.SCHEMA}
 """
@@ -78,15 +80,16 @@ class MemoryIndex:
         self._stamp: tuple[int, int] | None = None
         self._stemmer = Stemmer()
 
-    def rebuild(self, memories: Iterable[Memory], *, embedder: Embedder | None = None, afresh: bool = False) -> int:
+    def rebuild(
+        self, memories: Iterable[Memory], *, embedder: Embedder | None = None, afresh: bool = False, made: Made | None = None
+    ) -> int:
         """Write all memories to a new file and put it in place of the old one; return how many there are.
 
-        With an embedder each also gets a vector, those of unchanged words from the old
+        The file says itself what it was ``made`` of. With an embedder each also gets a vector, those of unchanged words from the old
         file unless they are to be made ``afresh``.
         """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        fresh.unlink(missing_ok=True)
+        fresh = self.path.with_name(temporary.name())
         os.close(os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         try:
             with closing(sqlite3.connect(fresh, isolation_level=None)) as db:
@@ -96,6 +99,8 @@ class MemoryIndex:
                     db.execute("BEGIN")
                     memory_vectors.fill(db, list(rows), embedder, None if afresh else self.path)
                     db.execute("COMMIT")
+                if made is not None:
+                    db.execute("INSERT INTO made VALUES (?, ?, ?, ?)", made)
             descriptor = os.open(fresh, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -213,6 +218,15 @@ class MemoryIndex:
         db = self._open()
         return dict(db.execute("SELECT status, count(*) FROM memory GROUP BY status ORDER BY status")) if db is not None else {}
 
+    def made(self) -> Made | None:
+        """Return what the file that lies there now was made of; None where there is none, or one that does not say."""
+        try:
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as db:
+                row = db.execute("SELECT input_fp, code_version, content_hash, rows FROM made").fetchone()
+        except sqlite3.Error:
+            return None
+        return Made._make(row) if row else None
+
     def close(self) -> None:
         """Close the connections."""
         if self._connection is not None:
@@ -235,7 +249,10 @@ class MemoryIndex:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
             except sqlite3.DatabaseError as error:
                 connection.close()
-                raise StoreError(f"{self.path.name} cannot be read: {error}", hint="run `ctx memory reindex`") from error
+                raise StoreDamaged(f"{self.path.name} is damaged: {error}", hint="make it again: ctx run", path=str(self.path)) from error
+            if version == 0:
+                connection.close()
+                raise StoreDamaged(f"{self.path.name} is damaged: it holds no tables", hint="make it again: ctx run", path=str(self.path))
             if version != VERSION:
                 connection.close()
                 return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import threading
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,10 @@ _LEVEL = 1
 _UNPACKED = 1 << 31
 """An unpacked .zst source is cut here: 2 GiB."""
 
+ASIDE = ".damaged"
+"""Ending of the name of an object that was found damaged when the ledger was rebuilt."""
+
+_NAME = re.compile(r"raw/([a-z][a-z0-9_]{0,31})/[0-9a-f]{2}/([0-9a-f]{16})/(\d+)-(\d+)-(\d+)\.jsonl\.zst")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _STREAM = re.compile(r"[0-9a-f]{16}")
 _mine = threading.local()
@@ -105,6 +110,23 @@ def write_pack(files: Files, pieces: Sequence[tuple[Origin, bytes]]) -> list[Seg
 def rows_of(origins: Sequence[Origin], path: str, stored_bytes: int) -> list[Segment]:
     """Return the ledger rows of an object's segments; the first one carries its size."""
     return [segment_of(origin, path, 0 if number else stored_bytes) for number, origin in enumerate(origins)]
+
+
+def read_checked(files: Files, rel: str) -> list[Origin]:
+    """Return the origins of an object's segments after its bytes were found to be those of its hash; raises StoreError, StoreDamaged."""
+    read_segment(files, rel)
+    return read_origins(files, rel)
+
+
+def range_of(rel: str) -> tuple[str, str, int, int, int] | None:
+    """Return (host, stream, generation, start, end) of an object by its name; None for any other file."""
+    found = _NAME.fullmatch(rel)
+    return (found[1], found[2], int(found[3]), int(found[4]), int(found[5])) if found else None
+
+
+def set_aside(files: Files, rel: str) -> None:
+    """Give a damaged object a name under which nothing reads it, so that its bytes can be captured again."""
+    os.replace(files.local(rel), files.local(rel + ASIDE))  # noqa: PTH105 - atomic, as everywhere in the store
 
 
 def read_origin(files: Files, rel: str) -> Origin:

@@ -17,7 +17,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.storage.artifact_index import FILE, ArtifactIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from ctx_pipeline.storage import Store
 
@@ -88,7 +88,7 @@ def session_key(host: str, session_id: str) -> str:
 
 def noted(store: Store) -> Noted:
     """Return which sessions have notes."""
-    facts = store.journal.facts(SAID) if store.journal.path.exists() else ()
+    facts = store.journal.facts(SAID) if store.journal.is_there() else ()
     return Noted(frozenset(str(f.payload.get("session")) for f in facts))
 
 
@@ -103,7 +103,7 @@ def said_of(store: Store, host: str, session_id: str) -> list[Said]:
 
 def made_of(store: Store, host: str | None = None, session_id: str | None = None) -> list[Made]:
     """Return the artefacts that are there, of one session or of all, oldest first."""
-    if not store.journal.path.exists():
+    if not store.journal.is_there():
         return []
     gone = {str(f.payload.get("words")) for f in store.journal.facts(REMOVED)}
     key = session_key(host, session_id) if host is not None and session_id is not None else None
@@ -124,7 +124,7 @@ def _with_words(
     store: Store, kind: str, key: str | None, gone: set[str] | frozenset[str] = frozenset()
 ) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield the facts of a kind with their words; those whose words are gone are left out."""
-    for fact in store.journal.facts(kind) if store.journal.path.exists() else ():
+    for fact in store.journal.facts(kind) if store.journal.is_there() else ():
         rel = str(fact.payload.get("words") or "")
         if (key is not None and fact.payload.get("session") != key) or rel in gone or not rel.startswith(f"{FOLDER}/"):
             continue
@@ -180,11 +180,24 @@ def forget(store: Store, sessions: Collection[tuple[str, str]], text: str | None
     return len(found)
 
 
+def rewrite(store: Store, change: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
+    """Write the words anew that ``change`` gives back otherwise, and return how many files that were."""
+    changed = {}
+    for rel in store.files.walk(FOLDER):
+        words = _words(store, rel)
+        if words is not None and (other := change(words)) != words:
+            changed[rel] = other
+    _out_of_index(store, changed)
+    for rel, words in changed.items():
+        store.files.write(rel, json.dumps(words, ensure_ascii=False).encode("utf-8", "replace"))
+    return len(changed)
+
+
 def orphans(store: Store) -> list[str]:
     """Return the files of words that no fact names, or that a fact takes away: their writer, or remover, died in between."""
 
     def named(kind: str) -> set[str]:
-        return {str(f.payload.get("words")) for f in store.journal.facts(kind)} if store.journal.path.exists() else set()
+        return {str(f.payload.get("words")) for f in store.journal.facts(kind)} if store.journal.is_there() else set()
 
     there = (named(SAID) | named(MADE)) - named(REMOVED)
     return [rel for rel in store.files.walk(FOLDER) if rel not in there]
@@ -194,7 +207,14 @@ def _take_away(store: Store, rels: Collection[str]) -> None:
     """Remove files of words, and what the index holds of them."""
     if not rels:
         return
-    if store.files.exists(FILE) and store.journal.path.exists():
+    _out_of_index(store, rels)
+    for rel in rels:
+        store.files.remove(rel)
+
+
+def _out_of_index(store: Store, rels: Collection[str]) -> None:
+    """Take artefacts out of the index; a search puts in again what is there."""
+    if rels and store.files.exists(FILE) and store.journal.is_there():
         wanted = set(rels)
         facts = [f for f in store.journal.facts(MADE) if f.payload.get("words") in wanted]
         named = [(f.id, words) for f in facts if (words := _words(store, str(f.payload["words"]))) is not None]
@@ -203,8 +223,6 @@ def _take_away(store: Store, rels: Collection[str]) -> None:
             index.remove([f"{words.get('kind')}-{fact}" for fact, words in named])
         finally:
             index.close()
-    for rel in rels:
-        store.files.remove(rel)
 
 
 def _strings(value: Any) -> Iterator[str]:

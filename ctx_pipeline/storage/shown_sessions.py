@@ -6,7 +6,7 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import StoreDamaged, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,8 @@ class ShownSessions:
             rows = self._opened().execute(_SHOWN + only, (chosen,) if chosen is not None else ()).fetchall()
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise StoreError(f"the ledger cannot be read: {error}", hint="ctx doctor", path=str(self._path)) from error
+            kind = StoreError if "locked" in str(error) or "busy" in str(error) else StoreDamaged
+            raise kind(f"{self._path} cannot be read: {error}", hint="ctx doctor --rebuild-ledger", path=str(self._path)) from error
         return {(host, session): Shown(title, project, cwd) for host, session, title, project, cwd in rows}
 
     def close(self) -> None:

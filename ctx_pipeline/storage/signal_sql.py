@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from ctx_pipeline.storage.lake.queries import LakeConnection
+
 DIMENSIONS = ("all", "host", "model", "month", "project")
 """What readings are split by; ``all`` has one bucket without a name."""
 
@@ -81,7 +83,7 @@ what is above.
 """
 
 
-def rows(connection: DuckDBPyConnection, name: str, *, built: bool = False) -> list[dict[str, Any]]:
+def rows(connection: DuckDBPyConnection | LakeConnection, name: str, *, built: bool = False) -> list[dict[str, Any]]:
     """Return the rows of one of QUERIES as dictionaries; with ``built`` from the table that a warehouse made of it."""
     order = ", ".join(KEYS[name])
     cursor = connection.execute(f"SELECT * FROM {name} ORDER BY {order}" if built else QUERIES[name])

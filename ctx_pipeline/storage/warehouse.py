@@ -8,6 +8,7 @@ locks the readers out meanwhile.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import TABLES
-from ctx_pipeline.storage import signal_sql
+from ctx_pipeline.storage import duckdb_connection, signal_sql, temporary
 from ctx_pipeline.storage.days import day_sql
+from ctx_pipeline.storage.files import Files
+from ctx_pipeline.storage.made import Made
 from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL, bounded_sum
 
 if TYPE_CHECKING:
@@ -31,14 +34,11 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 3
 """Rises when an aggregate table changes."""
 
-CONFIG: Mapping[str, str] = {
-    "threads": "2",
-    "memory_limit": "512MB",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "preserve_insertion_order": "true",
-}
-"""Settings of every warehouse connection: nothing is downloaded, two threads, bounded memory."""
+MEMORY = "512MB"
+"""The most that a connection to the warehouse holds."""
+
+_NOTE = "made.json"
+"""Repeats, beside the file, what it says of itself."""
 
 AGGREGATES: Mapping[str, tuple[str, ...]] = {
     "usage_by_day": ("day_utc", "day", "host", "project", "model"),
@@ -72,6 +72,12 @@ def fingerprint(relations: Mapping[str, str], *, timezone: str | None, cost_mode
     return digest(SCHEMA_VERSION, sorted(relations.items()), day_sql("ts", timezone), cost_mode)
 
 
+def places(path: Path) -> dict[str, Path]:
+    """Return what a connection to a warehouse file may read, the store that it lies in, and where it puts what it cannot hold."""
+    store = path.parents[1]
+    return {"reads": store, "scratch": store / temporary.shared_name()}
+
+
 @contextlib.contextmanager
 def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnection]:
     """Open a warehouse file with this package's settings; raises StoreError with a hint when it cannot be read."""
@@ -80,7 +86,7 @@ def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnecti
     if read_only and not path.exists():
         raise StoreError(f"there is no warehouse at {path}", hint="make it with: ctx run")
     try:
-        connection = duckdb.connect(str(path), read_only=read_only, config=dict(CONFIG))
+        connection = duckdb_connection.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
     except duckdb.Error as error:
         raise StoreError(
             f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path)
@@ -108,11 +114,10 @@ def build(
     """
     made = fingerprint(relations, timezone=timezone, cost_mode=cost_mode)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)
+    fresh = target.with_name(temporary.name())
     try:
-        with open_file(temporary) as connection:
-            temporary.chmod(0o600)
+        with open_file(fresh) as connection:
+            fresh.chmod(0o600)
             for name, relation in relations.items():
                 connection.execute(f"CREATE VIEW {name} AS {relation}")
             _reuse_redactions(connection, target)
@@ -124,6 +129,7 @@ def build(
                 "schema_version": str(SCHEMA_VERSION),
                 "fingerprint": made,
                 "content_hash": content,
+                "rows": str(sum(rows.values())),
                 "timezone": timezone or "local",
                 "cost_mode": cost_mode,
                 **{f"table.{t.name}": str(t.version) for t in TABLES.values()},
@@ -131,10 +137,12 @@ def build(
             }
             connection.execute("CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)")
             connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(meta.items()))
-        temporary.replace(target)
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
+        fresh.replace(target)
     finally:
-        temporary.unlink(missing_ok=True)
-        temporary.with_name(f"{temporary.name}.wal").unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
+        fresh.with_name(f"{fresh.name}.wal").unlink(missing_ok=True)
     return Built(rows, made, content)
 
 
@@ -145,6 +153,34 @@ def read_meta(path: Path) -> dict[str, str]:
             return dict(connection.execute("SELECT key, value FROM meta").fetchall())
     except Exception:  # noqa: BLE001 - whatever the file is, it is not a warehouse of ours and is built anew
         return {}
+
+
+def known_meta(path: Path) -> dict[str, str]:
+    """Return :func:`read_meta` of the file that lies there now, from a note beside it where that is of this very file.
+
+    The note spares starting DuckDB.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return {}
+    stamp = [status.st_size, status.st_mtime_ns]
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(path.with_name(_NOTE).read_bytes())
+        if kept["stamp"] == stamp:
+            return {str(key): str(value) for key, value in kept["meta"].items()}
+    meta = read_meta(path)
+    with contextlib.suppress(StoreError):
+        Files(path.parent).write(_NOTE, json.dumps({"stamp": stamp, "meta": meta}).encode())
+    return meta
+
+
+def made(path: Path) -> Made | None:
+    """Return what the file that lies there now was made of; None where there is none, or one that does not say."""
+    meta = known_meta(path)
+    if not set(Made._fields) <= meta.keys():
+        return None
+    return Made(meta["input_fp"], meta["code_version"], meta["content_hash"], int(meta["rows"]))
 
 
 def _count(connection: DuckDBPyConnection, table: str) -> int:

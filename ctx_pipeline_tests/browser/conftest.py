@@ -29,7 +29,7 @@ NEEDED = pytest.mark.skipif(CHROMIUM is None and not os.environ.get("CI"), reaso
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     environ = {"HOME": str(folder), "CTX_HOME": str(folder / "store"), "TZ": "Europe/Berlin"}
-    return build_site(environ, tables(60), folder / "rows")
+    return build_site(environ, tables(60), "rows")
 
 
 @pytest.fixture(scope="module")

@@ -268,7 +268,7 @@ def test_a_broken_or_locked_store_gives_an_empty_answer_and_a_line_in_the_log(en
 
     (store / "memory.db").write_bytes(b"no database" * 1000)
     assert hook(environ, question) == ""
-    assert "memory.db cannot be read" in log(environ)
+    assert "memory.db is damaged" in log(environ)
     (store / "config.toml").write_text("= broken")
     (store / "memory.db").unlink()
     assert hook(environ, question) == ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SHOP = "/home/dev/shop"
-FAILED = "Exit code 1\nE   TypeError: spam takes no eggs\n1 failed in 0.2s"
+FAILED = "Exit code 1\nE   TypeError: unhashable type: 'list'\n1 failed in 0.2s"
 KEY = "sk-ant-api03-" + "a1B2" * 10
 
 
@@ -98,7 +98,7 @@ def test_after_a_compaction_the_session_is_told_where_it_stood(environ, store, w
     assert lines[2:-1] == [
         "- Asked first: “make the basket add up its prices”",
         "- Asked: “the key is [REDACTED:anthropic-key], and keep (/ctx-memories) out”",
-        "- Last check: `pytest -q` failed with “TypeError: spam takes no eggs”; files were changed since",
+        "- Last check: `pytest -q` failed with “TypeError: unhashable type: 'list'”; files were changed since",
         "- Changed files, the last first: src/money.py, src/basket.py",
         "- Still to do: round to cents (begun); write a test",
         '- Asked the person: “Round half up?” → User has answered your questions: "Round half up?"="yes, always"',

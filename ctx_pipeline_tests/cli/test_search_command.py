@@ -29,7 +29,7 @@ HIT = {
     "place",
     "also_in",
 }
-ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered"}
+ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial"}
 
 
 @pytest.mark.feature("cli.search-json")

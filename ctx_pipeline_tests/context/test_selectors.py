@@ -8,11 +8,13 @@ Apache-2.0), typed again; see docs/context.md for where the specification contra
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from ctx_pipeline import Component, Context, TextContent
 from ctx_pipeline.context.errors import InvalidSelector, UnknownSnapshot
+from ctx_pipeline.context.tree.selectors import expression
 
 
 def block(name, content, role="user", **fields):
@@ -415,3 +417,31 @@ def test_a_json_patch_names_what_changed_inside():
 def test_what_is_no_text_is_an_invalid_selector(selector):
     with pytest.raises(InvalidSelector, match="a selector is text"):
         Context().select(selector)
+
+
+@pytest.mark.feature("context.selectors.expressions")
+def test_a_pattern_that_goes_back_for_ever_in_other_engines_ends_at_once():
+    context = Context()
+    context.add_user("a" * 200_000 + "!", id="u1", tags=["a" * 5_000 + "!"])
+    context.add_user("lone \ud800 a", id="u2")
+    context.commit()
+    began = time.monotonic()
+    assert context.select("{content~='(a+)+$'}") == ["u2"]
+    assert context.select("{tag~='(a+)+$'}") == []
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.feature("context.selectors.expressions")
+@pytest.mark.parametrize("pattern", ["(?=a)", r"(a)\\1", "a" * 1_001])
+def test_a_pattern_that_cannot_be_bounded_is_refused_with_its_place(talk, pattern):
+    with pytest.raises(InvalidSelector) as caught:
+        talk.select(f"{{content~='{pattern}'}}")
+    assert caught.value.position == 1
+
+
+@pytest.mark.feature("context.selectors.expressions")
+def test_a_pattern_over_many_texts_ends_within_its_seconds(talk, monkeypatch):
+    monkeypatch.setattr(expression, "SECONDS", 0.0)
+    monkeypatch.setattr(expression, "_AT_ONCE", 1)
+    with pytest.raises(InvalidSelector, match="took more than"):
+        talk.select("{content~='o'}")

@@ -39,7 +39,7 @@ def odds():
         .shell("git blame src/a.py")
         .shell("python scripts/load.py", exit=1, text="Traceback (most recent call last)")
         .shell("ruff format .")
-        .tool("Edit", action="edit", paths=("src/a.py",), failed=True, text="The user doesn't want to proceed with this tool use.")
+        .tool("Edit", action="edit", paths=("src/a.py",), refused="")
         .tool("Edit", action="edit", paths=("src/a.py",), failed=True, text="String to replace not found in file.")
         .shell("git commit -m wip")
         .shell("pytset", exit=127, text="pytset: command not found")

@@ -26,8 +26,7 @@ def ruled():
 
 def refused():
     """A session in which the person refuses a command and says what to use."""
-    said = "The tool use was rejected. The user provided the following reason for the rejection:  use pnpm"
-    return view().prompt("install what is missing").shell("npm install", exit=None, failed=True, text=said)
+    return view().prompt("install what is missing").shell("npm install", refused="use pnpm")
 
 
 def solved():

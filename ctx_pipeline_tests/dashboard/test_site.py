@@ -35,16 +35,16 @@ def _chunks(site):
 
 @pytest.fixture
 def site(environ, tmp_path):
-    return build_site(environ, tables(12), tmp_path / "rows")
+    return build_site(environ, tables(12), "rows")
 
 
 @pytest.mark.feature("dashboard.site")
 def test_the_page_is_a_private_folder_of_plain_files(site):
-    assert {p.name for p in site.iterdir()} == {"index.html", *STYLES, *scripts(discovery.panels()), "data", "panels"}
+    assert {p.name for p in site.iterdir()} == {"index.html", *STYLES, *scripts(discovery.panels()), "data", "panels", "made.json"}
     assert {p.name for p in (site / "panels").iterdir()} == {f"{p.name}.js" for p in discovery.panels() if p.data is not None}
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
     assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data", site / "panels")} == {0o700}
-    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith((".site", ".tmp-"))] == []
 
 
 @pytest.mark.feature("dashboard.offline")
@@ -100,7 +100,7 @@ def test_a_long_session_keeps_its_ends_prompts_and_failures_and_says_how_much_th
     rows["tool_calls"] = [mark | {"call_id": "t", "tool": "Bash", "action": "shell", "is_error": True, "result_event": "e1700"}]
     only["events"] = 3_000
 
-    site = build_site(environ, rows, tmp_path / "rows")
+    site = build_site(environ, rows, "rows")
 
     detail = _data(site / "data" / f"{_sessions(site)[0]['chunk']}.js")
     positions = [event[0] for event in detail["events"]]
@@ -112,11 +112,11 @@ def test_a_long_session_keeps_its_ends_prompts_and_failures_and_says_how_much_th
 
 @pytest.mark.feature("dashboard.incremental")
 def test_only_the_drill_down_of_a_changed_session_is_written_again(environ, tmp_path):
-    before = _chunks(build_site(environ, tables(6, hostile=False), tmp_path / "rows"))
+    before = _chunks(build_site(environ, tables(6, hostile=False), "rows"))
     rows = tables(6, hostile=False)
     rows["sessions"][2]["content_hash"] = "it grew"
 
-    after = _chunks(build_site(environ, rows, tmp_path / "more"))
+    after = _chunks(build_site(environ, rows, "more"))
 
     assert len(before) == len(after) == 6
     assert len(after.items() & before.items()) == 5
@@ -124,12 +124,12 @@ def test_only_the_drill_down_of_a_changed_session_is_written_again(environ, tmp_
 
 @pytest.mark.feature("dashboard.incremental")
 def test_a_new_reading_and_a_new_memory_reach_the_drill_down_of_their_session(environ, tmp_path):
-    before = _chunks(build_site(environ, tables(6, hostile=False), tmp_path / "rows"))
+    before = _chunks(build_site(environ, tables(6, hostile=False), "rows"))
     rows = tables(6, hostile=False)
     rows["readings"][5]["value"] = 0.9
     rows["memories"][0]["status"] = "accepted"
 
-    after = _chunks(build_site(environ, rows, tmp_path / "more"))
+    after = _chunks(build_site(environ, rows, "more"))
 
     assert len(after.items() & before.items()) == 4
 
@@ -137,7 +137,7 @@ def test_a_new_reading_and_a_new_memory_reach_the_drill_down_of_their_session(en
 @pytest.mark.feature("dashboard.small-index", "page.two-gigabytes")
 def test_what_is_loaded_at_the_start_stays_small_however_long_the_history(environ, tmp_path):
     """Two gigabytes of the load generator are 1,780 sessions."""
-    site = build_site(environ, tables(1_800), tmp_path / "rows")
+    site = build_site(environ, tables(1_800), "rows")
     index = (site / "index.html").read_text("utf-8")
     started = [site / name for name in re.findall(r'(?:src|href)="(?!#)([^"]*)"', index)]
 
@@ -158,7 +158,7 @@ def test_a_render_that_fails_keeps_the_old_page(environ, tmp_path, site, monkeyp
         stage.render(store, chosen, force=True, refresh=False)
 
     assert (site / "index.html").read_bytes() == index
-    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith((".site", ".tmp-"))] == []
 
 
 @pytest.mark.feature("dashboard.swap")
@@ -171,7 +171,7 @@ def test_a_run_killed_between_the_two_renames_loses_no_page(environ, site):
         report = stage.render(store, chosen, force=True, refresh=False)
 
     assert report.totals["chunks_kept"] == len(chunks)
-    assert [p.name for p in site.parent.iterdir() if p.name.startswith(".site")] == []
+    assert [p.name for p in site.parent.iterdir() if p.name.startswith((".site", ".tmp-"))] == []
 
 
 @pytest.mark.feature("dashboard.unchanged")

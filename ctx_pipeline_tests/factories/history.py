@@ -177,10 +177,10 @@ def _memory(i: int) -> dict[str, Any]:
     }
 
 
-def build_site(environ: Mapping[str, str], rows: dict[str, list[dict[str, Any]]], folder: Path) -> Path:
-    """Make a warehouse of the rows in the store of ``environ``, render its page and return the page's folder."""
+def build_site(environ: Mapping[str, str], rows: dict[str, list[dict[str, Any]]], folder: str) -> Path:
+    """Make a warehouse of the rows, written below a folder of the store of ``environ``, render its page and return the page's folder."""
     chosen = settings_of.load(environ)
     with open_store(chosen) as store:
-        warehouse.build(relations(folder, **rows), store.warehouse_path, timezone=chosen.timezone)
+        warehouse.build(relations(store.home / folder, **rows), store.warehouse_path, timezone=chosen.timezone)
         render(store, chosen, force=True, refresh=False)
         return store.home / "site"

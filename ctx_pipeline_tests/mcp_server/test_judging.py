@@ -28,6 +28,8 @@ def mined(home, tmp_path):
     # what other tests looked up with the shared store is not this one's
     shutil.copytree(home.folder, folder, ignore=shutil.ignore_patterns("journal.db*"))
     made = Home(folder, environment(folder))
+    with closing(Journal(made.store / "journal.db", anew=True)) as journal:
+        journal.restore([])
     settings = settings_module.load(made.environ)
     with open_store(settings) as store:
         measure(store, settings, families=["outcomes", "cost"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -10,7 +13,10 @@ import anyio
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from ctx_pipeline_tests.mcp_server.conftest import over_http, over_stdio, run, served
+from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text
+from ctx_pipeline_tests.factories.shipped import copied
+from ctx_pipeline_tests.mcp_server.conftest import SECONDS, Home, over_http, over_stdio, run, served
 
 SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 TOOLS = {
@@ -108,6 +114,31 @@ def test_search_pages_by_cursor_and_every_hit_can_be_read_on_from(home):
             assert [e["event_id"] for e in behind["events"]] == events[events.index(hit["event_id"]) + 1 :]
             code, text = await refused(client, "search_history", query="something else", cursor=first["next_cursor"])
             assert (code, "cursor" in text) == ("UsageError", True)
+
+    run(conversation)
+
+
+@pytest.mark.feature("search.regex-bounds")
+def test_a_regular_expression_that_takes_minutes_is_answered_in_seconds_and_partly(tmp_path):
+    slow = "".join(random.Random(7).choices("etaoinshrdlu \n", k=6_000_000))
+    environ = copied(tmp_path)
+    made = ClaudeHome(tmp_path / "claude").session("0f8fad5b-d9cb-469f-a165-70867728950e")
+    made.prompt("what is in the log").answer(text(slow)).save()
+    place = Home(tmp_path, environ)
+    process = processes.start([sys.executable, "-m", "ctx_pipeline", "sync"], env=environ, cwd=tmp_path)
+    assert process.wait(SECONDS) == 0
+
+    async def conversation():
+        async with over_stdio(place) as client:
+            await asked(client, "search_history", query="pytest")
+            began = time.monotonic()
+            found = await asked(client, "search_history", query="(?s)(e|t).{0,990}(a|o).{990}ZQZQZ", regex=True, own_session=SESSION)
+            took = time.monotonic() - began
+            whole = await asked(client, "search_history", query="pytest", regex=True)
+        assert took < 2 + 6  # and a Python to start on a busy machine
+        assert "no time left after" in found["partial"]
+        assert "narrow it" in found["partial"]
+        assert whole["partial"] is None
 
     run(conversation)
 

@@ -75,28 +75,28 @@ def test_of_two_commands_the_clear_one_is_told_the_later_one_or_both(ran, text):
         (
             ("mise run test", "[test] $ go test ./...\nok  \tapp\t1.6s"),
             ("mise run test:ci", "[test:ci] $ go test -race ./...\nok  \tapp\t9.6s"),
-            "`mise run test` or, with `-race` added, `mise run test:ci`",
+            "`mise run test` or `mise run test:ci`",
         ),
         (
             ("npm run test:unit", "\n> app@1.2.0 test:unit\n> vitest run\n\n Tests  4 passed"),
             ("npm run test:ui", "\n> app@1.2.0 test:ui\n> vitest run --browser\n\n Tests  9 passed"),
-            "`npm run test:unit` or, with `--browser` added, `npm run test:ui`",
+            "`npm run test:unit` or `npm run test:ui`",
         ),
         (
             ("make test", "pytest -q\n4 passed"),
             ("make check", "pytest -q --run-slow && echo $(date)\n9 passed"),
-            "`make check` or `make test` (`pytest -q`)",
+            "`make check` or `make test`",
         ),
         (("mise run test", "ok"), ("mise run test:ci", "[lint] $ go vet ./...\nok"), "`mise run test:ci` or `mise run test`"),
         (
             ("mise run test", "[test] $ ./tasks/test\nok"),
             ("mise run test:ci", "[test:ci] $ go test -race ./...\nok"),
-            "`mise run test:ci` (`go test -race ./...`) or `mise run test`",
+            "`mise run test:ci` or `mise run test`",
         ),
     ],
     ids=["mise", "npm", "make", "another-task", "a-script"],
 )
-def test_what_one_of_two_commands_adds_is_told_where_the_task_runner_says_what_it_runs(plain, more, told):
+def test_the_command_to_which_another_one_adds_is_told_first_and_nothing_that_a_task_runner_prints(plain, more, told):
     sessions = [
         built.shell(command, text=printed)
         for n in range(2)
@@ -235,8 +235,7 @@ def test_a_program_that_was_absent_in_one_session_and_ran_otherwise_in_others_is
 @pytest.mark.feature("mining.success-failure")
 def test_what_the_person_refused_with_a_rule_is_a_risk_rule_and_a_mere_no_is_not():
     def refused(said, command="npm install"):
-        text = f"The tool use was rejected. The user provided the following reason for the rejection: {said}"
-        return day("a", 1).shell(command, exit=None, failed=True, text=text)
+        return day("a", 1).shell(command, refused=said)
 
     (found,) = lessons("reme", refused("don't install globally, use pnpm"))
     assert (found.kind, found.text) == (

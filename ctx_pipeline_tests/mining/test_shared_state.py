@@ -108,8 +108,7 @@ def test_a_deploy_before_a_check_is_no_success_pattern_and_a_refusal_names_no_ot
 
     assert told("./deploy.sh") == []
     assert len(told("./prepare.sh")) == 1
-    refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse podman"
-    (found,) = lessons("reme", day("r", 1).prompt(ASK).shell("docker push web", exit=1, text=refused))
+    (found,) = lessons("reme", day("r", 1).prompt(ASK).shell("docker push web", refused="use podman"))
     assert (found.kind, "steps" in found.body) == ("risk_rule", False)
     assert "podman push" not in everything([found])
 

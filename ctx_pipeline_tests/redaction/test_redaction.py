@@ -1,7 +1,6 @@
 """Secrets are found in bytes and text whatever their escaping, and ordinary code is left alone."""
 
 import json
-import random
 import time
 
 import pytest
@@ -12,12 +11,9 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
 from ctx_pipeline.redaction.prefilter import understood
+from ctx_pipeline_tests.factories.plants import planted
 
 REDACTOR = Redactor()
-
-
-def planted(detector, seed=7):
-    return detector.plant(random.Random(seed))
 
 
 @pytest.mark.feature("redaction.detectors")

@@ -279,7 +279,7 @@ def test_a_nested_program_is_drawn_as_it_called(tmp_path):
     async def steps(app, pilot):
         await pilot.press("r")
         (root,) = app.screen.query_one(Tree).root.children
-        assert str(root.label) == "Outer  failed: not [31mtoday"
+        assert str(root.label) == "Outer  failed: not today"
         assert [str(n.label) for n in root.children] == ["look  +100 tok"]
 
     with CtxRotStore(tmp_path / "c.db", read_only=True) as store:

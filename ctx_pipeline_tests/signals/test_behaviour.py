@@ -113,13 +113,7 @@ def test_a_failure_is_ignored_when_nothing_reacts_to_it(then, ignored):
 
 @pytest.mark.feature("signals.failure-ignored")
 def test_a_search_without_a_hit_and_a_refusal_are_no_failures_to_react_to():
-    session = (
-        view()
-        .shell("rg todo", exit=1)
-        .answer("Done.")
-        .tool("Edit", action="edit", failed=True, text="The user doesn't want to proceed")
-        .answer("ok")
-    )
+    session = view().shell("rg todo", exit=1).answer("Done.").tool("Edit", action="edit", refused="").answer("ok")
     assert take(recovery.trajectory_failure_ignored_count, session).value == 0
     assert take(recovery.trajectory_error_to_search_or_edit_ratio, session).reason == "no step failed"
 

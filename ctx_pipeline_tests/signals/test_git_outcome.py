@@ -132,7 +132,7 @@ def test_without_its_context_a_reading_is_null_and_says_why(tmp_path):
         "the working directory is gone",
         "the working directory is gone",
         "the working directory is gone",
-        "the working directory is gone",
+        "the working directory cannot be looked at: a zero byte is in the path",
         "the working directory is not in a git repository",
         "git does not read the repository",
         None,
@@ -168,7 +168,7 @@ def test_nothing_in_a_repository_is_run(repository, tmp_path):
 def test_a_git_that_does_not_end_is_ended_with_its_children(tmp_path, monkeypatch):
     fake = tmp_path / "bin" / "git"
     fake.parent.mkdir()
-    fake.write_text('#!/bin/sh\nsleep 600 & echo $! > "$PWD/child"; wait\n')
+    fake.write_text(f'#!/bin/sh\nsleep 600 & echo $! > "{tmp_path}/child"; wait\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
     child = tmp_path / "child"
@@ -194,7 +194,7 @@ def test_one_repository_is_asked_once_for_all_its_sessions(repository, monkeypat
 def test_an_endless_answer_is_read_up_to_its_bound_and_git_is_ended(tmp_path, monkeypatch):
     fake = tmp_path / "bin" / "git"
     fake.parent.mkdir()
-    fake.write_text('#!/bin/sh\necho $$ > "$PWD/process"\nexec yes commit\n')
+    fake.write_text(f'#!/bin/sh\necho $$ > "{tmp_path}/process"\nexec yes commit\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
     monkeypatch.setattr(_git, "MOST_BYTES", 1003)

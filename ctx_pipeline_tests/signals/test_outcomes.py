@@ -49,12 +49,7 @@ def test_a_search_without_a_hit_is_an_answer_and_no_failure(command, status, fai
 
 @pytest.mark.feature("signals.failed-commands")
 def test_a_refused_or_unanswered_command_never_ran():
-    session = (
-        view()
-        .shell("rm -rf build", exit=None, failed=True, text="This command requires approval")
-        .shell("sleep 100", exit=None, answered=False)
-        .shell("ls")
-    )
+    session = view().shell("rm -rf build", refused="").shell("sleep 100", exit=None, answered=False).shell("ls")
     assert take(failed_command_count, session).value == 0
     assert take(failed_command_ratio, session).metadata == {"failed": 0, "commands": 1}
 
@@ -147,13 +142,10 @@ def test_hostile_text_is_read_in_linear_time():
 
 @pytest.mark.feature("signals.corrections")
 def test_what_was_typed_when_a_call_was_refused_is_a_correction():
-    told = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse pnpm"
-    silent = "The user doesn't want to proceed with this tool use. STOP what you are doing and wait."
-    session = (
-        view().prompt("install it").shell("npm i", exit=None, failed=True, text=told).shell("npm i", exit=None, failed=True, text=silent)
-    )
-    session.shell("cat log", text="the user said: stop")
-    assert take(user_correction_count, session) == Reading(1, ("s1.e2",), confidence=0.7)
+    session = view().prompt("install it").shell("npm i", refused="use pnpm").shell("npm i", refused="")
+    printed = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nuse pnpm"
+    session.shell("cat log", exit=None, failed=True, text=printed)
+    assert take(user_correction_count, session) == Reading(1, ("s1.e3",), confidence=0.7)
 
 
 @pytest.mark.feature("signals.satisfaction")

@@ -77,7 +77,7 @@ def test_what_a_command_destroys(command, kinds):
 
 @pytest.mark.feature("signals.destructive")
 def test_a_refused_command_destroyed_nothing():
-    session = view().shell("rm -rf src", exit=None, failed=True, text="The user doesn't want to proceed with this tool use.")
+    session = view().shell("rm -rf src", refused="")
     assert take(risk.destructive_command_count, session).value == 0
     found = take(risk.destructive_command_count, session.shell("rm -rf src && git push -f"))
     assert (found.value, found.evidence, found.metadata["kinds"]) == (1, ("s1.e2",), {"files": 1, "remote": 1})

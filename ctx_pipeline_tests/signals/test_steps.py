@@ -99,8 +99,8 @@ def test_a_call_that_never_worked_is_an_error_and_a_refused_one_a_permission():
     session = (
         view()
         .edit("a.py", failed=True)
-        .tool("Edit", action="edit", paths=("a.py",), failed=True, text="The user doesn't want to proceed with this tool use.")
-        .shell("npm install", exit=None, failed=True, text="This command requires approval")
+        .tool("Edit", action="edit", paths=("a.py",), refused="")
+        .shell("npm install", refused="")
         .shell("pytest", exit=None, failed=True, text="=== 1 failed in 0.10s ===")
     )
     assert kinds(session) == ["error", "permission", "permission", "run_tests"]

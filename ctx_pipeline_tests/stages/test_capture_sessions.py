@@ -9,7 +9,7 @@ import pytest
 
 from ctx_pipeline.errors import StoreLocked
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.stages import capture, doctor
+from ctx_pipeline.stages import capture, doctor, rebuild
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.stages.toy_home import HOSTS, append, line, settings_of, write
 
@@ -237,7 +237,7 @@ def _grown(store, settings, folder: Path) -> list[capture.Pending]:
 @pytest.mark.feature("doctor.rebuild-ledger")
 @pytest.mark.parametrize("name", ["raw/segments", "normalized"])
 def test_a_ledger_is_not_replaced_under_another_writer(tmp_path: Path, monkeypatch, name):
-    monkeypatch.setattr(doctor, "_WAIT", 0.1)
+    monkeypatch.setattr(rebuild, "_WAIT", 0.1)
     settings = settings_of(tmp_path)
     write(tmp_path / "toy", "sessions/a.jsonl", line(id="a", ts=JUNE))
     with open_store(settings) as writer, open_store(settings) as store:

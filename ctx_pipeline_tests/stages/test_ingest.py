@@ -13,6 +13,7 @@ import zstandard
 
 from ctx_pipeline.model.raw import Cell, Parsed
 from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.stages.rebuild import rebuild_ledger
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline_tests.stages.ingest_toy import HOSTS, cells_of, hashes, parse, rows, run, settings_of
 from ctx_pipeline_tests.stages.toy_home import append, line, write
@@ -127,7 +128,7 @@ def test_everything_derived_can_be_deleted_and_comes_back_with_the_same_hashes(t
     (settings.home / "search.db").unlink()
     (settings.home / "ledger.db").unlink()
     with open_store(settings) as store:
-        store.ledger.rebuild(store.files, hosts=HOSTS)
+        rebuild_ledger(store, settings, hosts=HOSTS)
         run(store, settings)
         assert hashes(store) == before
         assert [h.row for h in store.search.query("mend the parser")] == [0]

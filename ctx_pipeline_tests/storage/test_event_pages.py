@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +108,14 @@ def test_damage_is_survived(tmp_path, data):
     path = written(tmp_path / "part", ONE)
     note = noted(path)
     body = bytearray(path.read_bytes())
-    _, groups = json.loads(note)
+    _, groups, time = json.loads(note)
     for place, size in ((groups[0][n], groups[0][n + 1]) for n in (1, 3, 5)):
         if data.draw(st.booleans()):
             body[place + data.draw(st.integers(0, min(40, size - 1)))] = data.draw(st.integers(0, 255))
     path.write_bytes(body)
+    os.utime(path, ns=(1, 1))
+    assert reader(path).events("part", [0, 1, 2], note) is None  # written at another time than the part that was noted
+    os.utime(path, ns=(time, time))
     read = reader(path).events("part", [0, 1, 2], note)
     assert read is None or len(read) == 3
 

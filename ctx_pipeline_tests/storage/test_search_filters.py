@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.event_pages import PageReader
 from ctx_pipeline.storage.lake import Move
-from ctx_pipeline.storage.search_index import Asked, SearchIndex, Wanted
+from ctx_pipeline.storage.search_index import Asked, SearchIndex, Wanted, patterns
 from ctx_pipeline.storage.search_index.marks import QUARTER, unpacked
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -205,6 +207,56 @@ def test_a_pattern_that_makes_others_go_back_for_ever_ends(environ, store):
     assert found.covered["complete"]
 
 
+SLOW = "(?s)(e|t).{0,990}(a|o).{990}ZQZQZ"
+"""RE2 needs seconds of this for a text of a few hundred thousand letters, and is not interrupted inside of one."""
+
+
+def slow_text(letters: int) -> str:
+    return "".join(random.Random(7).choices("etaoinshrdlu \n", k=letters))
+
+
+@pytest.mark.feature("search.regex-bounds")
+def test_a_search_ends_on_time_inside_of_one_text_and_shows_what_it_found(environ, store):
+    normalized(store, view("slow").prompt(slow_text(6_000_000)))
+    store.search.rebuild(store.lake)
+    began = time.monotonic()
+    found = asked(environ, f"apple elsewhere|{SLOW}", regex=True, seconds=1.0)
+    took = time.monotonic() - began
+    assert took < 1 + 6  # and a Python to start on a busy machine
+    assert [hit.session_id for hit in found.hits] == ["three"]
+    assert found.covered["out_of_time"]
+    assert found.partial == {
+        "reason": "time",
+        "seen": found.covered["rows"],
+        "of": found.covered["of"],
+        "next": "narrow it by project, tool, role, file or days, or allow more seconds",
+    }
+    assert 0 < found.partial["seen"] < found.partial["of"]
+    # a filter is a way to go on: what it leaves out is not looked at
+    narrowed = asked(environ, f"apple elsewhere|{SLOW}", regex=True, seconds=30.0, host="codex")
+    assert (narrowed.partial, narrowed.covered["of"]) == (None, 1)
+
+
+@pytest.mark.feature("search.regex-bounds")
+@pytest.mark.usefixtures("store")
+def test_a_search_ends_after_so_many_matches_and_says_so(environ, monkeypatch):
+    monkeypatch.setattr(patterns, "MOST_MATCHES", 1)
+    found = asked(environ, "apple", regex=True, seconds=60.0)
+    assert found.partial["reason"] == "matches"
+    assert 0 < found.partial["seen"] < found.partial["of"]
+    assert found.hits
+    monkeypatch.undo()
+    assert asked(environ, "apple", regex=True, seconds=60.0).partial is None
+
+
+@pytest.mark.feature("search.regex-bounds")
+@pytest.mark.usefixtures("store")
+def test_a_full_page_is_not_partial(environ):
+    found = search("apple", regex=True, limit=1, settings=settings_of.load(environ))
+    assert found.next_offset == 1
+    assert found.partial is None
+
+
 @pytest.mark.feature("search.regex")
 @pytest.mark.usefixtures("store")
 def test_what_was_not_looked_at_for_want_of_time_is_said(environ):
@@ -270,8 +322,8 @@ def test_a_note_that_leads_to_another_row_gives_no_wrong_text(environ, store, mo
     assert expected == {("early", "zanzibar early"), ("late", "zanzibar late")}
     store.search.begin_bulk()
     for part in store.lake.parts("events"):
-        size, groups = json.loads(store.lake.pages(part.path))
-        store.search.note_pages(part.path, json.dumps([size, groups[::-1]]).encode())
+        size, groups, time = json.loads(store.lake.pages(part.path))
+        store.search.note_pages(part.path, json.dumps([size, groups[::-1], time]).encode())
     store.search.finish()
     assert {(hit.session_id, hit.snippet) for hit in asked(environ, "zanzibar").hits} == expected
 

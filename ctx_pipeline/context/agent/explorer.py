@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from ctx_pipeline.context.agent.agent import Agent
 from ctx_pipeline.context.errors import ReadOnlyHistory
 from ctx_pipeline.context.tree.context import Context
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.characters import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 MODES = ("tree", "text", "provider", "xml")
 _SHOWN = 80
-_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-"""Escapes, controls, bidi marks, and halves of characters that no terminal can be sent."""
 
 
 class ContextExplorer:
@@ -38,7 +36,7 @@ class ContextExplorer:
 
     def print(self, mode: str = "tree") -> None:
         """Write the context to standard output, without what a terminal would obey; see :meth:`text`."""
-        sys.stdout.write(_OBEYED.sub("", self.text(mode)) + "\n")
+        sys.stdout.write(visible(self.text(mode)) + "\n")
 
     def text(self, mode: str = "tree") -> str:
         """Return the context as text, in one of :data:`MODES`. Raises UnknownName."""

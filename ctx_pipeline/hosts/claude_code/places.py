@@ -11,7 +11,9 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.hosts._ids import secretless
 from ctx_pipeline.model.codec import digest, micros
+from ctx_pipeline.model.declared import WITHHELD
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
@@ -90,8 +92,10 @@ def enter(rel: str) -> bool:
 
 
 def safe_id(text: str) -> str:
-    """Return the id itself when it is harmless, else a digest of it."""
-    return text if _SAFE.match(text) and text.strip(".") else digest("claude id", text)
+    """Return the id itself when it is harmless, else a digest of it; that of an id with a secret in it says so."""
+    if not (_SAFE.match(text) and text.strip(".")):
+        return digest("claude id", text)
+    return text if _UUID.match(text) or secretless(text) else WITHHELD + digest("claude id", text, size=24)
 
 
 def identify(kind: str, rel: str, head: bytes) -> Identity | None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.hosts._blobs import hashed, without_blobs
 from ctx_pipeline.hosts.claude_code.notices import label_of
 from ctx_pipeline.hosts.claude_code.records import Block, ToolUseResult, encode
+from ctx_pipeline.hosts.claude_code.refusals import kept_from_running
 from ctx_pipeline.hosts.claude_code.texts import BY_PERSON, injected_by, split_reminders
 from ctx_pipeline.hosts.claude_code.tools import exit_of, result_lines
+from ctx_pipeline.model.permissions import REASON
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.claude_code.records import Message
@@ -76,7 +78,7 @@ def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
 
 
 def answer_call(state: Gathered, place: Place, block: Block, index: int) -> list[Part]:
-    """Return the result event of a tool call (images in it follow) and join it with its call."""
+    """Return the result event of a tool call (images in it and the words of a refusal follow) and join it with its call."""
     call_id = block.tool_use_id
     content = block.content
     images: list[Part] = []
@@ -115,8 +117,13 @@ def answer_call(state: Gathered, place: Place, block: Block, index: int) -> list
         if failed:
             call.is_error = True
             call.after_sha = None
-    part = ("tool_result", None if kind == "tool_result" else kind, "tool", text, call_id)
-    return [part, *images] if images else [part]
+    kept = kept_from_running(text, result, call.action, place.record.version) if failed and call is not None else None
+    subtype = kept.how if kept is not None else None if kind == "tool_result" else kind
+    parts: list[Part] = [("tool_result", subtype, "tool", text, call_id), *images]
+    if kept is not None and kept.said:
+        permission, refused, person = REASON
+        parts.append((permission, refused, person, kept.said, call_id))
+    return parts
 
 
 def _joined(state: Gathered, content: list[Block | str] | Block, call_id: str | None, place: Place, images: list[Part]) -> str:

@@ -36,7 +36,9 @@ BY_PERSON = frozenset({"bash-input", "command-message", "command-name", "interru
 """Texts that the client wrote about something the person did."""
 
 _TAG = re.compile(r"<([a-z][a-z0-9_-]{1,40})[\s/>]")
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_REMINDER = re.compile(r"<system-reminder>(?:.*</system-reminder>|.*\Z)", re.DOTALL)
+"""To the last end: a file that a reminder quotes may hold such a tag, and what follows it would stand there as the person's words."""
+
 _OPENINGS = (
     ("[Request interrupted by user", "interrupt"),
     ("Caveat: The messages below were generated", "local-command-caveat"),

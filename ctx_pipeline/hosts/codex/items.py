@@ -85,13 +85,15 @@ def _web_search(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 def _output(walk: Walk, entry: Entry, payload: Payload) -> None:
     end = tools.ending(payload.output)
-    tool = walk.rows.result(entry, payload.call_id, end.text, payload.type or "function_call_output")
+    asked = walk.rows.open.get(payload.call_id or "")
+    kept = tools.kept_from_running(asked.name, asked.action, end) if asked is not None else None
+    tool = walk.rows.result(entry, payload.call_id, end.text, kept or payload.type or "function_call_output")
     if isinstance(payload.output, list):
         walk.pictures(entry, payload.output, "tool", call_id=payload.call_id)
     if tool is not None:
         if end.exit is not None:
             tool.exit = end.exit
-        if end.failed:
+        if end.failed or kept:
             tool.is_error = True
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ctx_pipeline.hosts.codex import records
+from ctx_pipeline.model.permissions import DENIED, REFUSED
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex.records import Block
@@ -150,6 +151,21 @@ def ending(output: str | dict[str, Any] | list[Block] | None) -> Ending:
             return Ending(said.output, code, bool(code))
     code = _exit_of(output)
     return Ending(output, code, bool(code) or output.startswith(_FAILED))
+
+
+_NO = frozenset({"exec command rejected by user", "patch rejected by user"})
+_STOPPED = re.compile(r"aborted by user(?: after [\d.]{1,12}s)?")
+
+
+def kept_from_running(tool: str, action: str, end: Ending) -> str | None:
+    """Return the subtype of an output that says that its call never ran or was stopped; None for any other.
+
+    What a command prints stands behind a header or inside JSON, so that it is never the
+    whole output; a script (``exec``) and servers of others may say anything.
+    """
+    if end.exit is not None or action not in ("shell", "edit", "write") or tool == "exec":
+        return None
+    return REFUSED if end.text in _NO else DENIED if _STOPPED.fullmatch(end.text) else None
 
 
 def _exit_of(text: str) -> int | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.characters import visible
 from ctx_pipeline.rot.analysis import analyze_session
 from ctx_pipeline.rot.call_tree import Node, call_tree
 from ctx_pipeline.rot.growth import layers
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 _LARGE = 1_000_000
 """tokens of a window when a prompt did not fit into the usual one of its model: providers sell a larger one"""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-
 
 def safe(text: object) -> str:
     """Return text of a session without what a terminal would obey."""
-    return _CONTROL.sub("", str(text))
+    return visible(str(text))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ctx_pipeline.stages.forget import TAKEN, kept_forgotten
 from ctx_pipeline.stages.forgotten_shared import keep_out
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.stages.room import demand_room
+from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.ledger.forgetting import thread_hash
 from ctx_pipeline.storage.ledger.host_answers import identify
 from ctx_pipeline.storage.segments import read_stream, unpack
@@ -173,7 +174,7 @@ def _lay_out(base: Path, entry: Entry) -> None:
     if path.exists() and _sum(path) == entry.sha256:
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = path.with_name(f".{path.name[:100]}.{os.getpid()}")
+    partial = base.parents[1] / temporary.name()
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
         file.write(entry.read())
     os.utime(partial, ns=(entry.mtime_ns, entry.mtime_ns))

@@ -57,6 +57,7 @@ def capture(
     source that cannot be read is appended to ``scan.problems`` and left for later.
     """
     began = time.perf_counter()
+    store.journal.demand()
     known = discovery.hosts() if hosts is None else hosts
     report = StageReport("capture")
     with store.ledger.lease(LEASE):

@@ -19,6 +19,7 @@ from ctx_pipeline.stages.ingest import settling
 from ctx_pipeline.stages.ingest.pool import start
 from ctx_pipeline.stages.ingest.tasks import SessionJob, Task, grouped, jobs_of, split
 from ctx_pipeline.stages.ingest.working import Tools
+from ctx_pipeline.stages.lost import unnote_search
 from ctx_pipeline.stages.reports import DONE, HELD, CellReport, StageReport
 from ctx_pipeline.stages.sweeping import sweep
 
@@ -61,6 +62,7 @@ def ingest(
     ``capture=False`` only what raw holds already is looked at. ``progress`` gets
     ("ingest", bytes done, bytes in all). ``hosts`` replaces the discovered ones.
     """
+    store.journal.demand()
     with ExitStack() as stack:
         if capture:
             stack.enter_context(store.ledger.lease(capturing.LEASE))
@@ -76,6 +78,8 @@ def ingest(
         finally:
             if collecting:
                 gc.enable()
+        if run.committed:
+            unnote_search(store)
         sweep(store, run.committed)
         if capture:
             run.captured.totals["packed"] = capturing.pack(store)

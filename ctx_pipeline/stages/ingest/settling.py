@@ -84,7 +84,7 @@ class Ready(NamedTuple):
 
 def priced_otherwise(store: Store, prices: str) -> set[Cell]:
     """Return the cells whose calls were not priced by this version of the prices."""
-    return {cell for cell, m in store.lake.manifests(ASSET).items() if m.code_version.rpartition("+")[2] != prices}
+    return {cell for cell, m in store.lake.manifests(ASSET, sound=True).items() if m.code_version.rpartition("+")[2] != prices}
 
 
 def record(store: Store, decoded: Mapping[Cell, Decoded], decoders: Mapping[str, str]) -> set[Cell]:
@@ -115,7 +115,7 @@ def prepare(store: Store, cell: Cell, group: Decoded, place: Place, prices: Pric
 
     With ``prices`` the calls of unchanged sessions are priced anew.
     """
-    old = store.lake.manifest(ASSET, cell)
+    old = store.lake.manifest(ASSET, cell, sound=True)
     present = {s.session_id for s in place.sessions}
     new = {session: done for session, done in group.sessions.items() if session in present}
     before = {s for p in old.of_table("sessions") for s in p.live} if old else set()
@@ -124,8 +124,8 @@ def prepare(store: Store, cell: Cell, group: Decoded, place: Place, prices: Pric
     copies = store.ledger.copies(cell)
     same, hashes = None, {}
     if kept and old:
-        rows["sessions"] = [tuple(r) for r in store.lake.read_rows("sessions", cell, ASSET) if r[_S["session_id"]] in kept]
-        rows["threads"] = [tuple(r) for r in store.lake.read_rows("threads", cell, ASSET) if r[_THREAD_SESSION] in kept]
+        rows["sessions"] = [tuple(r) for r in store.lake.read_rows("sessions", cell, ASSET, sound=True) if r[_S["session_id"]] in kept]
+        rows["threads"] = [tuple(r) for r in store.lake.read_rows("threads", cell, ASSET, sound=True) if r[_THREAD_SESSION] in kept]
         shared = {session for session, _ in copies}
         as_they_are = set() if prices else {s for s in kept & old.hashes.keys() if s not in shared}
         same, others = calling.parted(store, old, kept, as_they_are)
@@ -199,7 +199,7 @@ def bury(store: Store, good: Sequence[tuple[Ready, list[Part]]], held: Mapping[C
         for part in parts:
             store.search.bury(one.cell.host, part.dead, only={part.path})
     for cell, group in held.items():
-        manifest = store.lake.manifest(ASSET, cell)
+        manifest = store.lake.manifest(ASSET, cell, sound=True)
         kept = {p.path for p in manifest.parts} if manifest else set()
         store.search.bury(cell.host, {s for p in group.parts for s in p.sessions}, only={p.path for p in group.parts} - kept)
 
@@ -211,7 +211,7 @@ def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices
     """
     began = time.perf_counter()
     cell = one.cell
-    made_by = decoder if all(s.session_id in one.changed or s.code_version == decoder for s in one.place.sessions) else ""
+    made_by = decoder if all(s.session_id in one.changed or s.code_version == decoder or s.raw_lost for s in one.place.sessions) else ""
     content = _contents(one)
     counts = {name: len(rows) for name, rows in one.rows.items()}
     for name in (*LARGE, "model_calls"):

@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreFull
+from ctx_pipeline.storage import temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def spool(folder: Path) -> int:
     """Return the handle of a new file that ends with the last process that holds it."""
-    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+    with tempfile.TemporaryFile(dir=folder, prefix=f"{temporary.name()}-", buffering=0) as file:
         return os.dup(file.fileno())
 
 

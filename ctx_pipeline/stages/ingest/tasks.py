@@ -76,20 +76,30 @@ def split(store: Store, pending: Iterable[Pending], hosts: Mapping[str, Host]) -
     """Return the pending sources of sessions with who they are, and the others.
 
     The others are captured before anything is decoded: sources of no session (they give
-    hints), database streams, threads that were forgotten, and what lies beside no session.
+    hints), database streams, threads that were forgotten, what lies beside no session, and
+    sessions whose rows are kept until raw holds all of them again.
     """
     forgotten = {(stone.host, stone.hash) for stone in store.ledger.tombstones("thread")}
+    kept = {(s.host, s.session_id) for s in store.ledger.undecodable_sessions()}
     mine: list[tuple[Pending, Identity]] = []
     others: list[Pending] = []
     for source in pending:
         host = hosts[source.host]
         identity = None if source.marker or source.kind not in host.session_kinds else capture.identity_of(source, host)
-        if identity is None or (source.host, thread_hash(source.host, identity.thread_id)) in forgotten:
+        if (
+            identity is None
+            or (source.host, thread_hash(source.host, identity.thread_id)) in forgotten
+            or not kept.isdisjoint((source.host, own) for own in _sessions_of(source, identity))
+        ):
             others.append(source)
         else:
             mine.append((source, identity))
     homeless = _homeless(store, mine)
     return [pair for pair in mine if pair[0].stream not in homeless], others + [p for p, _ in mine if p.stream in homeless]
+
+
+def _sessions_of(source: Pending, identity: Identity) -> set[str | None]:
+    return {identity.thread_id, identity.root_session_id, source.known.session_id if source.known else None}
 
 
 def _homeless(store: Store, mine: Iterable[tuple[Pending, Identity]]) -> set[str]:

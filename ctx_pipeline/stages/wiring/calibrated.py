@@ -35,7 +35,7 @@ class Calibrated(NamedTuple):
 def calibrated(settings: Settings, precision: float) -> Calibrated:
     """Return what hooks may tell so that as much of it is right, by the newest figures that were kept; nothing where there are none."""
     with closing(Journal(settings.home / "journal.db", read_only=True)) as journal:
-        facts = journal.newest(MEASURED, 1) if journal.path.exists() else []
+        facts = journal.newest(MEASURED, 1) if journal.is_there() else []
     kept: Any = facts[0].payload.get("calibration") if facts else None
     if not isinstance(kept, dict):
         return Calibrated(precision, None, NOTHING, None)

@@ -8,31 +8,37 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.model.tables import NORMALIZED, TABLES
 from ctx_pipeline.storage.lake.manifests import (
     FOLDER,
     Manifest,
     Part,
+    asset_name,
     assets_of,
+    damaged,
     decode,
     encode,
     manifest_path,
 )
+from ctx_pipeline.storage.lake.soundness import Damage, Soundness
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import duckdb
     import pyarrow as pa
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.storage.event_pages import PageReader
     from ctx_pipeline.storage.files import Files
+    from ctx_pipeline.storage.lake.queries import LakeConnection
     from ctx_pipeline.storage.lake.reading import PartReader
 
-__all__ = ["COMPACT_ABOVE", "Lake", "Manifest", "Move", "Part"]
+__all__ = ["COMPACT_ABOVE", "Damage", "Lake", "Manifest", "Move", "Part"]
+
+_NORMALIZED = "normalized"
 
 ROW_GROUP = 2_000
 PAGE_BYTES = 128 * 1024
@@ -59,8 +65,11 @@ class Move(msgspec.Struct, frozen=True):
 class Lake:
     """Tables below ``lake/`` of a store."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, *, recorded: Callable[[], set[Cell]] | None = None) -> None:
         self._files = files
+        self._soundness = Soundness(files)
+        self._recorded = recorded
+        """the cells that must have normalized tables"""
         self._decoded: dict[str, tuple[tuple[int, int], Manifest]] = {}
         self._reader: PartReader | None = None
         self._page_reader: PageReader | None = None
@@ -111,7 +120,7 @@ class Lake:
 
     def commit(self, asset: str, cell: Cell, manifest: Manifest) -> None:
         """Make the manifest's parts the rows of its cell, at once and whole."""
-        self._files.write(manifest_path(asset, cell), encode(manifest))
+        self._files.write(manifest_path(asset, cell), encode(self._soundness.noted(manifest)))
 
     def replace(
         self,
@@ -149,7 +158,7 @@ class Lake:
         runs: list[tuple[str, int, int]] = []
         for part in (p for p in parts if p.table == table):
             dead = set(part.dead)
-            with open_part(self._files.local(part.path)) as file:
+            with open_part(self._trusted(part.path)) as file:
                 arrow = plain(TABLES[table], newest(TABLES[table], file.read(use_threads=False), TABLES[table].names))
             for start, end in _live_runs(values_of(session, arrow.column("session_id")), dead):
                 pieces.append(arrow.slice(start, end - start))
@@ -180,7 +189,7 @@ class Lake:
         else:
             wanted = sorted(set(cells))
             folders = [f"lake/{table}/host={cell.host}/month={cell.month}" for table in TABLES for cell in wanted]
-            manifests = [m for name in self._assets() for cell in wanted if (m := self.manifest(name, cell)) is not None]
+            manifests = [m for name in self._assets() for cell in wanted if (m := self._load(manifest_path(name, cell))) is not None]
         named = {p.path for m in manifests for p in m.parts}.union(keep)
         limit = time.time() - older_than
         removed = 0
@@ -198,34 +207,78 @@ class Lake:
 
     # reading
 
-    def manifest(self, asset: str, cell: Cell) -> Manifest | None:
-        """Return the committed manifest of a cell, None when there is none."""
-        return self._load(manifest_path(asset, cell))
+    def manifest(self, asset: str, cell: Cell, *, sound: bool = False) -> Manifest | None:
+        """Return the committed manifest of a cell, None when there is none; raises StoreDamaged for one that is lost or cannot be read.
 
-    def manifests(self, asset: str) -> dict[Cell, Manifest]:
-        """Return every committed manifest of an asset by cell, in order."""
-        from ctx_pipeline.storage.lake.manifests import asset_name
+        With ``sound`` there is none where it cannot be read, and of one that can be the
+        parts that can be trusted: what a stage goes on from that makes the cell anew.
+        """
+        rel = manifest_path(asset, cell)
+        if sound:
+            return self._sound(rel)
+        found = self._load(rel)
+        if found is None and asset_name(asset) == _NORMALIZED:
+            self._demand({cell})
+        return found
 
-        return {m.cell: m for m in self._stored(asset_name(asset))}
+    def manifests(self, asset: str, *, sound: bool = False) -> dict[Cell, Manifest]:
+        """Return every committed manifest of an asset by cell, in order; ``sound`` as for :meth:`manifest`."""
+        name = asset_name(asset)
+        if sound:
+            found = [m for rel in self._names(name) if (m := self._sound(rel)) is not None]
+        else:
+            found = self._stored(name)
+            if name == _NORMALIZED:
+                self._demand(None)
+        return {m.cell: m for m in found}
+
+    def damages(self, asset: str | None = None, *, deep: bool = False) -> list[Damage]:
+        """Return the manifests and parts, of one asset or all, that are damaged or missing; ``deep`` reads every part."""
+        found: list[Damage] = []
+        for name in self._assets() if asset is None else [asset_name(asset)]:
+            for rel in self._names(name):
+                try:
+                    manifest = self._load(rel)
+                except StoreDamaged as error:
+                    found.append(Damage(rel, error.message.removeprefix(f"{rel} "), rel))
+                    continue
+                parts = manifest.parts if manifest is not None else ()
+                found += [Damage(p.path, what, rel, p) for p in parts if (what := self._soundness.what_is_wrong(p, deep=deep))]
+        return found
+
+    def renote(self) -> None:
+        """Note the times of parts that are what they were and lie in another file now: a copy of the store was put back."""
+        for name in self._assets():
+            for rel in self._names(name):
+                manifest = self._load(rel)
+                if manifest is not None and (noted := self._soundness.renoted(manifest)) is not manifest:
+                    self._files.write(rel, encode(noted))
 
     def cells(self, asset: str) -> set[Cell]:
         """Return the cells of which an asset has a manifest, without reading one."""
-        from ctx_pipeline.storage.lake.manifests import asset_name
-
         folder = self._files.local(f"{FOLDER}/{asset_name(asset)}")
         names = [p.stem for p in folder.iterdir() if p.suffix == ".json"] if folder.is_dir() else []
         return {Cell(*name.split("=")) for name in names}
 
     def parts(self, table: str, cells: Iterable[Cell] | None = None) -> list[Part]:
-        """Return the committed parts of a table, of all assets that write it."""
+        """Return the committed parts of a table, of all assets that write it; raises StoreDamaged where one cannot be trusted."""
         wanted = None if cells is None else set(cells)
-        return [
+        if table in NORMALIZED:
+            self._demand(wanted)
+        found = [
             part
             for name in assets_of(table, self._assets())
             for m in self._stored(name)
             if wanted is None or m.cell in wanted
             for part in m.of_table(table)
         ]
+        for part in found:
+            self._soundness.demand(part.path, part)
+        return found
+
+    def demand(self, table: str) -> None:
+        """Raise StoreDamaged where a committed part of a table cannot be trusted."""
+        self.parts(table)
 
     def relation_sql(self, table: str, cells: Iterable[Cell] | None = None) -> str:
         """Return a DuckDB SELECT over exactly the live rows of a table, typed even when there is none."""
@@ -233,16 +286,22 @@ class Lake:
 
         return relation(TABLES[table], [(str(self._files.local(p.path)), p) for p in self.parts(table, cells)])
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self) -> LakeConnection:
         """Return a DuckDB connection in memory: 2 threads, files below the store only, no extensions."""
         from ctx_pipeline.storage.lake.queries import connect
 
         return connect(self._files.root)
 
-    def views(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Register one view a table over what is committed now."""
+    def views(self, connection: LakeConnection) -> None:
+        """Register one view a table over what is committed now; one that cannot be trusted raises StoreDamaged when it is asked."""
+        from ctx_pipeline.storage.lake.queries import refusal
+
         for name in TABLES:
-            connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {self.relation_sql(name)}')
+            try:
+                sql = self.relation_sql(name)
+            except StoreDamaged as error:
+                sql = refusal(TABLES[name], error)
+            connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {sql}')
 
     def read_sessions(
         self,
@@ -261,31 +320,34 @@ class Lake:
 
         manifest = self.manifest("normalized", cell)
         if manifest is not None:
-            yield from sessions_of(manifest, self._files.local, session_ids=session_ids, tables=tables, columns=columns or {}, kinds=kinds)
+            yield from sessions_of(manifest, self._trusted, session_ids=session_ids, tables=tables, columns=columns or {}, kinds=kinds)
 
-    def read_rows(self, table: str, cell: Cell, asset: str | None = None) -> list[Any]:
-        """Return the live rows of a table of one cell as named tuples (of one asset, or of all that write it)."""
+    def read_rows(self, table: str, cell: Cell, asset: str | None = None, *, sound: bool = False) -> list[Any]:
+        """Return the live rows of a table of one cell as named tuples (of one asset, or of all that write it).
+
+        ``sound`` as for :meth:`manifest`.
+        """
         from ctx_pipeline.storage.lake.columns import rows_of
         from ctx_pipeline.storage.lake.reading import read_part
 
-        manifest = self.manifest(asset, cell) if asset else None
+        manifest = self.manifest(asset, cell, sound=sound) if asset else None
         parts = self.parts(table, [cell]) if asset is None else manifest.of_table(table) if manifest else ()
         declared = TABLES[table]
-        return [row for p in parts for row in rows_of(declared, read_part(self._files.local(p.path), p, declared.names))]
+        return [row for p in parts for row in rows_of(declared, read_part(self._trusted(p.path), p, declared.names))]
 
-    def read_arrow(self, part: Part) -> pa.Table:
-        """Return the live rows of a part as an Arrow table."""
+    def read_arrow(self, part: Part, names: Sequence[str] | None = None) -> pa.Table:
+        """Return the live rows of a part as an Arrow table, all columns or some."""
         from ctx_pipeline.storage.lake.reading import read_part
 
-        return read_part(self._files.local(part.path), part, TABLES[part.table].names)
+        return read_part(self._trusted(part.path), part, names or TABLES[part.table].names)
 
     def scan(self, path: str, table: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Yield the named columns of every row of a part, dead rows too, in the order of the table."""
         from ctx_pipeline.storage.lake.columns import values_of
-        from ctx_pipeline.storage.lake.reading import open_part
+        from ctx_pipeline.storage.lake.reading import open_part, reading
         from ctx_pipeline.storage.lake.upcast import newest
 
-        with open_part(self._files.local(path)) as file:
+        with reading(path), open_part(self._trusted(path)) as file:
             arrow = newest(TABLES[table], file.read(columns=list(names), use_threads=False), names)
         yield from zip(*(values_of(c, arrow.column(c.name)) for c in TABLES[table].columns if c.name in names), strict=True)
 
@@ -295,7 +357,7 @@ class Lake:
         from ctx_pipeline.storage.lake.reading import PartReader
 
         if self._reader is None:
-            self._reader = PartReader(self._files.local)
+            self._reader = PartReader(self._trusted_or_gone)
         return self._reader
 
     @property
@@ -321,12 +383,39 @@ class Lake:
         folder = self._files.local(FOLDER)
         return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
 
-    def _stored(self, name: str) -> list[Manifest]:
+    def _names(self, name: str) -> list[str]:
         folder = self._files.local(f"{FOLDER}/{name}")
-        if not folder.is_dir():
-            return []
-        paths = sorted(p.name for p in folder.iterdir() if p.suffix == ".json")
-        return [m for m in (self._load(f"{FOLDER}/{name}/{p}") for p in paths) if m is not None]
+        return sorted(f"{FOLDER}/{name}/{p.name}" for p in folder.iterdir() if p.suffix == ".json") if folder.is_dir() else []
+
+    def _stored(self, name: str) -> list[Manifest]:
+        return [m for m in map(self._load, self._names(name)) if m is not None]
+
+    def _demand(self, cells: Collection[Cell] | None) -> None:
+        """Raise StoreDamaged where a cell (of these) has tables, as the ledger says, and no manifest."""
+        if self._recorded is None or (cells is not None and not cells):
+            return
+        lost = self._recorded() - self.cells(_NORMALIZED)
+        for cell in sorted(lost if cells is None else lost & set(cells)):
+            raise damaged(manifest_path(_NORMALIZED, cell), "is missing")
+
+    def _trusted(self, path: str) -> Path:
+        """Return where a part lies on disk; raises StoreDamaged where it is missing or not what its manifest or its name says."""
+        self._soundness.demand(path)
+        return self._files.local(path)
+
+    def _trusted_or_gone(self, path: str) -> Path | None:
+        """Return where a part lies on disk; None for one that is gone, as the search names parts that were merged meanwhile."""
+        return self._trusted(path) if self._files.exists(path) else None
+
+    def _sound(self, rel: str) -> Manifest | None:
+        try:
+            found = self._load(rel)
+        except StoreDamaged:
+            return None
+        if found is None:
+            return None
+        parts = tuple(part for part in found.parts if not self._soundness.what_is_wrong(part))
+        return found if len(parts) == len(found.parts) else msgspec.structs.replace(found, parts=parts)
 
     def _load(self, rel: str) -> Manifest | None:
         try:
@@ -337,6 +426,7 @@ class Lake:
         known = self._decoded.get(rel)
         if known is None or known[0] != stamp:
             known = self._decoded[rel] = (stamp, decode(self._files.read(rel), rel))
+            self._soundness.know(known[1])
         return known[1]
 
 

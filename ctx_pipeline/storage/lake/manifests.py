@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 FOLDER = "lake/_manifests"
+_END = b"\n}"
+_SEAL = b',\n "digest": "'
 _NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 
 
@@ -31,6 +34,8 @@ class Part(msgspec.Struct, frozen=True):
     """sessions whose rows in this part no longer count"""
     version: int = 1
     """version of the table when the part was written"""
+    mtime_ns: int = 0
+    """of the file when a manifest first named it: one with another time is read whole before it is trusted; 0 where nobody noted it"""
 
     @property
     def live(self) -> tuple[str, ...]:
@@ -134,13 +139,33 @@ def check_cell(cell: Cell) -> None:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """Return a manifest as JSON."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    """Return a manifest as JSON, with a digest of all before it as the last field."""
+    body = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    return body.removesuffix(_END) + _SEAL + _digest(body) + b'"' + _END
 
 
 def decode(data: bytes, path: str) -> Manifest:
-    """Return the manifest of a file's bytes; raises StoreDamaged."""
+    """Return the manifest of a file's bytes; raises StoreDamaged for one that is none or contradicts its digest."""
     try:
-        return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise StoreDamaged(f"{path} is not a manifest", hint="remove it; the next `ctx run` makes the cell again", path=path) from error
+        found = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise damaged(path, "is not a manifest") from error
+    body, seal, digest = data.rpartition(_SEAL)
+    if seal and digest != _digest(body + _END) + b'"' + _END:
+        raise damaged(path, "contradicts its digest")
+    try:
+        named = manifest_path(found.asset, found.cell)
+    except StoreError as error:
+        raise damaged(path, "is not a manifest") from error
+    if named != path:
+        raise damaged(path, f"says that it is {named}")
+    return found
+
+
+def damaged(path: str, what: str) -> StoreDamaged:
+    """Return the error of a derived file that cannot be trusted: it is made again from raw."""
+    return StoreDamaged(f"{path} {what}", hint="it is made again from raw by: ctx run", path=path)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:32].encode()

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.storage import duckdb_connection, temporary
+from ctx_pipeline.storage.duckdb_connection import quoted
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
 from ctx_pipeline.storage.lake.upcast import selected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+    from typing import Self
 
     import duckdb
 
     from ctx_pipeline.model.tables import Table
     from ctx_pipeline.storage.lake.manifests import Part
-
-
-def quoted(text: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def relation(table: Table, parts: Iterable[tuple[str, Part]]) -> str:
@@ -40,17 +41,72 @@ def relation(table: Table, parts: Iterable[tuple[str, Part]]) -> str:
     return " UNION ALL ".join(selects)
 
 
-def connect(home: Path) -> duckdb.DuckDBPyConnection:
-    """Return a connection in memory that reads the lake's files only and loads no extension."""
+_REFUSED = "cannot be trusted: "
+
+
+def refusal(table: Table, error: StoreDamaged) -> str:
+    """Return a SELECT with the columns of a table that fails with the error's message as soon as it is asked for anything."""
+    said = f"error({quoted(f'the table {table.name} {_REFUSED}{error.message}')})"
+    typed = ", ".join(f'CAST({said} AS {SQL_TYPES[c.type]}) AS "{c.name}"' for c in table.columns)
+    return f"SELECT {typed} FROM range(1) WHERE {said} IS NULL"
+
+
+class LakeConnection:
+    """A DuckDB connection that raises StoreDamaged where a file of the lake cannot be read; all else is DuckDB's own."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def execute(self, *asked: Any) -> LakeConnection:
+        """Run a query and return what its rows are fetched from."""
+        with _translated():
+            return LakeConnection(self._connection.execute(*asked))
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows."""
+        with _translated():
+            return self._connection.fetchall()
+
+    def fetchone(self) -> Any:
+        """Return the next row, None after the last."""
+        with _translated():
+            return self._connection.fetchone()
+
+    def __enter__(self) -> Self:
+        """Return the connection itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close it."""
+        self._connection.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of DuckDB's connection."""
+        return getattr(self._connection, name)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "400MB"})
-    for setting in (
-        "autoinstall_known_extensions = false",
-        "autoload_known_extensions = false",
-        f"temp_directory = {quoted(str(home / 'tmp' / 'duckdb'))}",
-        f"allowed_directories = [{quoted(str(home / 'lake') + '/')}]",
-        "enable_external_access = false",
-    ):
-        connection.execute(f"SET {setting}")
-    return connection
+    try:
+        yield
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        # a message that quotes bytes of a damaged file is itself no text
+        text = "" if isinstance(error, UnicodeDecodeError) else str(error)
+        hint = "it is made again from raw by: ctx run"
+        if _REFUSED in text:
+            table, _, what = text.partition(_REFUSED)
+            raise StoreDamaged(f"{table[table.index('the table') :]}{_REFUSED}{what.splitlines()[0]}", hint=hint) from error
+        if not text or (
+            ".parquet" in text and isinstance(error, duckdb.IOException | duckdb.InvalidInputException | duckdb.InternalException)
+        ):
+            named = re.search(r"part-[0-9a-f]{24}\.parquet", text)
+            raise StoreDamaged(f"{named[0] if named else 'a part of the lake'} cannot be read", hint=hint) from error
+        raise
+
+
+def connect(home: Path) -> LakeConnection:
+    """Return a connection in memory that reads the lake's files only and loads no extension."""
+    opened = duckdb_connection.connect(":memory:", reads=home / "lake", scratch=home / temporary.shared_name(), memory="400MB")
+    return LakeConnection(opened)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
+from contextlib import contextmanager
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.storage.lake.columns import rows_of
+from ctx_pipeline.storage.lake.manifests import damaged
 from ctx_pipeline.storage.lake.upcast import newest
 
 if TYPE_CHECKING:
@@ -37,10 +39,23 @@ def open_part(path: Path) -> pq.ParquetFile:
 
     try:
         return pq.ParquetFile(path, memory_map=True)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise StoreDamaged(
-            f"{path.name} cannot be read: {error}", hint="`ctx doctor` says which cell to make again", path=str(path)
-        ) from error
+    except (OSError, ValueError, RuntimeError, pa.ArrowException) as error:
+        raise damaged(path.name, f"cannot be read: {_first_line(error)}") from error
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn what the Parquet reader raises over bytes that it cannot read into StoreDamaged."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except (OSError, ValueError, RuntimeError, MemoryError) as error:
+        raise damaged(name.rpartition("/")[2], f"cannot be read: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)[:200]
 
 
 def read_part(path: Path, part: Part, names: Sequence[str], wanted: Collection[str] | None = None) -> pa.Table:
@@ -48,7 +63,7 @@ def read_part(path: Path, part: Part, names: Sequence[str], wanted: Collection[s
     import pyarrow as pa
 
     table = TABLES[part.table]
-    with open_part(path) as file:
+    with reading(path.name), open_part(path) as file:
         live = part.live if wanted is None else [s for s in part.live if s in wanted]
         if len(live) == len(part.sessions):
             return newest(table, file.read(columns=list(names), use_threads=False), names)
@@ -169,7 +184,8 @@ def _by_two(work: Callable[[str], None], items: Iterable[str]) -> None:
 class PartReader:
     """Single rows by (part, row number); keeps the last files and row groups open."""
 
-    def __init__(self, local: Callable[[str], Path]) -> None:
+    def __init__(self, local: Callable[[str], Path | None]) -> None:
+        """``local`` gives the place of a part, None for one that is gone."""
         self._local = local
         self._files: OrderedDict[str, pq.ParquetFile] = OrderedDict()
         self._groups: OrderedDict[tuple[str, int, tuple[str, ...]], pa.Table] = OrderedDict()
@@ -190,8 +206,9 @@ class PartReader:
 
         def fetch(path: str) -> None:
             file = self._file(path)
-            for number in by_part[path] if file else ():
-                found[number] = self._row(file, table, *places[number], names)
+            with reading(path):
+                for number in by_part[path] if file else ():
+                    found[number] = self._row(file, table, *places[number], names)
 
         for path in by_part:
             self._file(path)
@@ -225,8 +242,8 @@ class PartReader:
 
     def _file(self, path: str) -> pq.ParquetFile | None:
         if path not in self._files:
-            try:
-                self._files[path] = open_part(self._local(path))
-            except StoreDamaged:
+            local = self._local(path)
+            if local is None:
                 return None
+            self._files[path] = open_part(local)
         return self._files[path]

@@ -32,7 +32,6 @@ def readings_of(lake: Lake, cell: Cell, sql: str, tables: Collection[str], *, se
     with closing(lake.connect()) as connection:
         for table in tables:
             connection.execute(f'CREATE TEMP VIEW "{table}" AS {lake.relation_sql(table, [cell])}')
-        connection.execute("SET lock_configuration = true")
         stop = Timer(seconds, connection.interrupt)
         stop.daemon = True
         stop.start()

@@ -117,7 +117,7 @@ class Database:
         if version == schema.VERSION:
             return
         if self.read_only:
-            raise StoreError(f"{self.path} is empty or of an older version", hint="ctx run")
+            raise StoreError(f"{self.path} is of an older version", hint="ctx run")
         use_wal(connection, self.busy_seconds)
         connection.execute("BEGIN IMMEDIATE")
         version = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage import segments as raw
+from ctx_pipeline.storage.ledger import owners
+from ctx_pipeline.storage.ledger.connection import json_list
 from ctx_pipeline.storage.ledger.host_answers import identify, read_hints
-from ctx_pipeline.storage.ledger.rows import Hint, Segment, Source
+from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, NormalizedSession, Segment, Source
 from ctx_pipeline.storage.ledger.sessions import Sessions
 from ctx_pipeline.storage.prefixes import EDGE, HEAD, edge_hash, is_lines
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.files import Files
 
 _BATCH = 1_000
+_LOST = "raw lost"
+"""Stands for the fingerprint and the decoder of a session that cannot be decoded again."""
 
 
 class Rebuilt(NamedTuple):
@@ -30,8 +34,24 @@ class Rebuilt(NamedTuple):
     sessions: int
     damaged: list[tuple[str, str]]
     """(object, why it could not be used)"""
+    contradicting: list[str]
+    """of these the objects that can be read and are not what they say: no second look will help"""
     spare: list[str]
     """objects that another one holds already: left from a capture that died"""
+
+
+class Kept(NamedTuple):
+    """A session whose raw is lost and whose rows are kept."""
+
+    host: str
+    session_id: str
+    month: str
+    needs: list[tuple[str, int, int]]
+    """(stream, generation, bytes) that raw must hold before it is decoded again"""
+    content_hash: str
+    counts: Mapping[str, Any]
+    calls: list[tuple[str, int | None]]
+    parent_session: str | None
 
 
 class Rebuilding(Sessions):
@@ -46,7 +66,7 @@ class Rebuilding(Sessions):
         from ctx_pipeline import discovery
 
         known = discovery.hosts() if hosts is None else hosts
-        chains, damaged, spare = _chains(files)
+        chains, damaged, contradicting, spare = _chains(files)
         done = 0
         rows: list[Source] = []
         pieces: list[Segment] = []
@@ -67,22 +87,82 @@ class Rebuilding(Sessions):
                 self.commit_capture(rows, pieces, hints)
                 rows, pieces, hints = [], [], []
         self.commit_capture(rows, pieces, hints)
-        return Rebuilt(done, len(self.segments()), len(self.sessions()), damaged, spare)
+        return Rebuilt(done, len(self.segments()), len(self.sessions()), damaged, contradicting, spare)
+
+    def keep_lost(self, kept: Iterable[Kept]) -> None:
+        """Make sessions whose raw is lost known by what was made of them before: a later run neither decodes nor drops them.
+
+        What raw still holds of them belongs to them, wherever it would be placed by itself.
+        As soon as raw holds all of a session again it is decoded like any other.
+        """
+        for one in kept:
+            streams = json_list(sorted({stream for stream, _, _ in one.needs}))
+            with self.transaction() as connection:
+                connection.execute(
+                    "INSERT INTO sessions (host, session_id, month, captured_fp) VALUES (?, ?, ?, ?)"
+                    " ON CONFLICT(host, session_id) DO UPDATE SET month = excluded.month",
+                    (one.host, one.session_id, one.month, _LOST),
+                )
+                connection.execute(
+                    "UPDATE sources SET session_id = ?, month = ? WHERE host = ? AND stream IN (SELECT value FROM json_each(?))",
+                    (one.session_id, one.month, one.host, streams),
+                )
+                counts = {**one.counts, RAW_LOST: [list(need) for need in one.needs]}
+                row = NormalizedSession(
+                    one.host, one.session_id, _LOST, one.content_hash, counts, calls=one.calls, parent_session=one.parent_session
+                )
+                owners.record(connection, [row], _LOST)
+                connection.execute(
+                    "UPDATE sessions SET captured_fp = ?, normalized_fp = ?, code_version = ? WHERE host = ? AND session_id = ?",
+                    (_LOST, _LOST, _LOST, one.host, one.session_id),
+                )
+        with self.transaction() as connection:
+            emptied = connection.execute(
+                "SELECT host, session_id FROM sessions n WHERE captured_fp <> ? AND NOT EXISTS"
+                " (SELECT 1 FROM sources s WHERE s.host = n.host AND s.session_id = n.session_id)",
+                (_LOST,),
+            ).fetchall()
+            owners.drop_sessions(connection, emptied)
+
+    def forget_rows(self, sessions: Iterable[tuple[str, str]]) -> None:
+        """Let go of sessions whose raw is lost and whose rows are now lost as well."""
+        with self.transaction() as connection:
+            owners.drop_sessions(connection, list(sessions))
+
+    def needs(self) -> dict[tuple[str, str], dict[tuple[str, int], int]]:
+        """Return session -> (stream, generation) -> bytes that raw must hold for it."""
+        found: dict[tuple[str, str], dict[tuple[str, int], int]] = {}
+        for host, session, stream, generation, end in self.query(
+            'SELECT s.host, s.session_id, g.stream, g.generation, max(g."end") FROM segments g JOIN sources s ON s.stream = g.stream'
+            " WHERE s.session_id IS NOT NULL GROUP BY 1, 2, 3, 4"
+        ):
+            found.setdefault((host, session), {})[stream, generation] = end
+        return found
+
+    def held_bytes(self) -> dict[tuple[str, int], int]:
+        """Return (stream, generation) -> how many bytes of it raw holds without a gap."""
+        rows = self.query('SELECT stream, generation, max("end") FROM segments GROUP BY 1, 2')
+        return {(stream, generation): end for stream, generation, end in rows}
 
 
 _Chain = list[tuple[Origin, Segment]]
 
 
-def _chains(files: Files) -> tuple[dict[str, dict[int, _Chain]], list[tuple[str, str]], list[str]]:
-    """Return stream -> generation -> objects that join without gap or overlap, the damaged, and the spare."""
+def _chains(files: Files) -> tuple[dict[str, dict[int, _Chain]], list[tuple[str, str]], list[str], list[str]]:
+    """Return stream -> generation -> objects that join without gap or overlap, the damaged, which of them contradict, and the spare."""
     found: dict[str, dict[int, _Chain]] = {}
     damaged: list[tuple[str, str]] = []
+    contradicting: list[str] = []
     spare: list[str] = []
     for rel in files.walk("raw"):
+        if rel.endswith(raw.ASIDE):
+            continue
         try:
-            origins = raw.read_origins(files, rel)
-        except StoreDamaged as error:
+            origins = raw.read_checked(files, rel)
+        except StoreError as error:
             damaged.append((rel, error.message))
+            if isinstance(error, StoreDamaged):
+                contradicting.append(rel)
             continue
         for origin, segment in zip(origins, raw.rows_of(origins, rel, files.size(rel)), strict=True):
             found.setdefault(origin.stream, {}).setdefault(origin.generation, []).append((origin, segment))
@@ -92,7 +172,7 @@ def _chains(files: Files) -> tuple[dict[str, dict[int, _Chain]], list[tuple[str,
             found[stream][generation] = chain
             spare += left
         found[stream] = {generation: chain for generation, chain in sorted(found[stream].items()) if chain}
-    return {stream: generations for stream, generations in sorted(found.items()) if generations}, damaged, spare
+    return {stream: generations for stream, generations in sorted(found.items()) if generations}, damaged, contradicting, spare
 
 
 def _chain(objects: _Chain) -> tuple[_Chain, list[str]]:

@@ -12,7 +12,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import branch_titles, owners
 from ctx_pipeline.storage.ledger.connection import json_list
 from ctx_pipeline.storage.ledger.rows import AssetCell, QuarantineRow, UnknownRow
-from ctx_pipeline.storage.ledger.sessions import Sessions
+from ctx_pipeline.storage.ledger.sessions import UNDECODABLE, Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -120,7 +120,17 @@ class Results(Sessions):
         """Call every session of these cells dirty: their tables are gone and are decoded from raw again."""
         with self.transaction() as connection:
             connection.executemany(
-                "UPDATE sessions SET normalized_fp = NULL, decoded_fp = NULL WHERE host = ? AND month = ?", [tuple(cell) for cell in cells]
+                f"UPDATE sessions SET normalized_fp = NULL, decoded_fp = NULL WHERE host = ? AND month = ? AND NOT {UNDECODABLE}",
+                [tuple(cell) for cell in cells],
+            )
+
+    def forget_decoded_sessions(self, host: str, sessions: Iterable[str]) -> None:
+        """Call some sessions dirty, like :meth:`forget_decoded`."""
+        with self.transaction() as connection:
+            connection.execute(
+                "UPDATE sessions SET normalized_fp = NULL, decoded_fp = NULL"
+                " WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))",
+                (host, json_list(sorted(sessions))),
             )
 
     def set_parts(self, parts: Sequence[tuple[str, str, str]]) -> None:

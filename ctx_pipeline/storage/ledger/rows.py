@@ -92,6 +92,10 @@ class Hint(NamedTuple):
     stream: str
 
 
+RAW_LOST = "raw_lost"
+"""In the counts of a session: (stream, generation, bytes) that raw must hold before it is decoded again."""
+
+
 class SessionRow(NamedTuple):
     """One session: where it lies and what has been made of it."""
 
@@ -116,6 +120,11 @@ class SessionRow(NamedTuple):
     def dirty(self) -> bool:
         """Whether raw holds something that the tables do not."""
         return self.captured_fp != self.normalized_fp
+
+    @property
+    def raw_lost(self) -> bool:
+        """Whether its rows were kept when the ledger was rebuilt, since raw does not hold all of it any more."""
+        return RAW_LOST in self.rows
 
 
 class Call(NamedTuple):

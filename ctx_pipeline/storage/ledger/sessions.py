@@ -9,7 +9,7 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links, owners
 from ctx_pipeline.storage.ledger.connection import json_list
-from ctx_pipeline.storage.ledger.rows import SessionRow
+from ctx_pipeline.storage.ledger.rows import RAW_LOST, SessionRow
 from ctx_pipeline.storage.ledger.sources import SAVE, Sources, parents, save_hints, save_segments
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ _COLUMNS = (
 _LINK = "stream, thread_id, parent_thread_id, relation, root_session_id, first_ts, mtime_ns"
 _HELD = "s.thread_id IS NOT NULL AND (s.captured > 0 OR s.generation > 0)"
 """Of ``sources s``: streams that make a session: an identity, and at least one captured byte."""
+
+UNDECODABLE = (
+    f"EXISTS (SELECT 1 FROM json_each(sessions.rows, '$.{RAW_LOST}') l WHERE"
+    " coalesce((SELECT max(g.\"end\") FROM segments g WHERE g.stream = json_extract(l.value, '$[0]')"
+    " AND g.generation = json_extract(l.value, '$[1]')), 0) < json_extract(l.value, '$[2]'))"
+)
+"""Of ``sessions``: raw does not hold all that the kept rows were made of."""
 
 _BULK = 2_000
 """More touched streams than this: the whole host is resolved, not the families of the streams."""
@@ -72,7 +79,12 @@ class Sessions(Sources):
     def dirty_sessions(self, cells: Iterable[Cell] | None = None, *, versions: Mapping[str, str] = {}) -> list[SessionRow]:
         """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""
         old = "".join(" OR (host = ? AND code_version IS NOT ?)" for _ in versions)
-        return self._chosen(f"captured_fp IS NOT normalized_fp{old}", [text for pair in versions.items() for text in pair], cells)
+        condition = f"(captured_fp IS NOT normalized_fp{old}) AND NOT {UNDECODABLE}"
+        return self._chosen(condition, [text for pair in versions.items() for text in pair], cells)
+
+    def undecodable_sessions(self) -> list[SessionRow]:
+        """Return the sessions whose rows are kept since raw does not hold all that they were made of."""
+        return self._chosen(UNDECODABLE, [], None)
 
     def cells(self) -> list[Cell]:
         """Return the cells that hold a session, sorted."""
@@ -120,11 +132,14 @@ class Sessions(Sources):
             ids = json_list(sorted(session for h, session in changed if h == host))
             prints = fingerprints(connection, host, ids)
             updates = []
-            for session, month, fp in connection.execute(
-                "SELECT session_id, month, captured_fp FROM sessions WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))",
+            for session, month, fp, kept in connection.execute(
+                f"SELECT session_id, month, captured_fp, rows ->> '$.{RAW_LOST}' FROM sessions"
+                " WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))",
                 (host, ids),
             ).fetchall():
                 if session not in prints:
+                    if kept is not None:
+                        continue
                     gone.append((host, session))
                     dirty.add(Cell(host, month))
                     continue

@@ -7,11 +7,11 @@ they outnumber the live ones and the index is made anew.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.search_index import database
 from ctx_pipeline.storage.search_index.asking import Answer, Asked, Counting, Found, Hit, Reading
 from ctx_pipeline.storage.search_index.remaking import Indexed, rows_of
@@ -51,10 +51,8 @@ class SearchIndex(Reading):
         before the lake was committed left out, and what it left over is not.
         """
         self.close()
-        for stale in self.path.parent.glob(f"{self.path.name}.building-*"):
-            stale.unlink(missing_ok=True)
         if self._worn(lake):
-            self._building = self.path.with_name(f"{self.path.name}.building-{os.getpid()}")
+            self._building = self.path.with_name(temporary.name())
             self._connection = database.create(self._building)
         else:
             self._connection = self._open()
@@ -86,6 +84,8 @@ class SearchIndex(Reading):
         connection = self._writer()
         if not connection.execute("SELECT 1 FROM spans WHERE part = ? LIMIT 1", (part,)).fetchone():
             self._add(cell, part, rows, Indexed(documents, spans, marks, pages))
+        elif pages:
+            self.note_pages(part, pages)
 
     def _add(self, cell: Cell, part: str, rows: int, found: Indexed) -> None:
         connection = self._writer()
@@ -189,16 +189,29 @@ class SearchIndex(Reading):
         """Make the index anew from the lake's committed events and return how many documents it holds."""
         self.close()
         self._remove()
+        return self.reconcile(lake)
+
+    def reconcile(self, lake: Lake) -> int:
+        """Bring the index to the lake's committed events and return how many documents were added."""
         self.begin_bulk()
         count = self._mend(lake)
         self.finish()
         self.settled()
         return count
 
+    def made_of(self) -> str:
+        """Return the fingerprint of the tables that the index was last said to hold; empty where that was never said."""
+        row = self._reading().execute("SELECT value FROM state WHERE name = 'made_of'").fetchone()
+        return str(row[0]) if row else ""
+
+    def note_made_of(self, fingerprint: str) -> None:
+        """Write into the index of which tables it was made."""
+        self._reading().execute("INSERT OR REPLACE INTO state VALUES ('made_of', ?)", (fingerprint,))
+
     def _mend(self, lake: Lake) -> int:
         """Bury what the lake does not have, add what the index lacks, the newest last, and return how many documents that was."""
         connection = self._writer()
-        manifests = lake.manifests("normalized")
+        manifests = lake.manifests("normalized", sound=True)
         live = {
             (cell.host, session, part.path): (cell, part)
             for cell, manifest in sorted(manifests.items(), key=lambda pair: (pair[0].month, pair[0].host))
@@ -246,13 +259,22 @@ class SearchIndex(Reading):
             return ["there is no search index"]
         connection = self._reading()
         problems = [f"search index: {row[0]}" for row in connection.execute("PRAGMA quick_check(5)") if row[0] != "ok"]
-        indexed = set(connection.execute("SELECT host, session_id, part FROM spans"))
-        live = {(cell.host, s, p.path) for cell, m in lake.manifests("normalized").items() for p in m.of_table("events") for s in p.live}
-        if missing := len(live - indexed):
+        missing, extra = self._differences(lake)
+        if missing:
             problems.append(f"{missing} sessions are not in the search index")
-        if extra := len(indexed - live):
+        if extra:
             problems.append(f"{extra} sessions of the search index are not in the lake")
         return problems
+
+    def agrees(self, lake: Lake) -> bool:
+        """Tell whether the index holds the sessions that the lake has, and no others."""
+        return self._differences(lake) == (0, 0)
+
+    def _differences(self, lake: Lake) -> tuple[int, int]:
+        """Return how many sessions the index lacks, and how many it holds that the lake does not have."""
+        indexed = set(self._reading().execute("SELECT host, session_id, part FROM spans"))
+        live = {(cell.host, s, p.path) for cell, m in lake.manifests("normalized").items() for p in m.of_table("events") for s in p.live}
+        return len(live - indexed), len(indexed - live)
 
     def close(self) -> None:
         """Close the file."""
@@ -266,7 +288,7 @@ class SearchIndex(Reading):
             self.close()
         if self._connection is None:
             if not self.path.exists():
-                raise StoreError("there is no search index yet", hint="run `ctx run` first", path=str(self.path))
+                raise StoreError("there is no search index yet: search.db is missing", hint="run `ctx run` first", path=str(self.path))
             self._connection = self._open()
         return self._connection
 

@@ -167,11 +167,14 @@ class Reading(ABC):
 
         With ``counting`` all hits are counted, in all and by facet; without it only as many as are shown are looked for.
         Where a writer changed the index meanwhile, so that a hit is not where it was, the answer is made anew.
+        Raises StoreDamaged where a hit is not there since a file of the tables is damaged.
         """
         shelf = self._shelved()
         answer, whole = self._answer(shelf, texts, asked, limit=limit, offset=offset, width=width, counting=counting)
         if not whole and (now := self._shelved()) is not shelf:
-            answer, _ = self._answer(now, texts, asked, limit=limit, offset=offset, width=width, counting=counting)
+            answer, whole = self._answer(now, texts, asked, limit=limit, offset=offset, width=width, counting=counting)
+        if not whole:
+            texts.lake.demand("events")
         return answer
 
     def _answer(

@@ -51,10 +51,10 @@ def connect(path: Path) -> sqlite3.Connection:
         raise StoreError(f"the search index cannot be opened: {error}", hint="ctx doctor", path=str(path)) from error
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise StoreDamaged("the search index is damaged", hint=_ANEW, path=str(path)) from error
+        raise StoreDamaged("the search index search.db is damaged", hint=_ANEW, path=str(path)) from error
     if version != VERSION:
         connection.close()
-        raise StoreDamaged(f"the search index has version {version}, not {VERSION}", hint=_ANEW, path=str(path))
+        raise StoreDamaged(f"the search index search.db has version {version}, not {VERSION}", hint=_ANEW, path=str(path))
     return connection
 
 

@@ -96,9 +96,9 @@ def unpacked(record: bytes, rows: int) -> Marks:
         head, _, body = zlib.decompress(record).partition(b"\n")
         names, threads = json.loads(head)
     except (zlib.error, ValueError) as error:
-        raise StoreDamaged("the search index is damaged", hint="run `ctx run`: it is made anew") from error
+        raise StoreDamaged("the search index search.db is damaged", hint="run `ctx run`: it is made anew") from error
     if len(body) != rows * 7:
-        raise StoreDamaged("the search index is damaged: marks of another length", hint="run `ctx run`: it is made anew")
+        raise StoreDamaged("the search index search.db is damaged: marks of another length", hint="run `ctx run`: it is made anew")
     quarters = array("I")
     quarters.frombytes(body[rows * 3 :])
     return Marks(

@@ -188,6 +188,8 @@ def _conditioned(view: View, places: list[int], condition: Condition) -> list[in
     if name == "sticky" and op == "exists":
         return [p for p in places if records[p].ttl == 1 and records[p].cad == 1]
     if name in {"tag", "tags"}:
+        if op == "~":
+            return _by_expression([(p, tag) for p in places for tag in records[p].tags], value)
         return [p for p in places if _tagged(records[p].tags, op, value)]
     get = _getter(view, name)
     if op == "exists":
@@ -209,9 +211,15 @@ def _conditioned(view: View, places: list[int], condition: Condition) -> list[in
         options = value if isinstance(value, tuple) else ()
         return [p for p in places if any(_equal(get(p), option) for option in options)]
     if op == "~":
-        return [p for p in places if (text := get(p)) is not None and value.search(str(text))]  # type: ignore[attr-defined]
+        return _by_expression([(p, str(text)) for p in places if (text := get(p)) is not None], value)
     compare = _ORDERING[op]
     return [p for p in places if _ordered(get(p), value, compare)]
+
+
+def _by_expression(texts: list[tuple[int, str]], expression: Any) -> list[int]:
+    """Return the places of which a text is matched, each once."""
+    matched = expression.matching([text for _, text in texts])
+    return list(dict.fromkeys(place for (place, _), fits in zip(texts, matched, strict=True) if fits))
 
 
 def _getter(view: View, name: str) -> Callable[[int], Any]:
@@ -264,8 +272,6 @@ def _tagged(tags: tuple[str, ...], op: str, value: object) -> bool:
             return value not in tags if value is not None else bool(tags)
         case "in":
             return any(option in tags for option in value)  # type: ignore[attr-defined]
-        case "~":
-            return any(value.search(tag) for tag in tags)  # type: ignore[attr-defined]
         case _:
             return False
 

@@ -11,6 +11,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from ctx_pipeline.context.errors import InvalidSelector
+from ctx_pipeline.context.tree.selectors.expression import Expression
 from ctx_pipeline.context.tree.selectors.positions import DEPTH_HINT, hops_of
 from ctx_pipeline.context.tree.selectors.query import Chain, Condition, Hop, Moment, Query, Step
 
@@ -261,10 +262,7 @@ def _condition(text: str, item: Any, at: int) -> Condition:
         return Condition(name, "in", value)
     op = "~" if op == "~=" else op
     if op == "~":
-        try:
-            value = re.compile(str(value))
-        except re.error as error:
-            raise InvalidSelector(text, at, f"{value!r} is no regular expression: {error}", "name~='pattern'") from None
+        value = Expression(str(value), text, at)
     return Condition(name, op, value)
 
 

@@ -1,0 +1,214 @@
+"""What of a tool's output or a file a lesson may quote: judged by the form of its words, whatever language they are in.
+
+Whoever controls an output can print any sentence, in any language. So nothing is looked
+for that sounds like an order: quoted is a line whose words are those that tools report
+errors with, names of code, paths and numbers, and at most one word beyond them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.model.characters import HIDDEN
+
+if TYPE_CHECKING:
+    from ctx_pipeline.model.session_view import SessionView
+
+_ERROR_TEXT = """
+    a aborted abstract accept accepted accepts access actual additional after all allocate allowed already ambiguous an and
+    annotation any applied apply are argument arguments array arrays as assert assertion assertionerror assign assigned assigning
+    assignment at attempt attempted attempting attribute attributes authentication available await awaited bad bash be been before
+    between binary block body boolean borrow borrowed bound brace bracket branch broken buffer bug build building builtin bus but
+    by byte bytes call callable called calling can can't cannot cargo case cast caught caused certificate change changed changes
+    channel char character characters check checked child choice choices circular class classes closed closing code collect
+    collected collecting collection column command commands commit comparison compatible compile compiled compiler complete
+    condition configuration conflict conflicting conflicts connect connecting connection const constant constructor contain
+    contained containing contains content context convert converting copied core correct corrupt could count crash crashed crates
+    create created creating current cycle data database dead deadlock debug decimal declaration declare declared decode decoding
+    default define defined definition delimiter denied dependencies dependency dereference descriptor destination detected did
+    diff differ different differs digit dimension directories directory disk divide division does doesn't domain double due
+    duplicate duplicated duration during each early edge element elements else empty enable encode encoding end ended ends enough
+    entries entry enum environment equal equals error errors evaluate evaluating even exceeded exceeds except exception exceptions
+    executable exhausted exist existing exists exit exited exits expect expected expecting expects export exported expression
+    extension external extra fail failed failing fails failure failures false fatal fault feature fetching field fields file
+    filename files final find first fixture flag flags float folder following for format formatted found fraction from full
+    function functions garbage generated generic get given global go got greater group had handle handler has hash have head
+    header heap here hint host identical identifier if ignored illegal implement implementation implemented implements implicit
+    import imported importing imports in incompatible incomplete incorrect indent indentation index indices infinite initialize
+    initialized initializer input inside instance instances insufficient int integer interface internal interrupted into invalid
+    invocation io is isn't it item items iterable iterate iterator its job json kept key keys keyword killed kind label large last
+    left length less level lexer libraries library licence license lifetime limit line lines link linked linker linking linux list
+    literal load loading local locale located location lock locked long lookup loop lost macro main malformed manifest map mapped
+    mapping match matched matches matching maximum may member memory merge message metadata method methods minimum mismatch
+    mismatched missing mode modified module modules more most moved multiple mutable name named names namespace native near
+    negative neither nested network new newline nil no node non none nonexistent nor not null number numbers numeric object
+    objects obligation obsolete of off offset ok old on one open opened opening operand operands operation operator option
+    optional options or order original os other out output outside over overflow overwritten owned package packages pair panic
+    panicked param parameter parameters parent parse parsed parser parsing partial passed path pathspec pattern per permission
+    permissions permitted pipe placeholder point pointer points pool port position positional possible possibly precondition
+    predicate prefix present previous private process produced program project properties property protocol provided proxy public
+    python quota quote quoted raised range reached read reading readonly ready reason received recipe record recursion recursive
+    redeclared redefined ref reference referenced refs refused regex region register registered rejected relative repeated replace
+    repository request requirement requirements reserved reset resolve resolved resolving resource resources response result
+    results return returned returning returns root rounding row rows runtime same schema scope section segment segmentation
+    select selected sequence server service session set sets setting shadow shadowed shape shared short sig sign signal signature
+    since single size slice socket some source spec specification specified spelled stack stale started state statement static
+    status step still stopped storage stored stream string strings struct structure subcommand subset subtype success such suffix
+    suite supported symbol symbols synchronized syntax system table tag take taken takes target targets task template terminated
+    test tests than that the their then there this thread threads throw thrown throws time timed timeout times tls to token tokens
+    too top trace traceback trailing trait traits transaction tree true truncated tuple two type typed types unable unallowed
+    unavailable unbound uncaught unclosed undeclared undefined under unexpected unformatted unhandled unhashable unhealthy unicode
+    unimplemented union unique unit unknown unlinked unmatched unquoted unreachable unreadable unrecognised unrecognized
+    unreferenced unresolved unsatisfied unset unsupported unterminated until untyped unused unwrap unwrapped up usage used uses
+    using val valid validate validation value values variable variables variant verify version versions violated violates
+    violation virtual void waiting want warning warnings was wasn't were when where which while width will with within without
+    word words worktree wrap written wrong yet zero zip
+"""
+_WORDS = frozenset(_ERROR_TEXT.split())
+"""Words with which compilers, linters, test runners and shells report that something is wrong; none of them tells what to do."""
+
+_KEYWORD_TEXT = """
+    abstract and as assert async await bool break case catch char class const continue def default defer del do double elif else
+    end enum except export extends extern false final finally float fn for from func function global go if impl implements import
+    in inline int interface is isinstance lambda let long match mod module mut namespace new nil none nonlocal not null of or
+    override package pass private protected pub public raise range readonly ref require return select self short static str string
+    struct super switch then this throw trait true try type typedef typeof union unsafe unsigned use using val var void where
+    while with yield
+"""
+_KEYWORDS = frozenset(_KEYWORD_TEXT.split())
+
+_LONGEST, _LONGEST_NAME, _MOST_PARTS, _MOST_FOLDERS = 2_000, 80, 4, 14
+_STRANGE = 1
+"""Words beyond all these that a line may have: the name of what is missing, or of the rule."""
+
+_SYMBOLS = frozenset(
+    "\u00d7\u2717\u2716\u2718\u2713\u2714\u2502\u2503\u2506\u254e\u256d\u2570\u256e\u256f\u2500\u2501\u2504\u2192\u21d2\u2026\u2022\u00b7\u201c\u201d\u2018\u2019\u00ab\u00bb\u25b2\u25b6\u25cf\u25a0\u26a0\u203a\u2039\u2014\u2013\u2219\u25b8\u2022"
+)
+_EDGES = "'\"`\u201c\u201d\u2018\u2019\u00ab\u00bb()[]{}<>,;:.!?\u2026|=*~^&+"
+_ELEMENT = re.compile(r"(?:^|[\s'\"`(])</?[A-Za-z!?]|-->|\[\[|\]\(|&#|://|\bwww\.")
+"""Elements, comments and links, and addresses: none belongs to what went wrong."""
+
+_BLOB = re.compile(r"(?<![A-Za-z0-9])(?![0-9a-fA-F]+(?![A-Za-z0-9]))[A-Za-z0-9+=]{33,}")
+"""So many letters in a row are no word; a hash is."""
+
+_HASH = re.compile(r"(?<![A-Za-z0-9])(?=[a-f]*\d)[0-9a-f]{7,64}(?![A-Za-z0-9])")
+_OF_TWO = re.compile(
+    r"(?P<q>['`\"])[\w.<>\[\], ]{1,40}(?P=q) (?:object )?has no attribute '\w{1,40}'"
+    r"|cannot import name '\w{1,40}' from '[\w.]{1,60}'"
+    r"|(?:Property|Type|Argument of type) '[\w.<>\[\]|]{1,40}' (?:does not exist on|is not assignable to|is missing in)"
+    r" (?:parameter of )?type '[\w.<>\[\]|]{1,40}'"
+    r"|no (?:method|function|field|associated item) (?:named )?`\w{1,40}` (?:found for|on) \w{1,20} `[\w<>:]{1,40}`"
+)
+"""Messages of compilers that name two things."""
+_CODE = re.compile(
+    r"[A-Za-z0-9][./\\:@#$=<>()\[\]{}*_&|-][A-Za-z0-9(]|\w\(\)|^[-_./~@$*&%<]|\d|[a-z][A-Z]|::|^E[A-Z]{3,}$|^[A-Z][A-Za-z]*(?:Error|Exception)$"
+)
+_NAME = re.compile(r"[\w.@+/-]{1,100}")
+_HYPHENS = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+")
+_HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_LITERAL = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
+_COMMENT = re.compile(r"\s(?:#\s|//|/\*|--\s|<!--).*$|^\s*(?:#(?![\[!])|//|/\*|\*\s|--\s|<!--).*$")
+_PROSE = re.compile(r"(?<![\w.])[A-Za-z']{2,}(?: +[A-Za-z']{2,}){2,}(?![\w(=]|\.\w)")
+_MOST_WORDS = 2
+"""Words in a row, with keywords between them that do not count, that a line of code may have outside its texts: a type and a name."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_AROUND = _EDGES + "-#_/\u2013\u2014\u3002\uff0c\u3001\uff1b\uff1a\uff1f\uff01\uff08\uff09\u300c\u300d\u300e\u300f"
+_COPIED, _COPIED_SIGNS = 5, 8
+"""Words in a row, and signs of a script without blanks, from which on a sentence repeats what it stands in."""
+
+
+def quotable(line: str) -> bool:
+    """Tell whether a line of output has the form of an error: it may be quoted as what a command printed, and as nothing else."""
+    if len(line) > _LONGEST or HIDDEN.search(line) or _ELEMENT.search(line) or _BLOB.search(line):
+        return False
+    if not line.isascii() and not all(map(_usual, line)):
+        return False
+    strange = {word for token in _OF_TWO.sub("error", line).split() if (word := token.strip(_EDGES)) and not _known(word)}
+    return len(strange) <= _STRANGE and all(map(_joined, strange))
+
+
+def _usual(sign: str) -> bool:
+    return sign.isascii() or sign in _SYMBOLS
+
+
+def _known(word: str) -> bool:
+    """Tell whether a token is a word of errors, a name of code, a path, a number or a sign."""
+    if word.lower() in _WORDS or not any(ch.isalpha() for ch in word) or len(word) == 1:
+        return True
+    if len(word) > _LONGEST_NAME or _HYPHENS.fullmatch(word) or not _CODE.search(word):
+        return False
+    folders = re.split(r"[/\\]|::", word)
+    return len(folders) <= _MOST_FOLDERS and all(_few(folder) for folder in folders)
+
+
+def _few(name: str) -> bool:
+    """Tell whether a name is made of so few words that it is no sentence."""
+    parts = [part for part in _HUMPS.findall(_HASH.sub("", name)) if len(part) > 1 and part.lower() not in ("error", "exception")]
+    return len(parts) <= _MOST_PARTS
+
+
+def _joined(word: str) -> bool:
+    return len(word) <= _LONGEST_NAME and len(_HUMPS.findall(word)) < _MOST_PARTS
+
+
+def a_name(text: str) -> bool:
+    """Tell whether a text is a name, as of a folder or a branch, and no sentence: few words, joined by signs."""
+    folders = text.split("/")
+    return _NAME.fullmatch(text) is not None and len(folders) <= _MOST_FOLDERS and all(len(re.split(r"[-_.+@]", f)) <= 6 for f in folders)
+
+
+def code(line: str) -> str:
+    """Return a line of a file as a lesson shows it, empty where it is no code: texts in it are left out, and so is a comment."""
+    if HIDDEN.search(line):
+        return ""
+    bare = _LITERAL.sub(_literal, line)
+    kept = _COMMENT.sub("", bare).rstrip()
+    if not kept or not all(map(_usual, kept)) or _BLOB.search(kept) or "://" in kept:
+        return ""
+    outside = _LITERAL.sub('""', kept)
+    for run in _PROSE.findall(outside):
+        if sum(word not in _KEYWORDS for word in run.split()) > _MOST_WORDS:
+            return ""
+    return kept
+
+
+def _literal(found: re.Match[str]) -> str:
+    """Return a text in code as it is shown: whole where it is one name, else as an ellipsis."""
+    inside = found[0][1:-1]
+    fits = inside.isascii() and not any(ch.isspace() for ch in inside) and len(inside) <= 40 and "://" not in inside and _few(inside)
+    return found[0] if fits else f"{found[0][0]}…{found[0][-1]}"
+
+
+def repeats(view: SessionView, sentence: str) -> bool:
+    """Tell whether a sentence of the agent repeats what a tool printed or a file held: then it is not the agent who speaks."""
+    return bool(_repeated(view, _plain(sentence)))
+
+
+def own_words(view: SessionView, text: str) -> str:
+    """Return a text of the agent without the sentences that repeat, in part or together with their neighbors, what a tool printed."""
+    sentences = _SENTENCE.split(text)
+    words = [(word, n) for n, sentence in enumerate(sentences) for word in _plain(sentence)]
+    repeated = _repeated(view, [word for word, _ in words])
+    strange = {words[place][1] for place in repeated}
+    return " ".join(sentence for n, sentence in enumerate(sentences) if n not in strange)
+
+
+def _repeated(view: SessionView, words: list[str]) -> set[int]:
+    """Return the places of words that stand so in an output, several in a row, or one of a script without blanks."""
+    rows = [(" ".join(words[n : n + _COPIED]), range(n, n + _COPIED)) for n in range(len(words) - _COPIED + 1)]
+    rows += [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
+    if not rows:
+        return set()
+    return {place for row, places in rows if any(row in text for text in view.once(_printed)) for place in places}
+
+
+def _printed(view: SessionView) -> list[str]:
+    return [" ".join(_plain(e.text)) for e in view.of_kinds("tool_result") if e.text]
+
+
+def _plain(text: str) -> list[str]:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return [word for token in folded.split() if (word := token.strip(_AROUND))]

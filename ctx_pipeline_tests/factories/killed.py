@@ -1,0 +1,150 @@
+"""A program that kills copies of itself at named moments of a run: started once, forked for every moment.
+
+Reads one JSON request a line, ``{"store", "homes", "at", "do"}``, and answers each with one
+line: how the copy ended and what it found. ``at`` is ``[side, event, number]``: before or
+after the nth event of that name, or null. Events are ``swap NAME`` (a rename that gives a
+name below the store) and ``record ASSET``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctx_pipeline.settings import Settings
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    import ctx_pipeline.stages.forget
+    import ctx_pipeline.stages.render
+    import ctx_pipeline.stages.run
+    import ctx_pipeline.stages.summaries  # noqa: F401 - imported once for all copies
+
+    for line in sys.stdin:
+        ended, found = _copy(json.loads(line))
+        sys.stdout.write(json.dumps({"ended": ended, "found": found}) + "\n")
+        sys.stdout.flush()
+
+
+def _copy(request: dict[str, Any]) -> tuple[int, Any]:
+    out, into = os.pipe()
+    pid = os.fork()
+    if not pid:
+        status = 1
+        try:
+            os.close(out)
+            with os.fdopen(into, "w") as told:
+                json.dump(_do(request), told)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(into)
+    with os.fdopen(out) as told:
+        text = told.read()
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), json.loads(text) if text else None
+
+
+def _do(request: dict[str, Any]) -> Any:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import open_store
+
+    homes = {host: (Path(root),) for host, root in request["homes"].items()}
+    settings = Settings(home=Path(request["store"]), demo_roots=homes, timezone="UTC")
+    seen = _watch(settings.home, request["at"])
+    with open_store(settings) as store:
+        found = globals()[f"do_{request['do']}"](store, settings)
+    return {"found": found, "events": seen}
+
+
+def do_run(store: Any, settings: Settings) -> Any:
+    """Run every stage and what ``ctx run`` tells at its end."""
+    from ctx_pipeline.stages.run import run_stages
+
+    return run_stages(store, settings).to_json()
+
+
+def do_forget(store: Any, settings: Settings) -> Any:
+    """Forget the session that the environment names."""
+    from ctx_pipeline.stages.forget import Selection, forget
+
+    host, _, session = os.environ["FORGET"].partition(" ")
+    return forget(store, settings, Selection(host=host, session_id=session)).totals
+
+
+def do_look(store: Any, settings: Settings) -> Any:
+    """Return what the tail says: contents by asset, the page's own words, and whether anything is to be done."""
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.stages.lost import page_made, settle_lost
+    from ctx_pipeline.stages.plan import plan
+    from ctx_pipeline.stages.summaries import summary
+    from ctx_pipeline.storage import warehouse
+
+    lost = settle_lost(store)
+    planned = plan(store, settings)
+    rows = {key: store.ledger.asset_cell(key, Cell("", "")) for key, a in planned.assets.items() if not a.asset.partitioned}
+    page = page_made(store)
+    built = warehouse.made(store.warehouse_path)
+    with warehouse.connect(store.warehouse_path, read_only=True) as db:
+        sessions = [s for (s,) in db.execute("SELECT session_id FROM session_overview ORDER BY 1").fetchall()]
+    return {
+        "lost": lost,
+        "records": {key: row.content_hash for key, row in rows.items() if row is not None and key != "search/index"},
+        "page": page.content_hash if page else None,
+        "warehouse": built.content_hash if built else None,
+        "sessions": sessions,
+        "shown": (store.home / "site" / "data" / "sessions.js").read_text("utf-8"),
+        "memories": [list(m) for m in store.memories.memories()],
+        "cases": [list(m) for m in store.cases.memories()],
+        "search": store.search.doctor(store.lake),
+        "signals": (store.home / "signals" / "aggregates.json").read_text("utf-8"),
+        "summary": [summary(store, settings, None, seconds=0).usage, summary(store, settings, None, seconds=0).model_calls],
+        "todo": planned.tail(),
+        "temporaries": [p.name for p in store.home.rglob(".tmp-*")],
+    }
+
+
+def _watch(home: Path, at: list[Any] | None) -> list[str]:
+    """Note the events of this process, and kill it at one of them."""
+    from ctx_pipeline.storage.ledger import Ledger
+
+    seen: list[str] = []
+
+    def watched(whole: Callable[..., Any], named: Callable[..., str]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **options: Any) -> Any:
+            event = named(*args)
+            seen.append(event)
+            here = at is not None and at[1:] == [event, seen.count(event)]
+            if here and at is not None and at[0] == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = whole(*args, **options)
+            if here:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return wrapped
+
+    def swap(_: object, target: object) -> str:
+        path = Path(str(target))
+        return f"swap {path.relative_to(home).as_posix() if path.is_relative_to(home) else path.name}"
+
+    for name in ("replace", "rename"):
+        setattr(os, name, watched(getattr(os, name), swap))
+    Ledger.record_asset = watched(Ledger.record_asset, lambda _, asset, *__: f"record {asset}")  # type: ignore[method-assign]
+    import ctx_pipeline.stages.forget as forgetting
+
+    for name in ("_note", "drop_saved", "blank_shared", "_remove_raw", "_derive_again", "_clean_up"):
+        setattr(forgetting, name, watched(getattr(forgetting, name), lambda *_, name=name: f"step {name}"))
+    return seen
+
+
+if __name__ == "__main__":
+    main()
