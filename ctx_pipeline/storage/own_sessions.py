@@ -37,7 +37,9 @@ def holds_sessions(home: Path) -> bool:
 
 
 def holds_words(home: Path) -> bool:
-    """Tell whether a person or an agent said anything that the store's journal keeps: a note, a judgement, a document."""
+    """Tell whether a store keeps what a person or an agent said (a note, a judgment, a document), or what was learned."""
+    if _holds_memories(home):
+        return True
     if not (home / "journal.db").is_file():
         return False
     from ctx_pipeline.storage.journal import Journal
@@ -47,6 +49,20 @@ def holds_words(home: Path) -> bool:
             return any(not fact.kind.startswith(_OF_MACHINES) for fact in journal.facts())
     except StoreError:
         return True
+
+
+def _holds_memories(home: Path) -> bool:
+    from ctx_pipeline.storage.memory_index import MemoryIndex
+
+    for name in ("memory.db", "cases.db"):
+        if (home / name).is_file():
+            try:
+                with closing(MemoryIndex(home / name)) as index:
+                    if index.counts():
+                        return True
+            except StoreError:
+                return True
+    return False
 
 
 def _has_raw(home: Path) -> bool:

@@ -21,8 +21,16 @@ def contents(folder: Path, *, skip: tuple[str, ...] = ()) -> Iterator[tuple[str,
     """Yield every file below a folder (relative, sorted) with its bytes and what they unpack to; ``skip`` names top folders."""
     for path in sorted(p for p in Path(folder).rglob("*") if p.is_file()):
         rel = path.relative_to(folder).as_posix()
-        if rel.partition("/")[0] not in skip:
-            yield rel, _content(path)
+        if rel.partition("/")[0] in skip:
+            continue
+        try:
+            data = _content(path)
+        except Exception:
+            # a process that was orphaned by a kill may still take its temporary files away
+            if path.exists():
+                raise
+            continue
+        yield rel, data
 
 
 def _content(path: Path) -> bytes:
