@@ -63,8 +63,8 @@ def scan(
     pieces = [piece for piece in pieces if piece.meant]
     total = sum(piece.meant for piece in pieces)
     found: dict[int, str] = {}
-    if lake is None or not pieces:
-        return found, Coverage(0, total, out_of_time=False)
+    if lake is None or not pieces or seconds <= 0:
+        return found, Coverage(0, total, out_of_time=bool(total) and seconds <= 0)
     enough = MOST_MATCHES if most is None else min(most, MOST_MATCHES)
     told = [(str(lake.local(p.part)), p.first, p.rows, p.wanted) for p in pieces]
     done = 0
