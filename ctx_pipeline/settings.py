@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.cost_rule import COST_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 FIRST_MONTH = "2025-01"
 """Sessions that began earlier, or at no known time, go to this month's cell."""
 
-COST_MODES = ("auto", "calculate", "display")
 PLAIN = ("cost_mode", "debounce_seconds", "first_month", "least_free_bytes", "timezone", "whole_file_bytes", "workers")
 """Names of config.toml that have one value."""
 

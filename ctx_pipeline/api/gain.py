@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.api.gain_bounds import MECHANISMS, STREAMS, SessionGain, session_gain, summed
-from ctx_pipeline.api.periods import Period, before, period
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import chosen
-from ctx_pipeline.api.tally import moment
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.cost_rule import cost_of
+from ctx_pipeline.usage.periods import Period, before, period
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -223,8 +224,7 @@ def prices_of(settings: Settings, model: str | None) -> tuple[Callable[[str, int
     mode = settings.cost_mode
 
     def recorded(call: Any) -> int | None:
-        cost: int | None = call.recorded_cost if mode == "display" else call.cost
-        return call.recorded_cost if mode == "auto" and call.recorded_cost is not None else cost
+        return cost_of(mode, call.recorded_cost, call.cost)
 
     if model is None:
         return rate_of, recorded

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.api import live
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
+from ctx_pipeline.usage import live_usage as live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

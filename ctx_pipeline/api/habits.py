@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.reader import reading
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import chosen_filters
 from ctx_pipeline.api.work import utc
+from ctx_pipeline.usage.engine import chosen_filters
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings

@@ -14,10 +14,11 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place
-from ctx_pipeline.api.tally import Days, moment
 from ctx_pipeline.api.touched import SEARCH, mentioned, moved, touched
-from ctx_pipeline.api.usage import chosen_filters
 from ctx_pipeline.memory.scope import place_of
+from ctx_pipeline.usage.engine import chosen_filters
+from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

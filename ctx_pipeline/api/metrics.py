@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.api.attribution import SHARED, parts
 from ctx_pipeline.api.delivered import window_files
 from ctx_pipeline.api.gain import prices_of
 from ctx_pipeline.api.gain_bounds import repeated
@@ -15,6 +14,7 @@ from ctx_pipeline.api.session_choice import chosen
 from ctx_pipeline.api.session_fold import inside
 from ctx_pipeline.api.touched import touched
 from ctx_pipeline.api.windows import view_of
+from ctx_pipeline.usage.attribution import SHARED, parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

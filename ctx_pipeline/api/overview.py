@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import live
 from ctx_pipeline.api.glimpse import Glimpse, glimpse
-from ctx_pipeline.api.tally import Days, moment, tally
-from ctx_pipeline.api.usage import Usage, calls, has_store, total
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.storage.marker import begun
+from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.engine import Usage, calls, has_store, usage
+from ctx_pipeline.usage.groupings import Days
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -53,11 +53,9 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
     zone = chosen.timezone
     at = int(time.time() * 1e6) if now is None else now
     today = Days(zone).day(at)
-    first, last = moment(today - timedelta(days=6), zone) or 0, moment(today, zone, after=True) or 0
+    first = (today - timedelta(days=6)).isoformat()
+    report = usage("daily", since=first, until=today.isoformat(), timezone=zone, settings=chosen)
     found = calls(chosen)
-    week = [(c, [r for r in rows if r[_C["ts"]] is not None and first <= r[_C["ts"]] < last]) for c, rows in found.owned]
-    rows = tally(week, "day", zone=zone, cost_mode=chosen.cost_mode)
-    report = Usage("daily", zone or "local time", rows, total(rows), None, found.source)
     findings = [*_leaving(chosen, at), *_kept(chosen)]
     if len(findings) < FINDINGS:
         seen = glimpse(chosen, secrets=not begun(chosen.home))

@@ -299,8 +299,8 @@ def _quarters(since: str | None, until: str | None, zone: str | None) -> tuple[i
         return None, None
     from datetime import UTC, timedelta
 
-    from ctx_pipeline.api.usage import day
     from ctx_pipeline.storage.days import day_start
+    from ctx_pipeline.usage.engine import day
 
     def at(text: str | None, option: str, more: int) -> int | None:
         when = day(text, option)

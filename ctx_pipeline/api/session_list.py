@@ -9,15 +9,13 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place, lines
-from ctx_pipeline.api.usage import COUNTS, usage
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.storage.session_words import noted, said_of
+from ctx_pipeline.usage.engine import usage
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
-
-_TOKENS = tuple(name for name in COUNTS if name.endswith("_tokens") and name != "reasoning_tokens")
 
 
 def listed(
@@ -47,13 +45,7 @@ def listed(
         known_notes = noted(store)
         chosen = placed[:limit]
         notes = {(p.host, p.session_id): said_of(store, p.host, p.session_id) for p in chosen if known_notes.has(p.host, p.session_id)}
-    totals: dict[tuple[str, str], Counter[str]] = {}
-    for row in usage("session", host=key, stored=True, settings=settings).rows:
-        one = totals.setdefault((row["host"], row["session_id"]), Counter())
-        one["tokens"] += sum(int(row[name] or 0) for name in _TOKENS)
-        one["cost_nano"] += int(row["cost_nano"] or 0)
-        one["calls"] += int(row["calls"])
-        one["unpriced"] += int(row["unpriced_calls"])
+    totals = usage("session", host=key, stored=True, settings=settings).by_session()
     rows = []
     for p in chosen:
         facts = known[p.host, p.session_id].rows
@@ -72,7 +64,7 @@ def listed(
                 "tool_calls": int(facts.get("tool_calls") or 0),
                 "model_calls": spent["calls"],
                 "tokens": spent["tokens"],
-                "cost_nano": None if spent["calls"] and spent["unpriced"] == spent["calls"] else spent["cost_nano"],
+                "cost_nano": None if spent["calls"] and spent["unpriced_calls"] == spent["calls"] else spent["cost_nano"],
                 "notes": len(said),
                 "resume": discovery.hosts()[p.host].resuming(p.session_id, facts.get("cwd")),
             }

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.reader import reading
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import chosen_filters
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.markdown import cell
 from ctx_pipeline.signals._runs import COLUMNS, runs
+from ctx_pipeline.usage.engine import chosen_filters
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.api.attribution import names_in
 from ctx_pipeline.api.gain import gain, score
 from ctx_pipeline.api.gain_bounds import in_time
-from ctx_pipeline.api.periods import Period, period
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.periods import Period, period
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -96,7 +96,7 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
     days = {"since": one.since and one.since.isoformat(), "until": one.until and one.until.isoformat()}
     common: dict[str, Any] = {**days, "timezone": timezone, "stored": True, "settings": settings}
     daily = usage("daily", **common)
-    sessions = usage("session", **common).rows
+    by_session = {key: one["tokens"] for key, one in usage("session", **common).by_session().items()}
     asked_for: dict[str, Counter[str]] = {"tool": Counter(), "command": Counter()}
     within = moment(one.since, zone), moment(one.until, zone, after=True)
     told = gain(name, timezone=timezone, today=today, seen=lambda view: _count(view, within, asked_for), settings=settings)
@@ -104,9 +104,6 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
     for row in daily.rows:
         if row["date"]:
             by_day[row["date"]] = by_day.get(row["date"], 0) + _tokens(row)
-    by_session: dict[tuple[str, str], int] = {}
-    for row in sessions:
-        by_session[row["host"], row["session_id"]] = by_session.get((row["host"], row["session_id"]), 0) + _tokens(row)
     longest = max(by_session.items(), key=lambda pair: (pair[1], pair[0]), default=None)
     total = daily.totals
     prompt = _tokens(total) - int(total["output_tokens"])
@@ -145,7 +142,7 @@ def _count(view: Any, within: tuple[int | None, int | None], uses: dict[str, Cou
     for call in view.tool_calls:
         if call.call_event in asking:
             for by, names in uses.items():
-                names.update(names_in((call.tool, call.action, call.argv, None), by))
+                names.update(GROUPINGS[by].of_use((call.tool, call.action, call.argv, None)))
 
 
 def _top(uses: Counter[str]) -> list[tuple[str, int]]:

@@ -11,8 +11,8 @@ from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain,
 from ctx_pipeline.model.labels import UNNAMED
 
 if TYPE_CHECKING:
-    from ctx_pipeline.api.against import Side
-    from ctx_pipeline.api.explain import Made
+    from ctx_pipeline.usage.ccusage_comparison import Side
+    from ctx_pipeline.usage.explain import Made
 
 
 _CELLS = """\b
@@ -44,8 +44,8 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     name as evidence, leads to the record that it was read from.
     """
     from ctx_pipeline import discovery
-    from ctx_pipeline.api.explain import explain as run
     from ctx_pipeline.api.places import EVENT_ID
+    from ctx_pipeline.usage.explain import explain as run
 
     if EVENT_ID.fullmatch(what):
         _record(what, as_json=as_json)
@@ -100,7 +100,7 @@ def _record(event_id: str, *, as_json: bool) -> None:
 
 
 def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
-    from ctx_pipeline.api.against import against
+    from ctx_pipeline.usage.ccusage_comparison import against
 
     found = against(tool, what, **chosen, settings=for_reading())
     if as_json:

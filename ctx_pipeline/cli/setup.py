@@ -72,7 +72,7 @@ def _keys(text: str | None) -> list[str] | None:
 
 
 def _counted(settings: Settings, found: list[Home]) -> list[dict[str, Any]]:
-    from ctx_pipeline.api import live
+    from ctx_pipeline.usage import live_usage as live
 
     rows = []
     for home in found:

@@ -12,7 +12,6 @@ from ctx_pipeline.api import memory as memory_api
 from ctx_pipeline.api import signals as signals_api
 from ctx_pipeline.api.for_agents import held_back
 from ctx_pipeline.api.search import Filters, SearchHit, SearchResult, search
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.answers import (
     Event,
@@ -30,6 +29,7 @@ from ctx_pipeline.mcp_server.leaving import HeldBack
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.usage.engine import usage
 
 Judge = Callable[..., dict[str, Any]]
 """judge(verb, memory_id, **payload) writes what was said of a memory to the journal and returns the memory."""

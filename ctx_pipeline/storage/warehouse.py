@@ -20,7 +20,7 @@ from ctx_pipeline.storage import duckdb_connection, signal_sql, temporary
 from ctx_pipeline.storage.days import day_sql
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.made import Made
-from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL, bounded_sum
+from ctx_pipeline.storage.usage_sql import amounts_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -221,11 +221,7 @@ def _reuse_redactions(connection: DuckDBPyConnection, former: Path) -> None:
 
 def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
     """Return aggregate table -> its query over the views, in order of building."""
-    cost = COST_SQL[cost_mode]
-    sums = (
-        f"{SUMS_SQL}, {bounded_sum(cost)} AS cost_nano, "
-        f"count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, count(c.recorded_cost) AS recorded_calls"
-    )
+    sums = amounts_sql(cost_mode)
     return {
         "usage_by_day": f"""
             SELECT CAST(c.ts AS DATE) AS day_utc, {day_sql("c.ts", timezone)} AS day, c.host AS host,

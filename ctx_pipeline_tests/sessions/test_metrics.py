@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctx_pipeline.api.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
-from ctx_pipeline.api.periods import Period
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.api.wrapped import _every_day, streak, wrapped
 from ctx_pipeline.api.wrapped_card import count, html_card, line_card, money, svg_card, text_card
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.periods import Period
 from ctx_pipeline_tests.factories.views import view
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop
 

@@ -10,10 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api.reader import reading
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import chosen_filters
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.usage.engine import chosen_filters
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.limit_notes import LimitNote
@@ -91,7 +90,7 @@ def reached(
         for key, ts in connection.execute(CALL_TIMES_SQL).fetchall():
             times.setdefault(key, []).append(ts)
     filters = chosen_filters(chosen, since=since, until=until, timezone=timezone, project=project)
-    first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
+    first, last = filters.bounds()
     found: list[Reached] = []
     for key, session, ts, subtype, text, name, repository in rows:
         if (first is not None and ts < first) or (last is not None and ts >= last) or project not in {None, name, repository}:

@@ -9,12 +9,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import live
-from ctx_pipeline.api.tally import SUMS, moment, tally
-from ctx_pipeline.api.usage import calls, chosen_filters
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.engine import calls, chosen_filters
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,9 +32,6 @@ Limit = tuple[int, str, float, int, "int | None"]
 """time of the record, name of the limit, percent used, minutes of its window, time of its reset"""
 
 _time = itemgetter(0)
-
-TOKENS = SUMS[:5]
-"""What a window's tokens are: everything sent and received, reasoning inside output."""
 
 
 @dataclass(slots=True)
@@ -127,14 +125,10 @@ def blocks(
     filters = chosen_filters(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
-    first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
+    keep = filters.keeps()
     everything = calls(chosen, host=host, stored=stored).owned if owned is None else owned
     timed = [(row[_HOST], row[_TS], counted, row) for counted, rows in everything for row in rows if row[_TS] is not None]
     timed.sort(key=lambda one: one[:2])
-
-    def meant(counted: live.Counted, row: tuple) -> bool:
-        in_range = (first is None or row[_TS] >= first) and (last is None or row[_TS] < last)
-        return in_range and model in {None, row[_MODEL]} and project in {None, counted.project, counted.repository}
 
     found: list[Block] = []
     told = _told(chosen, timed[0][1] if timed else 0, {name for name, *_ in timed})
@@ -148,7 +142,7 @@ def blocks(
             found.append(Block(name, start, start + LENGTH * _HOUR, ts, ts))
             held = []
         found[-1].last = ts
-        if meant(counted, row):
+        if keep is None or keep(counted, row[_MODEL], row[_TS]):
             held.append((counted, [row]))
     _close(found, held, filters.cost_mode, at)
     found = [block for block in found if block.sums["calls"]]
@@ -160,7 +154,9 @@ def _close(found: list[Block], held: list[tuple[Any, list[tuple]]], mode: str, n
     if not found:
         return
     block = found[-1]
-    for row in tally(held, "model", cost_mode=mode):
+    rollup = Rollup(GROUPINGS["model"], Filters(cost_mode=mode))
+    rollup.add_calls(held)
+    for row in rollup.rows():
         block.models.append(row["model"])
         for name in SUMS:
             block.sums[name] += row[name]

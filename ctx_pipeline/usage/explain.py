@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.api import live
-from ctx_pipeline.api.attribution import NONE, asked
-from ctx_pipeline.api.cells import cell
-from ctx_pipeline.api.tally import Days, moment
-from ctx_pipeline.api.usage import calls, chosen_filters, has_store, total
 from ctx_pipeline.errors import CtxError, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.engine import calls_for, chosen_filters, has_store, total
+from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.selection import calls_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,18 +121,12 @@ def explain(
     from ctx_pipeline.pricing import PriceBook
 
     chosen = settings or settings_module.load()
-    filters = chosen_filters(chosen, since=since, until=until, timezone=timezone)
+    filters = chosen_filters(chosen, since=since, until=until, timezone=timezone, project=project, model=model)
     zone = filters.timezone
-    first, last = moment(filters.since, zone), moment(filters.until, zone, after=True)
-    found, uses = asked(chosen, host=host, stored=stored) if by in NONE else (calls(chosen, host=host, stored=stored), {})
-    kind, picked = cell(what, by, found, zone, chosen, uses=uses)
-    picked = [
-        p
-        for p in picked
-        if model in {None, p.row[_C["model"]]}
-        and project in {None, p.counted.project, p.counted.repository}
-        and _within(p.row[_C["ts"]], first, last)
-    ]
+    found, uses = calls_for(GROUPINGS.get(by or "", GROUPINGS["model"]), chosen, host=host, stored=stored)
+    kind, picked = calls_of_row(what, by, found, zone, chosen, uses=uses)
+    keep = filters.keeps()
+    picked = [p for p in picked if keep is None or keep(p.counted, p.row[_C["model"]], p.row[_C["ts"]])]
     if not picked:
         _only_copies(what, found.owned)
         said = "day, session, model, project or call" if by is None else kind
@@ -162,12 +155,6 @@ def explain(
     for one in made[:_LOOKED_INTO]:
         one.lines = _lines(one)
     return Explained(what, kind, made, _totals(made))
-
-
-def _within(ts: int | None, first: int | None, last: int | None) -> bool:
-    if first is None and last is None:
-        return True
-    return ts is not None and (first is None or ts >= first) and (last is None or ts < last)
 
 
 def _only_copies(what: str, owned: list[Any]) -> None:
@@ -255,7 +242,7 @@ def files_of(settings: Settings) -> dict[str, str]:
     """
     found = {}
     if has_store(settings):
-        from ctx_pipeline.api.reader import reading
+        from ctx_pipeline.storage.reader import reading
 
         with reading(settings) as (store, _):
             found = {s.stream: s.path for s in store.ledger.sources().values()}

@@ -6,9 +6,10 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.api.blocks import blocks
-from ctx_pipeline.api.tally import Days, tally
-from ctx_pipeline.api.usage import calls
+from ctx_pipeline.usage.blocks import blocks
+from ctx_pipeline.usage.engine import calls, total
+from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.rollup import Filters, Rollup
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -62,9 +63,11 @@ def _owned(settings: Settings, since_ns: int, session: object) -> list[Any]:
 
 
 def _cost(owned: list[Any], settings: Settings) -> str:
-    rows = tally(owned, "model", cost_mode=settings.cost_mode)
-    known = sum(r["unpriced_calls"] for r in rows) < sum(r["calls"] for r in rows) or not rows
-    return _dollars(sum(r["cost_nano"] for r in rows) if known else None)
+    rollup = Rollup(GROUPINGS["model"], Filters(cost_mode=settings.cost_mode))
+    rollup.add_calls(owned)
+    sums = total(rollup.rows())
+    known = sums["unpriced_calls"] < sums["calls"] or not sums["calls"]
+    return _dollars(sums["cost_nano"] if known else None)
 
 
 def _dollars(nano: int | None) -> str:

@@ -1,48 +1,35 @@
-"""Which model calls a cell of a usage table is made of: a day, week, month, window, session, project, model, thread, or what was called."""
+"""The model calls behind one row of a usage table."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ctx_pipeline.api.attribution import NONE, SHARED, names_of, parts
-from ctx_pipeline.api.tally import Days, key_of
-from ctx_pipeline.api.usage import GROUPS
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.usage.attribution import SHARED, names_of, parts
+from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.rollup import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctx_pipeline.api.attribution import Uses
-    from ctx_pipeline.api.live import Counted
-    from ctx_pipeline.api.usage import Calls
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.attribution import Uses
+    from ctx_pipeline.usage.engine import Calls
+    from ctx_pipeline.usage.groupings import Grouping
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MONTH = re.compile(r"\d{4}-\d\d")
-TABLES = (*GROUPS, *NONE, "blocks")
-"""The tables of ``ctx usage`` whose cells can be asked for."""
-_KINDS = {"daily": "day", "weekly": "week", "monthly": "month", "blocks": "window"}
+TABLES = (*GROUPINGS, "blocks")
+"""The tables of ``ctx usage`` whose rows can be explained."""
 
 
-class Part(NamedTuple):
-    """One call of a cell; of a call that asked for several things, the row holds this one's share of tokens and cost."""
-
-    counted: Counted
-    row: tuple
-    calls: int = 1
-    """what of the call is counted here: of a shared one 1 for the first use that it asked for, else 0"""
-    uses: int = 0
-    """how often the call asked for it, of ``of`` uses in all; 0 where calls are not shared out"""
-    of: int = 0
-
-
-def cell(what: str, by: str | None, found: Calls, zone: str | None, settings: Settings, *, uses: Uses) -> tuple[str, list[Part]]:
+def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, settings: Settings, *, uses: Uses) -> tuple[str, list[Call]]:
     """Return what kind of thing ``what`` is and the calls that it is made of.
 
     ``by`` is the table whose row it is (``weekly``, ``tool`` ...); None finds out by
@@ -53,31 +40,32 @@ def cell(what: str, by: str | None, found: Calls, zone: str | None, settings: Se
         return _found_out(what, found, Days(zone))
     if by not in TABLES:
         raise UsageError(f"there is no table {by!r}", hint=f"use one of {', '.join(TABLES)}")
-    if by in NONE:
-        return by, _uses(what, by, found, uses)
     if by == "blocks":
         return "window", _window(what, found, settings)
+    grouping = GROUPINGS[by]
+    kind, pairs = grouping.unit or by, _pairs(found)
+    if grouping.names is not None:
+        return kind, _uses(what, grouping, found, uses)
     if by == "session":
         return _found_out(what, found, Days(zone), only="session")
-    kind, pairs = _KINDS.get(by, by), _pairs(found)
     if by == "project":
         return kind, [p for p in pairs if what in {p.counted.project, p.counted.repository}]
     if by == "model":
         return kind, [p for p in pairs if _model(p.row) == what]
-    _, key = key_of(GROUPS[by][0], zone)
+    key = grouping.key(zone)
     wanted = None if what == UNDATED else f"{what}-01" if by == "monthly" and _MONTH.fullmatch(what) else what
-    return kind, [p for p in pairs if key(p.row, p.counted) == wanted]
+    return kind, [p for p in pairs if key(p.row[_C["ts"]], p.counted, p.row[_C["thread_id"]] == p.row[_C["session_id"]]) == wanted]
 
 
-def _pairs(found: Calls) -> list[Part]:
-    return [Part(c, row) for c, rows in found.owned for row in rows]
+def _pairs(found: Calls) -> list[Call]:
+    return [Call(c, row) for c, rows in found.owned for row in rows]
 
 
 def _model(row: tuple) -> str:
     return row[_C["model"]] or UNNAMED
 
 
-def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> tuple[str, list[Part]]:
+def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> tuple[str, list[Call]]:
     pairs = _pairs(found)
     if only is None and (_DAY.fullmatch(what) or _MONTH.fullmatch(what)):
         kind = "day" if _DAY.fullmatch(what) else "month"
@@ -99,18 +87,18 @@ def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> 
     return "session", [p for p in pairs if p.counted.session_id in near]
 
 
-def _uses(what: str, by: str, found: Calls, uses: Uses) -> list[Part]:
+def _uses(what: str, grouping: Grouping, found: Calls, uses: Uses) -> list[Call]:
     """Return this tool's (server's, skill's, command's) part of every call that asked for it."""
     picked = []
     for counted, rows in found.owned:
         for row in rows:
-            names = names_of(row, uses, by)
+            names = names_of(row, uses, grouping)
             times = Counter(names)[what]
             if times:
                 amounts = [sum(column) for column in zip(*(p for name, p in parts(row, names) if name == what), strict=True)]
-                picked.append(Part(counted, _with(row, amounts), int(names[0] == what), times, len(names)))
-            elif not names and what == NONE[by]:
-                picked.append(Part(counted, row))
+                picked.append(Call(counted, _with(row, amounts), int(names[0] == what), times, len(names)))
+            elif not names and what == grouping.none:
+                picked.append(Call(counted, row))
     return picked
 
 
@@ -123,9 +111,9 @@ def _with(row: tuple, amounts: Iterable[int]) -> tuple:
     return tuple(changed)
 
 
-def _window(what: str, found: Calls, settings: Settings) -> list[Part]:
+def _window(what: str, found: Calls, settings: Settings) -> list[Call]:
     """Return the calls of the five-hour windows that begin at a minute (UTC)."""
-    from ctx_pipeline.api.blocks import blocks
+    from ctx_pipeline.usage.blocks import blocks
 
     start = micros(what.strip().replace(" ", "T"))
     if start is None:

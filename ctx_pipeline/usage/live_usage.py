@@ -83,6 +83,10 @@ class Counted:
     """what the project's short name stands for"""
     unread: int = 0
     """sources of it that could not be read or parsed: their calls are missing"""
+    branch: str = ""
+    """git branch on which it began, where that was read"""
+    home: str = ""
+    """root of the home that it lies in, where that was asked for"""
 
 
 def sources(settings: Settings, *, host: str | None = None, problems: list[Problem] | None = None) -> list[LiveSource]:
@@ -258,7 +262,15 @@ def count(given: SessionInput, parent: str | None = None, *, whole: bool = False
     repository = _shown(repository_of(facts.repository) or facts.cwd or "")
     kept = parsed if whole else None
     return Counted(
-        given.host, given.session_id, project_of(repository), facts.parent_session or parent, parsed.model_calls, kept, repository, failed
+        given.host,
+        given.session_id,
+        project_of(repository),
+        facts.parent_session or parent,
+        parsed.model_calls,
+        kept,
+        repository,
+        failed,
+        facts.branch or "",
     )
 
 

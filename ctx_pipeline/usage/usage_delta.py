@@ -12,10 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.api import live
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Identity, SessionInput, StreamBytes
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.usage import live_usage as live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ _COPY = " | copy: "
 
 
 @dataclass(slots=True)
-class Newer:
+class UsageDelta:
     """Sessions to take from here and not from the tables, and how their calls are owned."""
 
     sessions: list[live.Counted] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Newer:
     """stored sessions none of whose files are left"""
 
 
-def newer(store: Store, settings: Settings, *, whole: bool = False) -> Newer:
+def usage_delta(store: Store, settings: Settings, *, whole: bool = False) -> UsageDelta:
     """Return what a look at the homes finds beyond the tables."""
     known = store.ledger.sources()
     found = {s.stream: s for s in _recognized(live.sources(settings), known)}
     changed = [s for s in found.values() if not _same(s, known.get((s.root, s.rel)))]
     stored = {(s.host, s.session_id) for s in known.values() if s.session_id}
     dirty = {(s.host, s.session_id) for s in store.ledger.dirty_sessions()}
-    result = Newer()
+    result = UsageDelta()
     said = {host: live.told(host, {s.root for s in found.values() if s.host == host}) for host in {s.host for s in found.values()}}
     parted = {host for host, threads in said.items() if not live.parents(threads).items() <= store.ledger.parents(host).items()}
     if changed or dirty or parted:
@@ -89,7 +89,7 @@ def _decode(
     dirty: set[tuple[str, str]],
     said: Mapping[str, Mapping[str, dict[str, str]]],
     parted: set[str],
-    result: Newer,
+    result: UsageDelta,
     whole: bool,
 ) -> None:
     """Fill ``result`` with the sessions that changed, and the stored ones whose calls change owner with them.
@@ -148,7 +148,7 @@ def _decode(
     _settle(store, touched, result)
 
 
-def _settle(store: Store, touched: set[tuple[str, str]], result: Newer) -> None:
+def _settle(store: Store, touched: set[tuple[str, str]], result: UsageDelta) -> None:
     """Decide ownership between changed and stored sessions; stored ones whose calls change owner join the result."""
     from ctx_pipeline.storage.usage_sql import CANDIDATES_SQL, OWNERS_SQL
 
@@ -195,14 +195,14 @@ def stored_calls(store: Store, sessions: set[tuple[str, str]] | None = None) -> 
     found: dict[tuple[str, str], live.Counted] = {}
     session_at, owner_at, rule_at = (_C[n] for n in ("session_id", "owner", "rule"))
     parents = {(s.host, s.session_id): s.parent_session for s in store.ledger.sessions()}
-    for *values, project, repository in rows:
+    for *values, project, repository, branch in rows:
         row = tuple(values)
         key = (row[1], row[session_at])
         if not row[owner_at] and _COPY in row[rule_at]:
             row = (*row[:owner_at], True, None, row[rule_at].partition(_COPY)[0], *row[owner_at + 3 :])
         counted = found.get(key)
         if counted is None:
-            counted = found[key] = live.Counted(*key, project, parents.get(key), [], repository=repository)
+            counted = found[key] = live.Counted(*key, project, parents.get(key), [], repository=repository, branch=branch)
         counted.calls.append(row)
     return list(found.values())
 

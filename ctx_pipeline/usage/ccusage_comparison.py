@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import live
-from ctx_pipeline.api.explain import Explained, Spot, explain, files_of, picks
-from ctx_pipeline.api.tally import Days
-from ctx_pipeline.api.usage import calls
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.rivals import RivalEntry, Sum
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
+from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.engine import calls
+from ctx_pipeline.usage.explain import Explained, Spot, explain, files_of, picks
+from ctx_pipeline.usage.groupings import Days
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,7 +134,7 @@ def against(
 
     Costs are at list prices on both sides, but for records that hold a cost of their
     own: these the tool believes. Raises UnknownName for a tool that no host knows, and
-    UsageError as :func:`ctx_pipeline.api.explain.explain` does, and for what the tool has
+    UsageError as :func:`ctx_pipeline.usage.explain.explain` does, and for what the tool has
     no numbers of: threads, tools, windows, stretches of time.
     """
     from ctx_pipeline import settings as settings_module

@@ -43,7 +43,7 @@ def plans(hosts: Iterable[str], *, recorded: bool = True, settings: Settings | N
 
 def _recorded(settings: Settings, host: str, plan: Callable[[bytes], str | None]) -> str | None:
     """Return the plan that the newest session which names one ends with."""
-    from ctx_pipeline.api import live
+    from ctx_pipeline.usage import live_usage as live
 
     files = [s for s in live.sources(settings, host=host) if not s.name]
     newest = sorted(files, key=lambda s: (-s.mtime_ns, s.path))[:_LOOKED_AT]
