@@ -9,6 +9,7 @@ import click
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.model.labels import UNNAMED
+from ctx_pipeline.usage.rollup import TOKENS
 
 if TYPE_CHECKING:
     from ctx_pipeline.usage.ccusage_comparison import Side
@@ -168,30 +169,21 @@ def _print(made: Made) -> None:
 
 def overview(*, as_json: bool = False) -> None:
     """Print last week's usage and up to three findings."""
-    from ctx_pipeline.api.overview import overview as run
+    from ctx_pipeline.findings.report import overview as run
 
     settings = for_reading()
     found = run(settings=settings)
     if as_json:
-        emit({"usage": found.usage.to_json(), "findings": [finding._asdict() for finding in found.findings]})
+        emit({"usage": found.usage.to_json(), "findings": [finding.to_json() for finding in found.findings]})
         return
     say("last seven days", bold=True)
-    rows: dict[str, dict[str, Any]] = {}
-    for row in found.usage.rows:
-        one = rows.setdefault(row["date"], {"date": row["date"], "hosts": {}, "calls": 0, "tokens": 0, "nano": 0, "unpriced": 0})
-        one["hosts"][row["host"]] = None
-        one["calls"] += row["calls"]
-        one["tokens"] += sum(row[n] for n in row if n.endswith("_tokens") and n != "reasoning_tokens")
-        one["nano"] += row["cost_nano"]
-        one["unpriced"] += row["unpriced_calls"]
-    if rows:
-        body = [{**r, "host": ", ".join(r["hosts"]), "size": tokens(r["tokens"]), "cost": _cost(r)} for r in rows.values()]
-        total = {
-            "date": "total",
-            "calls": sum(r["calls"] for r in body),
-            "size": tokens(sum(r["tokens"] for r in body)),
-            "cost": _cost({name: sum(r[name] for r in body) for name in ("calls", "nano", "unpriced")}),
-        }
+    if found.usage.rows:
+        body = [
+            {**row, "host": ", ".join(row["hosts"]), "size": tokens(sum(row[n] for n in TOKENS)), "cost": _cost(row)}
+            for row in found.usage.by_key()
+        ]
+        sums = found.usage.totals
+        total = {"date": "total", "calls": sums["calls"], "size": tokens(sum(sums[n] for n in TOKENS)), "cost": _cost(sums)}
         table(body, {"date": "date", "host": "host", "calls": "calls", "size": "tokens", "cost": "cost"}, total=total)
     else:
         say("no model calls")
@@ -201,7 +193,7 @@ def overview(*, as_json: bool = False) -> None:
 
 
 def _cost(row: dict[str, Any]) -> str:
-    return dollars(None if row["unpriced"] == row["calls"] else row["nano"])
+    return dollars(None if row["unpriced_calls"] == row["calls"] else row["cost_nano"])
 
 
 @click.command()

@@ -16,7 +16,7 @@ from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Call, Filters, Rollup, StoredSum, moment, selected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -154,7 +154,7 @@ def usage(
         lost = [(c, held) for c, held in found.owned if (c.host, c.session_id) in found.gone]
         gone = _of_calls(lost, grouping, filters, uses) if lost else []
         source, unread = found.source, sum(c.unread for c, _ in found.owned)
-    totals, lost_sums = total(rows), total(gone) if gone else None
+    totals, lost_sums = total(rows, _MORE[1:] if cache else ()), total(gone) if gone else None
     if cache:
         rows, totals = [_with_share(row) for row in rows], _with_share(totals)
     return Usage(by, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread)
@@ -199,13 +199,12 @@ def _with_share(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "cache_hit_share": None if share is None else round(share, 4)}
 
 
-def total(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sums of rows."""
-    sums = dict.fromkeys(SUMS, 0)
+def total(rows: Iterable[Mapping[str, Any]], more: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the sums of rows, of the columns ``more`` as well."""
+    sums = dict.fromkeys((*SUMS, *more), 0)
     for row in rows:
-        for name in (*SUMS, *_MORE[1:]):
-            if name in row:
-                sums[name] = sums.get(name, 0) + int(row[name] or 0)
+        for name in sums:
+            sums[name] += int(row.get(name) or 0)
     return sums
 
 

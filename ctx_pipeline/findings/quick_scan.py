@@ -25,7 +25,7 @@ _A_TOKEN = 4
 
 
 @dataclass(slots=True)
-class Glimpse:
+class QuickScan:
     """What the newest sessions show."""
 
     sessions: int = 0
@@ -36,14 +36,14 @@ class Glimpse:
     """detector -> findings"""
 
 
-def glimpse(settings: Settings, *, bytes_at_most: int = NEWEST, secrets: bool = True) -> Glimpse:
+def quick_scan(settings: Settings, *, bytes_at_most: int = NEWEST, secrets: bool = True) -> QuickScan:
     """Return what the newest files of the homes show, as many as fit; nothing is written.
 
     ``secrets`` looks for these as well, with the patterns of ingest.
     """
     from ctx_pipeline.redaction import Redactor
 
-    result, book = Glimpse(), PriceBook.of(settings)
+    result, book = QuickScan(), PriceBook.of(settings)
     redactor = Redactor(settings.patterns) if secrets else None
     for session in _newest(settings, bytes_at_most):
         (counted,) = live.read([session], whole=True)
