@@ -140,6 +140,18 @@ def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     assert (nightly.cron_schedule, nightly.default_status) == ("17 3 * * *", dg.DefaultScheduleStatus.STOPPED)
 
 
+@pytest.mark.feature("schedule.hour")
+def test_the_hour_of_the_nightly_schedule_is_the_one_of_the_settings(tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text('nightly = "04:05"\ntimezone = "Europe/Berlin"\n')
+    monkeypatch.setenv("CTX_HOME", str(tmp_path))
+    monkeypatch.delenv("TZ", raising=False)
+
+    nightly = location.build().get_repository_def().get_schedule_def("nightly")
+
+    assert (nightly.cron_schedule, nightly.execution_timezone) == ("5 4 * * *", "Europe/Berlin")
+    assert "04:05" in nightly.description
+
+
 @pytest.mark.feature("dagster.watch", "dagster.watch-command")
 def test_watching_declares_sensors_automation_and_schedule_running(monkeypatch):
     monkeypatch.setenv("CTX_WATCH", "1")
