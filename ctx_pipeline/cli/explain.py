@@ -153,6 +153,8 @@ def _print(made: Made) -> None:
     say(f"\n{told['time'] or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}{share}")
     counts = {n.removesuffix("_tokens").replace("_", " "): told[n] for n in told if n.endswith("_tokens") and told[n]}
     say("  " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    if made.missing_output:
+        say(f"  about {made.missing_output:,} output tokens more than were recorded, estimated from the text; no total holds them")
     spot = made.spot
     say(f"  {plain(spot.file)} line {spot.line + 1}, bytes {spot.start:,} to {spot.end:,}")
     if len(made.lines) > 1:

@@ -87,7 +87,11 @@ def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, cache: bool =
     chosen, settings = _chosen(chosen), for_reading()
     report, key = _on_plans(run(by, **chosen, cache=cache, settings=settings), settings), GROUPINGS[by].column
     if as_json:
-        emit(report.to_json())
+        from dataclasses import replace
+
+        from ctx_pipeline.usage.missing_output import missing_output
+
+        emit(replace(report, estimated_missing_output=missing_output(settings, report.filters)).to_json())
     elif as_csv:
         _csv(report.to_json()["rows"], key)
     else:

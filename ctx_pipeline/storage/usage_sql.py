@@ -87,6 +87,17 @@ USES_SQL = (
 """What each model call asked for: host, session, call key, tool, action, argv, and the arguments of a skill."""
 
 
+MISSING_OUTPUT_SQL = "SELECT host, session_id, metadata FROM readings WHERE signal = 'estimated_missing_output' AND value IS NOT NULL"
+"""Sessions whose missing output was estimated, with the calls that it concerns as JSON: host, session, details."""
+
+PLACED_CALLS_SQL = (
+    "SELECT c.host, c.session_id, c.call_key, epoch_us(c.ts), c.model, coalesce(s.project, ''), coalesce(s.repository, '')"
+    " FROM model_calls c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id"
+    " WHERE c.owner AND c.call_key IN (SELECT unnest(CAST(? AS VARCHAR[])))"
+)
+"""What filters need to know of the calls of these keys."""
+
+
 LIMITS_SQL = (
     f"SELECT e.host, e.session_id, epoch_us(e.ts), e.subtype, e.text, coalesce(s.project, ''), coalesce(s.repository, '')"
     " FROM events e LEFT JOIN sessions s ON s.host = e.host AND s.session_id = e.session_id"

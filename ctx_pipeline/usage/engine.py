@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.usage.attribution import Uses
     from ctx_pipeline.usage.groupings import Grouping
     from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.missing_output import MissingOutput
 
 __all__ = [
     "COUNTS",
@@ -70,6 +71,9 @@ class Usage:
     """which cost is *the* cost"""
     unread: int = 0
     """files that could not be read or parsed: their calls are missing"""
+    filters: Filters = field(default_factory=Filters)
+    estimated_missing_output: MissingOutput | None = None
+    """output tokens that the records lack, where that was asked for and measured; no total holds them"""
     plans: dict[str, str] = field(default_factory=dict)
     """host -> flat plan that it is used on: the cost of its calls is what they would cost at list prices"""
 
@@ -98,8 +102,15 @@ class Usage:
 
     def to_json(self) -> dict[str, Any]:
         """Return rows and totals with the cost in dollars and where it is from."""
-        made = {"rows": [_priced(r) for r in self.rows], "totals": _priced(self.totals), "source": self.source, "cost_mode": self.cost_mode}
+        made: dict[str, Any] = {
+            "rows": [_priced(r) for r in self.rows],
+            "totals": _priced(self.totals),
+            "source": self.source,
+            "cost_mode": self.cost_mode,
+        }
         made |= {"gone": _priced(self.gone)} if self.gone else {}
+        missing = self.estimated_missing_output
+        made |= {"estimated_missing_output": missing._asdict() if missing else None}
         made |= {"plans": self.plans} if self.plans else {}
         return made | ({"unread_files": self.unread} if self.unread else {})
 
@@ -157,7 +168,7 @@ def usage(
     totals, lost_sums = total(rows, _MORE[1:] if cache else ()), total(gone) if gone else None
     if cache:
         rows, totals = [_with_share(row) for row in rows], _with_share(totals)
-    return Usage(by, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread)
+    return Usage(by, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread, filters)
 
 
 def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None, stored: bool = False) -> tuple[Calls, Uses]:

@@ -14,6 +14,7 @@ from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls_for, chosen_filters, has_store, total
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.missing_output import missing_of_calls
 from ctx_pipeline.usage.selection import calls_of_row
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Made:
     share: int = 1
     """what is counted of it as a call: 0 where a call of several uses is counted for another"""
     uses: int = 0
+    missing_output: int = 0
+    """output tokens that the record lacks, estimated from the text; no total holds them"""
     of: int = 0
     """how many of the uses that the call asked for are meant; the row holds that share of its tokens and cost"""
 
@@ -72,6 +75,7 @@ class Made:
             "model": row[_C["model"]],
             "model_guessed": row[_C["model_guessed"]],
             **{f"{name}_tokens": row[_C[name]] for name in _TOKENS},
+            "estimated_missing_output": self.missing_output,
             "calculated_usd": None if cost is None else cost / 1e9,
             "recorded_usd": None if recorded is None else recorded / 1e9,
             "price": self.price,
@@ -145,9 +149,11 @@ def explain(
     files, places = files_of(chosen), _places(chosen, wanted)
     made = []
     book = PriceBook.of(chosen)
+    missing, _ = missing_of_calls(chosen)
     for counted, row, share, times, of in sorted(picked, key=lambda p: (p.row[_C["ts"]] or 0, p.row[_C["call_key"]])):
         key = (counted.host, row[_C["call_key"]])
         one = Made(row, counted.project, _spot(row, files, places), _price(row, book), share=share, uses=times, of=of)
+        one.missing_output = missing.get((counted.host, counted.session_id, row[_C["call_key"]]), 0)
         one.copies = [
             {"session_id": c.session_id, "rule": _rule(c, r), "source": _spot(r, files, places)._asdict()} for c, r in copies.get(key, [])
         ]
@@ -223,6 +229,10 @@ def _totals(made: list[Made]) -> dict[str, Any]:
         **kept,
         "calculated_usd": sums["calculated_nano"] / 1e9,
         "recorded_usd": sums["recorded_nano"] / 1e9,
+        "estimated_missing_output": {
+            "tokens": sum(m.missing_output for m in made),
+            "calls": sum(m.missing_output > 0 for m in made),
+        },
         "copies_dropped": sum(len(m.copies) for m in made),
     }
 
