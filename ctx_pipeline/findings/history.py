@@ -121,8 +121,9 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
         }
         captured = set()
     if not narrow:
-        found["leaving"] = tuple(_leaving(settings, captured, int(time.time() * 1e6) if now is None else now))
-        found["newest"] = quick_scan(settings, secrets=not stored)
+        sources = live_usage.sources(settings)
+        found["leaving"] = tuple(_leaving(settings, sources, captured, int(time.time() * 1e6) if now is None else now))
+        found["newest"] = quick_scan(settings, sources, secrets=not stored)
     return History(**found)
 
 
@@ -160,7 +161,7 @@ def _resent(rows: Iterable[Mapping[str, Any]], settings: Settings) -> int:
     return sum(book.cost_nano(row["model"] or "", now, cache_read=row["cache_read_tokens"])[0] or 0 for row in rows)
 
 
-def _leaving(settings: Settings, captured: set[tuple[str, str]], now: int) -> Iterable[Leaving]:
+def _leaving(settings: Settings, sources: list[live_usage.LiveSource], captured: set[tuple[str, str]], now: int) -> Iterable[Leaving]:
     for declared in discovery.hosts().values():
         if declared.retention_days is None:
             continue
@@ -169,7 +170,7 @@ def _leaving(settings: Settings, captured: set[tuple[str, str]], now: int) -> It
             if days is None:
                 continue
             limit = now * 1000 - (days - SOON) * 86_400 * 10**9
-            old = [s for s in live_usage.sources(settings, host=declared.key) if s.mtime_ns < limit and s.root == str(root)]
+            old = [s for s in sources if s.host == declared.key and s.mtime_ns < limit and s.root == str(root)]
             if old:
                 missing = sum((s.root, s.rel) not in captured for s in old)
                 yield Leaving(declared.title, str(root), days, len(old), missing)

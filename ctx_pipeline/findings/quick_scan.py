@@ -36,16 +36,18 @@ class QuickScan:
     """detector -> findings"""
 
 
-def quick_scan(settings: Settings, *, bytes_at_most: int = NEWEST, secrets: bool = True) -> QuickScan:
+def quick_scan(
+    settings: Settings, sources: Iterable[live.LiveSource] | None = None, *, bytes_at_most: int = NEWEST, secrets: bool = True
+) -> QuickScan:
     """Return what the newest files of the homes show, as many as fit; nothing is written.
 
-    ``secrets`` looks for these as well, with the patterns of ingest.
+    ``sources`` are the files where they were listed already. ``secrets`` looks for these as well, with the patterns of ingest.
     """
     from ctx_pipeline.redaction import Redactor
 
     result, book = QuickScan(), PriceBook.of(settings)
     redactor = Redactor(settings.patterns) if secrets else None
-    for session in _newest(settings, bytes_at_most):
+    for session in _newest(settings, live.sources(settings) if sources is None else sources, bytes_at_most):
         (counted,) = live.read([session], whole=True)
         if counted.parsed is None:
             continue
@@ -62,11 +64,10 @@ def quick_scan(settings: Settings, *, bytes_at_most: int = NEWEST, secrets: bool
     return result
 
 
-def _newest(settings: Settings, bytes_at_most: int) -> list[live.LiveSession]:
+def _newest(settings: Settings, sources: Iterable[live.LiveSource], bytes_at_most: int) -> list[live.LiveSession]:
     """Return the sessions of the newest files that together are not larger, the newest session first."""
-    sources = sorted(live.sources(settings), key=lambda s: -s.mtime_ns)
     newest, held = [], 0
-    for source in sources:
+    for source in sorted(sources, key=lambda s: -s.mtime_ns):
         held += source.size
         if held > bytes_at_most:
             break
