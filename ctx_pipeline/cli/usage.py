@@ -60,9 +60,24 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group()
+class _ByName(click.Group):
+    """``ctx usage --by NAME`` is ``ctx usage NAME``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments with the name of the grouping first."""
+        if args[:1] == ["--by"]:
+            args = args[1:]
+        elif args and args[0].startswith("--by="):
+            args = [args[0].removeprefix("--by="), *args[1:]]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ByName)
 def usage() -> None:
-    """Tokens and cost; every model call is counted once, forks and copies left out."""
+    """Tokens and cost; every model call is counted once, forks and copies left out.
+
+    ctx usage --by branch is ctx usage branch.
+    """
 
 
 def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:

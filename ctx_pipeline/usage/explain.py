@@ -135,7 +135,7 @@ def explain(
         _only_copies(what, found.owned)
         said = "day, session, model, project or call" if by is None else kind
         hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
-        raise UsageError(f"no model call is of the {said} {what!r}", hint=hint)
+        raise UsageError(f"nothing matches the {said} {what!r}", hint=hint)
     wanted = {(p.counted.host, p.counted.session_id) for p in picked}
     shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}
     copies: dict[tuple[str, str], list[tuple[live.Counted, tuple]]] = {}

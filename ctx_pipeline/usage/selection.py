@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _MONTH = re.compile(r"\d{4}-\d\d")
-TABLES = (*GROUPINGS, "blocks")
-"""The tables of ``ctx usage`` whose rows can be explained."""
 
 
 def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, settings: Settings, *, uses: Uses) -> tuple[str, list[Call]]:
@@ -38,10 +36,10 @@ def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, sett
     """
     if by is None:
         return _found_out(what, found, Days(zone))
-    if by not in TABLES:
-        raise UsageError(f"there is no table {by!r}", hint=f"use one of {', '.join(TABLES)}")
     if by == "blocks":
         return "window", _window(what, found, settings)
+    if by not in GROUPINGS:
+        raise UsageError(f"there is no table {by!r}", hint=f"use one of {', '.join(GROUPINGS)}, blocks")
     grouping = GROUPINGS[by]
     kind, pairs = grouping.unit or by, _pairs(found)
     if grouping.names is not None:
