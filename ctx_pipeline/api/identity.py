@@ -6,7 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.usage.engine import COUNTS, GROUPINGS, SUMS, calls_for, usage
+from ctx_pipeline.usage.engine import COUNTS, calls_for, usage
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.rollup import SUMS
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings

@@ -13,7 +13,7 @@ from ctx_pipeline.model.cost_rule import COST_MODES
 from ctx_pipeline.storage.marker import begun
 from ctx_pipeline.usage.attribution import live_uses, stored_uses
 from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named
-from ctx_pipeline.usage.rollup import SUMS, TOKENS, Call, Filters, Rollup, StoredSum, moment, selected
+from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,26 +24,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.usage.groupings import Grouping
     from ctx_pipeline.usage.live_usage import Counted
     from ctx_pipeline.usage.missing_output import MissingOutput
-
-__all__ = [
-    "COUNTS",
-    "GROUPINGS",
-    "SUMS",
-    "TOKENS",
-    "Call",
-    "Calls",
-    "Filters",
-    "Usage",
-    "calls",
-    "chosen_filters",
-    "day",
-    "has_store",
-    "moment",
-    "pricer",
-    "selected",
-    "total",
-    "usage",
-]
 
 COUNTS = SUMS[:7]
 """Sums of tokens and calls, without costs"""
