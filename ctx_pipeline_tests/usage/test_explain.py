@@ -112,7 +112,7 @@ def test_a_day_session_model_or_project_is_the_sum_of_its_calls(forked: Settings
 
 @pytest.mark.feature("explain.numbers")
 def test_a_name_that_nothing_has_is_wrong_usage(forked: Settings):
-    with pytest.raises(UsageError, match="no model call"):
+    with pytest.raises(UsageError, match="nothing matches"):
         explain("nowhere", settings=forked)
 
 
