@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.errors import StoreDamaged, unreadable
 from ctx_pipeline.findings.quick_scan import QuickScan, quick_scan
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.storage.marker import begun
@@ -78,6 +79,8 @@ class History:
     """detector -> secrets that ingest replaced"""
     lessons: Mapping[str, int] = field(default_factory=dict)
     """status -> lessons"""
+    damaged: str = ""
+    """what is wrong with the readings, where they cannot be read; the rules that read them find nothing"""
     leaving: tuple[Leaving, ...] = ()
     newest: QuickScan = field(default_factory=QuickScan)
 
@@ -137,11 +140,19 @@ def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: b
         store.lake.views(connection)
         sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
         readings: dict[str, dict[Key, Measured]] = {}
-        for host, session, signal, value, metadata, *_ in connection.execute(READINGS_SQL, [sorted(signals), *asked]).fetchall():
+        damaged = ""
+        try:
+            measured = connection.execute(READINGS_SQL, [sorted(signals), *asked]).fetchall()
+        except Exception as error:
+            damage = error if isinstance(error, StoreDamaged) else unreadable(error)
+            if damage is None:
+                raise
+            measured, damaged = [], damage.message
+        for host, session, signal, value, metadata, *_ in measured:
             readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
     replaced, lessons = ({}, {}) if narrow else counted(store.warehouse_path)
     facts = {(one.host, one.session_id): one for one in sessions}
-    return {"sessions": facts, "readings": readings, "replaced": replaced, "lessons": lessons}
+    return {"sessions": facts, "readings": readings, "replaced": replaced, "lessons": lessons, "damaged": damaged}
 
 
 def _dollars(metadata: str | None) -> float | None:

@@ -70,6 +70,10 @@ def _leaving_captured(history: History) -> Finding | None:
     return Finding("", what, "ctx list", "All of it is captured. To keep the originals, raise the agent's retention setting.", cases=files)
 
 
+def _damaged(history: History) -> Finding | None:
+    return Finding("", history.damaged, "ctx run", urgent=True) if history.damaged else None
+
+
 def _unread(history: History) -> Finding | None:
     hit = [one for one in history.sessions.values() if one.quarantined]
     records = sum(one.quarantined for one in hit)
@@ -314,6 +318,7 @@ def _rule_of(habit: Habit) -> Rule:
 RULES: tuple[Rule, ...] = (
     Rule("uncaptured-transcripts-expire", 1, _leaving),
     Rule("captured-transcripts-expire", 1, _leaving_captured),
+    Rule("damaged-readings", 1, _damaged),
     Rule("unreadable-records", 1, _unread),
     Rule("unknown-records", 1, _unknown),
     Rule("secrets-in-transcripts", 1, _secrets),

@@ -93,6 +93,14 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
     ]
 
 
+@pytest.mark.feature("findings.one-set")
+def test_readings_that_cannot_be_read_are_a_finding_and_hide_no_other():
+    assert _titles(_history(damaged="the table readings cannot be trusted", lessons={"candidate": 1})) == [
+        "the table readings cannot be trusted",
+        "1 lesson was drawn from past sessions",
+    ]
+
+
 @pytest.mark.feature("dashboard.findings")
 def test_a_model_that_used_nothing_is_no_finding():
     assert _titles(_history(models=(_model("<synthetic>", calls=2, unpriced_calls=2),))) == []
