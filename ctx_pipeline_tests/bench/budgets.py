@@ -1,6 +1,6 @@
 """The numbers to hold: what each row of the benchmark may be at most, on two cores.
 
-A row of ``docs/features.md`` that says ``bench: NAME`` is measured by the row of this
+A row of ``docs/features.tsv`` that says ``bench: NAME`` is measured by the row of this
 name, and its sentence holds the number; a test compares the two. Where a number is not
 the one that was designed, ``docs/decisions.md`` says why.
 """

@@ -43,7 +43,7 @@ _NORMALIZED = "normalized"
 ROW_GROUP = 2_000
 PAGE_BYTES = 128 * 1024
 PAGE_ROWS = 128
-"""Pages are short, since a search unpacks one for each of its hits (docs/decisions.md)."""
+"""Pages are short, since a search unpacks one for each of its hits (docs/performance-log.md)."""
 
 COMPACT_ABOVE = 100
 """Parts of one table in a cell above which they are merged."""
