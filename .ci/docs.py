@@ -115,7 +115,7 @@ def features() -> dict[str, str]:
 
 
 class Feature(NamedTuple):
-    """A row of docs/features.tsv; its mark is empty (tests prove it), ``open``, or ``bench:`` with rows of the benchmark between semicolons."""
+    """A row of docs/features.tsv; its mark is empty, ``open``, or ``bench:`` with rows of the benchmark between semicolons."""
 
     id: str
     sentence: str

@@ -37,6 +37,7 @@ STEPS = (
     "python -m ruff check .",
     "python -m mypy",
     "lint-imports",
+    "python .ci/names.py",
     "python -m mkdocs build --strict",
     "python -m pytest",
     "python -m build ",
