@@ -12,6 +12,7 @@ from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_state import unnamed
 from ctx_pipeline.api.usage import usage
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.plain import plain
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.session_words import made_of
 
@@ -128,7 +129,7 @@ class Verification(NamedTuple):
         """Return it as plain values."""
         return {
             "schema": SCHEMA,
-            "checks": [{**c._asdict(), "status": c.status} for c in self.checks],
+            "checks": plain(self.checks, "status"),
             "counts": self.counts,
             "pass_rate": self.rate,
             "slos": [

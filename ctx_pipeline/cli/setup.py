@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.mcp import ask_first
-from ctx_pipeline.cli.output import emit, json_option, plain, say, size
+from ctx_pipeline.cli.output import emit, json_option, plain, say
 from ctx_pipeline.cli.schedule import EVERY, NIGHTLY, jobs
+from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 
 from ctx_pipeline.mining._quoting import quotable
+from ctx_pipeline.model.display import truncate
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -94,7 +95,7 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
                 break
     line = shorten_paths(clean(best), cwd)
     line = re.sub(r"^E\s+", "", line)
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
+    return truncate(line, _WIDTH)
 
 
 def shorten_paths(text: str, cwd: str | None) -> str:

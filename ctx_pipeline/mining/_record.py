@@ -11,6 +11,7 @@ from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._runs import OUTSIDE, listed, shown
 from ctx_pipeline.mining._turns import asked, goal, last_check, turns
 from ctx_pipeline.mining.reme import refusals
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,8 +79,7 @@ def _entry(c: MemoryCandidate) -> Entry:
 
 
 def _short(text: str) -> str:
-    line = clean(text)
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
+    return truncate(clean(text), _WIDTH)
 
 
 def _outcome(view: SessionView, made: list[Turn]) -> list[Entry]:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.model.plain import plain
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -137,19 +139,7 @@ class SessionState:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        plain = {name: getattr(self, name) for name in ("host", "session_id", "title", "project", "repository", "branch")}
-        return {
-            "schema": SCHEMA,
-            **plain,
-            "as_of": self.as_of,
-            "seq": self.seq,
-            "began": self.began,
-            "task": self.task and self.task._asdict(),
-            **{name: [i._asdict() for i in getattr(self, name)] for name in ("findings", "decisions", "progress", "next_steps")},
-            "files": [{**f._asdict(), "status": f.status} for f in self.files],
-            "tests": self.tests and self.tests._asdict(),
-            "stats": self.stats,
-        }
+        return {"schema": SCHEMA, **plain(self), "files": plain(self.files, "status")}
 
 
 def from_json(value: dict[str, Any]) -> SessionState:

@@ -98,7 +98,7 @@ def with_toml_server(text: str, name: str, table: str, entry: Mapping[str, Any])
     rest = without_toml_server(text, name, table)
     document: Any = tomlkit.parse(rest)
     if isinstance(document.get(table), InlineTable):
-        document[table][NAME] = tomlkit.inline_table() | entry
+        document[table][NAME] = tomlkit.inline_table() | dict(entry)
         return tomlkit.dumps(document)
     gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
     made = rest + gap + tomlkit.dumps({table: {NAME: entry}})
