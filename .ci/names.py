@@ -1,10 +1,11 @@
-"""Refuses banned names of modules, functions and classes, and sentences that the documentation says twice.
+"""Refuses banned names, sentences that the documentation says twice, and hosts named outside of their room.
 
     python .ci/names.py [--shrink]
 
-.ci/names.toml holds the banned names, each with the one to use; .ci/names_left.tsv the definitions that still have
-one, with how often. A new one fails, and so does an entry that is no longer needed: --shrink lowers the entries to
-what is there and never raises one.
+.ci/names.toml holds the banned names, each with the one to use, and the names and phrases of hosts.
+.ci/names_left.tsv holds the definitions that still have a banned name and the texts of code outside of ``hosts/``
+that name a host, with how often. A new one fails, and so does an entry that is no longer needed: --shrink lowers
+the entries to what is there and never raises one.
 """
 
 from __future__ import annotations
@@ -42,10 +43,32 @@ def banned(kind: str, name: str, rules: dict[str, dict[str, str]]) -> str | None
     return next((rules["words"][part.lower()] for part in parts if part.lower() in rules["words"]), None)
 
 
+def host_texts(package: Path, phrases: list[str]) -> list[tuple[str, str]]:
+    """Return ("text", beginning) of every string outside of ``hosts/`` that names a host or holds its phrase; docstrings are none."""
+    wanted = re.compile("|".join(phrases), re.IGNORECASE)
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] in {"hosts", "samples"}:
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        found += [
+            ("text", ascii(node.value[:60]))
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in documentation
+            and wanted.search(node.value)
+        ]
+    return found
+
+
 def counted(root: Path) -> dict[tuple[str, str], int]:
-    """Return how many definitions have each banned name."""
+    """Return how many definitions have each banned name, and how many texts name a host."""
     rules = tomllib.loads((root / ".ci/names.toml").read_text("utf-8"))
-    return dict(sorted(Counter(found for found in definitions(root / "ctx_pipeline") if banned(*found, rules)).items()))
+    package = root / "ctx_pipeline"
+    names = [found for found in definitions(package) if banned(*found, rules)]
+    return dict(sorted(Counter([*names, *host_texts(package, rules["hosts"]["phrases"])]).items()))
 
 
 def left(root: Path) -> dict[tuple[str, str], int]:
@@ -70,6 +93,10 @@ def repeated(root: Path) -> list[tuple[str, list[str]]]:
     return [(sentence, pages) for sentence, pages in places.items() if len(pages) > 1]
 
 
+def _advice(kind: str, name: str, rules: dict[str, dict[str, str]]) -> str:
+    return "let the host declare it" if kind == "text" else f"use: {banned(kind, name, rules)}"
+
+
 def main(root: Path = ROOT) -> int:
     """Print what is wrong; return 1 where something is."""
     there, allowed = counted(root), left(root)
@@ -79,7 +106,7 @@ def main(root: Path = ROOT) -> int:
         allowed = kept
     rules = tomllib.loads((root / ".ci/names.toml").read_text("utf-8"))
     wrong = [
-        f"{kind} {name}: {count} definitions, {allowed.get((kind, name), 0)} allowed; use: {banned(kind, name, rules)}"
+        f"{kind} {name}: {count} there, {allowed.get((kind, name), 0)} allowed; {_advice(kind, name, rules)}"
         for (kind, name), count in there.items()
         if count > allowed.get((kind, name), 0)
     ]
@@ -89,7 +116,7 @@ def main(root: Path = ROOT) -> int:
         if count > there.get((kind, name), 0)
     ]
     wrong += [f"said more than once, in {', '.join(pages)}: {sentence}" for sentence, pages in repeated(root)]
-    print("\n".join(wrong) or f"{sum(there.values())} banned names are left")
+    print("\n".join(wrong) or f"{sum(there.values())} banned names and names of hosts are left")
     return 1 if wrong else 0
 
 

@@ -41,10 +41,10 @@ def test_the_package_and_the_documentation_keep_the_rules():
 @pytest.mark.parametrize(
     ("module", "code", "refused"),
     [
-        ("prices", "def _told(): ...\ndef _told(): ...\n", "function _told: 2 definitions, 1 allowed"),
-        ("prices", "def _told(): ...\nclass DeedList: ...\n", "class DeedList: 1 definitions, 0 allowed; use: session fact"),
-        ("prices", "class A:\n    async def kept(self): ...\ndef _told(): ...\n", "function kept: 1 definitions, 0 allowed"),
-        ("tally", "def _told(): ...\n", "module tally: 1 definitions, 0 allowed; use: usage_rollup"),
+        ("prices", "def _told(): ...\ndef _told(): ...\n", "function _told: 2 there, 1 allowed"),
+        ("prices", "def _told(): ...\nclass DeedList: ...\n", "class DeedList: 1 there, 0 allowed; use: session fact"),
+        ("prices", "class A:\n    async def kept(self): ...\ndef _told(): ...\n", "function kept: 1 there, 0 allowed"),
+        ("tally", "def _told(): ...\n", "module tally: 1 there, 0 allowed; use: usage_rollup"),
     ],
 )
 def test_a_new_definition_with_a_banned_name_is_refused(module: str, code: str, refused: str, checkout: Path):
@@ -64,8 +64,35 @@ def test_an_entry_that_is_no_longer_needed_fails_until_the_list_is_shrunk_and_sh
 
     assert before.returncode == 1
     assert "function _told: 1 allowed, 0 there" in before.stdout
-    assert shrunk.stdout.splitlines() == ["function bury: 1 definitions, 0 allowed; use: tombstone"]
+    assert shrunk.stdout.splitlines() == ["function bury: 1 there, 0 allowed; use: tombstone"]
     assert (checkout / ".ci" / "names_left.tsv").read_text() == ""
+
+
+@pytest.mark.feature("hosts.own-room")
+@pytest.mark.parametrize(
+    ("path", "code", "refused"),
+    [
+        ("prices.py", 'HOME = "~/.claude"\n', ["~/.claude"]),
+        ("prices.py", 'def show(host):\n    """Codex has none."""\n    return host == f"Codex {host}"\n', ["Codex "]),
+        ("prices.py", 'STOP = "[Request interrupted by user"\n', ["[Request interrupted by user"]),
+        ("hosts/parrot.py", 'HOME = "~/.claude"\n', []),
+        ("prices.py", "claude = codex = 1\n", []),
+    ],
+)
+def test_a_text_of_code_that_names_a_host_or_holds_its_phrase_is_refused_outside_of_the_room_of_hosts(
+    path: str, code: str, refused: list[str], checkout: Path
+):
+    there = checkout / "ctx_pipeline" / path
+    there.parent.mkdir(exist_ok=True)
+    there.write_text(code + "def _told(): ...\n")
+    if path != "prices.py":
+        (checkout / "ctx_pipeline" / "prices.py").unlink()
+
+    done = check(checkout)
+
+    wanted = [f"text {text!r}: 1 there, 0 allowed; let the host declare it" for text in refused]
+    assert [line for line in done.stdout.splitlines() if line.startswith("text ")] == wanted
+    assert done.returncode == bool(wanted)
 
 
 @pytest.mark.feature("docs.repeated")
