@@ -10,6 +10,7 @@ from ctx_pipeline.api.session_choice import in_place
 from ctx_pipeline.api.session_state import snapshot_recall
 from ctx_pipeline.api.usage import usage
 from ctx_pipeline.context.session_state.profiles import DEFAULT, Profile, named, profiles
+from ctx_pipeline.model.plain import plain
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -60,7 +61,7 @@ class Trial(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {"profile": self.profile.name, "sessions": self.sessions, "over": self.over, "used": self.used, "held": self.held}
+        return {**plain(self), "profile": self.profile.name}
 
 
 def tried(name: str, *, cwd: str | None = None, settings: Settings) -> Trial:

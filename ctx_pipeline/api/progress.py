@@ -10,6 +10,7 @@ from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import own_words, repeats
 from ctx_pipeline.mining._runs import run_of, shown
 from ctx_pipeline.mining._turns import asked
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,10 +58,10 @@ def progress(view: SessionView, cwd: str | None) -> Progress:
     prompts = [text for e in before if e.kind == "prompt" and (text := asked(e.text or ""))]
     answers = [e.text for e in before if e.kind == "answer" and e.text]
     return Progress(
-        task=[_cut(text, _LONG) for text in dict.fromkeys([*prompts[:1], *prompts[-_PROMPTS:]])],
+        task=[truncate(text, _LONG) for text in dict.fromkeys([*prompts[:1], *prompts[-_PROMPTS:]])],
         files=_files(calls, cwd),
         check=_check(view, calls, cwd),
-        plan=[_cut(item, _SHORT) for item in _plan(view, calls) if not repeats(view, item)],
+        plan=[truncate(item, _SHORT) for item in _plan(view, calls) if not repeats(view, item)],
         decisions=list(_decisions(view, calls)),
         said=own_words(view, _end(clean(answers[-1]))) if answers else "",
         compaction=events[emptied[-1]].event_id if emptied else "",
@@ -82,7 +83,7 @@ def _check(view: SessionView, calls: Sequence[Any], cwd: str | None) -> str:
         if run is None or run.step.purpose not in _CHECKED or run.step.purpose in found:
             continue
         why = "" if run.passed else salient_line(run.output, cwd, of_tests=run.step.purpose == "test")
-        ended = "passed" if run.passed else f"failed{f' with “{_cut(why, _SHORT)}”' if why else ''}"
+        ended = "passed" if run.passed else f"failed{f' with “{truncate(why, _SHORT)}”' if why else ''}"
         found[run.step.purpose] = (n, f"`{shown(run.command, cwd)}` {ended}")
         if run.step.purpose == _CHECKED[0]:
             break
@@ -143,9 +144,9 @@ def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[s
             continue
         questions = body_of(view.call_text(call)).get("questions")
         wanted = [str(q["question"]) for q in questions if isinstance(q, dict) and q.get("question")] if isinstance(questions, list) else []
-        said = _cut(clean(" / ".join(wanted)), _SHORT)
+        said = truncate(clean(" / ".join(wanted)), _SHORT)
         if said:
-            yield said, "" if call.is_error else _cut(clean(view.result_text(call)), _LONG), call
+            yield said, "" if call.is_error else truncate(clean(view.result_text(call)), _LONG), call
 
 
 def _decisions(view: SessionView, calls: Sequence[Any]) -> Iterator[str]:
@@ -161,10 +162,6 @@ def body_of(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
 
 
 def _end(text: str) -> str:

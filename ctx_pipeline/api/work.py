@@ -12,6 +12,7 @@ from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.tally import moment
 from ctx_pipeline.api.usage import chosen_filters
 from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.markdown import cell
 from ctx_pipeline.signals._runs import COLUMNS, runs
 
@@ -143,7 +144,7 @@ def _add(one: Work, view: SessionView, meant: set[str]) -> None:
             continue
         one.commands.add(failed=run.failed)
         line = " ".join(run.command.split())
-        one.lines.setdefault(line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…", Ran()).add(failed=run.failed)
+        one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=run.failed)
         programs = list(dict.fromkeys(step.subject for step in run.steps if step.subject))
         for program in programs:
             one.programs.setdefault(program[:100], Ran()).add(failed=run.failed and program == programs[-1])
