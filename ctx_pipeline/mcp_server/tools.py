@@ -308,7 +308,7 @@ class Tools:
 
     def _own(self, named: str | None) -> frozenset[str]:
         """Return the ids of the session that is calling: the named one, and those that its agent set for this process."""
-        told = {self._settings.environ.get(name, "") for host in discovery.hosts().values() for name in host.session_env}
+        told = {self._settings.environ.get(name, "") for host in discovery.hosts().values() for name in host.agent.session_env}
         return frozenset(filter(None, {named or "", *told}))
 
 

@@ -33,4 +33,6 @@ def _method(key: str, title: str, recipe: Headless) -> Method:
 
 
 # discovery takes what stands in a module under a name
-globals().update({h.headless.method: _method(h.key, h.title, h.headless) for h in discovery.hosts().values() if h.headless})
+globals().update(
+    {h.agent.headless.method: _method(h.key, h.title, h.agent.headless) for h in discovery.hosts().values() if h.agent.headless}
+)

@@ -163,7 +163,7 @@ def test_a_host_declares_what_the_pipeline_needs(host: Host) -> None:
     assert host.version >= 1
     assert host.roots_env
     assert host.session_kinds
-    assert host.resume == "" or "{session_id}" in host.resume
+    assert host.agent.resume == "" or "{session_id}" in host.agent.resume
     assert all(table and order for database in host.databases.values() for table, order in database.tables)
 
 

@@ -9,7 +9,7 @@ from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.deferred import Deferred
 from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +36,6 @@ HOST = Host(
     parse=Deferred("ctx_pipeline.hosts.claude_code.session:parse"),
     session_kinds=SESSION_KINDS,
     aliases=("claude-code", "claude_code", "cc"),
-    resume="claude --resume {session_id}",
-    resume_in_folder=True,
     shell_tools=frozenset({"bash"}),
     hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
     retention_days=retention_days,
@@ -54,24 +52,28 @@ HOST = Host(
     rivals={"ccusage": _ccusage},
     formats=Deferred("ctx_pipeline.hosts.claude_code.formats:known"),
     archive_name="claude-code",
-    # set for shell commands since 2.1.132 and for stdio servers since 2.1.154
-    session_env=("CLAUDE_CODE_SESSION_ID",),
-    server=ServerFile(".claude.json", "json", "mcpServers", project_file=".mcp.json", beside_home=True, typed=True),
-    hooks=HookFile(
-        "settings.json",
-        {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE, "SessionEnd": CAPTURE},
-        note="Sessions that are open take hooks over when they are started anew.",
-        off_switch="disableAllHooks",
-    ),
-    # settings of the person and the project hold hooks; those of the empty folder are none
-    headless=Headless(
-        (
-            *("claude", "-p", "--output-format", "stream-json", "--verbose", "--tools", ""),
-            *("--strict-mcp-config", "--setting-sources", "local", "--no-session-persistence"),
+    agent=Agent(
+        resume="claude --resume {session_id}",
+        resume_in_folder=True,
+        # set for shell commands since 2.1.132 and for stdio servers since 2.1.154
+        session_env=("CLAUDE_CODE_SESSION_ID",),
+        server=ServerFile(".claude.json", "json", "mcpServers", project_file=".mcp.json", beside_home=True, typed=True),
+        hooks=HookFile(
+            "settings.json",
+            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE, "SessionEnd": CAPTURE},
+            note="Sessions that are open take hooks over when they are started anew.",
+            off_switch="disableAllHooks",
         ),
-        read=Deferred("ctx_pipeline.hosts.claude_code.headless:read"),
-        method="claude_headless",
-        model=("--model", "{model}"),
-        without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"),
+        # settings of the person and the project hold hooks; those of the empty folder are none
+        headless=Headless(
+            (
+                *("claude", "-p", "--output-format", "stream-json", "--verbose", "--tools", ""),
+                *("--strict-mcp-config", "--setting-sources", "local", "--no-session-persistence"),
+            ),
+            read=Deferred("ctx_pipeline.hosts.claude_code.headless:read"),
+            method="claude_headless",
+            model=("--model", "{model}"),
+            without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"),
+        ),
     ),
 )

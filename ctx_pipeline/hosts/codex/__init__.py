@@ -9,7 +9,7 @@ from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.declared import Database, Host
 from ctx_pipeline.model.deferred import Deferred
 from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,6 @@ HOST = Host(
     session_kinds=frozenset({ROLLOUT, LOOSE}),
     places=places,
     aliases=("openai-codex", "codex-cli", "cx"),
-    resume="codex resume {session_id}",
     shell_tools=frozenset(
         {
             *("container.exec", "exec", "exec_command", "local_shell", "shell", "shell_command", "unified_exec"),
@@ -73,28 +72,32 @@ HOST = Host(
     changes=Deferred("ctx_pipeline.hosts.codex.file_changes:changes"),
     rivals={"ccusage": _ccusage},
     formats=Deferred("ctx_pipeline.hosts.codex.formats:known"),
-    # set for shell commands; servers are not told
-    session_env=("CODEX_THREAD_ID",),
-    server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
-    hooks=HookFile(
-        "hooks.json",
-        {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
-        program="codex",
-        # 0.114 began with two events, 0.116 added the prompt's
-        since=(0, 116),
-        instructions="AGENTS.md",
-        note="Codex runs a new hook only once it is trusted: review them with /hooks. Early versions need [features] codex_hooks = true.",
-    ),
-    # a feature that a version does not know is passed over in -c, while --disable refuses it
-    headless=Headless(
-        (
-            *("codex", "exec", "--json", "--sandbox", "read-only", "--skip-git-repo-check", "--ephemeral"),
-            *("--ignore-user-config", "--ignore-rules", "--output-schema", "{schema}"),
-            *("-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", 'web_search="disabled"'),
+    agent=Agent(
+        resume="codex resume {session_id}",
+        # set for shell commands; servers are not told
+        session_env=("CODEX_THREAD_ID",),
+        server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
+        hooks=HookFile(
+            "hooks.json",
+            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
+            program="codex",
+            # 0.114 began with two events, 0.116 added the prompt's
+            since=(0, 116),
+            instructions="AGENTS.md",
+            note="Codex runs a new hook only once it is trusted: review them with /hooks. Early versions need "
+            "[features] codex_hooks = true.",
         ),
-        read=Deferred("ctx_pipeline.hosts.codex.headless:read"),
-        method="codex_headless",
-        model=("--model", "{model}"),
-        without=("CODEX_THREAD_ID",),
+        # a feature that a version does not know is passed over in -c, while --disable refuses it
+        headless=Headless(
+            (
+                *("codex", "exec", "--json", "--sandbox", "read-only", "--skip-git-repo-check", "--ephemeral"),
+                *("--ignore-user-config", "--ignore-rules", "--output-schema", "{schema}"),
+                *("-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", 'web_search="disabled"'),
+            ),
+            read=Deferred("ctx_pipeline.hosts.codex.headless:read"),
+            method="codex_headless",
+            model=("--model", "{model}"),
+            without=("CODEX_THREAD_ID",),
+        ),
     ),
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.raw import Identity, Parsed, Quarantined, SessionFacts, SessionInput, StreamBytes, ThreadFacts
-from ctx_pipeline.model.recipes import Headless, Told
+from ctx_pipeline.model.recipes import Agent, Headless, Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -156,6 +156,8 @@ HOST = Host(
     identify=identify,
     parse=parse,
     session_kinds=frozenset({"chat"}),
-    resume="parrot --again {session_id}",
-    headless=Headless(("parrot", "--answer"), read=_answered, method="parrot_headless"),
+    agent=Agent(
+        resume="parrot --again {session_id}",
+        headless=Headless(("parrot", "--answer"), read=_answered, method="parrot_headless"),
+    ),
 )
