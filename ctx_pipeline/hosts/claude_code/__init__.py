@@ -27,7 +27,7 @@ def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
 HOST = Host(
     key="claude",
     title="Claude Code",
-    version=4,
+    version=5,
     roots_env="CLAUDE_CONFIG_DIR",
     roots_default=("~/.claude", "~/.config/claude"),
     classify=classify,

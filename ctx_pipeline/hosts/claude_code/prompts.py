@@ -9,7 +9,7 @@ from ctx_pipeline.hosts._blobs import hashed, without_blobs
 from ctx_pipeline.hosts.claude_code.notices import label_of
 from ctx_pipeline.hosts.claude_code.records import Block, ToolUseResult, encode
 from ctx_pipeline.hosts.claude_code.refusals import kept_from_running
-from ctx_pipeline.hosts.claude_code.texts import BY_PERSON, injected_by, split_reminders
+from ctx_pipeline.hosts.claude_code.texts import BY_PERSON, command_arguments, injected_by, split_reminders
 from ctx_pipeline.hosts.claude_code.tools import exit_of, result_lines
 from ctx_pipeline.model.permissions import REASON
 
@@ -48,8 +48,8 @@ def user_parts(state: Gathered, place: Place, message: Message) -> list[Part]:
 
 def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
     """Return prompt and injected parts of one user text."""
-    if text is None:
-        return [("injected", "empty", "system", None, None)]
+    if not text or text.isspace():
+        return [("injected", "empty", "system", text, None)]
     record = place.record
     if record.is_compact_summary:
         return [("injected", "compact-summary", "system", text, None)]
@@ -63,18 +63,30 @@ def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
         elif record.is_meta:
             author = "meta"
     if author is not None:
-        return [("injected", author, "user" if author in BY_PERSON else "system", text, None)]
+        wrapper: Part = ("injected", author, "user" if author in BY_PERSON else "system", text, None)
+        typed = "" if record.is_meta or place.thread.kind != "main" else command_arguments(text, author)
+        return [wrapper, _typed(state, place, typed, "command-args")] if typed else [wrapper]
     if "<system-reminder>" not in text:
-        state.prompts.add(text.strip())
-        return [("prompt", None, "user", text, None)]
-    parts: list[Part] = []
-    for words, injected in split_reminders(text):
-        if injected is None:
-            state.prompts.add(words)
-            parts.append(("prompt", None, "user", words, None))
-        else:
-            parts.append(("injected", injected, "system", words, None))
-    return parts
+        return [_typed(state, place, text, None)]
+    return [
+        _typed(state, place, words, None) if injected is None else ("injected", injected, "system", words, None)
+        for words, injected in split_reminders(text)
+    ]
+
+
+def user_texts(state: Gathered, place: Place, text: str | None, subtype: str | None) -> list[Part]:
+    """Return the event of a text that a record other than a message says the person typed."""
+    if not text or text.isspace():
+        return [("injected", "empty", "system", text, None)]
+    return [_typed(state, place, text, subtype)]
+
+
+def _typed(state: Gathered, place: Place, words: str, subtype: str | None) -> Part:
+    """Return the prompt of words that the person typed; words that a resumed client wrote again at their old time are a replay."""
+    state.prompts.add(words.strip())
+    if place.thread.replays(place.ts, words):
+        return ("injected", "replay", "system", words, None)
+    return ("prompt", subtype, "user", words, None)
 
 
 def answer_call(state: Gathered, place: Place, block: Block, index: int) -> list[Part]:

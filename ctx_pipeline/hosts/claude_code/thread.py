@@ -95,6 +95,16 @@ class Thread:
     """Whether cwd, branch or version is still to be found."""
     plain_lines: set[bytes] | None = None
     """Lines without a uuid, kept only where the thread has several streams."""
+    said: set[tuple[int, str]] = field(default_factory=set)
+    """Time and words of each prompt and answer."""
+
+    def replays(self, ts: int | None, words: str) -> bool:
+        """Tell whether the same words were said at the same time before: a client that resumes may write its history again under new ids."""
+        if ts is None:
+            return False
+        known = (ts, words) in self.said
+        self.said.add((ts, words))
+        return known
 
 
 @dataclass(slots=True)

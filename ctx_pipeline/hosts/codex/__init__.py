@@ -35,7 +35,7 @@ def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
 HOST = Host(
     key="codex",
     title="Codex",
-    version=4,
+    version=5,
     roots_env="CODEX_HOME",
     roots_default=("~/.codex",),
     classify=classify,
