@@ -187,7 +187,7 @@ TOOL_CALLS = Table(
 
 THREADS = Table(
     "threads",
-    1,
+    2,
     "One row for each context window of a session.",
     ("session_id", "thread_id"),
     (
@@ -208,6 +208,7 @@ THREADS = Table(
         Column("model_calls", "int", "rows in model_calls, copies included"),
         Column("tool_calls", "int", "rows in tool_calls"),
         Column("status", "str", "completed, errored, interrupted, abandoned or unknown", repeated=True),
+        Column("context_window", "int", "size of the window as the host last recorded it", "token", nullable=True, since=2),
     ),
 )
 

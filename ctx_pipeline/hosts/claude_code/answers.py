@@ -48,8 +48,11 @@ def answer_parts(state: Gathered, place: Place, message: Message) -> list[Part]:
 
 
 def _text(place: Place, said: tuple[str, str | None, str], text: str | None) -> Part:
-    """Return the event of one text block; a blank one, and one that is written again at its old time, is no answer."""
-    if said is _ANSWER:
+    """Return the event of one text block; a blank one, and one that is written again at its old time, is no answer.
+
+    One without a text field is: the call was made, and what it said was not recorded.
+    """
+    if said is _ANSWER and text is not None:
         if not text or text.isspace():
             return ("injected", "empty", "assistant", text, None)
         if place.thread.replays(place.ts, text):

@@ -99,7 +99,7 @@ class Thread:
     """Time and words of each prompt and answer."""
 
     def replays(self, ts: int | None, words: str) -> bool:
-        """Tell whether the same words were said at the same time before: a client that resumes may write its history again under new ids."""
+        """Tell whether the same words were said at the same time before: a client that resumes writes its history again."""
         if ts is None:
             return False
         known = (ts, words) in self.said

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.hosts._blobs import picture, without_blobs
 from ctx_pipeline.hosts.codex.families import automated
 from ctx_pipeline.hosts.codex.places import safe_id
-from ctx_pipeline.hosts.codex.records import written
+from ctx_pipeline.hosts.codex.records import LARGEST, written
 from ctx_pipeline.hosts.codex.rows import OWN, REPLAYED, Rows, Tool
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL
 
@@ -45,6 +45,8 @@ class Walk:
         self.context: dict[str, Any] | None = None
         self.held: int | None = None
         """tokens in the window at the latest model call"""
+        self.window: int | None = None
+        """tokens that the window holds, as last recorded"""
         self.limits = b""
         self.parent: str | None = None
         self.searches: deque[tuple[str | None, int]] = deque()
@@ -81,6 +83,11 @@ class Walk:
         rows.call(
             entry, call, key, model or GUESSED_MODEL, guessed=not model, tier=self.tier, copy_of=copy_of, rule=REPLAYED if copied else OWN
         )
+
+    def holds(self, tokens: object) -> None:
+        """Keep how many tokens the window holds, where a record says so in a number within reason."""
+        if isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= LARGEST:
+            self.window = tokens
 
     def prompt(self, entry: Entry, text: str, subtype: str) -> None:
         """Add what the person typed; a blank text and what the host's own automation wrote are no prompts."""

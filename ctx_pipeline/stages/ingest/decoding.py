@@ -228,6 +228,7 @@ def _thread_rows(
                 counts[1][thread],
                 counts[2][thread],
                 facts.status,
+                facts.context_window,
             )
         )
     return rows
