@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.api.progress import asked_of_person, body_of, planned
-from ctx_pipeline.api.touched import CHANGES, SEARCH, last_line, touched
+from ctx_pipeline.api.progress import asked_of_person, planned
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
+from ctx_pipeline.facts.file_accesses import READ, by_path, changes_of, file_accesses, last_line
+from ctx_pipeline.facts.task import task
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import repeats
 from ctx_pipeline.mining._runs import runs, shown
-from ctx_pipeline.mining._turns import asked, tells
 from ctx_pipeline.model.check_results import check_results
 from ctx_pipeline.model.codec import iso
 
@@ -88,30 +88,13 @@ def _micros(ts: Any) -> int:
 
 
 def _task(view: SessionView, plan: Sequence[Any]) -> Item | None:
-    """Return the task: the approved plan where it is newer than the last telling prompt, else that prompt, else the step at work."""
-    prompts = [(e, text) for e in view.prompts if e.thread_id == view.session_id and (text := asked(e.text or ""))]
-    prompts = prompts or [(e, text) for e in view.prompts if (text := asked(e.text or ""))]
-    telling = next(((e, text) for e, text in reversed(prompts) if tells(text)), None)
-    since = telling[0].seq if telling else -1
-    for call in reversed(view.tool_calls):
-        if call.action == "plan" and not call.is_error and call.result_event and call.thread_id == view.session_id and call.seq > since:
-            body = body_of(view.call_text(call)).get("plan")
-            head = _heading(body) if isinstance(body, str) else ""
-            if head:
-                return Item(head, "plan", _iso(call.started), call.call_event)
-    step = next((p for p in plan if p.status == "in_progress" and p.call.seq > since), None)
-    if step is not None and not telling:
+    """Return the task; a step at work counts where no prompt says by itself what to do."""
+    known = task(view)
+    step = next((p for p in plan if p.status == "in_progress"), None)
+    if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
         return Item(_cut(step.text, _LONG), "todos", _iso(step.call.started), step.call.call_event)
-    chosen = telling or (prompts[-1] if prompts else None)
-    if chosen is not None:
-        return Item(_cut(chosen[1], _LONG), "prompt", _iso(chosen[0].ts), chosen[0].event_id)
-    title = view.session.title
-    return Item(_cut(clean(title), _LONG), "title") if title else None
-
-
-def _heading(plan: str) -> str:
-    lines = (line.strip().lstrip("#").strip() for line in plan[:4_000].splitlines())
-    return _cut(clean(next((line for line in lines if line), "")), _LONG)
+    now = known.now
+    return Item(now.text, now.by, _iso(now.ts), now.event_id) if now else None
 
 
 def _planned_item(step: Any) -> Item:
@@ -170,27 +153,15 @@ def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
 
 def _files(view: SessionView) -> list[FileState]:
     """Return the files that were read or changed, each under its path below the working directory where it lies there."""
-    threads = {t.thread_id: t.cwd for t in view.threads}
-    ordered = sorted(view.tool_calls, key=lambda c: (c.started is None, c.started or 0)) if view.threads else view.tool_calls
-    found: dict[str, list[int]] = {}
-    for number, call in enumerate(ordered):
-        if call.result_event is None:
-            continue
-        cwd = threads.get(call.thread_id) or view.session.cwd
-        for touch in touched(call, cwd):
-            if touch.did == SEARCH:
-                continue
-            one = found.setdefault(inside(touch.path, view.session.cwd), [0, 0, 0, 0])
-            one[0 if touch.did not in CHANGES else 1] += 1
-            one[2] = max(one[2], last_line(touch.lines))
-            one[3] = number
-    return [FileState(f"F{n}", path, *counts) for n, (path, counts) in enumerate(found.items(), 1)]
-
-
-def inside(path: str, cwd: str | None) -> str:
-    """Return a path below a folder without the folder."""
-    folder = (cwd or "").rstrip("/")
-    return path[len(folder) + 1 :] if folder and path.startswith(f"{folder}/") else path
+    kept = [a for a in view.once(file_accesses) if a.did == READ or a.changes]
+    if view.threads:
+        kept.sort(key=lambda a: (a.call.started is None, a.call.started or 0))
+    order = {call: n for n, call in enumerate(dict.fromkeys(a.call.call_event for a in kept))}
+    found = []
+    for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
+        reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
+        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call.call_event]))
+    return found
 
 
 def _tests(view: SessionView, checks: Sequence[Run]) -> CheckRun | None:
@@ -204,7 +175,7 @@ def _tests(view: SessionView, checks: Sequence[Run]) -> CheckRun | None:
         passed, failed = sum(r.passed for r in counted), sum(r.failed for r in counted)
         ok = run.passed and not failed
         why = "" if ok else salient_line(run.output, cwd, of_tests=purpose == "test")
-        changed = any(t.did in CHANGES for c in view.tool_calls if _follows(c, run.call) and c.result_event for t in touched(c, cwd))
+        changed = any(_follows(a.call, run.call) for a in changes_of(view))
         return CheckRun(shown(run.command, cwd), purpose, passed, failed, ok, changed, run.call.result_event, _cut(why, _LONG))
     return None
 

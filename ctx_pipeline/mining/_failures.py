@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ctx_pipeline.facts.prompts import one_line
 from ctx_pipeline.mining._quoting import quotable
 
+clean = one_line
+
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HEAD, _TAIL, _END = 24_000, 24_000, 12_000
 _WIDTH, _LINE = 180, 2000
 
@@ -48,11 +50,6 @@ _COUNTED = (" failed", " error", " failing", " problems")
 
 
 _PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
-
-
-def clean(text: str) -> str:
-    """Return one line without terminal escapes, control characters and runs of blanks."""
-    return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text) if "\x1b" in text else text).split())
 
 
 def looks_red(output: str) -> bool:

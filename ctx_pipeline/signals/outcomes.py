@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.turns import EVENTS as TURN_EVENTS
+from ctx_pipeline.facts.turns import KINDS as TURN_KINDS
+from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.signals import checks, recovery, trajectory, validation
@@ -20,10 +23,7 @@ if TYPE_CHECKING:
 
 _BOTH = ("events", "tool_calls")
 _PAIRS = ("tool_call", "tool_result")
-_COLUMNS = {**COLUMNS, "events": (*COLUMNS["events"], "actor")}
-_INTERRUPT = re.compile(r"\s*(?:\[Request interrupted by user|<turn_aborted>)")
-_INTERRUPTS = ("interrupt", "turn_aborted")
-_STOPS = ("injected", "error", "session_end", "subagent_end", "permission")
+_COLUMNS = {**COLUMNS, "events": tuple(dict.fromkeys((*COLUMNS["events"], *TURN_EVENTS)))}
 _LIMIT = re.compile(
     r"rate_limit_error|rate limit (?:reached|exceeded)|usage limit reached|too many requests|(?:status\D{1,4}|^|\W)429\b", re.IGNORECASE
 )
@@ -92,12 +92,7 @@ def refused_call_count(view: SessionView) -> Reading:
     return Reading(float(len(refused)), tuple(s.evidence for s in refused))
 
 
-def _stops(view: SessionView) -> list[Any]:
-    stops = view.of_kinds(*_STOPS)
-    return [e for e in stops if e.subtype in _INTERRUPTS and e.actor == "user"] or [e for e in stops if _INTERRUPT.match(e.text or "")]
-
-
-@signal(group="outcome", kind="boolean", better="lower", reads=("events",), columns=_COLUMNS, kinds=_STOPS)
+@signal(version=2, group="outcome", kind="boolean", better="lower", reads=("events",), columns=_COLUMNS, kinds=TURN_KINDS)
 def interrupted_signal(view: SessionView) -> Reading:
     """Whether the person stopped the agent in the middle of a turn.
 
@@ -107,23 +102,20 @@ def interrupted_signal(view: SessionView) -> Reading:
     """
     if not view.session.events:
         return Reading(None, reason="the session has no events")
-    found = view.once(_stops)
+    found = interruptions(view)
     return Reading(bool(found), tuple(e.event_id for e in found), metadata={"count": len(found)} if found else None)
 
 
-@signal(group="outcome", unit="stops", better="lower", reads=("events",), columns=_COLUMNS, kinds=_STOPS)
+@signal(version=2, group="outcome", unit="stops", better="lower", reads=("events",), columns=_COLUMNS, kinds=TURN_KINDS)
 def interruption_count(view: SessionView) -> Reading:
-    """Times that the person stopped the agent in the middle of a turn.
+    """Turns that the person stopped.
 
-    Two marks within one second are one stop. Read it beside ``user_correction_count``:
-    a stop followed by a correction is work that was thrown away.
+    Several marks in one turn are one stop. Read it beside ``user_correction_count``: a
+    stop followed by a correction is work that was thrown away.
     """
     if not view.session.events:
         return Reading(None, reason="the session has no events")
-    found: list[Any] = []
-    for e in view.once(_stops):
-        if not found or e.ts is None or found[-1].ts is None or abs(e.ts - found[-1].ts) > 1_000_000:
-            found.append(e)
+    found = interruptions(view)
     return Reading(float(len(found)), tuple(e.event_id for e in found))
 
 
@@ -217,7 +209,7 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 """signal, the label that costs points, the points"""
 
 
-@signal(version=2, group="outcome", kind="categorical", better="higher", reads=_BOTH, columns=_COLUMNS, kinds=(*KINDS, "prompt", *_STOPS))
+@signal(version=3, group="outcome", kind="categorical", better="higher", reads=_BOTH, columns=_COLUMNS, kinds=(*KINDS, *TURN_KINDS))
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts.claude_code.notices import label_of
-from ctx_pipeline.hosts.claude_code.prompts import answer_call, attached, unknown_block
+from ctx_pipeline.hosts.claude_code.prompts import answer_call, attached, join, unknown_block
 from ctx_pipeline.hosts.claude_code.thread import Call
 from ctx_pipeline.hosts.claude_code.tools import action_of, arguments_of
 from ctx_pipeline.hosts.claude_code.usage import SYNTHETIC
@@ -73,6 +73,8 @@ def _call(place: Place, block: Block, index: int) -> Part:
         calls[call_id] = Call(
             place.seq + index, tool, action, paths, ranges, argv, None, False, None, after, len(text), 0, place.ts, None, event, None
         )
+        if (early := place.thread.early.pop(call_id, None)) is not None:
+            join(calls[call_id], early)
     kind = block.type
     return ("tool_call", None if kind == "tool_use" else kind, "assistant", text, call_id)
 

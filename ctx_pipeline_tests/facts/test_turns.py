@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from ctx_pipeline.facts.turns import turns
 from ctx_pipeline.hosts.claude_code import HOST as CLAUDE
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
+from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS
-from ctx_pipeline.model.turn_ends import turn_ends
 from ctx_pipeline_tests.factories import claude, codex
 
 
 def of_claude(main: claude.Transcript) -> list:
     stream = StreamBytes("0" * 16, "transcript", f"projects/p/{claude.SESSION}.jsonl", 0, main.data(), claude.SESSION, None, True)
     parsed = CLAUDE.parse(SessionInput("claude", claude.SESSION, (stream,), {}))
-    return turn_ends([EVENTS.row(*row) for row in parsed.events])
+    return turns(SessionView(None, events=[EVENTS.row(*row) for row in parsed.events]))
 
 
 def of_codex(records: list) -> list:
-    return turn_ends([EVENTS.row(*row) for row in codex.parse(codex.stream(records)).events])
+    return turns(SessionView(None, events=[EVENTS.row(*row) for row in codex.parse(codex.stream(records)).events]))
 
 
 @pytest.mark.feature("normalize.answers")
