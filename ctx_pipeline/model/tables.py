@@ -66,6 +66,10 @@ class Table:
     doc: str
     key: tuple[str, ...]
     columns: tuple[Column, ...]
+    made_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables and columns that the rows of a fact table are worked out from; empty for every other table."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of events that the rows of a fact table are worked out from; empty: all."""
     row: Any = field(init=False)
     """Named-tuple class with the columns as fields."""
 
@@ -361,9 +365,95 @@ TOKEN_COUNTS = Table(
     ),
 )
 
+_COMMAND_SOURCES = {
+    "events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "text", "call_id"),
+    "tool_calls": (
+        *("call_id", "thread_id", "seq", "tool", "action", "argv", "exit", "is_error"),
+        *("started", "ended", "call_event", "result_event"),
+    ),
+    "threads": ("thread_id", "cwd"),
+}
+_RESULT = "passed, failed, refused (kept from running, or stopped by the person), running (last seen running) or unknown"
+
+COMMAND_RUNS = Table(
+    "command_runs",
+    1,
+    "One row for each command that an agent gave to a shell, joined with the polls that waited for it; a poll is no row.",
+    ("session_id", "call_event"),
+    (
+        _host(),
+        _session(),
+        _thread(),
+        Column("seq", "int", "seq of the calling event inside the thread"),
+        Column("call_event", "str", "event_id of the call"),
+        Column("tool", "str", "the host's name of the tool", repeated=True),
+        Column("command", "str", "the command line, without a shell's -c around it"),
+        Column("programs", "list", "programs it runs, in order, with their subcommand or target: go test, npm run build"),
+        Column("purposes", "list", "what each program is for: test, lint, types, build, install, run or other; beside programs"),
+        Column("argv", "list", "words of the main program (the first that checks, else the first), without wrappers and redirections"),
+        Column("folder", "str", "where the main program ran: as recorded, moved by cd; null where unknown", nullable=True, repeated=True),
+        Column("environment", "list", "assignments in front of the main program, NAME=value"),
+        Column("pipeline", "list", "programs that the main program's output went through"),
+        Column("background", "bool", "started in the background: its output is not waited for"),
+        Column("polls", "list", "event_ids of the calls that waited for it or wrote to it, in order"),
+        Column("outputs", "list", "event_ids of what it printed, in order"),
+        Column("result", "str", _RESULT, repeated=True),
+        Column("exit", "int", "exit status, where one is known", nullable=True),
+        Column("event", "str", "event_id of the record that shows the result"),
+        Column("line", "str", "line of that record that shows it, at most 200 characters", nullable=True),
+        Column("started", "time", "when the call was recorded (UTC)", "us", nullable=True),
+        Column("ended", "time", "when the last result was recorded (UTC); null while unanswered", "us", nullable=True),
+    ),
+    made_of=_COMMAND_SOURCES,
+    kinds=("tool_call", "tool_result"),
+)
+
+CHECK_RUNS = Table(
+    "check_runs",
+    1,
+    "One row for each test runner, linter, type checker or build that a command ran.",
+    ("session_id", "call_event", "place"),
+    (
+        _host(),
+        _session(),
+        _thread(),
+        Column("seq", "int", "seq of the calling event inside the thread"),
+        Column("call_event", "str", "event_id of the call (command_runs.call_event)"),
+        Column("place", "int", "order inside the command, from 0"),
+        Column("runner", "str", "what ran: pytest, go, ruff, ...; the program where its output names none", repeated=True),
+        Column("kind", "str", "test, lint, types or build", repeated=True),
+        Column("program", "str", "the program as typed, wrappers included; empty where the output alone shows the runner"),
+        Column("ran", "bool", "whether anything was checked: false for a listing of tests or a run that found none", nullable=True),
+        Column("passed", "int", "how many passed; null where no count was printed", nullable=True),
+        Column("failed", "int", "how many failed, or problems found; null where no count was printed", nullable=True),
+        Column("skipped", "int", "how many were skipped; null where no count was printed", nullable=True),
+        Column("unit", "str", "what is counted: test, package, file, problem, error; empty without counts", repeated=True),
+        Column("result", "str", _RESULT, repeated=True),
+        Column("event", "str", "event_id of the record that shows the result"),
+        Column("line", "str", "line of that record that shows it, at most 200 characters", nullable=True),
+        Column("ts", "time", "when the last result was recorded (UTC)", "us", nullable=True),
+    ),
+    made_of=_COMMAND_SOURCES,
+    kinds=("tool_call", "tool_result"),
+)
+
+FACTS: dict[str, Table] = {t.name: t for t in (COMMAND_RUNS, CHECK_RUNS)}
+"""Tables written by the stage ``facts``: one reading of a session for everything that comes after.
+
+A change of what the function of a table returns raises the table's version."""
+
+FACTS_ASSET = "facts/tables"
+FACTS_VERSION = " ".join(f"{t.name}.{t.version}" for t in FACTS.values())
+"""Code version of the asset: the fact tables are made together, with one commit point."""
+
 TABLES: dict[str, Table] = {
-    t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, READINGS, CANDIDATES, MEMORIES, TOKEN_COUNTS)
+    t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, *FACTS.values(), READINGS, CANDIDATES, MEMORIES, TOKEN_COUNTS)
 }
 
 NORMALIZED = ("events", "sessions", "threads", "model_calls", "tool_calls")
 """Tables written by the stage ``normalize``."""
+
+
+def asset_of(table: str) -> str:
+    """Return the asset key of a table that signals and methods read."""
+    return FACTS_ASSET if table in FACTS else f"normalized/{table}"

@@ -22,6 +22,8 @@ MODELS = {
     "threads": sessions.ThreadRow,
     "sessions": sessions.SessionRow,
     "readings": derived.ReadingRow,
+    "command_runs": derived.CommandRunRow,
+    "check_runs": derived.CheckRunRow,
     "candidates": derived.CandidateRow,
     "memories": derived.MemoryRow,
     "token_counts": derived.TokenCountRow,
