@@ -254,21 +254,21 @@ def _window(story: _Story, choice: Choice, at: str | None) -> Window:
 def _deliveries(view: Any, count: Callable[[list[str]], list[int]]) -> list[Delivery]:
     """Return every read of the session in the order of its threads, with the tokens of what came in."""
     cwd = view.session.cwd
-    found = [(a, view.by_event[a.call.result_event]) for a in reads_of(view) if a.call.result_event in view.by_event]
-    members = Counter(a.call.call_event for a, _ in found)
+    found = [(a, view.by_event[a.result_event]) for a in reads_of(view) if a.result_event in view.by_event]
+    members = Counter(a.call_event for a, _ in found)
     results = {result.event_id: result.text or "" for _, result in found}
     sizes = dict(zip(results, count(list(results.values())), strict=True))
     return [
         Delivery(
             inside(a.path, cwd),
             a.lines or (WHOLE if a.told else PART),
-            sizes[result.event_id] // members[a.call.call_event],
-            a.call.seq,
+            sizes[result.event_id] // members[a.call_event],
+            a.seq,
             result.seq,
             micros(result.ts),
-            a.call.call_event,
+            a.call_event,
             result.event_id,
-            a.call.thread_id,
+            a.thread_id,
         )
         for a, result in found
     ]
@@ -276,7 +276,7 @@ def _deliveries(view: Any, count: Callable[[list[str]], list[int]]) -> list[Deli
 
 def _changes(view: Any) -> list[tuple[str, str, int, int]]:
     """Return (path, thread, seq, time) of every change of a file."""
-    return [(inside(a.path, view.session.cwd), a.call.thread_id, a.call.seq, micros(a.call.started) or 0) for a in changes_of(view)]
+    return [(inside(a.path, view.session.cwd), a.thread_id, a.seq, micros(a.ts) or 0) for a in changes_of(view)]
 
 
 def _takes(events: Sequence[Any], effects: Any) -> list[tuple[int, str]]:

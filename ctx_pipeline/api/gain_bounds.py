@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.delivered import WHOLE, covered
 from ctx_pipeline.context.recorded import micros
-from ctx_pipeline.facts.file_accesses import READ, accesses_by_call, file_accesses
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
 from ctx_pipeline.signals.context_cache import rebuilds
 from ctx_pipeline.signals.context_window import carried
 from ctx_pipeline.tokens.shortening.hits import NOTICE_TOKENS
@@ -199,21 +199,21 @@ def repeated(view: Any) -> dict[str, float]:
     held: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     found: dict[str, float] = {}
     accesses = view.once(accesses_by_call)
-    for access in view.once(file_accesses):
-        call, key = access.call, (access.call.thread_id, access.path)
-        if access.changes:
+    for access in file_accesses(view):
+        key = (access.thread_id, access.path)
+        if access.did in CHANGES:
             held.pop(key, None)
             continue
         if access.did != READ or not access.told:
             continue
-        standing = [lines for seq, lines in held[key] if not any(seq < take < call.seq for take in takes[call.thread_id])]
+        standing = [lines for seq, lines in held[key] if not any(seq < take < access.seq for take in takes[access.thread_id])]
         # a part of the whole is known to stand there only where its lines are told
         share = covered(access.lines or WHOLE, standing)
         share = 0.0 if share < 1 and not access.lines else share
         if share:
-            reads = sum(a.did == READ for a in accesses[call.call_event])
-            found[call.call_event] = found.get(call.call_event, 0.0) + share / reads
-        held[key].append((call.seq, access.lines or WHOLE))
+            reads = sum(a.did == READ for a in accesses[access.call_event])
+            found[access.call_event] = found.get(access.call_event, 0.0) + share / reads
+        held[key].append((access.seq, access.lines or WHOLE))
     return found
 
 
@@ -221,11 +221,11 @@ def _last_uses(view: Any) -> dict[str, int]:
     """Return call event of a read -> ``seq`` of the last call in its thread that touched or named one of its files."""
     last: dict[tuple[str, str], int] = {}
     reads: dict[str, list[tuple[str, str]]] = {}
-    for access in view.once(file_accesses):
-        key = (access.call.thread_id, access.path)
-        last[key] = max(last.get(key, -1), access.call.seq)
+    for access in file_accesses(view):
+        key = (access.thread_id, access.path)
+        last[key] = max(last.get(key, -1), access.seq)
         if access.did == READ:
-            reads.setdefault(access.call.call_event, []).append(key)
+            reads.setdefault(access.call_event, []).append(key)
     return {event: max(last[key] for key in keys) for event, keys in reads.items()}
 
 

@@ -16,7 +16,7 @@ from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place
 from ctx_pipeline.api.tally import Days, moment
 from ctx_pipeline.api.usage import chosen_filters
-from ctx_pipeline.facts.file_accesses import CHANGES, COLUMNS, KINDS, READ, SEARCH, TIMES, file_accesses, patch_moves
+from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, READ, SEARCH, SHELL, file_accesses, patch_moves
 from ctx_pipeline.memory.scope import place_of
 from ctx_pipeline.model.shell_files import below
 
@@ -36,7 +36,6 @@ MOST_TOGETHER = 40
 """Files of a session that are paired; sessions that touch more pair their first ones."""
 
 _DAY = 86_400_000_000
-_COLUMNS = {"tool_calls": (*COLUMNS, *TIMES)}
 
 
 class Access(NamedTuple):
@@ -191,7 +190,7 @@ def accesses(
             continue
         ids = {s for part in manifest.of_table("sessions") for s in part.live}
         wanted = ids if only is None else {s for s in ids if (cell.host, s) in only}
-        for view in store.lake.read_sessions(cell, wanted, ("tool_calls",), _COLUMNS) if wanted else ():
+        for view in store.lake.read_sessions(cell, wanted, ("file_accesses",)) if wanted else ():
             if project and project not in {view.session.project, view.session.repository}:
                 continue
             found += _of_session(view, moves, patched, cell)
@@ -206,15 +205,16 @@ def _of_session(view: Any, moves: list[Move], patched: list[tuple[Any, Any, Any]
     root = _root(session.cwd)
     begin = _micros(session.first_ts)
     for access in file_accesses(view):
-        call, path = access.call, _below_root(access.path, root)
-        ts = _micros(call.started) or begin
+        path = _below_root(access.path, root)
+        ts = _micros(access.ts) or begin
         # a search names a folder as often as a file, and a record does not say which
         if access.did != SEARCH or "." in path.rpartition("/")[2]:
-            yield Access(path, access.did, ts, view.host, view.session_id, session.project, access.chars)
+            chars = access.chars if access.did == READ else 0
+            yield Access(path, access.did, ts, view.host, view.session_id, session.project, chars)
         if access.old_path:
             moves.append(Move(_below_root(access.old_path, root), path, ts, session.project))
-        if access.place == 1 and access.changes:
-            patched.append((cell, call, session))
+        if access.place == 1 and access.through != SHELL and access.did in CHANGES:
+            patched.append((cell, access, session))
 
 
 def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[Move]:
@@ -232,7 +232,7 @@ def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[
             root = _root(session.cwd)
             for names in patch_moves(texts.get(call.call_event, "").replace("\\n", "\n")):
                 old, new = (_below_root(below(session.cwd or "", name), root) for name in names)
-                found.append(Move(old, new, _micros(call.started), session.project))
+                found.append(Move(old, new, _micros(call.ts), session.project))
     return found
 
 

@@ -13,7 +13,7 @@ from ctx_pipeline.api.gain_bounds import repeated
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import chosen
 from ctx_pipeline.api.windows import view_of
-from ctx_pipeline.facts.file_accesses import MENTION, READ, FileAccess, accesses_by_call, inside, reads_of
+from ctx_pipeline.facts.file_accesses import MENTION, READ, accesses_by_call, inside, reads_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -172,7 +172,7 @@ def _rows(
     return [{"name": name, **{n: one[n] for n in ("uses", "calls", *_SUMS, "cost_nano")}} for name, one in ordered]
 
 
-def way(call: Any, accesses: Sequence[FileAccess]) -> str:
+def way(call: Any, accesses: Sequence[Any]) -> str:
     """Return how a tool call is told: a name of :data:`WAYS`."""
     reads = [a for a in accesses if a.did == READ]
     if reads:
@@ -185,7 +185,7 @@ def way(call: Any, accesses: Sequence[FileAccess]) -> str:
 def echo(view: Any) -> float | None:
     """Return the share of code lines in answers (of twelve characters and more) that the last twenty reads before them had shown."""
     shown: list[set[str]] = []
-    results = {a.call.result_event for a in reads_of(view)}
+    results = {a.result_event for a in reads_of(view)}
     said = same = 0
     for e in view.events:
         if e.event_id in results:
@@ -206,9 +206,7 @@ def _code_lines(text: str) -> set[str]:
     return {line for line in found if len(line) >= _LINE}
 
 
-def cep_parts(
-    totals: Mapping[str, int], reads: Sequence[FileAccess], again: Mapping[str, float], echoed: float | None
-) -> dict[str, float | None]:
+def cep_parts(totals: Mapping[str, int], reads: Sequence[Any], again: Mapping[str, float], echoed: float | None) -> dict[str, float | None]:
     """Return the parts of the score, each 0 to 1, higher is better; None without data.
 
     ``cached``: prompt tokens from the provider's cache. ``fresh_reads``: reads that brought

@@ -70,7 +70,7 @@ def progress(view: SessionView, cwd: str | None) -> Progress:
 def _files(view: SessionView, calls: Sequence[Any], cwd: str | None) -> list[str]:
     """Return the changed files, the last changed first, and how many more there were."""
     seen = {c.call_event for c in calls}
-    changes = [a for a in changes_of(view) if a.call.call_event in seen]
+    changes = [a for a in changes_of(view) if a.call_event in seen]
     changed = dict.fromkeys(shorten_paths(clean(inside(a.path, cwd)), cwd) for a in reversed(changes))
     files = list(changed)
     return files if len(files) <= _FILES else [*files[:_FILES], f"and {len(files) - _FILES} more"]
@@ -92,7 +92,7 @@ def _check(view: SessionView, calls: Sequence[Any], cwd: str | None) -> str:
         if purpose in found:
             place, text = found[purpose]
             later = {c.call_event for c in calls[place + 1 :]}
-            since = any(a.call.call_event in later for a in changes_of(view))
+            since = any(a.call_event in later for a in changes_of(view))
             return f"{text}; files were changed since" if since else text
     return ""
 

@@ -11,14 +11,13 @@ from ctx_pipeline.api.captured_bytes import Captured
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.sessions import resolve
 from ctx_pipeline.api.windows import view_of
-from ctx_pipeline.facts.file_accesses import CHANGES, MENTION, SEARCH, SHELL, asked_folder, file_accesses
+from ctx_pipeline.facts.file_accesses import CHANGES, MENTION, SEARCH, accesses_in
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.file_changes import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctx_pipeline.facts.file_accesses import FileAccess
     from ctx_pipeline.model.file_changes import FileChange
     from ctx_pipeline.settings import Settings
 
@@ -94,8 +93,9 @@ def session_files(host: str, session_id: str, *, path: str | None = None, settin
     from ctx_pipeline.redaction import Redactor
 
     clean = Redactor(chosen.patterns).redact
-    accesses = file_accesses(view, lambda call: _folder(view, call, places))
-    touches = [_touch(a, made) for a in accesses if a.did not in (SEARCH, MENTION)]
+    calls = {c.call_event: c for c in view.tool_calls}
+    accesses = accesses_in(view, lambda call: places.of(view.by_event.get(call.call_event)))
+    touches = [_touch(a, calls[a.call_event], made) for a in accesses if a.did not in (SEARCH, MENTION)]
     chosen_ones = [t for t in touches if path is None or fnmatch(t.path, path) or f"/{t.path}".endswith(f"/{path.lstrip('/')}")]
     return SessionFiles(
         key,
@@ -118,6 +118,8 @@ class _Places:
 
     def of(self, event: Any) -> str | None:
         """Return the directory of an event; of one before the first that is told, that one."""
+        if event is None:
+            return None
         starts, names = self._told[event.stream, event.generation]
         return names[max(0, bisect_right(starts, event.start) - 1)] if names else None
 
@@ -145,18 +147,10 @@ def _changes(host: str, captured: Captured, events: list[Any]) -> dict[tuple[str
     return found
 
 
-def _folder(view: Any, call: Any, places: _Places) -> str | None:
-    """Return the folder that a call asked for, else the one in which its thread was."""
-    event = view.by_event.get(call.call_event)
-    asked = asked_folder(view.call_text(call)) if call.action == "shell" else None
-    return asked or (places.of(event) if event is not None else None)
-
-
-def _touch(access: FileAccess, made: dict[tuple[str, str], FileChange]) -> Touch:
-    call = access.call
-    touch = Touch(access.path, access.did, access.through, access.lines, iso(call.started), call.thread_id, call.call_event)
-    named = call.paths[access.place] if access.through != SHELL and access.place < len(call.paths) else ""
-    return _with(touch, call, made.get((call.call_id, named))) if access.changes and named else touch
+def _touch(access: Any, call: Any, made: dict[tuple[str, str], FileChange]) -> Touch:
+    touch = Touch(access.path, access.did, access.through, access.lines, iso(access.ts), access.thread_id, access.call_event)
+    named = next((n for n in call.paths if access.path == n or access.path.endswith(f"/{n.removeprefix('./')}")), None)
+    return _with(touch, call, made.get((call.call_id, named))) if access.did in CHANGES and named is not None else touch
 
 
 def _with(touch: Touch, call: Any, change: FileChange | None) -> Touch:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.progress import asked_of_person, planned
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
-from ctx_pipeline.facts.file_accesses import READ, by_path, changes_of, file_accesses, last_line
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, by_path, changes_of, file_accesses, last_line
 from ctx_pipeline.facts.task import task
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import repeats
@@ -71,7 +71,7 @@ def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionVie
     keys = {e.call_key for e in events if e.call_key}
     known = {e.call_key for e in view.events if e.call_key}
     models = [m for m in view.model_calls if m.call_key in keys or (m.call_key not in known and m.ts is not None and _before(m.ts, at))]
-    return replace(view, events=events, tool_calls=calls, model_calls=models, _made={})
+    return replace(view, events=events, tool_calls=calls, model_calls=models, facts={}, _made={})
 
 
 def _before(ts: Any, at: int | None) -> bool:
@@ -153,14 +153,14 @@ def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
 
 def _files(view: SessionView) -> list[FileState]:
     """Return the files that were read or changed, each under its path below the working directory where it lies there."""
-    kept = [a for a in view.once(file_accesses) if a.did == READ or a.changes]
+    kept = [a for a in file_accesses(view) if a.did == READ or a.did in CHANGES]
     if view.threads:
-        kept.sort(key=lambda a: (a.call.started is None, a.call.started or 0))
-    order = {call: n for n, call in enumerate(dict.fromkeys(a.call.call_event for a in kept))}
+        kept.sort(key=lambda a: (a.ts is None, a.ts or 0))
+    order = {call: n for n, call in enumerate(dict.fromkeys(a.call_event for a in kept))}
     found = []
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
         reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
-        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call.call_event]))
+        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call_event]))
     return found
 
 
@@ -175,15 +175,15 @@ def _tests(view: SessionView, checks: Sequence[Run]) -> CheckRun | None:
         passed, failed = sum(r.passed for r in counted), sum(r.failed for r in counted)
         ok = run.passed and not failed
         why = "" if ok else salient_line(run.output, cwd, of_tests=purpose == "test")
-        changed = any(_follows(a.call, run.call) for a in changes_of(view))
+        changed = any(_follows(a, run.call) for a in changes_of(view))
         return CheckRun(shown(run.command, cwd), purpose, passed, failed, ok, changed, run.call.result_event, _cut(why, _LONG))
     return None
 
 
-def _follows(call: Any, other: Any) -> bool:
-    if call.thread_id == other.thread_id:
-        return bool(call.seq > other.seq)
-    return call.started is not None and other.started is not None and bool(call.started > other.started)
+def _follows(access: Any, call: Any) -> bool:
+    if access.thread_id == call.thread_id:
+        return bool(access.seq > call.seq)
+    return access.ts is not None and call.started is not None and bool(access.ts > call.started)
 
 
 def _stats(view: SessionView) -> dict[str, int]:

@@ -235,8 +235,7 @@ def _cold(found: Found, settings: Settings | None) -> int:
         return 0
     with reading(settings) as (store, _):
         view = view_of(store, found.choice.host, found.choice.session_id, ("events", "tool_calls"))
-    looked = {a.call.call_event: int(a.call.out_chars) for a in file_accesses(view) if a.did in (READ, SEARCH)}
-    return sum(looked.values()) // _COLD
+    return sum(int(a.chars) for a in file_accesses(view) if a.did in (READ, SEARCH)) // _COLD
 
 
 def compared(

@@ -10,6 +10,7 @@ from ctx_pipeline.model.commands import command_text
 from ctx_pipeline.model.shell_files import below, shell_changes
 from ctx_pipeline.model.shell_lines import pieces
 from ctx_pipeline.model.shell_reads import reads
+from ctx_pipeline.model.tables import FILE_ACCESSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,10 +25,6 @@ CHANGES = frozenset({EDIT, WRITE, DELETE, MOVE})
 TOOL, SHELL, NESTED = "tool", "shell", "nested"
 """By which way: a tool of the host, the words of a shell command, or inside another call (only its end was recorded)."""
 
-COLUMNS = ("call_id", "thread_id", "seq", "tool", "action", "paths", "ranges", "argv", "exit", "is_error")
-TIMES = ("started", "ended", "out_chars", "call_event", "result_event")
-"""Columns of ``tool_calls`` that accesses are read from."""
-
 _SCRATCH = re.compile(r"^/(?:dev|proc|sys)/|^/(?:private/)?tmp/|^/var/(?:tmp|folders)/|^(?:\.|/|~)?$")
 """Devices and scratch files."""
 
@@ -38,81 +35,89 @@ _PATCH_MOVE = re.compile(r"^\*\*\* Update File: (.{1,1000})\n\*\*\* Move to: (.{
 _LONGEST_ARGUMENTS = 100_000
 
 
-class FileAccess(NamedTuple):
-    """One file that one answered tool call read, changed, searched or named."""
+class _Access(NamedTuple):
+    """What one call did to one file."""
 
-    call: Any
-    """row of ``tool_calls``"""
     path: str
-    """absolute where the call or its folder says so; the name after a move"""
     did: str
-    """one of KINDS"""
     through: str
-    """tool, shell or nested"""
-    lines: str
-    """``first-last``, several joined by commas; empty: all of the file, or not known"""
-    told: bool
-    """False: a filter, a pattern or a count from the end chose which lines were shown"""
-    chars: int
-    """characters that a read brought into the window; of several files in one call, each the same part"""
+    lines: str = ""
+    told: bool = True
+    chars: int = 0
     old_path: str | None = None
-    """name before a move, where it is known"""
-    place: int = 0
-    """place of ``path`` in the call's ``paths``"""
-
-    @property
-    def changes(self) -> bool:
-        """Whether the file was made, changed, moved or deleted."""
-        return self.did in CHANGES
 
 
-def file_accesses(view: SessionView, folder_of: Callable[[Any], str | None] | None = None) -> list[FileAccess]:
-    """Return what the answered calls of a session did to which files, in the order of its calls.
+def file_accesses(view: SessionView) -> list[Any]:
+    """Return the rows of ``file_accesses`` of a session, in the order of its calls.
 
-    ``folder_of(call)`` gives the folder in which a call ran; without it that is what the
-    call's arguments say, else the folder of its thread, else of the session. A call that
-    failed touched nothing, one without an answer is unknown and counts nothing. Devices
-    and scratch files outside the session's folder are left out, and so is a search of
-    the folder itself. Reads ``tool_calls``, and ``threads`` and arguments in ``events``
-    where they are there.
+    A call ran in the folder that its arguments ask for, else in that of its thread, else
+    of the session. A call that failed touched nothing, one without an answer is unknown
+    and counts nothing. Devices and scratch files outside the session's folder are left
+    out, and so is a search of the folder itself.
     """
+    return view.fact(FILE_ACCESSES.name, _rows)
+
+
+def _rows(view: SessionView) -> list[Any]:
+    return accesses_in(view, lambda _call: None)
+
+
+def accesses_in(view: SessionView, folder_of: Callable[[Any], str | None]) -> list[Any]:
+    """Return the rows of a session whose calls ran where ``folder_of(call)`` says; None: as for :func:`file_accesses`."""
     folders = {t.thread_id: t.cwd for t in view.threads}
-    session = view.session.cwd
-    found: list[FileAccess] = []
+    session, root = view.session.cwd, (view.session.cwd or "").rstrip("/")
+    found: list[Any] = []
     for call in view.tool_calls:
         if call.result_event is None and call.ended is None:
             continue
-        folder = folder_of(call) if folder_of else asked_folder(view.call_text(call)) if call.action == "shell" else None
-        folder = folder or folders.get(call.thread_id) or session
-        found += [a for a in _of_call(call, folder) if counts(a.path, session)]
+        folder = asked_folder(view.call_text(call)) if call.action == "shell" else None
+        folder = folder or folder_of(call) or folders.get(call.thread_id) or session
+        accesses = [a for a in _of_call(call, folder) if counts(a.path, session)]
+        for place, access in enumerate(accesses):
+            own = bool(root) and access.path.startswith(f"{root}/")
+            found.append(
+                FILE_ACCESSES.row(
+                    host=view.host,
+                    session_id=view.session_id,
+                    thread_id=call.thread_id,
+                    seq=call.seq,
+                    call_event=call.call_event,
+                    result_event=call.result_event,
+                    place=place,
+                    repository=view.session.repository if own else None,
+                    tool=call.tool,
+                    ts=call.started,
+                    **access._asdict(),
+                )
+            )
     return found
 
 
-def accesses_by_call(view: SessionView) -> dict[str, list[FileAccess]]:
+def accesses_by_call(view: SessionView) -> dict[str, list[Any]]:
     """Return call event -> its accesses; calls without one are not in it."""
-    found: dict[str, list[FileAccess]] = {}
-    for access in view.once(file_accesses):
-        found.setdefault(access.call.call_event, []).append(access)
+    found: dict[str, list[Any]] = {}
+    for access in file_accesses(view):
+        found.setdefault(access.call_event, []).append(access)
     return found
 
 
-def reads_of(view: SessionView) -> list[FileAccess]:
+def reads_of(view: SessionView) -> list[Any]:
     """Return the reads: one for each file and call."""
-    return [a for a in view.once(file_accesses) if a.did == READ]
+    return [a for a in file_accesses(view) if a.did == READ]
 
 
-def changes_of(view: SessionView) -> list[FileAccess]:
+def changes_of(view: SessionView) -> list[Any]:
     """Return the changes: one for each file and call."""
-    return [a for a in view.once(file_accesses) if a.did in CHANGES]
+    return [a for a in file_accesses(view) if a.did in CHANGES]
 
 
-def _of_call(call: Any, folder: str | None) -> Iterator[FileAccess]:
+def _of_call(call: Any, folder: str | None) -> Iterator[_Access]:
     if call.action == "shell":
         command = command_text(call.argv) if call.argv else ""
         if command and not call.is_error:
             yield from _of_shell(call, command, folder)
         elif command and call.exit is not None:
-            yield from _mentions(call, command, folder, set())
+            yield from _mentions(command, folder, set())
         return
     if call.is_error or call.action not in (READ, EDIT, WRITE, SEARCH):
         return
@@ -124,11 +129,11 @@ def _of_call(call: Any, folder: str | None) -> Iterator[FileAccess]:
             continue
         seen.add(path)
         lines = call.ranges[place] if place < len(call.ranges) else ""
-        chars = (call.out_chars or 0) // len(call.paths) if call.action == READ else 0
-        yield FileAccess(call, path, call.action, through, lines, told=True, chars=chars, place=place)
+        chars = (call.out_chars or 0) // len(call.paths) if call.action in (READ, SEARCH) else 0
+        yield _Access(path, call.action, through, lines, chars=chars)
 
 
-def _of_shell(call: Any, command: str, folder: str | None) -> Iterator[FileAccess]:
+def _of_shell(call: Any, command: str, folder: str | None) -> Iterator[_Access]:
     changes = [c for c in shell_changes(command, folder) if c.did != "folder"]
     changed = {c.path for c in changes}
     shown: dict[str, tuple[list[str], bool]] = {}
@@ -139,13 +144,13 @@ def _of_shell(call: Any, command: str, folder: str | None) -> Iterator[FileAcces
     read = {path: one for path, one in shown.items() if path not in changed}
     for path, (ranges, told) in read.items():
         lines = ",".join(ranges) if all(ranges) else ""
-        yield FileAccess(call, path, READ, SHELL, lines, told, (call.out_chars or 0) // len(read))
+        yield _Access(path, READ, SHELL, lines, told, (call.out_chars or 0) // len(read))
     for change in changes:
-        yield FileAccess(call, change.path, change.did, SHELL, "", told=True, chars=0, old_path=change.old)
-    yield from _mentions(call, command, folder, {*shown, *changed, *(c.old for c in changes if c.old)})
+        yield _Access(change.path, change.did, SHELL, old_path=change.old)
+    yield from _mentions(command, folder, {*shown, *changed, *(c.old for c in changes if c.old)})
 
 
-def _mentions(call: Any, command: str, folder: str | None, known: set[str]) -> Iterator[FileAccess]:
+def _mentions(command: str, folder: str | None, known: set[str]) -> Iterator[_Access]:
     """Yield files that a command names without reading or writing them: ``pytest tests/test_a.py``, ``git add a.py``."""
     base = folder or ""
     for piece in pieces(command):
@@ -156,7 +161,7 @@ def _mentions(call: Any, command: str, folder: str | None, known: set[str]) -> I
             name = word.partition("::")[0]
             if _FILE.fullmatch(name) and (path := below(base, name)) not in known:
                 known.add(path)
-                yield FileAccess(call, path, MENTION, SHELL, "", told=True, chars=0)
+                yield _Access(path, MENTION, SHELL)
 
 
 def patch_moves(text: str) -> list[tuple[str, str]]:
@@ -193,9 +198,9 @@ def last_line(lines: str) -> int:
     return max((int(n) for n in re.findall(r"\d{1,9}", lines)), default=0)
 
 
-def by_path(accesses: Iterable[FileAccess], folder: str | None) -> dict[str, list[FileAccess]]:
+def by_path(accesses: Iterable[Any], folder: str | None) -> dict[str, list[Any]]:
     """Return path below the folder -> its accesses, in order of the first."""
-    found: dict[str, list[FileAccess]] = {}
+    found: dict[str, list[Any]] = {}
     for access in accesses:
         found.setdefault(inside(access.path, folder), []).append(access)
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.tables import TURNS
+
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
@@ -14,10 +16,6 @@ ENDS = (ANSWERED, INTERRUPTED, FAILED, OPEN)
 
 STOPS = frozenset({"interrupt", "turn_aborted"})
 """Subtypes of the injected events by which hosts record that a turn was stopped."""
-
-KINDS = ("prompt", "injected", "answer", "tool_call", "error", "compaction")
-EVENTS = ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "actor", "text", "call_key")
-"""Kinds and columns of events that turns are read from."""
 
 _FINAL = "/final_answer"
 """End of the subtype of an answer of which the host says that it is the last of its turn."""
@@ -52,7 +50,7 @@ def turns(view: SessionView) -> list[Turn]:
     """Return the turns of a session, thread by thread in order.
 
     What stands before a thread's first prompt is a turn only where the person stopped
-    it. Reads events of the kinds in :data:`KINDS`, and ``tool_calls`` where they are
+    it. Reads events of the kinds of the table, and ``tool_calls`` where they are
     there.
     """
     found: list[Turn] = []
@@ -76,9 +74,41 @@ def turns(view: SessionView) -> list[Turn]:
     return found
 
 
-def interruptions(view: SessionView) -> list[Any]:
-    """Return the events by which the person stopped the agent, at most one a turn."""
-    return [turn.interruption for turn in view.once(turns) if turn.interruption is not None]
+def turn_rows(view: SessionView) -> list[Any]:
+    """Return the rows of ``turns`` of a session, thread by thread in order; see :func:`turns`."""
+    return view.fact(TURNS.name, _rows)
+
+
+def _rows(view: SessionView) -> list[Any]:
+    return [
+        TURNS.row(
+            host=view.host,
+            session_id=view.session_id,
+            thread_id=turn.thread_id,
+            number=turn.number,
+            prompt_event=_id(turn.prompt),
+            first_event=turn.first.event_id,
+            last_event=turn.last.event_id,
+            began=turn.first.ts,
+            finished=turn.last.ts,
+            ended=turn.ended,
+            answer_event=_id(turn.answer),
+            interruption_event=_id(turn.interruption),
+            compactions=[e.event_id for e in turn.compactions],
+            tool_calls=turn.tool_calls,
+            model_calls=len(turn.call_keys),
+        )
+        for turn in view.once(turns)
+    ]
+
+
+def _id(event: Any) -> str | None:
+    return None if event is None else str(event.event_id)
+
+
+def interruptions(view: SessionView) -> list[str]:
+    """Return the ids of the events by which the person stopped the agent, one for each turn that was stopped."""
+    return [turn.interruption_event for turn in turn_rows(view) if turn.interruption_event is not None]
 
 
 def _take(turn: Turn, event: Any) -> None:

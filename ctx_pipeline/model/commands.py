@@ -8,7 +8,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.model.shell_lines import pieces
+from ctx_pipeline.model.shell_lines import Piece, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -194,9 +194,17 @@ def _scripted(script: str) -> str:
 @lru_cache(maxsize=8192)
 def steps(command: str) -> tuple[Step, ...]:
     """Return the programs of a command line in order, those in a shell's ``-c`` too; see :func:`pieces`."""
-    found: list[Step] = []
+    return tuple(step for _, members in steps_by_piece(command) for step in members)
+
+
+@lru_cache(maxsize=8192)
+def steps_by_piece(command: str) -> tuple[tuple[Piece, tuple[Step, ...]], ...]:
+    """Return each simple command of a line with its programs: none for ``cd`` and the like, several in a shell's ``-c``."""
+    found = []
     for piece in pieces(command):
-        _add(found, list(piece.words), piece.text)
+        members: list[Step] = []
+        _add(members, list(piece.words), piece.text)
+        found.append((piece, tuple(members)))
     return tuple(found)
 
 
@@ -230,6 +238,8 @@ def _unwrap(words: list[str]) -> list[str]:
         name = _name(words[0])
         if _ENV.fullmatch(words[0]):
             words = words[1:]
+        elif name == "command" and words[1:2] in (["-v"], ["-V"]):
+            return words
         elif name in _PREFIXES:
             words = _behind_options(words, _PREFIXES[name])
             if name == "timeout" and words and re.fullmatch(r"[\d.]+[smhd]?", words[0]):

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.shell_answers import ShellAnswers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
@@ -92,6 +94,8 @@ class Host:
     """The agent finds a session only from the folder in which it began."""
     shell_tools: frozenset[str] = frozenset()
     """Names of the tools that run shell commands, in small letters: a search for ``bash`` or ``shell`` means all of them."""
+    shell_answers: ShellAnswers = field(default_factory=ShellAnswers)
+    """What its records say around shell commands."""
     databases: Mapping[str, Database] = field(default_factory=dict)
     """stream kind -> how it is read; such files are not copied byte for byte. rel of a stream is ``<path>#<name>``."""
     hints: Callable[[str, bytes], Iterable[tuple[str, str, str]]] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.facts.file_accesses import READ, accesses_by_call
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.signals._timeline import timelines
 
 if TYPE_CHECKING:
@@ -44,18 +44,18 @@ def rereads(view: SessionView) -> list[Reread]:
     threads: dict[str, _Window] = {}
     found: list[Reread] = []
     for event, accesses in view.once(accesses_by_call).items():
-        call = accesses[0].call
-        window = threads.get(call.thread_id)
+        first = accesses[0]
+        window = threads.get(first.thread_id)
         if window is None:
-            window = threads[call.thread_id] = _Window(compacted.get(call.thread_id, []))
+            window = threads[first.thread_id] = _Window(compacted.get(first.thread_id, []))
         shown = [a for a in accesses if a.did == READ and a.told]
         for access in shown:
-            reason = window.reason(access.path, _spans(access.lines), call.seq)
+            reason = window.reason(access.path, _spans(access.lines), first.seq)
             if reason:
                 found.append(Reread(access.path, reason, event, sizes.get(event, 0.0) / len(shown)))
         for access in accesses:
-            if access.changes:
-                window.edited[access.path] = call.seq
+            if access.did in CHANGES:
+                window.edited[access.path] = first.seq
     return found
 
 

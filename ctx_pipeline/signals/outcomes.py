@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.turns import EVENTS as TURN_EVENTS
-from ctx_pipeline.facts.turns import KINDS as TURN_KINDS
 from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.permissions import words_of_refusals
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 _BOTH = ("events", "tool_calls")
 _PAIRS = ("tool_call", "tool_result")
-_COLUMNS = {**COLUMNS, "events": tuple(dict.fromkeys((*COLUMNS["events"], *TURN_EVENTS)))}
+_COLUMNS = {**COLUMNS, "events": (*COLUMNS["events"], "actor")}
 _LIMIT = re.compile(
     r"rate_limit_error|rate limit (?:reached|exceeded)|usage limit reached|too many requests|(?:status\D{1,4}|^|\W)429\b", re.IGNORECASE
 )
@@ -92,7 +90,7 @@ def refused_call_count(view: SessionView) -> Reading:
     return Reading(float(len(refused)), tuple(s.evidence for s in refused))
 
 
-@signal(version=2, group="outcome", kind="boolean", better="lower", reads=("events",), columns=_COLUMNS, kinds=TURN_KINDS)
+@signal(version=2, group="outcome", kind="boolean", better="lower", reads=("turns",))
 def interrupted_signal(view: SessionView) -> Reading:
     """Whether the person stopped the agent in the middle of a turn.
 
@@ -103,10 +101,10 @@ def interrupted_signal(view: SessionView) -> Reading:
     if not view.session.events:
         return Reading(None, reason="the session has no events")
     found = interruptions(view)
-    return Reading(bool(found), tuple(e.event_id for e in found), metadata={"count": len(found)} if found else None)
+    return Reading(bool(found), tuple(found), metadata={"count": len(found)} if found else None)
 
 
-@signal(version=2, group="outcome", unit="stops", better="lower", reads=("events",), columns=_COLUMNS, kinds=TURN_KINDS)
+@signal(version=2, group="outcome", unit="stops", better="lower", reads=("turns",))
 def interruption_count(view: SessionView) -> Reading:
     """Turns that the person stopped.
 
@@ -116,7 +114,7 @@ def interruption_count(view: SessionView) -> Reading:
     if not view.session.events:
         return Reading(None, reason="the session has no events")
     found = interruptions(view)
-    return Reading(float(len(found)), tuple(e.event_id for e in found))
+    return Reading(float(len(found)), tuple(found))
 
 
 @signal(group="outcome", kind="categorical", method="regex", better="higher", reads=("events",), columns=_COLUMNS, kinds=("prompt",))
@@ -209,7 +207,9 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 """signal, the label that costs points, the points"""
 
 
-@signal(version=3, group="outcome", kind="categorical", better="higher", reads=_BOTH, columns=_COLUMNS, kinds=(*KINDS, *TURN_KINDS))
+@signal(
+    version=3, group="outcome", kind="categorical", better="higher", reads=(*_BOTH, "turns"), columns=_COLUMNS, kinds=(*KINDS, "prompt")
+)
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.
 

@@ -100,4 +100,4 @@ def test_a_result_that_stands_before_its_call_is_the_calls_result(tmp_path):
     parsed = parse_home(CLAUDE, tmp_path)[claude.SESSION]
     (read,) = of(parsed)
     assert (read.path, read.did, read.chars) == ("/code/app/a.py", "read", 40)
-    assert read.call.result_event is not None
+    assert read.result_event is not None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.facts.turns import turns
+from ctx_pipeline.facts.turns import interruptions, turn_rows, turns
 from ctx_pipeline.hosts.claude_code import HOST as CLAUDE
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline_tests.factories import claude, codex
+from ctx_pipeline_tests.factories.views import view
 
 
 def of_claude(main: claude.Transcript) -> list:
@@ -73,3 +74,18 @@ def test_a_turn_that_ends_in_an_error_has_failed(tmp_path):
 
     assert (first.ended, first.answer) == ("failed", None)
     assert (second.ended, second.answer) == ("failed", None)
+
+
+@pytest.mark.feature("facts.turns")
+def test_rows_tell_how_a_turn_ended_and_several_marks_in_one_are_one_stop():
+    session = view().injected("[Request interrupted by user]", "interrupt").prompt("go").shell("ls")
+    session.injected("[Request interrupted by user]", "interrupt").injected("[Request interrupted by user]", "interrupt")
+    built = session.prompt("again").shell("ls").answer("done").build()
+    rows = turn_rows(built)
+    assert [(r.number, r.prompt_event, r.ended, r.tool_calls) for r in rows] == [
+        (0, None, "interrupted", 0),
+        (1, "s1.e1", "interrupted", 1),
+        (2, "s1.e6", "answered", 1),
+    ]
+    assert interruptions(built) == ["s1.e0", "s1.e4"]
+    assert [[c.action for c in t.calls] for t in turns(built)] == [[], ["shell"], ["shell"]]

@@ -10,6 +10,7 @@ from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.deferred import Deferred
 from ctx_pipeline.model.limit_notes import LimitNotes
 from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
+from ctx_pipeline.model.shell_answers import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,17 @@ HOST = Host(
     resume="claude --resume {session_id}",
     resume_in_folder=True,
     shell_tools=frozenset({"bash"}),
+    shell_answers=ShellAnswers(
+        running=r"Command (?:running|was manually backgrounded).{0,80}? with ID: (\w{1,40})|Monitor started \(task (\w{1,40})",
+        waits=r"\"(?:bash_id|shell_id|task_id)\":\s?\"(\w{1,40})",
+        goes_on=r"<status>(?:running|in_progress)</status>",
+        stopped=r"Successfully (?:killed shell|stopped task)|<status>killed</status>",
+        exit=r"<exit_code>(-?\d{1,10})</exit_code>|^(?:Error: )?Exit code (-?\d{1,10})\b",
+        exit_line=r"<exit_code>-?\d{1,10}</exit_code>|^(?:Error: )?Exit code -?\d{1,10}\b",
+        background=r"\"run_in_background\":\s?true",
+        keeps_folder=True,
+        marks_errors=True,
+    ),
     hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
     retention_days=retention_days,
     mentions=Deferred("ctx_pipeline.hosts.claude_code.mentions:mentions"),

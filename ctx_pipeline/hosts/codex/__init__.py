@@ -10,6 +10,7 @@ from ctx_pipeline.model.declared import Database, Host
 from ctx_pipeline.model.deferred import Deferred
 from ctx_pipeline.model.limit_notes import LimitNotes
 from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
+from ctx_pipeline.model.shell_answers import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +52,14 @@ HOST = Host(
             *("container.exec", "exec", "exec_command", "local_shell", "shell", "shell_command", "unified_exec"),
             *("user_shell", "command_execution"),
         }
+    ),
+    shell_answers=ShellAnswers(
+        running=r"Process running with session ID (\d{1,20})|Script running with cell ID (\w{1,40})"
+        r"|\{\"chunk_id\":[^{}\n]{0,300}?\"session_id\":(\d{1,20})",
+        waits=r"\b(?:session_id|cell_id)\"?\s?:\s?\"?(\w{1,40})",
+        exit=r"\{\"chunk_id\":[^{}\n]{0,300}?\"exit_code\":(-?\d{1,10})\b",
+        exit_line=r"(?:Exit code:|Process exited with code|exited with code) -?\d{1,10}",
+        folder="workdir",
     ),
     databases={
         STATE: Database(
