@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Rises when an aggregate table changes."""
 
 MEMORY = "512MB"
@@ -241,12 +241,12 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             commands AS (
                 SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE is_error) AS failed_commands
                 FROM tool_calls WHERE action = 'shell' GROUP BY ALL),
+            runs AS (
+                SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE result = 'failed') AS failed_commands
+                FROM command_runs GROUP BY ALL),
             measured AS (
                 SELECT host, session_id, CAST(bit_xor(hash(signal, version, value, label, reason)) AS VARCHAR) AS readings_hash
-                FROM readings GROUP BY ALL),
-            judged AS (
-                SELECT host, session_id, CAST(max(value) AS BIGINT) AS failed_commands
-                FROM readings WHERE signal = 'failed_command_count' AND value IS NOT NULL GROUP BY ALL)
+                FROM readings GROUP BY ALL)
             SELECT s.host, s.session_id, s.title, s.title_source, s.cwd, s.project, s.branch, s.version, s.models, s.first_ts, s.last_ts,
                    {day_sql("s.first_ts", timezone)} AS day, s.parent_session, s.status, s.threads, s.events, s.prompts,
                    s.tool_calls, s.failed_tool_calls, s.unknown, s.quarantined, s.lines, s.bytes, s.content_hash,
@@ -258,13 +258,13 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
                    coalesce(u.cost_nano, 0) AS cost_nano, coalesce(u.unpriced_calls, 0) AS unpriced_calls,
                    coalesce(u.recorded_calls, 0) AS recorded_calls,
                    coalesce(u.peak_context_tokens, 0) AS peak_context_tokens,
-                   coalesce(k.compactions, 0) AS compactions, coalesce(d.commands, 0) AS commands,
-                   coalesce(j.failed_commands, d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
+                   coalesce(k.compactions, 0) AS compactions, coalesce(r.commands, d.commands, 0) AS commands,
+                   coalesce(r.failed_commands, d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
             FROM sessions s
             LEFT JOIN usage u ON u.host = s.host AND u.session_id = s.session_id
             LEFT JOIN compactions k ON k.host = s.host AND k.session_id = s.session_id
             LEFT JOIN commands d ON d.host = s.host AND d.session_id = s.session_id
-            LEFT JOIN judged j ON j.host = s.host AND j.session_id = s.session_id
+            LEFT JOIN runs r ON r.host = s.host AND r.session_id = s.session_id
             LEFT JOIN measured m ON m.host = s.host AND m.session_id = s.session_id
             ORDER BY s.host, s.session_id""",
         "tool_use": """

@@ -213,19 +213,19 @@ def test_the_warehouse_has_a_view_for_each_table_and_adds_up(lake, tmp_path):
 
 
 @pytest.mark.feature("warehouse.views-and-aggregates")
-def test_the_signal_that_judges_failed_commands_is_believed_before_the_exit_status(tmp_path):
+def test_commands_are_those_of_the_facts_where_they_were_made(tmp_path):
     mark = {"host": "claude", "session_id": "a"}
     lake = relations(
         tmp_path / "judged",
         sessions=[session("a", "2026-03-01 22:00")],
         tool_calls=[mark | {"call_id": f"t{n}", "tool": "Bash", "action": "shell", "is_error": True} for n in range(3)],
-        readings=[mark | {"signal": "failed_command_count", "family": "outcomes", "kind": "numeric", "value": 2.0}],
+        command_runs=[mark | {"call_event": f"e{n}", "result": result} for n, result in enumerate(("failed", "passed"))],
     )
     target = tmp_path / "ctx.duckdb"
     warehouse.build(lake, target)
     with warehouse.connect(target, read_only=True) as connection:
         found = connection.execute("SELECT commands, failed_commands FROM session_overview").fetchall()
-    assert found == [(3, 2)]
+    assert found == [(2, 1)]  # three calls, of which one waited for another
 
 
 @pytest.mark.feature("warehouse.rebuild-equal")
