@@ -132,15 +132,13 @@ def gain(
     baseline: bool = False,
     today: date | None = None,
     cwd: str | None = None,
-    seen: Callable[[Any], None] | None = None,
     settings: Settings,
 ) -> Gain:
     """Return the gain of a session (the newest here), or of all sessions in a day, week or month of the zone, or ever.
 
     ``model`` tells everything at that model's list prices. With ``baseline`` only what
     came after the last mark counts. ``host`` and ``project`` go with a period.
-    ``seen`` is given the rows of each session of a period and of the one before it. Raises
-    UsageError and UnknownName.
+    Raises UsageError and UnknownName.
     """
     zone = timezone or settings.timezone
     one = period(name, zone=zone, today=today)
@@ -170,8 +168,6 @@ def gain(
             told[0] = (max(start, told[0][0] or 0), told[0][1])
         gains: list[list[SessionGain]] = [[] for _ in told]
         for view in _views(store, key, project, told):
-            if seen is not None:
-                seen(view)
             for members, within in zip(gains, told, strict=True):
                 made = session_gain(view, rate_of, cost_of, within=within)
                 if made.calls:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed
 from ctx_pipeline.facts.file_accesses import changes_of, inside
 from ctx_pipeline.facts.prompts import requests
 from ctx_pipeline.facts.task import arguments_of
+from ctx_pipeline.mining._commands import shown
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import own_words, repeats
-from ctx_pipeline.mining._runs import run_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
-
-_CHECKED = ("test", "types", "lint", "build")
-"""Purposes of a command that say how the work stands, the most telling first."""
 
 _ENDED = frozenset({"completed", "done", "deleted", "cancelled", "canceled"})
 _PROMPTS, _FILES, _ITEMS, _DECISIONS = 3, 12, 8, 4
@@ -78,23 +76,21 @@ def _files(view: SessionView, calls: Sequence[Any], cwd: str | None) -> list[str
 
 def _check(view: SessionView, calls: Sequence[Any], cwd: str | None) -> str:
     """Return the last test run, else the last other check: its command, how it ended, and whether files were changed since."""
-    found: dict[str, tuple[int, str]] = {}
-    for n in range(len(calls) - 1, -1, -1):
-        run = run_of(view, n, calls[n]) if calls[n].action == "shell" else None
-        if run is None or run.step.purpose not in _CHECKED or run.step.purpose in found:
-            continue
-        why = "" if run.passed else salient_line(run.output, cwd, of_tests=run.step.purpose == "test")
-        ended = "passed" if run.passed else f"failed{f' with “{_cut(why, _SHORT)}”' if why else ''}"
-        found[run.step.purpose] = (n, f"`{shown(run.command, cwd)}` {ended}")
-        if run.step.purpose == _CHECKED[0]:
-            break
-    for purpose in _CHECKED:
-        if purpose in found:
-            place, text = found[purpose]
-            later = {c.call_event for c in calls[place + 1 :]}
-            since = any(a.call_event in later for a in changes_of(view))
-            return f"{text}; files were changed since" if since else text
-    return ""
+    places = {c.call_event: n for n, c in enumerate(calls)}
+    checks = [r for r in command_runs(view) if r.call_event in places and _purpose(r)]
+    if not checks:
+        return ""
+    tests = [r for r in checks if _purpose(r) == "test"]
+    last = max(tests or checks, key=lambda r: places[r.call_event])
+    why = salient_line(printed(view, last), cwd, of_tests=bool(tests)) if last.result == "failed" else ""
+    said = {"running": "had not ended", "unknown": "ran, and its output does not show how it ended"}.get(last.result, last.result)
+    text = f"`{shown(last.command, cwd)}` {said}{f' with “{_cut(why, _SHORT)}”' if why else ''}"
+    since = any(places.get(a.call_event, -1) > places[last.call_event] for a in changes_of(view))
+    return f"{text}; files were changed since" if since else text
+
+
+def _purpose(run: Any) -> str:
+    return next((p for p in run.purposes if p in CHECKS), "")
 
 
 class Planned(NamedTuple):

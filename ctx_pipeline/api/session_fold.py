@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.progress import asked_of_person, planned
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
+from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.command_runs import printed, runs_by_call
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, by_path, changes_of, file_accesses, last_line
 from ctx_pipeline.facts.task import task
+from ctx_pipeline.mining._commands import shown
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import repeats
-from ctx_pipeline.mining._runs import runs, shown
-from ctx_pipeline.model.check_results import check_results
 from ctx_pipeline.model.codec import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ctx_pipeline.mining._runs import Run
     from ctx_pipeline.model.session_view import SessionView
 
 _CHECKED = ("test", "types", "lint", "build")
@@ -39,7 +39,6 @@ def fold(view: SessionView) -> SessionState:
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
     last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
     plan = [p for p in planned(view, [c for c in view.tool_calls if c.action == "plan"]) if not repeats(view, p.text)]
-    checks = [r for r in runs(view) if r.step.purpose in _CHECKED]
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     return SessionState(
         host=view.host,
@@ -49,12 +48,12 @@ def fold(view: SessionView) -> SessionState:
         seq=main[-1].seq if main else -1,
         began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
         task=_task(view, plan),
-        findings=[*_failures(checks, session.cwd), *_claims(view, session.cwd)],
+        findings=[*_failures(view), *_claims(view, session.cwd)],
         decisions=list(_decisions(view)),
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=_files(view),
-        tests=_tests(view, checks),
+        tests=_last_check(view),
         stats=_stats(view),
     )
 
@@ -121,23 +120,29 @@ def _answers(answer: str) -> str:
 # what came of it
 
 
-def _failures(checks: Sequence[Run], cwd: str | None) -> Iterator[Item]:
+def _failures(view: SessionView) -> Iterator[Item]:
     """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first."""
-    by_command: dict[tuple[str, str], list[Run]] = {}
-    for run in checks:
-        by_command.setdefault((run.call.thread_id, run.step.subject), []).append(run)
-    for n, members in enumerate(by_command.values()):
-        last = members[-1]
-        bad = next((r for r in reversed(members) if not r.passed), None)
-        why = salient_line(bad.output, cwd, of_tests=bad.step.purpose == "test") if bad is not None else ""
+    cwd, commands = view.session.cwd, runs_by_call(view)
+    by_program: dict[tuple[str, str, str], list[Any]] = {}
+    for check in check_runs(view):
+        by_program.setdefault((check.thread_id, check.kind, check.program or check.runner), []).append(check)
+    for n, members in enumerate(by_program.values()):
+        bad = next((c for c in reversed(members) if c.result == "failed"), None)
+        why = _why(view, bad) if bad is not None else ""
         if bad is None or not why:
             continue
         place = _PLACE.search(why)
         path, line = (place[1], int(place[2])) if place else (None, None)
-        open_one = bad is last
-        text = f"`{shown(bad.command, cwd)}` {'fails' if open_one else 'failed, and passes now'}: {_cut(why, _LONG)}"
-        score = (8.0 if open_one else 4.0) + n / 100
-        yield Item(text, "checks", _iso(bad.call.started), bad.call.result_event, path, line, score=score)
+        ended = {"failed": "fails", "passed": "failed, and passes now"}.get(members[-1].result, "failed when it last ended")
+        command = commands[bad.call_event]
+        score = (4.0 if members[-1].result == "passed" else 8.0) + n / 100
+        text = f"`{shown(command.command, cwd)}` {ended}: {_cut(why, _LONG)}"
+        yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=score)
+
+
+def _why(view: SessionView, check: Any) -> str:
+    """Return the line of what a check printed that says what is wrong."""
+    return salient_line(printed(view, runs_by_call(view)[check.call_event]), view.session.cwd, of_tests=check.kind == "test")
 
 
 def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
@@ -164,19 +169,22 @@ def _files(view: SessionView) -> list[FileState]:
     return found
 
 
-def _tests(view: SessionView, checks: Sequence[Run]) -> CheckRun | None:
-    """Return the last test run, else the last other check."""
-    cwd = view.session.cwd
-    for purpose in _CHECKED:
-        run = max((r for r in checks if r.step.purpose == purpose), key=lambda r: (r.call.started or 0, r.place), default=None)
-        if run is None:
+def _last_check(view: SessionView) -> CheckRun | None:
+    """Return the last test run that checked anything or still may, else the last other check."""
+    cwd, commands = view.session.cwd, runs_by_call(view)
+    known = [c for c in check_runs(view) if c.ran is not False]
+    for kind in _CHECKED:
+        last = max((c for c in known if c.kind == kind), key=lambda c: (commands[c.call_event].started or 0, c.seq), default=None)
+        if last is None:
             continue
-        counted = [r for r in check_results(run.output) if r.purpose == purpose]
-        passed, failed = sum(r.passed for r in counted), sum(r.failed for r in counted)
-        ok = run.passed and not failed
-        why = "" if ok else salient_line(run.output, cwd, of_tests=purpose == "test")
-        changed = any(_follows(a, run.call) for a in changes_of(view))
-        return CheckRun(shown(run.command, cwd), purpose, passed, failed, ok, changed, run.call.result_event, _cut(why, _LONG))
+        run = commands[last.call_event]
+        same = [c for c in known if c.call_event == last.call_event and c.kind == kind]
+        passed, failed = sum(c.passed or 0 for c in same), sum(c.failed or 0 for c in same)
+        results = {c.result for c in same}
+        result = next((r for r in ("failed", "refused", "running", "unknown", "passed") if r in results), "unknown")
+        why = _why(view, last) if result == "failed" else ""
+        changed = any(_follows(a, run) for a in changes_of(view))
+        return CheckRun(shown(run.command, cwd), kind, passed, failed, result == "passed", changed, last.event, _cut(why, _LONG), result)
     return None
 
 

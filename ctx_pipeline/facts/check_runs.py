@@ -49,6 +49,8 @@ def _of_command(view: SessionView, run: Any) -> list[Any]:
             at = next((i for i, s in enumerate(programs) if s.purpose in ("check", result.purpose)), None)
         if at is not None:
             matched.add(at)
+        elif result.purpose == "build":
+            continue  # a test or a linter that compiles first is no build
         rows.append(_reported(view, run, result, programs[at] if at is not None else None, len(reported)))
     rows += [_silent(run, s, len(programs)) for i, s in enumerate(programs) if i not in matched]
     return [row._replace(place=place) for place, row in enumerate(rows)]
@@ -92,7 +94,7 @@ def _silent(run: Any, program: Step, programs: int) -> Any:
     end = "unknown" if nothing else run.result
     if programs > 1 and end == "failed":
         end = "unknown"
-    ran = False if nothing or end == "refused" else True if end in ("passed", "failed", "running") else None
+    ran = False if nothing or end == "refused" else True if end in ("passed", "running") else None
     return _row(
         run,
         runner=program.subject.partition(" ")[0],

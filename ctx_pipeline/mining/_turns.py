@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts import turns as facts
 from ctx_pipeline.facts.prompts import asked, describes, goal, tells, typed
+from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, PROVING, harmless, runs, shown
 from ctx_pipeline.mining._failures import shorten_paths
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, harmless, runs, shown
 
 if TYPE_CHECKING:
-    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.mining._commands import Run
     from ctx_pipeline.model.session_view import SessionView
 
 _CORRECTION = re.compile(
@@ -80,7 +80,7 @@ def done(view: SessionView, turn: Turn) -> tuple[list[str], list[Any]]:
             new = [f for p in call.paths if not OUTSIDE.search(p) and (f := shorten_paths(p, cwd)) not in files]
             files += new
             texts = [f"{call.action} `{f}`" for f in new]
-        elif call.call_id in ran and not ran[call.call_id].failed and ran[call.call_id].step.purpose in CHECKS:
+        elif call.call_id in ran and ran[call.call_id].well and ran[call.call_id].step.purpose in CHECKS:
             command = harmless(ran[call.call_id], cwd)
             if not command:
                 continue
@@ -99,5 +99,5 @@ def done(view: SessionView, turn: Turn) -> tuple[list[str], list[Any]]:
 def last_check(turn: Turn) -> Run | None:
     """Return the check that passed after the last change of a turn; None when there is none."""
     edits = turn.edits
-    after = [r for r in turn.runs if r.step.purpose in CHECKS - {"install", "run"} and (not edits or r.call.seq > edits[-1].seq)]
+    after = [r for r in turn.runs if r.step.purpose in PROVING and (not edits or r.call.seq > edits[-1].seq)]
     return after[-1] if after and after[-1].passed else None

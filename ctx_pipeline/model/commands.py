@@ -152,7 +152,7 @@ class Step(NamedTuple):
     subject: str
     """Program with its subcommand or target: ``go test``, ``pytest``, ``npm run build``."""
     purpose: str
-    """test, lint, types, build, install, run or other"""
+    """test, lint, types, build, check (a script of that name), install, run or other"""
     text: str
     """The step as typed, wrappers included."""
 
@@ -315,8 +315,10 @@ def _purpose(subject: str, words: list[str]) -> str:
     head = subject.partition(" ")[0]
     last = subject.rpartition(" ")[2]
     last = last.rpartition(":")[2] if last.startswith(":") else last.partition(":")[0]
-    if parts & _TEST or (" " in subject and last in ("test", "tests", "spec", "check", "verify") and head not in ("git", "gh")):
-        return "types" if last == "check" and head == "cargo" else "test"
+    if parts & _TEST or (" " in subject and last in ("test", "tests", "spec") and head not in ("git", "gh")):
+        return "test"
+    if " " in subject and last in ("check", "verify") and head not in ("git", "gh"):
+        return "types" if last == "check" and head == "cargo" else "check"
     if parts & _TYPES:
         return "types"
     if parts & _LINT or (head != "git" and last in ("lint", "fmt", "format", "eslint")):
@@ -367,7 +369,7 @@ def found_nothing(argv: Sequence[str], exit_status: int | None) -> bool:
     return (bool(found) and found[-1].subject.partition(" ")[0] in _ANSWERS) or _quiet_git(found)
 
 
-_CHECKS = frozenset({"test", "lint", "types", "build"})
+_CHECKS = frozenset({"test", "lint", "types", "build", "check"})
 _ANSWERS = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "diff", "cmp", "test", "[", "[[", "pgrep", "which", "type", "git-grep"})
 
 

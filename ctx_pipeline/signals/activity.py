@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.facts.file_accesses import by_path, changes_of, reads_of
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._runs import runs
 from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _TOOLS = ("tool_calls",)
-_BOTH = ("events", "tool_calls")
-_PAIRS = ("tool_call", "tool_result")
+_STEPS = ("events", "tool_calls", "command_runs")
 _SHOWN = 20
 
 
@@ -25,7 +24,7 @@ def _count(events: Iterable[str], **metadata: Any) -> Reading:
     return Reading(float(len(found)), found, metadata=metadata or None)
 
 
-@signal(version=2, group="activity", unit="commands", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="activity", unit="commands", reads=("command_runs",))
 def command_count(view: SessionView) -> Reading:
     """Shell commands that the agent ran, subagents included.
 
@@ -33,7 +32,7 @@ def command_count(view: SessionView) -> Reading:
     background is part of it. Read it beside ``unique_files_edited``: many commands and
     few edits is exploration, the reverse is work without checks.
     """
-    return _count(run.call.call_event for run in view.once(runs))
+    return _count(run.call_event for run in command_runs(view))
 
 
 @signal(group="activity", unit="edits", reads=_TOOLS, columns=COLUMNS)
@@ -58,7 +57,7 @@ def unique_files_edited(view: SessionView) -> Reading:
     return _files(changes_of(view))
 
 
-@signal(version=3, group="activity", unit="files", reads=("file_accesses",))
+@signal(version=4, group="activity", unit="files", reads=("file_accesses",))
 def unique_files_read(view: SessionView) -> Reading:
     """Files that the agent read, by a read tool or by printing them in a shell.
 
@@ -85,7 +84,7 @@ def web_search_count(view: SessionView) -> Reading:
     return _count(c.call_event for c in view.tool_calls if c.action == "web")
 
 
-@signal(version=2, group="activity", unit="searches", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
+@signal(version=3, group="activity", unit="searches", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def code_search_count(view: SessionView) -> Reading:
     """Searches of the project's files: by a search tool, or by grep, rg, find and their like in a shell.
 

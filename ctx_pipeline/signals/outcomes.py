@@ -6,21 +6,20 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.signals import checks, recovery, trajectory, validation
-from ctx_pipeline.signals._runs import runs
 from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 from ctx_pipeline.signals._words import corrects, mood
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Signal
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.signals._runs import Run
 
-_BOTH = ("events", "tool_calls")
-_PAIRS = ("tool_call", "tool_result")
+_STEPS = ("events", "tool_calls", "command_runs")
+_RUNS = ("command_runs",)
 _COLUMNS = {**COLUMNS, "events": (*COLUMNS["events"], "actor")}
 _LIMIT = re.compile(
     r"rate_limit_error|rate limit (?:reached|exceeded)|usage limit reached|too many requests|(?:status\D{1,4}|^|\W)429\b", re.IGNORECASE
@@ -28,28 +27,30 @@ _LIMIT = re.compile(
 _WINDOW = 4000
 
 
-def _answered(view: SessionView) -> list[Run]:
-    return [run for run in view.once(runs) if run.answered and not run.refused]
+def _answered(view: SessionView) -> list[Any]:
+    return [run for run in command_runs(view) if run.outputs and run.result != "refused"]
 
 
-def _evidence(found: list[Run]) -> tuple[str, ...]:
-    return tuple(run.evidence for run in found)
+def _evidence(found: list[Any]) -> tuple[str, ...]:
+    return tuple(run.event for run in found)
 
 
-@signal(version=3, group="outcome", unit="commands", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_PAIRS)
+@signal(version=4, group="outcome", unit="commands", better="lower", reads=_RUNS)
 def failed_command_count(view: SessionView) -> Reading:
-    """Shell commands that ran and ended badly: a non-zero exit status, or the host's word where it kept none.
+    """Shell commands that ran and ended badly: by exit status, by the host's word, or by what a check behind a pipe reported.
 
     Each command counts once, however many records it left. A search that found nothing
     (grep, rg, diff with status 1) is an answer and not a failure; a command that the
     person refused never ran. Some failures are healthy: a red test before the fix. Look
     at the share and at what failed twice.
     """
-    failed = [run for run in _answered(view) if run.failed]
-    return Reading(float(len(failed)), _evidence(failed), metadata={"commands": [run.shown for run in failed[:3]]} if failed else None)
+    failed = [run for run in _answered(view) if run.result == "failed"]
+    return Reading(
+        float(len(failed)), _evidence(failed), metadata={"commands": [run.command[:120] for run in failed[:3]]} if failed else None
+    )
 
 
-@signal(version=3, group="outcome", unit="ratio", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_PAIRS)
+@signal(version=4, group="outcome", unit="ratio", better="lower", reads=_RUNS)
 def failed_command_ratio(view: SessionView) -> Reading:
     """Share of answered shell commands that ended badly, 0 to 1.
 
@@ -60,11 +61,11 @@ def failed_command_ratio(view: SessionView) -> Reading:
     commands = _answered(view)
     if not commands:
         return Reading(None, reason="no shell command was answered")
-    failed = [run for run in commands if run.failed]
+    failed = [run for run in commands if run.result == "failed"]
     return Reading(len(failed) / len(commands), _evidence(failed), metadata={"failed": len(failed), "commands": len(commands)})
 
 
-@signal(version=2, group="outcome", unit="calls", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=KINDS)
+@signal(version=3, group="outcome", unit="calls", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
 def failed_tool_call_count(view: SessionView) -> Reading:
     """Tool calls of every kind that ended in an error: commands, edits that did not match, files that are not there.
 
@@ -79,7 +80,7 @@ def failed_tool_call_count(view: SessionView) -> Reading:
     )
 
 
-@signal(group="outcome", unit="calls", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=KINDS)
+@signal(group="outcome", unit="calls", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
 def refused_call_count(view: SessionView) -> Reading:
     """Tool calls that the person, or a rule, kept from running.
 
@@ -208,7 +209,13 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 
 
 @signal(
-    version=3, group="outcome", kind="categorical", better="higher", reads=(*_BOTH, "turns"), columns=_COLUMNS, kinds=(*KINDS, "prompt")
+    version=4,
+    group="outcome",
+    kind="categorical",
+    better="higher",
+    reads=(*_STEPS, "check_runs", "turns"),
+    columns=_COLUMNS,
+    kinds=(*KINDS, "prompt"),
 )
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.

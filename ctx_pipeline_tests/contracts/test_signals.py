@@ -81,10 +81,9 @@ def test_a_signal_needs_only_the_tables_and_kinds_that_it_declares(found):
         events = [e for e in built.events if "events" in found.reads and (not found.kinds or e.kind in found.kinds)]
         rows = {table: getattr(built, table) if table in found.reads else [] for table in ("tool_calls", "model_calls", "threads")}
         narrow = {table: [_narrowed(found, table, row) for row in members] for table, members in {**rows, "events": events}.items()}
-        facts = {table: MAKERS[table](built) for table in found.reads if table in MAKERS}
-        assert take(found, SessionView(built.session, facts=facts, seen=built.seen, analyses=built.analyses, **narrow)) == take(
-            found, built
-        )
+        facts = {name: make_rows(built) for name, make_rows in MAKERS.items() if name in found.reads}
+        view = SessionView(built.session, facts=facts, seen=built.seen, analyses=built.analyses, **narrow)
+        assert take(found, view) == take(found, built)
 
 
 @pytest.mark.feature("signals.columns")

@@ -77,6 +77,9 @@ class FileState(NamedTuple):
         return "modified" if self.changes else "read"
 
 
+_UNENDED = {"running": "had not ended", "refused": "was kept from running", "unknown": "ran; its output does not show how it ended"}
+
+
 class CheckRun(NamedTuple):
     """The last run of a check."""
 
@@ -90,11 +93,15 @@ class CheckRun(NamedTuple):
     event: str | None
     why: str = ""
     """the line that says what failed"""
+    result: str = ""
+    """passed, failed, refused, running or unknown; empty in a state of an earlier version"""
 
     @property
     def counts(self) -> str:
-        """``3/5 passed`` where the tool counted, else how it ended."""
+        """``3/5 passed`` where the tool counted, else how it ended, as far as the records say."""
         total = self.passed + self.failed
+        if not total and self.result in _UNENDED:
+            return _UNENDED[self.result]
         return f"{self.passed}/{total} passed" if total else "passed" if self.ok else "failed"
 
 
@@ -192,7 +199,7 @@ _FILE: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("reads", "changes", "lines", "last"), _COUNT),
 }
 _RUN: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("command", "purpose", "why"), _TEXT),
+    **dict.fromkeys(("command", "purpose", "why", "result"), _TEXT),
     **dict.fromkeys(("passed", "failed"), _COUNT),
     **dict.fromkeys(("ok", "stale"), (bool,)),
     "event": _MAYBE,

@@ -57,7 +57,7 @@ HOST = Host(
         running=r"Process running with session ID (\d{1,20})|Script running with cell ID (\w{1,40})"
         r"|\{\"chunk_id\":[^{}\n]{0,300}?\"session_id\":(\d{1,20})",
         waits=r"\b(?:session_id|cell_id)\"?\s?:\s?\"?(\w{1,40})",
-        exit=r"\{\"chunk_id\":[^{}\n]{0,300}?\"exit_code\":(-?\d{1,10})\b",
+        exit=r"\{(?:\"chunk_id\":[^{}\n]{0,300}?)?\"exit_code\":(-?\d{1,10})\b",
         exit_line=r"(?:Exit code:|Process exited with code|exited with code) -?\d{1,10}",
         folder="workdir",
     ),

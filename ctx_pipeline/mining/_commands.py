@@ -1,4 +1,4 @@
-"""The commands of a session as lessons quote them: what was run, to what end, and whether it passed."""
+"""The commands of a session as lessons quote them: command runs, and the forms in which a text names a command."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.facts.command_runs import CHECKS as _PROVING
+from ctx_pipeline.facts.command_runs import command_runs, results_of
 from ctx_pipeline.mining._failures import clean, looks_red, shorten_paths
-from ctx_pipeline.model.commands import Step, command_text, found_nothing, steps
+from ctx_pipeline.model.commands import Step, found_nothing, steps
 from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.session_view import SessionView
 
-CHECKS = frozenset({"test", "lint", "types", "build", "install", "run"})
+PROVING = _PROVING
+CHECKS = PROVING | {"install", "run"}
 _LOOKING = frozenset(
     {
         "cat",
@@ -51,100 +54,89 @@ OUTSIDE = re.compile(r"^(?:/tmp/|/private/|/var/|/dev/)|/\.(?:claude|codex)/|/no
 
 @dataclass
 class Run:
-    """One shell call with what it ran and how it ended."""
+    """One command that ended, with the step that counts."""
 
     place: int
+    """number of the call in its thread, from 0"""
     call: Any
-    command: str
+    """the call, with the result that its command ended with"""
+    row: Any
+    """its row of ``command_runs``"""
     step: Step
-    """the step that counts: the first check of the line, else its last step"""
-    failed: bool
+    """the step that counts: the first check of the line, else its first step"""
     output: str = ""
-    told: tuple[str, ...] = ()
-    """events of all that it printed; the last one is how it ended"""
+
+    @property
+    def command(self) -> str:
+        """The command line."""
+        return str(self.row.command)
+
+    @property
+    def failed(self) -> bool:
+        """It ended badly."""
+        return bool(self.row.result == "failed")
+
+    @property
+    def well(self) -> bool:
+        """It is known to have ended well, whatever it printed."""
+        return bool(self.row.result == "passed")
 
     @cached_property
     def passed(self) -> bool:
         """It ended well and its output speaks of no failure."""
-        return not self.failed and not looks_red(self.output)
+        return self.well and not looks_red(self.output)
 
     def shown_by(self, view: SessionView, line: str) -> tuple[str, ...]:
         """Return the events that show a line of its output and its end."""
         start = line[-_QUOTE:].rstrip("…")
-        said = next((e for e in self.told if e in view.by_event and start in clean(shorten_paths(view.by_event[e].text or "", None))), None)
+        events = (e for e in self.row.outputs if e in view.by_event)
+        said = next((e for e in events if start in clean(shorten_paths(view.by_event[e].text or "", None))), None)
         return tuple(dict.fromkeys(filter(None, (said, self.call.result_event))))
 
 
-# Codex answers after some seconds although the command goes on; its end stands in the answer to a later poll.
-_RUNNING = re.compile(r"Process running with session ID (\d+)")
-_POLLED = re.compile(r'"session_id"\s*:\s*(\d+)')
-_HEADER, _PIECE = 400, 20_000
+def runs(view: SessionView) -> list[Run]:
+    """Return the commands of a session that lessons may quote, thread by thread in order.
 
-
-def _polls(view: SessionView) -> dict[tuple[str, str], list[Any]]:
-    """Return thread and number of a command that went on -> the calls that asked for more of it, in order."""
-    found: dict[tuple[str, str], list[Any]] = {}
+    Left out are those that were refused, had not ended or only look around, those whose
+    search found nothing, and errors of the tool itself.
+    """
+    found: list[Run] = []
+    places: Counter[str] = Counter()
+    ended = {row.call_event: row for row in command_runs(view)}
     for call in view.tool_calls:
-        if call.action == "shell" and not call.argv and (match := _POLLED.search(view.call_text(call))):
-            found.setdefault((call.thread_id, match[1]), []).append(call)
+        place = places[call.thread_id]
+        places[call.thread_id] += 1
+        row = ended.get(call.call_event)
+        if row is not None and (run := _quoted(view, place, call, row)) is not None:
+            found.append(run)
     return found
 
 
-def _ended(view: SessionView, call: Any) -> tuple[Any, str, tuple[str, ...]] | None:
-    """Return a call with the result that its command ended with, all that it printed, and the events of that; None: nobody saw it end."""
-    output = view.result_text(call)
-    going = _RUNNING.search(output[:_HEADER]) if call.exit is None else None
-    if going is None:
-        return call, output, (call.result_event,)
-    seen = [call.result_event]
-    texts = [_ends(output)]
-    for poll in view.once(_polls).get((call.thread_id, going[1]), ()):
-        if poll.seq > call.seq:
-            texts.append(_ends(view.result_text(poll)))
-            seen.append(poll.result_event)
-            if poll.exit is not None:
-                shown = {"result_event": poll.result_event, "exit": poll.exit, "is_error": poll.is_error, "ended": poll.ended}
-                return call._replace(**shown), "\n".join(texts), tuple(seen)
-    return None
+def _quoted(view: SessionView, place: int, call: Any, row: Any) -> Run | None:
+    if row.result in ("refused", "running") or not row.outputs or len(row.command) > _LONGEST:
+        return None
+    every = steps(row.command)
+    step = next((s for s in every if s.purpose in CHECKS), every[0] if every else None)
+    if step is not None and step.purpose == "check":
+        step = step._replace(purpose=next((r.purpose for r in results_of(view, row)), "check"))
+    if step is None or step.subject.partition(" ")[0] in _LOOKING or step.subject in _LOOKING_GIT:
+        return None
+    if call.is_error and (row.exit is None or found_nothing((row.command,), row.exit)):
+        return None
+    answered = call._replace(result_event=row.outputs[-1], exit=row.exit, ended=row.ended)
+    return Run(place, answered, row, step, "\n".join(_ends(text) for e in row.outputs if (text := _text(view, e))))
+
+
+def _text(view: SessionView, event: str) -> str:
+    found = view.by_event.get(event)
+    return (found.text or "") if found is not None else ""
+
+
+_PIECE = 20_000
 
 
 def _ends(text: str) -> str:
     return text if len(text) <= 2 * _PIECE else f"{text[:_PIECE]}\n{text[-_PIECE:]}"
-
-
-def run_of(view: SessionView, place: int, call: Any) -> Run | None:
-    """Return what a call ran; None where it is unanswered, looks around, or only says that a search found nothing."""
-    if call.action != "shell" or call.result_event is None or not call.argv:
-        return None
-    command = command_text(call.argv)
-    if len(command) > _LONGEST:
-        return None
-    found = steps(command)
-    if not found:
-        return None
-    step = next((s for s in found if s.purpose in CHECKS), found[0])
-    if step.subject.partition(" ")[0] in _LOOKING or step.subject in _LOOKING_GIT:
-        return None
-    ended = _ended(view, call)
-    if ended is None:
-        return None
-    call, output, told = ended
-    failed = call.is_error and bool(call.exit) and not found_nothing(call.argv, call.exit)
-    if call.is_error and not failed:
-        return None
-    return Run(place, call, command, step, failed, output, told)
-
-
-def runs(view: SessionView) -> list[Run]:
-    """Return what the shell calls of a session ran, thread by thread in order; ``place`` counts the calls of the thread."""
-    found: list[Run] = []
-    places: Counter[str] = Counter()
-    for call in view.tool_calls:
-        place = places[call.thread_id]
-        places[call.thread_id] += 1
-        if call.action == "shell" and (run := run_of(view, place, call)) is not None:
-            found.append(run)
-    return found
 
 
 class Form(NamedTuple):
