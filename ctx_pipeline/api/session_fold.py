@@ -18,7 +18,7 @@ from ctx_pipeline.mining._quoting import repeats
 from ctx_pipeline.model.codec import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from ctx_pipeline.model.session_view import SessionView
 
@@ -38,7 +38,7 @@ def fold(view: SessionView) -> SessionState:
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
     last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
-    plan = [p for p in planned(view, [c for c in view.tool_calls if c.action == "plan"]) if not repeats(view, p.text)]
+    plan = _plan(view)
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     return SessionState(
         host=view.host,
@@ -47,7 +47,7 @@ def fold(view: SessionView) -> SessionState:
         as_of=iso(_micros(last)) if last is not None else None,
         seq=main[-1].seq if main else -1,
         began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
-        task=_task(view, plan),
+        task=task_of(view),
         findings=[*_failures(view), *_claims(view, session.cwd)],
         decisions=list(_decisions(view)),
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
@@ -86,10 +86,14 @@ def _micros(ts: Any) -> int:
 # what it is about
 
 
-def _task(view: SessionView, plan: Sequence[Any]) -> Item | None:
-    """Return the task; a step at work counts where no prompt says by itself what to do."""
+def _plan(view: SessionView) -> list[Any]:
+    return [p for p in planned(view, [c for c in view.tool_calls if c.action == "plan"]) if not repeats(view, p.text)]
+
+
+def task_of(view: SessionView) -> Item | None:
+    """Return the task that a session is at; a step at work counts where no prompt says by itself what to do."""
     known = task(view)
-    step = next((p for p in plan if p.status == "in_progress"), None)
+    step = next((p for p in _plan(view) if p.status == "in_progress"), None)
     if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
         return Item(_cut(step.text, _LONG), "todos", _iso(step.call.started), step.call.call_event)
     now = known.now

@@ -9,9 +9,9 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place, lines
+from ctx_pipeline.api.session_fold import task_of
 from ctx_pipeline.api.usage import COUNTS, usage
 from ctx_pipeline.api.windows import view_of
-from ctx_pipeline.facts.task import task
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.storage.session_words import noted, said_of
@@ -49,7 +49,7 @@ def listed(
         placed.sort(key=lambda p: (-p.last, p.host, p.session_id))
         known_notes = noted(store)
         chosen = placed[:limit]
-        tasks = {(p.host, p.session_id): task(view_of(store, p.host, p.session_id, ("events", "tool_calls"))).now for p in chosen}
+        tasks = {(p.host, p.session_id): task_of(view_of(store, p.host, p.session_id, ("events", "tool_calls"))) for p in chosen}
         notes = {(p.host, p.session_id): said_of(store, p.host, p.session_id) for p in chosen if known_notes.has(p.host, p.session_id)}
     totals: dict[tuple[str, str], Counter[str]] = {}
     for row in usage("session", host=key, stored=True, settings=settings).rows:

@@ -221,7 +221,7 @@ NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
     ("failed commands", "page", lambda one: one.whole.page[one.key].failed_commands),
     ("failed commands", "sql", _sql("count(*) FILTER (WHERE result = 'failed') FROM command_runs")),
     ("test runs", "signal", _signal("test_run_count")),
-    ("test runs", "sql", _sql("count(DISTINCT call_event) FILTER (WHERE kind = 'test' AND ran) FROM check_runs")),
+    ("test runs", "sql", _sql("count(DISTINCT call_event) FILTER (WHERE kind = 'test' AND ran IS NOT FALSE) FROM check_runs")),
     ("model calls", "session status", lambda one: one.state.stats["model_calls"]),
     ("model calls", "metrics", lambda one: one.metrics.totals["calls"]),
     ("model calls", "page", lambda one: one.whole.page[one.key].usage.calls),
