@@ -12,6 +12,7 @@ from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.tally import moment
 from ctx_pipeline.api.usage import chosen_filters
 from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.failed_calls import failed_calls
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.markdown import cell
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 ALL = "all"
-_TABLES = ("tool_calls", "command_runs")
+_TABLES = ("events", "tool_calls", "command_runs")
 _COLUMNS = {
-    "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "call_event"),
-    "command_runs": ("call_event", "command", "programs", "result"),
+    "events": ("event_id", "subtype"),
+    "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "call_event", "result_event"),
+    "command_runs": ("call_event", "command", "programs", "polls", "result", "event"),
 }
 _LONGEST = 160
 _TOP = 15
@@ -110,7 +112,7 @@ def work(
             if host not in {None, cell.host}:
                 continue
             names = (cell.host,) if host else (ALL, cell.host)
-            for view in store.lake.read_sessions(cell, None, _TABLES, columns=_COLUMNS, kinds=()):
+            for view in store.lake.read_sessions(cell, None, _TABLES, columns=_COLUMNS, kinds=("tool_result",)):
                 if project not in {None, view.session.project, view.session.repository}:
                     continue
                 meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
@@ -133,11 +135,12 @@ def _inside(ts: int | None, first: int | None, last: int | None) -> bool:
 def _add(one: Work, view: SessionView, meant: set[str]) -> None:
     """Add a session's calls, those of these events."""
     before: dict[str, str] = {}
+    bad = {call.call_event for call in failed_calls(view)}
     for call in view.tool_calls:
         if call.call_event not in meant:
             continue
-        one.tool_calls.add(failed=call.is_error)
-        one.tools.setdefault(call.tool, Ran()).add(failed=call.is_error)
+        one.tool_calls.add(failed=call.call_event in bad)
+        one.tools.setdefault(call.tool, Ran()).add(failed=call.call_event in bad)
         if call.thread_id in before:
             one.transitions[before[call.thread_id], call.action] += 1
         before[call.thread_id] = call.action

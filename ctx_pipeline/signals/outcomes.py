@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.failed_calls import failed_calls
 from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.permissions import words_of_refusals
@@ -73,10 +74,10 @@ def failed_tool_call_count(view: SessionView) -> Reading:
     or the text stands twice cost a read and a second try each; the metadata says which
     tools failed.
     """
-    failed = [s for s in view.once(steps).all if s.failed]
-    tools = Counter(s.call.tool for s in failed)
+    failed = failed_calls(view)
+    tools = Counter(call.tool for call in failed)
     return Reading(
-        float(len(failed)), tuple(s.evidence for s in failed), metadata={"tools": dict(sorted(tools.items()))} if failed else None
+        float(len(failed)), tuple(call.event for call in failed), metadata={"tools": dict(sorted(tools.items()))} if failed else None
     )
 
 

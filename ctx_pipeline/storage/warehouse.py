@@ -239,17 +239,18 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             compactions AS (
                 SELECT host, session_id, count(*) AS compactions FROM events WHERE kind = 'compaction' GROUP BY ALL),
             commands AS (
-                SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE is_error) AS failed_commands
-                FROM tool_calls WHERE action = 'shell' GROUP BY ALL),
-            runs AS (
                 SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE result = 'failed') AS failed_commands
                 FROM command_runs GROUP BY ALL),
             measured AS (
                 SELECT host, session_id, CAST(bit_xor(hash(signal, version, value, label, reason)) AS VARCHAR) AS readings_hash
-                FROM readings GROUP BY ALL)
+                FROM readings GROUP BY ALL),
+            judged AS (
+                SELECT host, session_id, CAST(max(value) AS BIGINT) AS failed_tool_calls
+                FROM readings WHERE signal = 'failed_tool_call_count' AND value IS NOT NULL GROUP BY ALL)
             SELECT s.host, s.session_id, s.title, s.title_source, s.cwd, s.project, s.branch, s.version, s.models, s.first_ts, s.last_ts,
                    {day_sql("s.first_ts", timezone)} AS day, s.parent_session, s.status, s.threads, s.events, s.prompts,
-                   s.tool_calls, s.failed_tool_calls, s.unknown, s.quarantined, s.lines, s.bytes, s.content_hash,
+                   s.tool_calls, coalesce(j.failed_tool_calls, s.failed_tool_calls) AS failed_tool_calls,
+                   s.unknown, s.quarantined, s.lines, s.bytes, s.content_hash,
                    coalesce(u.calls, 0) AS calls, coalesce(u.input_tokens, 0) AS input_tokens,
                    coalesce(u.output_tokens, 0) AS output_tokens,
                    coalesce(u.cache_write_5m_tokens, 0) AS cache_write_5m_tokens,
@@ -258,13 +259,13 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
                    coalesce(u.cost_nano, 0) AS cost_nano, coalesce(u.unpriced_calls, 0) AS unpriced_calls,
                    coalesce(u.recorded_calls, 0) AS recorded_calls,
                    coalesce(u.peak_context_tokens, 0) AS peak_context_tokens,
-                   coalesce(k.compactions, 0) AS compactions, coalesce(r.commands, d.commands, 0) AS commands,
-                   coalesce(r.failed_commands, d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
+                   coalesce(k.compactions, 0) AS compactions, coalesce(d.commands, 0) AS commands,
+                   coalesce(d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
             FROM sessions s
             LEFT JOIN usage u ON u.host = s.host AND u.session_id = s.session_id
             LEFT JOIN compactions k ON k.host = s.host AND k.session_id = s.session_id
             LEFT JOIN commands d ON d.host = s.host AND d.session_id = s.session_id
-            LEFT JOIN runs r ON r.host = s.host AND r.session_id = s.session_id
+            LEFT JOIN judged j ON j.host = s.host AND j.session_id = s.session_id
             LEFT JOIN measured m ON m.host = s.host AND m.session_id = s.session_id
             ORDER BY s.host, s.session_id""",
         "tool_use": """

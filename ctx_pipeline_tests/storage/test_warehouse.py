@@ -44,6 +44,10 @@ def lake(tmp_path: Path) -> dict[str, str]:
             {"host": "claude", "session_id": "a", "call_id": "t2", "tool": "Bash", "action": "shell", "is_error": False},
             {"host": "claude", "session_id": "a", "call_id": "t3", "tool": "Read", "action": "read", "is_error": False},
         ],
+        command_runs=[
+            {"host": "claude", "session_id": "a", "call_event": "c1", "result": "failed"},
+            {"host": "claude", "session_id": "a", "call_event": "c2", "result": "passed"},
+        ],
         events=[
             {
                 "host": "claude",
@@ -213,19 +217,20 @@ def test_the_warehouse_has_a_view_for_each_table_and_adds_up(lake, tmp_path):
 
 
 @pytest.mark.feature("warehouse.views-and-aggregates")
-def test_commands_are_those_of_the_facts_where_they_were_made(tmp_path):
+def test_commands_and_their_failures_are_those_of_command_runs_and_failed_calls_those_of_the_signal(tmp_path):
     mark = {"host": "claude", "session_id": "a"}
     lake = relations(
         tmp_path / "judged",
         sessions=[session("a", "2026-03-01 22:00")],
         tool_calls=[mark | {"call_id": f"t{n}", "tool": "Bash", "action": "shell", "is_error": True} for n in range(3)],
-        command_runs=[mark | {"call_event": f"e{n}", "result": result} for n, result in enumerate(("failed", "passed"))],
+        command_runs=[mark | {"call_event": f"e{n}", "result": result} for n, result in enumerate(("failed", "refused"))],
+        readings=[mark | {"signal": "failed_tool_call_count", "family": "outcomes", "kind": "numeric", "value": 2.0}],
     )
     target = tmp_path / "ctx.duckdb"
     warehouse.build(lake, target)
     with warehouse.connect(target, read_only=True) as connection:
-        found = connection.execute("SELECT commands, failed_commands FROM session_overview").fetchall()
-    assert found == [(2, 1)]  # three calls, of which one waited for another
+        found = connection.execute("SELECT commands, failed_commands, failed_tool_calls FROM session_overview").fetchall()
+    assert found == [(2, 1, 2)]
 
 
 @pytest.mark.feature("warehouse.rebuild-equal")

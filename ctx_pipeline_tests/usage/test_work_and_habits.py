@@ -51,7 +51,7 @@ def test_commands_tools_failures_and_transitions_are_told_for_each_host_and_in_a
         {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0},
     ]
     assert told["top_tools"] == [
-        {"tool": "Bash", "times": 4, "failed": 3, "failure_rate": 0.75},
+        {"tool": "Bash", "times": 4, "failed": 1, "failure_rate": 0.25},
         {"tool": "Edit", "times": 1, "failed": 1, "failure_rate": 1.0},
         {"tool": "Read", "times": 1, "failed": 0, "failure_rate": 0.0},
     ]
