@@ -2,7 +2,7 @@
 
     python .ci/docs.py [--check]
 
-docs/reference/tables.md, signals.md, methods.md, cli.md, hosts.md and features.md are outputs.
+docs/reference holds the outputs: tables.md, signals.md, methods.md, cli.md, hosts.md and features/, made of docs/features.tsv.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def hosts() -> str:
     parts = ["# Hosts\n\n| key | host | aliases | homes | resumes with |\n|---|---|---|---|---|\n"]
     for h in discovery.hosts().values():
         homes = ", ".join(f"`{r}`" for r in h.roots_default) or "announced stores"
-        parts.append(f"| `{h.key}` | {h.title} | {', '.join(h.aliases)} | `${h.roots_env}`, else {homes} | `{h.resume}` |\n")
+        parts.append(f"| `{h.key}` | {h.title} | {', '.join(h.aliases)} | `${h.roots_env}`, else {homes} | `{h.agent.resume}` |\n")
     return "".join(parts)
 
 
@@ -88,23 +88,39 @@ def cli() -> str:
     return "".join(parts)
 
 
-def features() -> str:
-    """Return which test proves which row of docs/features.md."""
+def features() -> dict[str, str]:
+    """Return the pages of the feature list: one an area, and an index of the areas."""
     proofs = marks()
-    parts = ["# Which test proves which feature\n\n| feature | tests |\n|---|---|\n"]
+    areas: dict[str, list[Feature]] = {}
     for feature in rows():
-        measured = [f"bench: {name}" for name in feature.measured_by]
-        tests = ", ".join([f"`{t}`" for t in sorted(proofs.get(feature.id, ()))] + measured)
-        parts.append(f"| `{feature.id}` | {tests or ('open' if feature.is_open else '**none**')} |\n")
-    return "".join(parts)
+        areas.setdefault(feature.area, []).append(feature)
+    names = {area: re.sub(r"[^a-z]+", "-", area.lower()).strip("-") for area in areas}
+    head = (
+        "# Features\n\nEvery feature has an id, a sentence and a proof: tests that carry the id, or rows of the benchmark where only"
+        " a measurement can tell. An open one is documented before it is proven. The list is `docs/features.tsv`.\n\n"
+        "| area | features | open |\n|---|---|---|\n"
+    )
+    index = [head]
+    pages = {}
+    for area, found in areas.items():
+        index.append(f"| [{area}]({names[area]}.md) | {len(found)} | {sum(feature.is_open for feature in found) or ''} |\n")
+        page = [f"# {area}\n\n| feature | what it does | proven by |\n|---|---|---|\n"]
+        for feature in found:
+            proof = [f"`{test}`" for test in sorted(proofs.get(feature.id, ()))] + [f"bench: {name}" for name in feature.measured_by]
+            page.append(
+                f"| `{feature.id}` | {_cell(feature.sentence)} | {', '.join(proof) or ('open' if feature.is_open else '**none**')} |\n"
+            )
+        pages[f"features/{names[area]}"] = "".join(page)
+    return {"features/index": "".join(index)} | pages
 
 
 class Feature(NamedTuple):
-    """A row of docs/features.md; its third column is empty, ``open``, or ``bench:`` with rows of the benchmark between semicolons."""
+    """A row of docs/features.tsv; its mark is empty, ``open``, or ``bench:`` with rows of the benchmark between semicolons."""
 
     id: str
     sentence: str
     mark: str
+    area: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -119,11 +135,10 @@ class Feature(NamedTuple):
 
 
 def rows() -> list[Feature]:
-    """Return every row of docs/features.md."""
-    found = re.findall(
-        r"^\| `([a-z0-9.-]+)` \| (.+?) \|(?: (open|bench: [^|]+?) \|)?$", (ROOT / "docs/features.md").read_text("utf-8"), re.MULTILINE
-    )
-    return [Feature(*row) for row in found]
+    """Return every row of docs/features.tsv."""
+    head, *lines = (ROOT / "docs/features.tsv").read_text("utf-8").splitlines()
+    names = head.split("\t")
+    return [Feature(**dict(zip(names, line.split("\t"), strict=True))) for line in lines]
 
 
 def marks() -> dict[str, set[str]]:
@@ -167,24 +182,25 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES = {"tables": tables, "signals": signals, "methods": methods, "hosts": hosts, "cli": cli, "features": features}
+PAGES = {"tables": tables, "signals": signals, "methods": methods, "hosts": hosts, "cli": cli}
 
 
 def main() -> int:
     """Write the pages, or compare them."""
-    stale = []
-    for name, build in PAGES.items():
-        path = ROOT / "docs" / "reference" / f"{name}.md"
-        text = HEAD + build()
-        if "--check" in sys.argv:
-            if not path.is_file() or path.read_text("utf-8") != text:
-                stale.append(str(path.relative_to(ROOT)))
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
-    if stale:
-        print("out of date:", ", ".join(stale), "- run: python .ci/docs.py")
-    return 1 if stale else 0
+    folder = ROOT / "docs" / "reference"
+    made = {folder / f"{name}.md": HEAD + text for name, text in ({name: build() for name, build in PAGES.items()} | features()).items()}
+    there = {path: path.read_text("utf-8") for path in folder.rglob("*.md")}
+    stale = sorted(str(path.relative_to(ROOT)) for path in made.keys() | there.keys() if made.get(path) != there.get(path))
+    if "--check" in sys.argv:
+        if stale:
+            print("out of date:", ", ".join(stale), "- run: python .ci/docs.py")
+        return 1 if stale else 0
+    for path in there.keys() - made.keys():
+        path.unlink()
+    for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return 0
 
 
 if __name__ == "__main__":

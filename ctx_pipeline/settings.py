@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.cost_rule import COST_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 FIRST_MONTH = "2025-01"
 """Sessions that began earlier, or at no known time, go to this month's cell."""
 
-COST_MODES = ("auto", "calculate", "display")
-PLAIN = ("cost_mode", "debounce_seconds", "first_month", "least_free_bytes", "timezone", "whole_file_bytes", "workers")
+NIGHTLY = "03:17"
+"""When the nightly run begins unless ``nightly`` in config.toml says otherwise"""
+
+PLAIN = ("cost_mode", "debounce_seconds", "first_month", "least_free_bytes", "nightly", "timezone", "whole_file_bytes", "workers")
 """Names of config.toml that have one value."""
 
 _MODEL = ("model", "api_base", "api_key_env")
@@ -59,6 +62,8 @@ class Settings:
     """A file that is not JSONL and larger is not captured; of a .zst file no more text is read."""
     least_free_bytes: int = 1 << 28
     """A capture that nobody watches does not start when the store's disk has less room than this."""
+    nightly: str = NIGHTLY
+    """Local time of the nightly run as HH:MM: for Dagster's schedule and for the timers of the operating system."""
     demo_roots: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     """host key -> roots that replace the person's own (sample homes, tests)."""
 
@@ -144,7 +149,15 @@ def load(environ: Mapping[str, str] | None = None, *, home: Path | str | None = 
         debounce_seconds=_positive(config, "debounce_seconds", 120, least=0),
         whole_file_bytes=_positive(config, "whole_file_bytes", 1 << 29),
         least_free_bytes=_positive(config, "least_free_bytes", 1 << 28, least=0),
+        nightly=time_of_day(config.get("nightly", NIGHTLY), "nightly"),
     )
+
+
+def time_of_day(value: object, name: str) -> str:
+    """Return a time of day written as HH:MM; raises SettingsError for anything else."""
+    if not isinstance(value, str) or not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", value):
+        raise SettingsError(f"{name} = {value!r} is not a time of day", hint=f'write {name} = "{NIGHTLY}"')
+    return value
 
 
 def _check_names(config: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""docs/features.md against the marks on the tests and the rows of the benchmark: no feature loses its proof, no mark is free-floating."""
+"""docs/features.tsv against the marks on the tests and the rows of the benchmark: no feature loses its proof, no mark is free-floating."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_feature_that_is_not_open_has_a_test_or_is_measured():
 
     unproven = [row.id for row in rows if not row.mark and row.id not in proofs]
 
-    assert len(rows) > 40, "docs/features.md lost its rows, or their form changed"
+    assert len(rows) > 40, "docs/features.tsv lost its rows, or their form changed"
     assert unproven == []
 
 
@@ -59,7 +59,7 @@ def test_what_the_benchmark_is_to_measure_has_its_row_and_its_number():
     measured = [row for row in docs.rows() if row.measured_by]
 
     assert unkept(measured, BUDGETS) == []
-    assert len(measured) > 20, "docs/features.md lost its measured rows, or their form changed"
+    assert len(measured) > 20, "docs/features.tsv lost its measured rows, or their form changed"
 
 
 @pytest.mark.feature("docs.budgets")
@@ -82,7 +82,8 @@ def test_a_row_that_is_gone_and_a_number_that_changed_are_noticed(sentence: str,
 
 @pytest.mark.feature("docs.reference")
 def test_the_reference_pages_say_what_the_code_says():
-    assert {"tables", "signals", "methods", "hosts", "cli", "features"} <= set(docs.PAGES)
+    assert {"tables", "signals", "methods", "hosts", "cli"} <= set(docs.PAGES)
+    assert {"features/index", "features/search"} <= set(docs.features())
     done = subprocess.run([sys.executable, str(ROOT / ".ci" / "docs.py"), "--check"], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -37,6 +37,8 @@ STEPS = (
     "python -m ruff check .",
     "python -m mypy",
     "lint-imports",
+    "python .ci/names.py",
+    "python -m mkdocs build --strict",
     "python -m pytest",
     "python -m build ",
     "python -m twine check --strict ",
@@ -56,6 +58,8 @@ def checked(folder: Path, fails: str = "nothing does") -> tuple[int, list[str]]:
         (programs / name).chmod(0o755)
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
+    (folder / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "mkdocs.yml", folder / "docs")
     environ = {
         "PATH": f"{programs}:{os.defpath}",
         "ASKED": str(folder / "asked"),

@@ -22,8 +22,10 @@ from ctx_pipeline.api.sessions import resolve
 from ctx_pipeline.errors import CtxError, StoreError
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import digest, iso
+from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.markdown import cell as table_cell
 from ctx_pipeline.model.markdown import inline
+from ctx_pipeline.model.plain import Plain
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.readings import aggregate
 from ctx_pipeline.model.tables import MEMORIES
@@ -55,7 +57,7 @@ _ACTORS = {"injected": "system"}
 
 
 @dataclass(slots=True)
-class Archived:
+class Archived(Plain):
     """What an export wrote."""
 
     folder: str
@@ -67,10 +69,6 @@ class Archived:
     memories: int = 0
     held_back: list[str] = field(default_factory=list)
     """sessions whose raw objects could not be read"""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts as plain values."""
-        return asdict(self)
 
 
 def archive(
@@ -230,7 +228,7 @@ def _normalized(view: Any, files: dict[str, str]) -> Iterator[dict[str, Any]]:
             "sequence": sequence,
             "actor": _ACTORS.get(event.kind, event.actor),
             "event_type": kind,
-            "summary": line if len(line) <= _SUMMARY else line[: _SUMMARY - 1] + "…",
+            "summary": truncate(line, _SUMMARY),
             "raw_ref": {"path": files.get(event.stream, event.stream), "line": event.line + 1},
             "timestamp": iso(event.ts),
             "parent_event_id": event.parent_id,

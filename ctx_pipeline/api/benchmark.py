@@ -144,12 +144,12 @@ def _measured(path: str, source: Source, runs: int) -> Measured:
     recommended, reason = recommendation(rows)
     seconds: dict[str, list[float]] = {}
     for form in FORMS if runs else ():
-        shortened(Source(source.name, source.text), form, count)
+        shortened(Source(source.name, source.text), form)
         seconds[form] = []
         for _ in range(runs):
             fresh = Source(source.name, source.text)
             start = time.perf_counter()
-            shortened(fresh, form, count)
+            shortened(fresh, form)
             seconds[form].append(time.perf_counter() - start)
     timed = {form: times(taken) for form, taken in seconds.items()}
     raw = rows[0].tokens or 0

@@ -149,7 +149,6 @@ def compress(
     *,
     signatures: bool = True,
     top: int = TOP,
-    notation: str = "auto",
     reads: int | None = None,
     hits: int = 0,
 ) -> Checkpoint:
@@ -160,9 +159,7 @@ def compress(
         if reads is None
         else f"STATS: {reads} read{'' if reads == 1 else 's'}, {hits} hit{'' if hits == 1 else 's'} ({hits / reads if reads else 0:.0%})"
     )
-    return checkpoint(
-        sources, lambda text: tokenizer.count_tokens(text).count, signatures=signatures, top=top, notation=notation, stats=stats
-    )
+    return checkpoint(sources, lambda text: tokenizer.count_tokens(text).count, signatures=signatures, top=top, stats=stats)
 
 
 def checkpoint_row(found: Checkpoint) -> dict[str, Any]:
@@ -170,7 +167,7 @@ def checkpoint_row(found: Checkpoint) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "files": [entry._asdict() for entry in found.entries],
-        "notation": found.notation,
+        "notation": "plain",
         "raw_tokens": found.raw_tokens,
         "tokens": found.tokens,
         "saved_tokens": found.saved,
@@ -195,7 +192,7 @@ def in_form(sources: Sequence[Source], form: str) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for source in sources:
         chosen = analyzed(source, tokenizer).recommended if form == "best" else form
-        text = shortened(source, chosen, count)
+        text = shortened(source, chosen)
         said = source.text if text is None or (not text.strip() and source.text.strip()) else text
         used = chosen if said is text else "raw"
         rows.append({"path": source.name, "form": used, "raw_tokens": count(source.text), "tokens": count(said), "text": said})

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import Choice, chosen
-from ctx_pipeline.api.session_fold import inside
-from ctx_pipeline.api.touched import CHANGES, touched
 from ctx_pipeline.api.window_effects import effects_of
 from ctx_pipeline.api.window_moments import asked as asked_moment
 from ctx_pipeline.api.window_moments import found as found_moment
 from ctx_pipeline.api.windows import counting, thread_named, view_of
 from ctx_pipeline.context.recorded import micros, played
+from ctx_pipeline.facts.file_accesses import changes_of, inside, reads_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.storage.session_words import said_of
@@ -47,7 +46,9 @@ CAUSES = {
 }
 """Why a file was delivered again, from what forces it most to what does not."""
 
-WHOLE = "all"
+WHOLE, PART = "all", "part"
+"""Lines of a read that names none: all of the file, or those that a filter chose."""
+
 _SPAN = re.compile(r"(\d{1,9})-(\d{0,9})")
 _END = 10**9
 
@@ -57,7 +58,7 @@ class Delivery(NamedTuple):
 
     path: str
     lines: str
-    """as ``first-last``, several joined by commas; ``all``"""
+    """as ``first-last``, several joined by commas; ``all``; ``part`` where a filter chose them"""
     tokens: int
     """of several files that one call read, each the same part"""
     seq: int
@@ -253,40 +254,29 @@ def _window(story: _Story, choice: Choice, at: str | None) -> Window:
 def _deliveries(view: Any, count: Callable[[list[str]], list[int]]) -> list[Delivery]:
     """Return every read of the session in the order of its threads, with the tokens of what came in."""
     cwd = view.session.cwd
-    found = []
-    for call in view.tool_calls:
-        result = view.by_event.get(call.result_event) if call.result_event else None
-        reads = [t for t in touched(call, cwd) if t.did == "read"]
-        if result is not None and reads:
-            found.append((call, result, reads))
-    sizes = count([result.text or "" for _, result, _ in found])
+    found = [(a, view.by_event[a.result_event]) for a in reads_of(view) if a.result_event in view.by_event]
+    members = Counter(a.call_event for a, _ in found)
+    results = {result.event_id: result.text or "" for _, result in found}
+    sizes = dict(zip(results, count(list(results.values())), strict=True))
     return [
         Delivery(
-            inside(t.path, cwd),
-            t.lines or WHOLE,
-            size // len(reads),
-            view.by_event[call.call_event].seq,
+            inside(a.path, cwd),
+            a.lines or (WHOLE if a.told else PART),
+            sizes[result.event_id] // members[a.call_event],
+            a.seq,
             result.seq,
             micros(result.ts),
-            call.call_event,
+            a.call_event,
             result.event_id,
-            call.thread_id,
+            a.thread_id,
         )
-        for (call, result, reads), size in zip(found, sizes, strict=True)
-        for t in reads
+        for a, result in found
     ]
 
 
 def _changes(view: Any) -> list[tuple[str, str, int, int]]:
     """Return (path, thread, seq, time) of every change of a file."""
-    cwd = view.session.cwd
-    return [
-        (inside(t.path, cwd), c.thread_id, c.seq, micros(c.started) or 0)
-        for c in view.tool_calls
-        if c.result_event
-        for t in touched(c, cwd)
-        if t.did in CHANGES
-    ]
+    return [(inside(a.path, view.session.cwd), a.thread_id, a.seq, micros(a.ts) or 0) for a in changes_of(view)]
 
 
 def _takes(events: Sequence[Any], effects: Any) -> list[tuple[int, str]]:

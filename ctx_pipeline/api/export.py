@@ -11,12 +11,12 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.private_files import PrivateFolder, unwritable
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.sessions import resolve
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import day
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.redaction import harmless
+from ctx_pipeline.usage.engine import day
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

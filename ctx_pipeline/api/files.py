@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import live
 from ctx_pipeline.errors import SourceError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
+from ctx_pipeline.usage import live_usage as live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,7 @@ def count_file(path: Path | str, *, from_line: int = 0, beside: Iterable[Path | 
     Raises SourceError for a file that no host knows.
     """
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.api.usage import pricer
+    from ctx_pipeline.usage.engine import pricer
 
     chosen = settings or settings_module.load()
     sources = [_source(Path(p)) for p in (path, *beside)]

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.api.gain_bounds import MECHANISMS, STREAMS, SessionGain, session_gain, summed
-from ctx_pipeline.api.periods import Period, before, period
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import chosen
-from ctx_pipeline.api.tally import moment
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.cost_rule import cost_of
+from ctx_pipeline.usage.periods import Period, before, period
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,15 +133,13 @@ def gain(
     baseline: bool = False,
     today: date | None = None,
     cwd: str | None = None,
-    seen: Callable[[Any], None] | None = None,
     settings: Settings,
 ) -> Gain:
     """Return the gain of a session (the newest here), or of all sessions in a day, week or month of the zone, or ever.
 
     ``model`` tells everything at that model's list prices. With ``baseline`` only what
     came after the last mark counts. ``host`` and ``project`` go with a period.
-    ``seen`` is given the rows of each session of a period and of the one before it. Raises
-    UsageError and UnknownName.
+    Raises UsageError and UnknownName.
     """
     zone = timezone or settings.timezone
     one = period(name, zone=zone, today=today)
@@ -170,8 +169,6 @@ def gain(
             told[0] = (max(start, told[0][0] or 0), told[0][1])
         gains: list[list[SessionGain]] = [[] for _ in told]
         for view in _views(store, key, project, told):
-            if seen is not None:
-                seen(view)
             for members, within in zip(gains, told, strict=True):
                 made = session_gain(view, rate_of, cost_of, within=within)
                 if made.calls:
@@ -223,8 +220,7 @@ def prices_of(settings: Settings, model: str | None) -> tuple[Callable[[str, int
     mode = settings.cost_mode
 
     def recorded(call: Any) -> int | None:
-        cost: int | None = call.recorded_cost if mode == "display" else call.cost
-        return call.recorded_cost if mode == "auto" and call.recorded_cost is not None else cost
+        return cost_of(mode, call.recorded_cost, call.cost)
 
     if model is None:
         return rate_of, recorded

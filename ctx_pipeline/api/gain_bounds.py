@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.delivered import WHOLE, covered
-from ctx_pipeline.api.touched import CHANGES, mentioned, touched
 from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
 from ctx_pipeline.signals.context_cache import rebuilds
 from ctx_pipeline.signals.context_window import carried
 from ctx_pipeline.tokens.shortening.hits import NOTICE_TOKENS
@@ -16,7 +16,6 @@ from ctx_pipeline.tokens.shortening.hits import NOTICE_TOKENS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ctx_pipeline.api.touched import Touched
     from ctx_pipeline.pricing.rates import Rates
     from ctx_pipeline.signals.context_window import Carried
 
@@ -199,44 +198,34 @@ def repeated(view: Any) -> dict[str, float]:
         takes[e.thread_id].append(e.seq)
     held: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     found: dict[str, float] = {}
-    for call in view.tool_calls:
-        if call.result_event is None:
+    accesses = view.once(accesses_by_call)
+    for access in file_accesses(view):
+        key = (access.thread_id, access.path)
+        if access.did in CHANGES:
+            held.pop(key, None)
             continue
-        reads = view.once(_touches)[call.call_event]
-        for t in reads:
-            key = (call.thread_id, t.path)
-            if t.did in CHANGES:
-                held.pop(key, None)
-                continue
-            if t.did != "read":
-                continue
-            standing = [lines for seq, lines in held[key] if not any(seq < take < call.seq for take in takes[call.thread_id])]
-            # a part of the whole is known to stand there only where its lines are told
-            share = covered(t.lines or WHOLE, standing)
-            share = 0.0 if share < 1 and (t.lines or WHOLE) == WHOLE else share
-            if share:
-                found[call.call_event] = found.get(call.call_event, 0.0) + share / sum(r.did == "read" for r in reads)
-            held[key].append((call.seq, t.lines or WHOLE))
+        if access.did != READ or not access.told:
+            continue
+        standing = [lines for seq, lines in held[key] if not any(seq < take < access.seq for take in takes[access.thread_id])]
+        # a part of the whole is known to stand there only where its lines are told
+        share = covered(access.lines or WHOLE, standing)
+        share = 0.0 if share < 1 and not access.lines else share
+        if share:
+            reads = sum(a.did == READ for a in accesses[access.call_event])
+            found[access.call_event] = found.get(access.call_event, 0.0) + share / reads
+        held[key].append((access.seq, access.lines or WHOLE))
     return found
-
-
-def _touches(view: Any) -> dict[str, list[Touched]]:
-    """Return call event -> what the call touched."""
-    return {c.call_event: list(touched(c, view.session.cwd)) for c in view.tool_calls}
 
 
 def _last_uses(view: Any) -> dict[str, int]:
     """Return call event of a read -> ``seq`` of the last call in its thread that touched or named one of its files."""
     last: dict[tuple[str, str], int] = {}
     reads: dict[str, list[tuple[str, str]]] = {}
-    cwd = view.session.cwd
-    for call in view.tool_calls:
-        touches = view.once(_touches)[call.call_event]
-        for name in (*(t.path for t in touches), *mentioned(call, cwd, touches)):
-            last[call.thread_id, name] = call.seq
-        mine = [t.path for t in touches if t.did == "read"]
-        if mine:
-            reads[call.call_event] = [(call.thread_id, name) for name in mine]
+    for access in file_accesses(view):
+        key = (access.thread_id, access.path)
+        last[key] = max(last.get(key, -1), access.seq)
+        if access.did == READ:
+            reads.setdefault(access.call_event, []).append(key)
     return {event: max(last[key] for key in keys) for event, keys in reads.items()}
 
 

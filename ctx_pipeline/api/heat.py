@@ -14,10 +14,12 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place
-from ctx_pipeline.api.tally import Days, moment
-from ctx_pipeline.api.touched import SEARCH, mentioned, moved, touched
-from ctx_pipeline.api.usage import chosen_filters
+from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, READ, SEARCH, SHELL, file_accesses, patch_moves
 from ctx_pipeline.memory.scope import place_of
+from ctx_pipeline.model.shell_files import below
+from ctx_pipeline.usage.engine import chosen_filters
+from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """Version of the JSON shape."""
 
-KINDS = ("read", "edit", "write", "search", "mention")
-"""How a file is touched; ``mention`` is a shell command that names it and neither reads nor writes it."""
-
 HALF_LIFE_DAYS = 14
 """Days after which a touch counts half, from the newest one on."""
 
@@ -38,22 +37,6 @@ MOST_TOGETHER = 40
 """Files of a session that are paired; sessions that touch more pair their first ones."""
 
 _DAY = 86_400_000_000
-_COLUMNS = {
-    "tool_calls": (
-        "call_id",
-        "thread_id",
-        "seq",
-        "action",
-        "paths",
-        "ranges",
-        "argv",
-        "exit",
-        "is_error",
-        "started",
-        "out_chars",
-        "call_event",
-    )
-}
 
 
 class Access(NamedTuple):
@@ -151,7 +134,7 @@ class Heat:
     @property
     def never_changed(self) -> list[FileHeat]:
         """Files that were read and never changed."""
-        return [f for f in self.files if f.counts["read"] and not f.counts["edit"] and not f.counts["write"]]
+        return [f for f in self.files if f.counts[READ] and not any(f.counts[kind] for kind in CHANGES)]
 
 
 def heat(
@@ -208,7 +191,7 @@ def accesses(
             continue
         ids = {s for part in manifest.of_table("sessions") for s in part.live}
         wanted = ids if only is None else {s for s in ids if (cell.host, s) in only}
-        for view in store.lake.read_sessions(cell, wanted, ("tool_calls",), _COLUMNS) if wanted else ():
+        for view in store.lake.read_sessions(cell, wanted, ("file_accesses",)) if wanted else ():
             if project and project not in {view.session.project, view.session.repository}:
                 continue
             found += _of_session(view, moves, patched, cell)
@@ -220,22 +203,19 @@ def accesses(
 
 def _of_session(view: Any, moves: list[Move], patched: list[tuple[Any, Any, Any]], cell: Any) -> Iterator[Access]:
     session = view.session
-    cwd = session.cwd
-    root = _root(cwd)
+    root = _root(session.cwd)
     begin = _micros(session.first_ts)
-    for call in view.tool_calls:
-        ts = _micros(call.started) or begin
+    for access in file_accesses(view):
+        path = _below_root(access.path, root)
+        ts = _micros(access.ts) or begin
         # a search names a folder as often as a file, and a record does not say which
-        names = [(t.path, t.did) for t in touched(call, cwd) if t.did != SEARCH or "." in t.path.rpartition("/")[2]]
-        names += [(name, "mention") for name in mentioned(call, cwd)]
-        reads = sum(kind == "read" for _, kind in names)
-        for name, kind in names:
-            chars = call.out_chars // reads if kind == "read" else 0
-            yield Access(_below_root(name, root), kind, ts, view.host, view.session_id, session.project, chars)
-        for old, new in moved(call, cwd):
-            moves.append(Move(_below_root(old, root), _below_root(new, root), ts, session.project))
-        if call.action in ("edit", "write") and len(call.paths) > 1:
-            patched.append((cell, call, session))
+        if access.did != SEARCH or "." in path.rpartition("/")[2]:
+            chars = access.chars if access.did == READ else 0
+            yield Access(path, access.did, ts, view.host, view.session_id, session.project, chars)
+        if access.old_path:
+            moves.append(Move(_below_root(access.old_path, root), path, ts, session.project))
+        if access.place == 1 and access.through != SHELL and access.did in CHANGES:
+            patched.append((cell, access, session))
 
 
 def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[Move]:
@@ -251,8 +231,9 @@ def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[
             texts |= {e.event_id: e.text or "" for e in view.events}
         for call, session in members:
             root = _root(session.cwd)
-            for old, new in moved(call, session.cwd, texts.get(call.call_event, "").replace("\\n", "\n")):
-                found.append(Move(_below_root(old, root), _below_root(new, root), _micros(call.started), session.project))
+            for names in patch_moves(texts.get(call.call_event, "").replace("\\n", "\n")):
+                old, new = (_below_root(below(session.cwd or "", name), root) for name in names)
+                found.append(Move(old, new, _micros(call.ts), session.project))
     return found
 
 

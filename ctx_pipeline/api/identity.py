@@ -6,8 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.attribution import asked, usage_by
-from ctx_pipeline.api.usage import COUNTS, usage
+from ctx_pipeline.usage.engine import COUNTS, calls_for, usage
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.rollup import SUMS
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -24,10 +25,10 @@ def sums(*, settings: Settings | None = None) -> dict[str, dict[str, int]]:
     with reading(chosen) as (store, _), closing(store.lake.connect()) as connection:
         store.lake.views(connection)
         row = connection.execute(billed_sql(chosen.cost_mode)).fetchone()
-    found = {"billed": dict(zip((*SUMMED, "cost_nano"), map(int, row or ()), strict=True))}
-    read = asked(chosen, stored=True)
+    found = {"billed": _chosen(dict(zip(SUMS, map(int, row or ()), strict=False)))}
+    read = calls_for(GROUPINGS["tool"], chosen, stored=True)
     for by in ("tool", "server"):
-        found[by] = _chosen(usage_by(by, stored=True, settings=chosen, read=read).totals)
+        found[by] = _chosen(usage(by, stored=True, settings=chosen, read=read).totals)
     for by in ("thread", "session", "daily"):
         found[by] = _chosen(usage(by, stored=True, settings=chosen).totals)
     return found

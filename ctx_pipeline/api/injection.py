@@ -153,7 +153,7 @@ def asking_session(settings: Settings) -> tuple[str, str] | None:
     from ctx_pipeline import discovery
 
     for host in discovery.hosts().values():
-        for name in host.session_env:
+        for name in host.agent.session_env:
             if settings.environ.get(name):
                 return host.key, settings.environ[name][:200]
     return None

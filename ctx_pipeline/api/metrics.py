@@ -6,15 +6,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.api.attribution import SHARED, parts
 from ctx_pipeline.api.delivered import window_files
 from ctx_pipeline.api.gain import prices_of
 from ctx_pipeline.api.gain_bounds import repeated
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import chosen
-from ctx_pipeline.api.session_fold import inside
-from ctx_pipeline.api.touched import touched
 from ctx_pipeline.api.windows import view_of
+from ctx_pipeline.facts.file_accesses import MENTION, READ, accesses_by_call, inside, reads_of
+from ctx_pipeline.usage.attribution import SHARED, parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,8 +64,9 @@ class Metrics(NamedTuple):
     """rows with name, uses, calls' tokens and cost_nano; each list sums to the totals"""
     window: Window
     reads: int
+    """one for each file and call, as everywhere"""
     repeated_reads: int
-    """reads of which every line stood in the window"""
+    """calls whose reads all stood in the window, every line of them"""
     bounced: int
     """reads that something forced to be done again: a compaction, other or more lines"""
     echo: float | None
@@ -106,10 +106,10 @@ def metrics(name: str | None = None, *, cwd: str | None = None, settings: Settin
     window = window_files(f"{choice.host}:{choice.session_id}", settings=settings)
     _, cost_of = prices_of(settings, None)
     ways = _shared(view, cost_of)
-    reads = [c for c in view.tool_calls if c.result_event and any(t.did == "read" for t in touched(c, view.session.cwd))]
+    reads = reads_of(view)
     again = repeated(view)
     echoed = echo(view)
-    told = cep_parts(ways.totals, reads, again, echoed, view.session.cwd)
+    told = cep_parts(ways.totals, reads, again, echoed)
     return Metrics(
         choice.host,
         choice.session_id,
@@ -140,10 +140,13 @@ def _shared(view: Any, cost_of: Callable[[Any], int | None]) -> _Shared:
         if event is not None and event.call_key:
             asked.setdefault(event.call_key, []).append(call)
     owned = [m for m in view.model_calls if m.owner]
+    accesses = view.once(accesses_by_call)
+    paths = {event: [inside(a.path, view.session.cwd) for a in found if a.did != MENTION] for event, found in accesses.items()}
+    files = {event: list(dict.fromkeys(found)) for event, found in paths.items() if found}
     names: Mapping[str, Callable[[Any], Sequence[str]]] = {
         "tool": lambda c: [c.tool],
-        "way": lambda c: [way(c)],
-        "file": lambda c: list(dict.fromkeys(inside(t.path, view.session.cwd) for t in touched(c, view.session.cwd))) or [_NO_FILE],
+        "way": lambda c: [way(c, accesses.get(c.call_event, ()))],
+        "file": lambda c: files.get(c.call_event, [_NO_FILE]),
     }
     costs = [cost_of(m) for m in owned]
     totals = {"calls": len(owned), **{n: sum(getattr(m, n) for m in owned) for n in _SUMS}, "cost_nano": sum(c or 0 for c in costs)}
@@ -169,20 +172,20 @@ def _rows(
     return [{"name": name, **{n: one[n] for n in ("uses", "calls", *_SUMS, "cost_nano")}} for name, one in ordered]
 
 
-def way(call: Any) -> str:
+def way(call: Any, accesses: Sequence[Any]) -> str:
     """Return how a tool call is told: a name of :data:`WAYS`."""
-    if call.action == "read":
+    reads = [a for a in accesses if a.did == READ]
+    if reads:
+        return "read lines" if all(a.lines for a in reads) else "read whole"
+    if call.action == READ:
         return "read lines" if any(call.ranges) else "read whole"
-    if call.action == "shell":
-        reads = [t for t in touched(call._replace(is_error=False), None) if t.did == "read"]
-        return "shell" if not reads else "read lines" if all(t.lines for t in reads) else "read whole"
     return _ACTIONS.get(call.action, "other")
 
 
 def echo(view: Any) -> float | None:
     """Return the share of code lines in answers (of twelve characters and more) that the last twenty reads before them had shown."""
     shown: list[set[str]] = []
-    results = {c.result_event for c in view.tool_calls if c.result_event and any(t.did == "read" for t in touched(c, view.session.cwd))}
+    results = {a.result_event for a in reads_of(view)}
     said = same = 0
     for e in view.events:
         if e.event_id in results:
@@ -203,9 +206,7 @@ def _code_lines(text: str) -> set[str]:
     return {line for line in found if len(line) >= _LINE}
 
 
-def cep_parts(
-    totals: Mapping[str, int], reads: Sequence[Any], again: Mapping[str, float], echoed: float | None, cwd: str | None
-) -> dict[str, float | None]:
+def cep_parts(totals: Mapping[str, int], reads: Sequence[Any], again: Mapping[str, float], echoed: float | None) -> dict[str, float | None]:
     """Return the parts of the score, each 0 to 1, higher is better; None without data.
 
     ``cached``: prompt tokens from the provider's cache. ``fresh_reads``: reads that brought
@@ -213,12 +214,11 @@ def cep_parts(
     ``narrow_reads``: reads that said which lines.
     """
     prompt = sum(totals[n] for n in _SUMS if n != "output")
-    lines = [t.lines for c in reads for t in touched(c, cwd) if t.did == "read"]
     return {
         "cached": totals["cache_read"] / prompt if prompt else None,
         "fresh_reads": 1 - sum(again.values()) / len(reads) if reads else None,
         "own_words": None if echoed is None else 1 - echoed,
-        "narrow_reads": sum(map(bool, lines)) / len(lines) if lines else None,
+        "narrow_reads": sum(bool(a.lines) for a in reads) / len(reads) if reads else None,
     }
 
 

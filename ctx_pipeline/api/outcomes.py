@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.reader import reading
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import chosen_filters, usage
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.commands import command_text, steps
+from ctx_pipeline.usage.engine import chosen_filters, usage
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -62,7 +62,7 @@ class Outcomes:
 
     def add(self, counted: dict[str, Any], units: dict[str, int | None]) -> None:
         """Add one session with its usage and what it came to."""
-        tokens = sum(int(counted[name]) for name in _TOKENS)
+        tokens = counted["tokens"]
         self.sessions += 1
         self.calls += counted["calls"]
         self.tokens += tokens
@@ -126,12 +126,7 @@ def outcomes(
 
 def _spent(settings: Settings, *, host: str | None, project: str | None, cost_mode: str | None) -> dict[tuple[str, str], dict[str, Any]]:
     """Return (host, session) -> the sums of its usage."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in usage("session", settings=settings, host=host, project=project, cost_mode=cost_mode, stored=True).rows:
-        sums = found.setdefault((row["host"], row["session_id"]), {})
-        for name in (*_TOKENS, "calls", "cost_nano", "unpriced_calls"):
-            sums[name] = sums.get(name, 0) + int(row[name] or 0)
-    return found
+    return usage("session", settings=settings, host=host, project=project, cost_mode=cost_mode, stored=True).by_session()
 
 
 def _commits(connection: Any) -> dict[tuple[str, str], int]:

@@ -8,8 +8,9 @@ from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place
 from ctx_pipeline.api.session_state import snapshot_recall
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.context.session_state.profiles import DEFAULT, Profile, named, profiles
+from ctx_pipeline.model.plain import plain
+from ctx_pipeline.usage.engine import usage
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -60,7 +61,7 @@ class Trial(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {"profile": self.profile.name, "sessions": self.sessions, "over": self.over, "used": self.used, "held": self.held}
+        return {**plain(self), "profile": self.profile.name}
 
 
 def tried(name: str, *, cwd: str | None = None, settings: Settings) -> Trial:
@@ -76,14 +77,11 @@ def tried(name: str, *, cwd: str | None = None, settings: Settings) -> Trial:
                 key = (call.host, call.session_id)
                 if call.owner and key in wanted:
                     peaks[key] = max(peaks.get(key, 0), call.context_tokens)
-    costs: dict[tuple[str, str], int] = {}
-    for row in usage("session", stored=True, settings=settings).rows:
-        key = (row["host"], row["session_id"])
-        costs[key] = costs.get(key, 0) + int(row["cost_nano"] or 0)
+    spent = usage("session", stored=True, settings=settings).by_session()
     figures = {
         "context_tokens": {k: float(peaks.get(k, 0)) for k in wanted},
         "tool_calls": {k: float(rows[k].rows.get("tool_calls") or 0) for k in wanted if k in rows},
-        "cost_usd": {k: costs.get(k, 0) / 1e9 for k in wanted},
+        "cost_usd": {k: spent[k]["cost_nano"] / 1e9 if k in spent else 0.0 for k in wanted},
     }
     over = {}
     for limit, values in figures.items():

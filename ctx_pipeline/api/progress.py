@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed
+from ctx_pipeline.facts.file_accesses import changes_of, inside
+from ctx_pipeline.facts.prompts import requests
+from ctx_pipeline.facts.task import arguments_of
+from ctx_pipeline.mining._commands import shown
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import own_words, repeats
-from ctx_pipeline.mining._runs import run_of, shown
-from ctx_pipeline.mining._turns import asked
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
 
-_CHECKED = ("test", "types", "lint", "build")
-"""Purposes of a command that say how the work stands, the most telling first."""
-
-_CHANGES = frozenset({"edit", "write"})
 _ENDED = frozenset({"completed", "done", "deleted", "cancelled", "canceled"})
 _PROMPTS, _FILES, _ITEMS, _DECISIONS = 3, 12, 8, 4
 _LONG, _SHORT = 400, 160
@@ -54,44 +53,45 @@ def progress(view: SessionView, cwd: str | None) -> Progress:
     before = events[: emptied[-1]] if emptied else events
     seen = {e.event_id for e in before}
     calls = [c for c in view.tool_calls if c.call_event in seen]
-    prompts = [text for e in before if e.kind == "prompt" and (text := asked(e.text or ""))]
+    prompts = requests([e.text for e in before if e.kind == "prompt"])
     answers = [e.text for e in before if e.kind == "answer" and e.text]
     return Progress(
-        task=[_cut(text, _LONG) for text in dict.fromkeys([*prompts[:1], *prompts[-_PROMPTS:]])],
-        files=_files(calls, cwd),
+        task=[truncate(text, _LONG) for text in dict.fromkeys([*prompts[:1], *prompts[-_PROMPTS:]])],
+        files=_files(view, calls, cwd),
         check=_check(view, calls, cwd),
-        plan=[_cut(item, _SHORT) for item in _plan(view, calls) if not repeats(view, item)],
+        plan=[truncate(item, _SHORT) for item in _plan(view, calls) if not repeats(view, item)],
         decisions=list(_decisions(view, calls)),
         said=own_words(view, _end(clean(answers[-1]))) if answers else "",
         compaction=events[emptied[-1]].event_id if emptied else "",
     )
 
 
-def _files(calls: Sequence[Any], cwd: str | None) -> list[str]:
+def _files(view: SessionView, calls: Sequence[Any], cwd: str | None) -> list[str]:
     """Return the changed files, the last changed first, and how many more there were."""
-    changed = dict.fromkeys(shorten_paths(clean(path), cwd) for c in reversed(calls) if c.action in _CHANGES for path in c.paths)
+    seen = {c.call_event for c in calls}
+    changes = [a for a in changes_of(view) if a.call_event in seen]
+    changed = dict.fromkeys(shorten_paths(clean(inside(a.path, cwd)), cwd) for a in reversed(changes))
     files = list(changed)
     return files if len(files) <= _FILES else [*files[:_FILES], f"and {len(files) - _FILES} more"]
 
 
 def _check(view: SessionView, calls: Sequence[Any], cwd: str | None) -> str:
     """Return the last test run, else the last other check: its command, how it ended, and whether files were changed since."""
-    found: dict[str, tuple[int, str]] = {}
-    for n in range(len(calls) - 1, -1, -1):
-        run = run_of(view, n, calls[n]) if calls[n].action == "shell" else None
-        if run is None or run.step.purpose not in _CHECKED or run.step.purpose in found:
-            continue
-        why = "" if run.passed else salient_line(run.output, cwd, of_tests=run.step.purpose == "test")
-        ended = "passed" if run.passed else f"failed{f' with “{_cut(why, _SHORT)}”' if why else ''}"
-        found[run.step.purpose] = (n, f"`{shown(run.command, cwd)}` {ended}")
-        if run.step.purpose == _CHECKED[0]:
-            break
-    for purpose in _CHECKED:
-        if purpose in found:
-            place, text = found[purpose]
-            since = any(c.action in _CHANGES for c in calls[place + 1 :])
-            return f"{text}; files were changed since" if since else text
-    return ""
+    places = {c.call_event: n for n, c in enumerate(calls)}
+    checks = [r for r in command_runs(view) if r.call_event in places and _purpose(r)]
+    if not checks:
+        return ""
+    tests = [r for r in checks if _purpose(r) == "test"]
+    last = max(tests or checks, key=lambda r: places[r.call_event])
+    why = salient_line(printed(view, last), cwd, of_tests=bool(tests)) if last.result == "failed" else ""
+    said = {"running": "had not ended", "unknown": "ran, and its output does not show how it ended"}.get(last.result, last.result)
+    text = f"`{shown(last.command, cwd)}` {said}{f' with “{truncate(why, _SHORT)}”' if why else ''}"
+    since = any(places.get(a.call_event, -1) > places[last.call_event] for a in changes_of(view))
+    return f"{text}; files were changed since" if since else text
+
+
+def _purpose(run: Any) -> str:
+    return next((p for p in run.purposes if p in CHECKS), "")
 
 
 class Planned(NamedTuple):
@@ -112,7 +112,7 @@ def planned(view: SessionView, calls: Sequence[Any]) -> list[Planned]:
     listed: list[Planned] | None = None
     tasks: dict[str, Planned] = {}
     for call in calls:
-        body = body_of(view.call_text(call)) if call.action == "plan" else {}
+        body = arguments_of(view.call_text(call)) if call.action == "plan" else {}
         items = next((v for v in body.values() if isinstance(v, list)), None)
         if items is not None:
             listed = [_item(i, call) for i in items if isinstance(i, dict)]
@@ -141,30 +141,17 @@ def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[s
     for call in calls:
         if call.action != "ask":
             continue
-        questions = body_of(view.call_text(call)).get("questions")
+        questions = arguments_of(view.call_text(call)).get("questions")
         wanted = [str(q["question"]) for q in questions if isinstance(q, dict) and q.get("question")] if isinstance(questions, list) else []
-        said = _cut(clean(" / ".join(wanted)), _SHORT)
+        said = truncate(clean(" / ".join(wanted)), _SHORT)
         if said:
-            yield said, "" if call.is_error else _cut(clean(view.result_text(call)), _LONG), call
+            yield said, "" if call.is_error else truncate(clean(view.result_text(call)), _LONG), call
 
 
 def _decisions(view: SessionView, calls: Sequence[Any]) -> Iterator[str]:
     """Yield the last questions that were put to the person, each with its answer."""
     for said, answer, _ in asked_of_person(view, [c for c in calls if c.action == "ask"][-_DECISIONS:]):
         yield f"“{said}” {f'→ {answer}' if answer else 'was not answered'}"
-
-
-def body_of(text: str) -> dict[str, Any]:
-    """Return the arguments of a call; empty for what is no JSON object."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
 
 
 def _end(text: str) -> str:

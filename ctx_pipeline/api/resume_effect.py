@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.resume import RESUMED
-from ctx_pipeline.api.touched import CHANGES, touched
 from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.model.codec import micros as from_iso
 
 if TYPE_CHECKING:
@@ -56,14 +56,15 @@ def _last(marks: Sequence[Any], at: int) -> str | None:
 def _steps(view: Any, mark: Any) -> tuple[int, int] | None:
     """Return the calls and the reads behind a compaction up to the first change; None where none followed."""
     calls = reads = 0
+    known = view.once(accesses_by_call)
     for call in view.tool_calls:
         if call.thread_id != mark.thread_id or call.seq < mark.seq:
             continue
-        kinds = {t.did for t in touched(call, view.session.cwd)}
-        if kinds & CHANGES:
+        did = {a.did for a in known.get(call.call_event, ())}
+        if did & CHANGES:
             return calls, reads
         calls += 1
-        reads += "read" in kinds
+        reads += READ in did
     return None
 
 

@@ -92,13 +92,14 @@ class CapturedSession:
         }
 
     def get_session(self, session_id: str) -> dict[str, Any] | None:
-        """Return id, times, model, mode and state; the mode is the host's key."""
+        """Return id, times, model, size of the window where recorded, mode and state; the mode is the host's key."""
         row, models = self._row, list(self._row.models or ())
         return {
             "id": session_id,
             "started_at": iso(row.first_ts),
             "ended_at": iso(row.last_ts),
             "model": models[0] if models else None,
+            "context_window": getattr(row, "context_window", None),
             "mode": self.host,
             "terminal_state": row.status if row.status in _STATES else None,
         }

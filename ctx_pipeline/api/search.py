@@ -9,6 +9,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import searching
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.plain import Plain
 from ctx_pipeline.model.tables import EVENT_KINDS
 from ctx_pipeline.storage.search_index import Asked, Counting, Wanted
 
@@ -71,7 +72,7 @@ class SearchHit:
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class SearchResult(Plain):
     """Hits, best first, and how the question was taken.
 
     ``level`` is phrase, all, any or beginning (how far the words were relaxed), regex, file or newest. ``next_offset`` is None at the
@@ -91,10 +92,6 @@ class SearchResult:
     facets: dict[str, dict[str, int]] | None = None
     covered: dict[str, Any] | None = field(default=None)
     partial: dict[str, Any] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -299,8 +296,8 @@ def _quarters(since: str | None, until: str | None, zone: str | None) -> tuple[i
         return None, None
     from datetime import UTC, timedelta
 
-    from ctx_pipeline.api.usage import day
     from ctx_pipeline.storage.days import day_start
+    from ctx_pipeline.usage.engine import day
 
     def at(text: str | None, option: str, more: int) -> int | None:
         when = day(text, option)

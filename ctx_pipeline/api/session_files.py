@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,19 +11,17 @@ from ctx_pipeline.api.captured_bytes import Captured
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.sessions import resolve
 from ctx_pipeline.api.windows import view_of
+from ctx_pipeline.facts.file_accesses import CHANGES, MENTION, SEARCH, accesses_in
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.commands import command_text
 from ctx_pipeline.model.file_changes import counted
-from ctx_pipeline.model.shell_files import below, files_changed
-from ctx_pipeline.model.shell_reads import reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from ctx_pipeline.model.file_changes import FileChange
     from ctx_pipeline.settings import Settings
 
-CHANGED = frozenset({"edit", "write"})
+CHANGED = CHANGES
 """What touches of a file change it."""
 
 
@@ -44,9 +41,9 @@ class Touch(NamedTuple):
     path: str
     """absolute where the call or its directory says so"""
     did: str
-    """read, edit or write"""
+    """read, edit, write, delete or move"""
     through: str
-    """tool, or shell"""
+    """tool, shell, or nested (inside another call)"""
     lines: str
     """lines read or changed, as ``first-last``, several joined by commas; empty: all, or not told"""
     ts: str | None
@@ -96,7 +93,9 @@ def session_files(host: str, session_id: str, *, path: str | None = None, settin
     from ctx_pipeline.redaction import Redactor
 
     clean = Redactor(chosen.patterns).redact
-    touches = [t for call in view.tool_calls if not call.is_error for t in _touched(call, view.by_event, places, made)]
+    calls = {c.call_event: c for c in view.tool_calls}
+    accesses = accesses_in(view, lambda call: places.of(view.by_event.get(call.call_event)))
+    touches = [_touch(a, calls[a.call_event], made) for a in accesses if a.did not in (SEARCH, MENTION)]
     chosen_ones = [t for t in touches if path is None or fnmatch(t.path, path) or f"/{t.path}".endswith(f"/{path.lstrip('/')}")]
     return SessionFiles(
         key,
@@ -119,6 +118,8 @@ class _Places:
 
     def of(self, event: Any) -> str | None:
         """Return the directory of an event; of one before the first that is told, that one."""
+        if event is None:
+            return None
         starts, names = self._told[event.stream, event.generation]
         return names[max(0, bisect_right(starts, event.start) - 1)] if names else None
 
@@ -146,33 +147,10 @@ def _changes(host: str, captured: Captured, events: list[Any]) -> dict[tuple[str
     return found
 
 
-def _touched(call: Any, by_event: dict[str, Any], places: _Places, made: dict[tuple[str, str], FileChange]) -> Iterator[Touch]:
-    event = by_event.get(call.call_event)
-    base = places.of(event) if event is not None else None
-    here = Touch("", "", "tool", "", iso(call.started), call.thread_id, call.call_event)
-    if call.action == "shell":
-        command, base = command_text(call.argv), _workdir(event.text if event is not None else None) or base
-        for read in reads(command, base):
-            yield here._replace(path=read.path, did="read", through="shell", lines=read.range)
-        for name in files_changed(command, base):
-            yield here._replace(path=name, did="write", through="shell")
-    elif call.action in ("read", "edit", "write"):
-        for place, name in enumerate(call.paths):
-            lines = call.ranges[place] if place < len(call.ranges) else ""
-            touch = here._replace(path=below(base or "", name), did=call.action, lines=lines)
-            yield touch if call.action == "read" else _with(touch, call, made.get((call.call_id, name)))
-
-
-def _workdir(text: str | None) -> str | None:
-    """Return the directory that a shell call's arguments ask for; None where they name none."""
-    if not text or '"workdir"' not in text:
-        return None
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    asked = said.get("workdir") if isinstance(said, dict) else None
-    return asked if isinstance(asked, str) and asked.startswith("/") else None
+def _touch(access: Any, call: Any, made: dict[tuple[str, str], FileChange]) -> Touch:
+    touch = Touch(access.path, access.did, access.through, access.lines, iso(access.ts), access.thread_id, access.call_event)
+    named = next((n for n in call.paths if access.path == n or access.path.endswith(f"/{n.removeprefix('./')}")), None)
+    return _with(touch, call, made.get((call.call_id, named))) if access.did in CHANGES and named is not None else touch
 
 
 def _with(touch: Touch, call: Any, change: FileChange | None) -> Touch:

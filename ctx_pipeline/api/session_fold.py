@@ -6,20 +6,20 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.api.progress import asked_of_person, body_of, planned
-from ctx_pipeline.api.touched import CHANGES, SEARCH, last_line, touched
+from ctx_pipeline.api.progress import asked_of_person, planned
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
+from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.command_runs import printed, runs_by_call
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, by_path, changes_of, file_accesses, last_line
+from ctx_pipeline.facts.task import task
+from ctx_pipeline.mining._commands import shown
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import repeats
-from ctx_pipeline.mining._runs import runs, shown
-from ctx_pipeline.mining._turns import asked, tells
-from ctx_pipeline.model.check_results import check_results
 from ctx_pipeline.model.codec import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from ctx_pipeline.mining._runs import Run
     from ctx_pipeline.model.session_view import SessionView
 
 _CHECKED = ("test", "types", "lint", "build")
@@ -38,8 +38,7 @@ def fold(view: SessionView) -> SessionState:
     session = view.session
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
     last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
-    plan = [p for p in planned(view, [c for c in view.tool_calls if c.action == "plan"]) if not repeats(view, p.text)]
-    checks = [r for r in runs(view) if r.step.purpose in _CHECKED]
+    plan = _plan(view)
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     return SessionState(
         host=view.host,
@@ -48,13 +47,13 @@ def fold(view: SessionView) -> SessionState:
         as_of=iso(_micros(last)) if last is not None else None,
         seq=main[-1].seq if main else -1,
         began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
-        task=_task(view, plan),
-        findings=[*_failures(checks, session.cwd), *_claims(view, session.cwd)],
+        task=task_of(view),
+        findings=[*_failures(view), *_claims(view, session.cwd)],
         decisions=list(_decisions(view)),
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=_files(view),
-        tests=_tests(view, checks),
+        tests=_last_check(view),
         stats=_stats(view),
     )
 
@@ -71,7 +70,7 @@ def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionVie
     keys = {e.call_key for e in events if e.call_key}
     known = {e.call_key for e in view.events if e.call_key}
     models = [m for m in view.model_calls if m.call_key in keys or (m.call_key not in known and m.ts is not None and _before(m.ts, at))]
-    return replace(view, events=events, tool_calls=calls, model_calls=models, _made={})
+    return replace(view, events=events, tool_calls=calls, model_calls=models, facts={}, _made={})
 
 
 def _before(ts: Any, at: int | None) -> bool:
@@ -87,31 +86,18 @@ def _micros(ts: Any) -> int:
 # what it is about
 
 
-def _task(view: SessionView, plan: Sequence[Any]) -> Item | None:
-    """Return the task: the approved plan where it is newer than the last telling prompt, else that prompt, else the step at work."""
-    prompts = [(e, text) for e in view.prompts if e.thread_id == view.session_id and (text := asked(e.text or ""))]
-    prompts = prompts or [(e, text) for e in view.prompts if (text := asked(e.text or ""))]
-    telling = next(((e, text) for e, text in reversed(prompts) if tells(text)), None)
-    since = telling[0].seq if telling else -1
-    for call in reversed(view.tool_calls):
-        if call.action == "plan" and not call.is_error and call.result_event and call.thread_id == view.session_id and call.seq > since:
-            body = body_of(view.call_text(call)).get("plan")
-            head = _heading(body) if isinstance(body, str) else ""
-            if head:
-                return Item(head, "plan", _iso(call.started), call.call_event)
-    step = next((p for p in plan if p.status == "in_progress" and p.call.seq > since), None)
-    if step is not None and not telling:
+def _plan(view: SessionView) -> list[Any]:
+    return [p for p in planned(view, [c for c in view.tool_calls if c.action == "plan"]) if not repeats(view, p.text)]
+
+
+def task_of(view: SessionView) -> Item | None:
+    """Return the task that a session is at; a step at work counts where no prompt says by itself what to do."""
+    known = task(view)
+    step = next((p for p in _plan(view) if p.status == "in_progress"), None)
+    if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
         return Item(_cut(step.text, _LONG), "todos", _iso(step.call.started), step.call.call_event)
-    chosen = telling or (prompts[-1] if prompts else None)
-    if chosen is not None:
-        return Item(_cut(chosen[1], _LONG), "prompt", _iso(chosen[0].ts), chosen[0].event_id)
-    title = view.session.title
-    return Item(_cut(clean(title), _LONG), "title") if title else None
-
-
-def _heading(plan: str) -> str:
-    lines = (line.strip().lstrip("#").strip() for line in plan[:4_000].splitlines())
-    return _cut(clean(next((line for line in lines if line), "")), _LONG)
+    now = known.now
+    return Item(now.text, now.by, _iso(now.ts), now.event_id) if now else None
 
 
 def _planned_item(step: Any) -> Item:
@@ -138,23 +124,29 @@ def _answers(answer: str) -> str:
 # what came of it
 
 
-def _failures(checks: Sequence[Run], cwd: str | None) -> Iterator[Item]:
+def _failures(view: SessionView) -> Iterator[Item]:
     """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first."""
-    by_command: dict[tuple[str, str], list[Run]] = {}
-    for run in checks:
-        by_command.setdefault((run.call.thread_id, run.step.subject), []).append(run)
-    for n, members in enumerate(by_command.values()):
-        last = members[-1]
-        bad = next((r for r in reversed(members) if not r.passed), None)
-        why = salient_line(bad.output, cwd, of_tests=bad.step.purpose == "test") if bad is not None else ""
+    cwd, commands = view.session.cwd, runs_by_call(view)
+    by_program: dict[tuple[str, str, str], list[Any]] = {}
+    for check in check_runs(view):
+        by_program.setdefault((check.thread_id, check.kind, check.program or check.runner), []).append(check)
+    for n, members in enumerate(by_program.values()):
+        bad = next((c for c in reversed(members) if c.result == "failed"), None)
+        why = _why(view, bad) if bad is not None else ""
         if bad is None or not why:
             continue
         place = _PLACE.search(why)
         path, line = (place[1], int(place[2])) if place else (None, None)
-        open_one = bad is last
-        text = f"`{shown(bad.command, cwd)}` {'fails' if open_one else 'failed, and passes now'}: {_cut(why, _LONG)}"
-        score = (8.0 if open_one else 4.0) + n / 100
-        yield Item(text, "checks", _iso(bad.call.started), bad.call.result_event, path, line, score=score)
+        ended = {"failed": "fails", "passed": "failed, and passes now"}.get(members[-1].result, "failed when it last ended")
+        command = commands[bad.call_event]
+        score = (4.0 if members[-1].result == "passed" else 8.0) + n / 100
+        text = f"`{shown(command.command, cwd)}` {ended}: {_cut(why, _LONG)}"
+        yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=score)
+
+
+def _why(view: SessionView, check: Any) -> str:
+    """Return the line of what a check printed that says what is wrong."""
+    return salient_line(printed(view, runs_by_call(view)[check.call_event]), view.session.cwd, of_tests=check.kind == "test")
 
 
 def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
@@ -170,49 +162,40 @@ def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
 
 def _files(view: SessionView) -> list[FileState]:
     """Return the files that were read or changed, each under its path below the working directory where it lies there."""
-    threads = {t.thread_id: t.cwd for t in view.threads}
-    ordered = sorted(view.tool_calls, key=lambda c: (c.started is None, c.started or 0)) if view.threads else view.tool_calls
-    found: dict[str, list[int]] = {}
-    for number, call in enumerate(ordered):
-        if call.result_event is None:
+    kept = [a for a in file_accesses(view) if a.did == READ or a.did in CHANGES]
+    if view.threads:
+        kept.sort(key=lambda a: (a.ts is None, a.ts or 0))
+    order = {call: n for n, call in enumerate(dict.fromkeys(a.call_event for a in kept))}
+    found = []
+    for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
+        reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
+        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call_event]))
+    return found
+
+
+def _last_check(view: SessionView) -> CheckRun | None:
+    """Return the last test run that checked anything or still may, else the last other check."""
+    cwd, commands = view.session.cwd, runs_by_call(view)
+    known = [c for c in check_runs(view) if c.ran is not False]
+    for kind in _CHECKED:
+        last = max((c for c in known if c.kind == kind), key=lambda c: (commands[c.call_event].started or 0, c.seq), default=None)
+        if last is None:
             continue
-        cwd = threads.get(call.thread_id) or view.session.cwd
-        for touch in touched(call, cwd):
-            if touch.did == SEARCH:
-                continue
-            one = found.setdefault(inside(touch.path, view.session.cwd), [0, 0, 0, 0])
-            one[0 if touch.did not in CHANGES else 1] += 1
-            one[2] = max(one[2], last_line(touch.lines))
-            one[3] = number
-    return [FileState(f"F{n}", path, *counts) for n, (path, counts) in enumerate(found.items(), 1)]
-
-
-def inside(path: str, cwd: str | None) -> str:
-    """Return a path below a folder without the folder."""
-    folder = (cwd or "").rstrip("/")
-    return path[len(folder) + 1 :] if folder and path.startswith(f"{folder}/") else path
-
-
-def _tests(view: SessionView, checks: Sequence[Run]) -> CheckRun | None:
-    """Return the last test run, else the last other check."""
-    cwd = view.session.cwd
-    for purpose in _CHECKED:
-        run = max((r for r in checks if r.step.purpose == purpose), key=lambda r: (r.call.started or 0, r.place), default=None)
-        if run is None:
-            continue
-        counted = [r for r in check_results(run.output) if r.purpose == purpose]
-        passed, failed = sum(r.passed for r in counted), sum(r.failed for r in counted)
-        ok = run.passed and not failed
-        why = "" if ok else salient_line(run.output, cwd, of_tests=purpose == "test")
-        changed = any(t.did in CHANGES for c in view.tool_calls if _follows(c, run.call) and c.result_event for t in touched(c, cwd))
-        return CheckRun(shown(run.command, cwd), purpose, passed, failed, ok, changed, run.call.result_event, _cut(why, _LONG))
+        run = commands[last.call_event]
+        same = [c for c in known if c.call_event == last.call_event and c.kind == kind]
+        passed, failed = sum(c.passed or 0 for c in same), sum(c.failed or 0 for c in same)
+        results = {c.result for c in same}
+        result = next((r for r in ("failed", "refused", "running", "unknown", "passed") if r in results), "unknown")
+        why = _why(view, last) if result == "failed" else ""
+        changed = any(_follows(a, run) for a in changes_of(view))
+        return CheckRun(shown(run.command, cwd), kind, passed, failed, result == "passed", changed, last.event, _cut(why, _LONG), result)
     return None
 
 
-def _follows(call: Any, other: Any) -> bool:
-    if call.thread_id == other.thread_id:
-        return bool(call.seq > other.seq)
-    return call.started is not None and other.started is not None and bool(call.started > other.started)
+def _follows(access: Any, call: Any) -> bool:
+    if access.thread_id == call.thread_id:
+        return bool(access.seq > call.seq)
+    return access.ts is not None and call.started is not None and bool(access.ts > call.started)
 
 
 def _stats(view: SessionView) -> dict[str, int]:

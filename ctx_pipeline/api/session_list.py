@@ -9,15 +9,15 @@ from ctx_pipeline import discovery
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import here as working_folder
 from ctx_pipeline.api.session_choice import in_place, lines
-from ctx_pipeline.api.usage import COUNTS, usage
+from ctx_pipeline.api.session_fold import task_of
+from ctx_pipeline.api.windows import view_of
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.storage.session_words import noted, said_of
+from ctx_pipeline.usage.engine import usage
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
-
-_TOKENS = tuple(name for name in COUNTS if name.endswith("_tokens") and name != "reasoning_tokens")
 
 
 def listed(
@@ -31,7 +31,8 @@ def listed(
 ) -> tuple[list[dict[str, Any]], int]:
     """Return captured sessions, the last active first, and how many there are.
 
-    ``task`` is what somebody said last, else the title; ``notes`` counts what was said;
+    ``task`` is what somebody said last, else the session's own (as :func:`session_state`
+    tells it); ``notes`` counts what was said;
     ``tokens`` are all that its model calls billed (``cost_nano`` nano-dollars; None where
     no call has a price). ``for_model`` leaves out tasks that read like an order to an agent.
     """
@@ -46,33 +47,29 @@ def listed(
         placed.sort(key=lambda p: (-p.last, p.host, p.session_id))
         known_notes = noted(store)
         chosen = placed[:limit]
+        tasks = {(p.host, p.session_id): task_of(view_of(store, p.host, p.session_id, ("events", "tool_calls"))) for p in chosen}
         notes = {(p.host, p.session_id): said_of(store, p.host, p.session_id) for p in chosen if known_notes.has(p.host, p.session_id)}
-    totals: dict[tuple[str, str], Counter[str]] = {}
-    for row in usage("session", host=key, stored=True, settings=settings).rows:
-        one = totals.setdefault((row["host"], row["session_id"]), Counter())
-        one["tokens"] += sum(int(row[name] or 0) for name in _TOKENS)
-        one["cost_nano"] += int(row["cost_nano"] or 0)
-        one["calls"] += int(row["calls"])
-        one["unpriced"] += int(row["unpriced_calls"])
+    totals = usage("session", host=key, stored=True, settings=settings).by_session()
     rows = []
     for p in chosen:
         facts = known[p.host, p.session_id].rows
         spent = totals.get((p.host, p.session_id), Counter())
         said = notes.get((p.host, p.session_id), [])
-        task = next((n.text for n in reversed(said) if n.what == "task"), None)
-        told = task or facts.get("title")
+        by_person = next((n.text for n in reversed(said) if n.what == "task"), None)
+        own = tasks[p.host, p.session_id]
+        told = by_person or (own.text if own else None)
         rows.append(
             {
                 "host": p.host,
                 "session_id": p.session_id,
                 "project": facts.get("project"),
                 "task": None if for_model and scan([told]) else told,
-                "said": task is not None,
+                "said": by_person is not None,
                 "last": iso(p.last) if p.last else None,
                 "tool_calls": int(facts.get("tool_calls") or 0),
                 "model_calls": spent["calls"],
                 "tokens": spent["tokens"],
-                "cost_nano": None if spent["calls"] and spent["unpriced"] == spent["calls"] else spent["cost_nano"],
+                "cost_nano": None if spent["calls"] and spent["unpriced_calls"] == spent["calls"] else spent["cost_nano"],
                 "notes": len(said),
                 "resume": discovery.hosts()[p.host].resuming(p.session_id, facts.get("cwd")),
             }

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_choice import HERE, Choice, chosen, here, in_place
 from ctx_pipeline.api.session_fold import fold, upto
-from ctx_pipeline.api.touched import touched
 from ctx_pipeline.api.windows import open_window, view_of
 from ctx_pipeline.context.session_state import block as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
 from ctx_pipeline.context.session_state.difference import difference
 from ctx_pipeline.context.session_state.state import Item, SessionState, from_json, with_said
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining._quoting import a_name
 from ctx_pipeline.model.characters import visible
@@ -235,8 +235,7 @@ def _cold(found: Found, settings: Settings | None) -> int:
         return 0
     with reading(settings) as (store, _):
         view = view_of(store, found.choice.host, found.choice.session_id, ("events", "tool_calls"))
-    looked = (c for c in view.tool_calls if any(t.did in ("read", "search") for t in touched(c, view.session.cwd)))
-    return sum(int(c.out_chars) for c in looked) // _COLD
+    return sum(int(a.chars) for a in file_accesses(view) if a.did in (READ, SEARCH)) // _COLD
 
 
 def compared(

@@ -80,8 +80,8 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
     compactions (event ids), tool_calls. Raises UnknownName.
     """
     from ctx_pipeline.api.windows import view_of
+    from ctx_pipeline.facts.turns import turns as turns_of
     from ctx_pipeline.model.codec import iso
-    from ctx_pipeline.model.turn_ends import turn_ends
 
     def told(event: Any) -> dict[str, Any] | None:
         return None if event is None else {"event_id": event.event_id, "ts": iso(event.ts), "text": event.text or ""}
@@ -90,7 +90,7 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
         view = view_of(store, *resolve(store, host, session_id), ("events",))
     return [
         {
-            "thread_id": turn.prompt.thread_id,
+            "thread_id": turn.thread_id,
             "ended": turn.ended,
             "tool_calls": turn.tool_calls,
             "prompt": told(turn.prompt),
@@ -98,7 +98,8 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
             "interruption": None if turn.interruption is None else turn.interruption.event_id,
             "compactions": [e.event_id for e in turn.compactions],
         }
-        for turn in turn_ends(view.events)
+        for turn in view.once(turns_of)
+        if turn.prompt is not None
     ]
 
 

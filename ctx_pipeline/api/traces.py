@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.cost_rule import cost_of
 from ctx_pipeline.rot.export import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -106,9 +107,7 @@ class _Trace:
         }
 
     def _cost(self, call: Any) -> int | None:
-        recorded: int | None = call.recorded_cost
-        calculated: int | None = call.cost
-        return recorded if self._mode == "display" else calculated if self._mode == "calculate" or recorded is None else recorded
+        return cost_of(self._mode, call.recorded_cost, call.cost)
 
     def _take(self, event: Any) -> None:
         if event.kind in _SPOKEN and event.text:

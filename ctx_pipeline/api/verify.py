@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.api.identity import sums
 from ctx_pipeline.api.reader import reading
 from ctx_pipeline.api.session_state import unnamed
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.model.plain import plain
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.session_words import made_of
+from ctx_pipeline.usage.engine import usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -128,7 +129,7 @@ class Verification(NamedTuple):
         """Return it as plain values."""
         return {
             "schema": SCHEMA,
-            "checks": [{**c._asdict(), "status": c.status} for c in self.checks],
+            "checks": plain(self.checks, "status"),
             "counts": self.counts,
             "pass_rate": self.rate,
             "slos": [
@@ -282,10 +283,7 @@ _Figures = dict[tuple[str, str], float]
 
 
 def _costs(_rows: list[Any], _peaks: Mapping[tuple[str, str], int], settings: Settings) -> _Figures:
-    found: Counter[tuple[str, str]] = Counter()
-    for row in usage("session", stored=True, settings=settings).rows:
-        found[row["host"], row["session_id"]] += int(row["cost_nano"] or 0)
-    return {key: nano / 1e9 for key, nano in found.items()}
+    return {key: one["cost_nano"] / 1e9 for key, one in usage("session", stored=True, settings=settings).by_session().items()}
 
 
 _FIGURES: Mapping[str, Callable[[list[Any], Mapping[tuple[str, str], int], Settings], _Figures]] = {

@@ -9,19 +9,25 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.api.reader import reading
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import chosen_filters
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.failed_calls import failed_calls
 from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.markdown import cell
-from ctx_pipeline.signals._runs import COLUMNS, runs
+from ctx_pipeline.usage.engine import chosen_filters
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
 
 ALL = "all"
-_KINDS = ("tool_call", "tool_result")
-_COLUMNS = {**COLUMNS, "tool_calls": (*COLUMNS["tool_calls"], "started")}
+_TABLES = ("events", "tool_calls", "command_runs")
+_COLUMNS = {
+    "events": ("event_id", "subtype"),
+    "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "call_event", "result_event"),
+    "command_runs": ("call_event", "command", "programs", "polls", "result", "event"),
+}
 _LONGEST = 160
 _TOP = 15
 
@@ -95,7 +101,7 @@ def work(
 ) -> list[Work]:
     """Return the work of all hosts together first, then of each; of one host alone where it is named.
 
-    Commands, and which of them failed, are those of the signals ``command_count`` and
+    Commands, and which of them failed, are those of the table ``command_runs`` and of the signals ``command_count`` and
     ``failed_command_count``: a search that found nothing did not fail. Days are those of the call. Raises StoreError
     when nothing was captured yet.
     """
@@ -107,7 +113,7 @@ def work(
             if host not in {None, cell.host}:
                 continue
             names = (cell.host,) if host else (ALL, cell.host)
-            for view in store.lake.read_sessions(cell, None, ("events", "tool_calls"), columns=_COLUMNS, kinds=_KINDS):
+            for view in store.lake.read_sessions(cell, None, _TABLES, columns=_COLUMNS, kinds=("tool_result",)):
                 if project not in {None, view.session.project, view.session.repository}:
                     continue
                 meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
@@ -130,23 +136,25 @@ def _inside(ts: int | None, first: int | None, last: int | None) -> bool:
 def _add(one: Work, view: SessionView, meant: set[str]) -> None:
     """Add a session's calls, those of these events."""
     before: dict[str, str] = {}
+    bad = {call.call_event for call in failed_calls(view)}
     for call in view.tool_calls:
         if call.call_event not in meant:
             continue
-        one.tool_calls.add(failed=call.is_error)
-        one.tools.setdefault(call.tool, Ran()).add(failed=call.is_error)
+        one.tool_calls.add(failed=call.call_event in bad)
+        one.tools.setdefault(call.tool, Ran()).add(failed=call.call_event in bad)
         if call.thread_id in before:
             one.transitions[before[call.thread_id], call.action] += 1
         before[call.thread_id] = call.action
-    for run in view.once(runs):
-        if run.call.call_event not in meant:
+    for run in command_runs(view):
+        if run.call_event not in meant:
             continue
-        one.commands.add(failed=run.failed)
+        failed = run.result == "failed"
+        one.commands.add(failed=failed)
         line = " ".join(run.command.split())
-        one.lines.setdefault(line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…", Ran()).add(failed=run.failed)
-        programs = list(dict.fromkeys(step.subject for step in run.steps if step.subject))
+        one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=failed)
+        programs = list(dict.fromkeys(filter(None, run.programs)))
         for program in programs:
-            one.programs.setdefault(program[:100], Ran()).add(failed=run.failed and program == programs[-1])
+            one.programs.setdefault(program[:100], Ran()).add(failed=failed and program == programs[-1])
 
 
 def report(found: list[Work], *, top: int = _TOP) -> str:

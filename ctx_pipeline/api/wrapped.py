@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.api.attribution import names_in
 from ctx_pipeline.api.gain import gain, score
-from ctx_pipeline.api.gain_bounds import in_time
-from ctx_pipeline.api.periods import Period, period
-from ctx_pipeline.api.tally import moment
-from ctx_pipeline.api.usage import usage
-from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.api.work import Ran, Work, work
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.periods import Period, period
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -93,20 +89,16 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
         raise UsageError(f"there is no card of a {name!r}", hint="week, month or all")
     zone = timezone or settings.timezone
     one = period(name, zone=zone, today=today)
-    days = {"since": one.since and one.since.isoformat(), "until": one.until and one.until.isoformat()}
+    days: dict[str, Any] = {"since": one.since and one.since.isoformat(), "until": one.until and one.until.isoformat()}
     common: dict[str, Any] = {**days, "timezone": timezone, "stored": True, "settings": settings}
     daily = usage("daily", **common)
-    sessions = usage("session", **common).rows
-    asked_for: dict[str, Counter[str]] = {"tool": Counter(), "command": Counter()}
-    within = moment(one.since, zone), moment(one.until, zone, after=True)
-    told = gain(name, timezone=timezone, today=today, seen=lambda view: _count(view, within, asked_for), settings=settings)
+    by_session = {key: one["tokens"] for key, one in usage("session", **common).by_session().items()}
+    told = gain(name, timezone=timezone, today=today, settings=settings)
+    done = next(iter(work(**days, timezone=timezone, settings=settings)), Work("all"))
     by_day: dict[str, int] = {}
     for row in daily.rows:
         if row["date"]:
             by_day[row["date"]] = by_day.get(row["date"], 0) + _tokens(row)
-    by_session: dict[tuple[str, str], int] = {}
-    for row in sessions:
-        by_session[row["host"], row["session_id"]] = by_session.get((row["host"], row["session_id"]), 0) + _tokens(row)
     longest = max(by_session.items(), key=lambda pair: (pair[1], pair[0]), default=None)
     total = daily.totals
     prompt = _tokens(total) - int(total["output_tokens"])
@@ -123,8 +115,8 @@ def wrapped(name: str = "week", *, timezone: str | None = None, today: date | No
         streak(list(by_day)),
         max(by_day.items(), key=lambda pair: (pair[1], pair[0]), default=None),
         (*longest[0], longest[1]) if longest else None,
-        _top(asked_for["command"]),
-        _top(asked_for["tool"]),
+        _top(done.programs),
+        _top(done.tools),
         sorted(((r["model"], int(r["cost_nano"] or 0)) for r in usage("model", **common).rows), key=lambda m: (-m[1], m[0]))[:_TOP],
         round(int(total["cache_read_tokens"]) / prompt, 4) if prompt else None,
         score(told.total),
@@ -138,18 +130,8 @@ def _tokens(row: dict[str, Any]) -> int:
     )
 
 
-def _count(view: Any, within: tuple[int | None, int | None], uses: dict[str, Counter[str]]) -> None:
-    """Count the tools and commands that a session's calls of a time asked for."""
-    keys = {m.call_key for m in view.model_calls if m.owner and in_time(micros(m.ts), within)}
-    asking = {e.event_id for e in view.of_kinds("tool_call") if e.call_key in keys}
-    for call in view.tool_calls:
-        if call.call_event in asking:
-            for by, names in uses.items():
-                names.update(names_in((call.tool, call.action, call.argv, None), by))
-
-
-def _top(uses: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(uses.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP]
+def _top(uses: dict[str, Ran]) -> list[tuple[str, int]]:
+    return sorted(((name, ran.times) for name, ran in uses.items()), key=lambda pair: (-pair[1], pair[0]))[:_TOP]
 
 
 def streak(days: list[str]) -> int:

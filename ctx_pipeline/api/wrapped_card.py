@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.context.session_state.snapshot import element
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from ctx_pipeline.api.wrapped import Wrapped
@@ -25,10 +26,10 @@ def text_card(card: Wrapped) -> str:
     if card.commands:
         lines += ["", "Top commands:"]
         most = card.commands[0][1]
-        lines += [f"  {_cut(name, 20):<20} {'▓' * max(1, round(_BAR * n / most)):<{_BAR}} {n:>6,}" for name, n in card.commands]
+        lines += [f"  {truncate(name, 20):<20} {'▓' * max(1, round(_BAR * n / most)):<{_BAR}} {n:>6,}" for name, n in card.commands]
     lines += ["", *_notes(card)]
     rule = "═" * (_WIDE + 2)
-    return "\n".join([f"╔{rule}╗", *(f"║ {_cut(line, _WIDE):<{_WIDE}} ║" for line in lines), f"╚{rule}╝"])
+    return "\n".join([f"╔{rule}╗", *(f"║ {truncate(line, _WIDE):<{_WIDE}} ║" for line in lines), f"╚{rule}╝"])
 
 
 def line_card(card: Wrapped) -> str:
@@ -117,7 +118,3 @@ def count(number: int) -> str:
 def money(nano: int) -> str:
     """Return nano-dollars as dollars and cents."""
     return f"-${-nano / 1e9:,.2f}" if nano < 0 else f"${nano / 1e9:,.2f}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

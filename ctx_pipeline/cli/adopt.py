@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ctx_pipeline.cli.mcp import ask_first
-from ctx_pipeline.cli.output import emit, json_option, one_line, say, size, table
+from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from ctx_pipeline.stages.adopt import Entry

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, size, table
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.model.display import size
 
 ACTIONS = ("list", "status", "show", "index", "reindex", "search", "remove")
 

@@ -24,9 +24,6 @@ FORM_COLUMNS = {"form": "form", "tokens": "tokens", "saved": "saved", "quality":
 @click.option("--form", type=click.Choice(_FORMS), help="Print each file in this form in place of a checkpoint.")
 @click.option("--signatures/--no-signatures", default=True, show_default=True, help="Signatures of each file in the checkpoint.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1, 100), help="Signatures of a file.")
-@click.option(
-    "--notation", default="auto", show_default=True, type=click.Choice(["auto", "symbolic", "plain"]), help="auto: the cheaper one."
-)
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000), help="Files of a folder.")
 @json_option
 def compress(
@@ -37,7 +34,6 @@ def compress(
     form: str | None,
     signatures: bool,
     top: int,
-    notation: str,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -78,9 +74,7 @@ def compress(
             return
         _forms(told)
     else:
-        made = compression.compress(
-            sources, signatures=signatures, top=top, notation=notation, reads=origin.get("reads"), hits=origin.get("hits", 0)
-        )
+        made = compression.compress(sources, signatures=signatures, top=top, reads=origin.get("reads"), hits=origin.get("hits", 0))
         if as_json:
             emit({**compression.checkpoint_row(made), **_about(origin, left_out)})
             return

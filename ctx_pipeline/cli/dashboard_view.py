@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.cli.output import one_line, say, table
-from ctx_pipeline.dashboard.findings import findings
 from ctx_pipeline.dashboard.numbers import money, plural, reading, share, short
 from ctx_pipeline.dashboard.panels.numbers import cost_note, figures
 
@@ -26,7 +25,7 @@ def plain(data: PageData) -> dict[str, Any]:
         "cost_mode": data.cost_mode,
         "timezone": data.timezone,
         "figures": [{"name": name, "value": value, "note": note} for name, value, note in figures(data)],
-        "findings": [f._asdict() for f in findings(data)],
+        "findings": [f.to_json() for f in data.findings],
         "days": [{"day": d, **_sums(u)} for d, u in _days(data)[-DAYS:]],
         "models": [{"host": m.host, "model": m.model, **_sums(m.usage)} for m in data.models],
         "projects": [{"project": p.project, "sessions": p.sessions, **_sums(p.usage)} for p in data.projects],
@@ -47,7 +46,7 @@ def show(data: PageData) -> None:
     span = f", {data.days[0].day} to {data.days[-1].day}" if data.days else ""
     say(f"{plural(len(data.sessions), 'session')}, {money(data.usage.cost_nano)} ({cost_note(data)}){span}", bold=True)
     _head("Needs a look")
-    for finding in findings(data):
+    for finding in data.findings:
         say(f"{'!' if finding.weight == 3 else '-'} {one_line(finding.title, 100)}")
         say(f"    {finding.command}")
     _head("In numbers")

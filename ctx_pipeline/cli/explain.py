@@ -9,10 +9,11 @@ import click
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.model.labels import UNNAMED
+from ctx_pipeline.usage.rollup import TOKENS
 
 if TYPE_CHECKING:
-    from ctx_pipeline.api.against import Side
-    from ctx_pipeline.api.explain import Made
+    from ctx_pipeline.usage.ccusage_comparison import Side
+    from ctx_pipeline.usage.explain import Made
 
 
 _CELLS = """\b
@@ -44,8 +45,8 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     name as evidence, leads to the record that it was read from.
     """
     from ctx_pipeline import discovery
-    from ctx_pipeline.api.explain import explain as run
     from ctx_pipeline.api.places import EVENT_ID
+    from ctx_pipeline.usage.explain import explain as run
 
     if EVENT_ID.fullmatch(what):
         _record(what, as_json=as_json)
@@ -100,7 +101,7 @@ def _record(event_id: str, *, as_json: bool) -> None:
 
 
 def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
-    from ctx_pipeline.api.against import against
+    from ctx_pipeline.usage.ccusage_comparison import against
 
     found = against(tool, what, **chosen, settings=for_reading())
     if as_json:
@@ -152,6 +153,8 @@ def _print(made: Made) -> None:
     say(f"\n{told['time'] or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}{share}")
     counts = {n.removesuffix("_tokens").replace("_", " "): told[n] for n in told if n.endswith("_tokens") and told[n]}
     say("  " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    if made.missing_output:
+        say(f"  about {made.missing_output:,} output tokens more than were recorded, estimated from the text; no total holds them")
     spot = made.spot
     say(f"  {plain(spot.file)} line {spot.line + 1}, bytes {spot.start:,} to {spot.end:,}")
     if len(made.lines) > 1:
@@ -168,30 +171,21 @@ def _print(made: Made) -> None:
 
 def overview(*, as_json: bool = False) -> None:
     """Print last week's usage and up to three findings."""
-    from ctx_pipeline.api.overview import overview as run
+    from ctx_pipeline.findings.report import overview as run
 
     settings = for_reading()
     found = run(settings=settings)
     if as_json:
-        emit({"usage": found.usage.to_json(), "findings": [finding._asdict() for finding in found.findings]})
+        emit({"usage": found.usage.to_json(), "findings": [finding.to_json() for finding in found.findings]})
         return
     say("last seven days", bold=True)
-    rows: dict[str, dict[str, Any]] = {}
-    for row in found.usage.rows:
-        one = rows.setdefault(row["date"], {"date": row["date"], "hosts": {}, "calls": 0, "tokens": 0, "nano": 0, "unpriced": 0})
-        one["hosts"][row["host"]] = None
-        one["calls"] += row["calls"]
-        one["tokens"] += sum(row[n] for n in row if n.endswith("_tokens") and n != "reasoning_tokens")
-        one["nano"] += row["cost_nano"]
-        one["unpriced"] += row["unpriced_calls"]
-    if rows:
-        body = [{**r, "host": ", ".join(r["hosts"]), "size": tokens(r["tokens"]), "cost": _cost(r)} for r in rows.values()]
-        total = {
-            "date": "total",
-            "calls": sum(r["calls"] for r in body),
-            "size": tokens(sum(r["tokens"] for r in body)),
-            "cost": _cost({name: sum(r[name] for r in body) for name in ("calls", "nano", "unpriced")}),
-        }
+    if found.usage.rows:
+        body = [
+            {**row, "host": ", ".join(row["hosts"]), "size": tokens(sum(row[n] for n in TOKENS)), "cost": _cost(row)}
+            for row in found.usage.by_key()
+        ]
+        sums = found.usage.totals
+        total = {"date": "total", "calls": sums["calls"], "size": tokens(sum(sums[n] for n in TOKENS)), "cost": _cost(sums)}
         table(body, {"date": "date", "host": "host", "calls": "calls", "size": "tokens", "cost": "cost"}, total=total)
     else:
         say("no model calls")
@@ -201,7 +195,7 @@ def overview(*, as_json: bool = False) -> None:
 
 
 def _cost(row: dict[str, Any]) -> str:
-    return dollars(None if row["unpriced"] == row["calls"] else row["nano"])
+    return dollars(None if row["unpriced_calls"] == row["calls"] else row["cost_nano"])
 
 
 @click.command()

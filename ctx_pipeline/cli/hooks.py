@@ -198,7 +198,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
     from ctx_pipeline.stages.wiring import entries
 
     settings = settings_module.load()
-    chosen: list[Host] = [discovery.host(host)] if host else [h for h in discovery.hosts().values() if h.hooks]
+    chosen: list[Host] = [discovery.host(host)] if host else [h for h in discovery.hosts().values() if h.agent.hooks]
     states = [entries.hook_state(h, home) for h in chosen for home in entries.homes(settings, h)]
     keys = {h.key for h in chosen}
     told = [i for i in injections(limit=limit if not host else 1000, settings=settings) if i.get("host") in keys][:limit]

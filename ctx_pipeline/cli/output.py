@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.model.characters import escaped, visible
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,8 +26,7 @@ def plain(value: object) -> str:
 
 def one_line(value: object, width: int = 80) -> str:
     """Return text as one line of at most ``width`` characters."""
-    text = " ".join(plain(value).split())
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return truncate(" ".join(plain(value).split()), width)
 
 
 def say(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
@@ -124,16 +124,6 @@ def age(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return f"{max(0, int(seconds))} s"
-
-
-def size(count: int) -> str:
-    """Return a byte count with a unit: 512 B, 4.0 kB, 1.2 MB."""
-    value = float(count)
-    for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} GB"
 
 
 class ProgressLine:

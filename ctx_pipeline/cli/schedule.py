@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline.cli.mcp import ask_first
 from ctx_pipeline.cli.output import emit, json_option, plain, say, table
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
     from ctx_pipeline.stages.wiring.timers import Job
 
 NAMES = ("sync", "run")
-EVERY, NIGHTLY = 15, "03:17"
-_AT = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+EVERY = 15
 
 
 @click.group()
@@ -26,22 +24,26 @@ def schedule() -> None:
 
 def jobs(every: int, nightly: str | None) -> list[Job]:
     """Return the jobs that these words mean; raises UsageError for a time that is none."""
+    from ctx_pipeline.settings import time_of_day
     from ctx_pipeline.stages.wiring.timers import Job
 
-    if nightly is not None and not _AT.fullmatch(nightly):
-        raise UsageError(f"{nightly!r} is no time of day", hint=f"write it as --nightly {NIGHTLY}")
     found = [Job("sync", every_minutes=every)]
-    return [*found, Job("run", at=nightly)] if nightly is not None else found
+    if nightly is None:
+        return found
+    try:
+        return [*found, Job("run", at=time_of_day(nightly, "nightly"))]
+    except SettingsError as error:
+        raise UsageError(error.message, hint="write it as --nightly 03:17") from error
 
 
 @schedule.command()
 @click.option("--every", default=EVERY, show_default=True, type=click.IntRange(1, 1440), help="Minutes between two captures (ctx sync).")
-@click.option("--nightly", default=NIGHTLY, show_default=True, metavar="HH:MM", help="Local time of the whole run (ctx run).")
+@click.option("--nightly", metavar="HH:MM", help="Local time of the whole run (ctx run); default: nightly of config.toml, 03:17.")
 @click.option("--no-nightly", is_flag=True, help="Capture only.")
 @click.option("--dry-run", is_flag=True, help="Show the files and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
-def install(every: int, nightly: str, no_nightly: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+def install(every: int, nightly: str | None, no_nightly: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Let the operating system capture what agents write, and bring everything up to date at night.
 
     Entered for this user and this store alone; entering it again replaces it.
@@ -49,8 +51,9 @@ def install(every: int, nightly: str, no_nightly: bool, dry_run: bool, yes: bool
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.stages.wiring.timers import Timers
 
-    timers = Timers(settings_module.load())
-    wanted = jobs(every, None if no_nightly else nightly)
+    settings = settings_module.load()
+    timers = Timers(settings)
+    wanted = jobs(every, None if no_nightly else nightly or settings.nightly)
     units = [(job, unit) for job in wanted for unit in timers.units(job)]
     if dry_run:
         if as_json:

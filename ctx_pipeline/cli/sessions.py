@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import age, dollars, emit, json_option, one_line, say, size, table
+from ctx_pipeline.cli.output import age, dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.model.display import size
 
 
 @click.command("list")

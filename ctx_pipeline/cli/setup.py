@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.mcp import ask_first
-from ctx_pipeline.cli.output import emit, json_option, plain, say, size
-from ctx_pipeline.cli.schedule import EVERY, NIGHTLY, jobs
+from ctx_pipeline.cli.output import emit, json_option, plain, say
+from ctx_pipeline.cli.schedule import EVERY, jobs
+from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--hosts", metavar="NAMES", help="Hosts to watch, with commas between; without it all that are here.")
 @click.option("--ignore", multiple=True, metavar="GLOB", help="Paths that are never captured; may be repeated.")
 @click.option("--hooks", metavar="NAMES", help="Hosts that get hooks: capture as they write, and memories at prompts.")
-@click.option("--schedule/--no-schedule", default=None, help=f"Capture every {EVERY} minutes and run at {NIGHTLY} by the operating system.")
+@click.option("--schedule/--no-schedule", default=None, help=f"Capture every {EVERY} minutes and run at night by the operating system.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask; what is not given is left as it is.")
 @json_option
@@ -41,7 +42,7 @@ def setup(
     if not as_json:
         _show(settings, found, counted)
     asks = not (yes or dry_run or as_json)
-    choice = _chosen(found, _keys(hosts), ignore, _keys(hooks) or [], schedule=schedule, asks=asks)
+    choice = _chosen(found, _keys(hosts), ignore, _keys(hooks) or [], schedule=schedule, nightly=settings.nightly, asks=asks)
     steps = setting_up.steps(settings, choice)
     if not as_json:
         say("nothing to change" if not steps else "this will be done:")
@@ -72,7 +73,7 @@ def _keys(text: str | None) -> list[str] | None:
 
 
 def _counted(settings: Settings, found: list[Home]) -> list[dict[str, Any]]:
-    from ctx_pipeline.api import live
+    from ctx_pipeline.usage import live_usage as live
 
     rows = []
     for home in found:
@@ -92,7 +93,14 @@ def _show(settings: Settings, found: list[Home], counted: list[dict[str, Any]]) 
 
 
 def _chosen(
-    found: list[Home], hosts: list[str] | None, ignore: tuple[str, ...], hooks: list[str], *, schedule: bool | None, asks: bool
+    found: list[Home],
+    hosts: list[str] | None,
+    ignore: tuple[str, ...],
+    hooks: list[str],
+    *,
+    schedule: bool | None,
+    nightly: str,
+    asks: bool,
 ) -> Choice:
     """Return what the options say, and what the person answers where they say nothing."""
     from ctx_pipeline.stages.setting_up import Choice, left_out_of
@@ -108,5 +116,5 @@ def _chosen(
         if home.hooks and home.host in watched and click.confirm(f"Enter hooks in {plain(home.hooks)}?", default=False, err=True):
             wanted[home.host] = None
     if asks and schedule is None:
-        schedule = click.confirm(f"Capture every {EVERY} minutes and run at {NIGHTLY} by the operating system?", default=False, err=True)
-    return Choice(left_out_of(found, watched), ignore, tuple(wanted), tuple(jobs(EVERY, NIGHTLY)) if schedule else ())
+        schedule = click.confirm(f"Capture every {EVERY} minutes and run at {nightly} by the operating system?", default=False, err=True)
+    return Choice(left_out_of(found, watched), ignore, tuple(wanted), tuple(jobs(EVERY, nightly)) if schedule else ())

@@ -73,6 +73,7 @@ def run(
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.stages import signal_summary
+    from ctx_pipeline.stages.facts import make_facts
     from ctx_pipeline.stages.judging import ask
     from ctx_pipeline.stages.measure import measure
     from ctx_pipeline.storage import open_store
@@ -85,6 +86,7 @@ def run(
         if judge:
             asked = ask(store, settings, families=families, cells=cells, sessions=sessions, limit=limit)
             force = True
+        make_facts(store, settings, cells=cells)
         report = measure(store, settings, families=families, cells=cells, sessions=sessions, force=force, refresh=refresh)
         signal_summary.write(store)
     if as_json:

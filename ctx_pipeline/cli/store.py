@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, size, table
+from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,12 +13,15 @@ from ctx_pipeline.cli.usage_reports import limits, outcomes
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.collecting import without_collector
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.rollup import TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ctx_pipeline.api.usage import Usage
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.engine import Usage
+    from ctx_pipeline.usage.groupings import Grouping
 
 _COLUMNS = {
     "host": "host",
@@ -32,11 +35,6 @@ _COLUMNS = {
     "reasoning_tokens": "reasoning",
     "cost": "cost",
 }
-_SUMMED = ("calls", "input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
-_NANO = ("reasoning_tokens", "cost_nano", "unpriced_calls", "recorded_calls", "recorded_nano", "calculated_nano")
-
-_CACHE = ("cache_rebuilds", "cache_saved_nano")
-
 _FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet takes for the begin of a formula."""
 
@@ -62,9 +60,24 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group()
+class _ByName(click.Group):
+    """``ctx usage --by NAME`` is ``ctx usage NAME``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments with the name of the grouping first."""
+        if args[:1] == ["--by"]:
+            args = args[1:]
+        elif args and args[0].startswith("--by="):
+            args = [args[0].removeprefix("--by="), *args[1:]]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ByName)
 def usage() -> None:
-    """Tokens and cost; every model call is counted once, forks and copies left out."""
+    """Tokens and cost; every model call is counted once, forks and copies left out.
+
+    ctx usage --by branch is ctx usage branch.
+    """
 
 
 def _chosen(chosen: dict[str, Any]) -> dict[str, Any]:
@@ -83,27 +96,17 @@ def _one_form(*, as_json: bool, as_csv: bool) -> None:
 
 
 def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, cache: bool = False, **chosen: Any) -> None:
-    from ctx_pipeline.api import usage as api
+    from ctx_pipeline.usage.engine import usage as run
 
     _one_form(as_json=as_json, as_csv=as_csv)
     chosen, settings = _chosen(chosen), for_reading()
-    if cache:
-        from ctx_pipeline.api.cache_efficiency import with_cache
-
-        report, key = with_cache(by, **chosen, settings=settings), api.GROUPS[by][1]
-    elif by in api.GROUPS:
-        report, key = api.usage(by, **chosen, settings=settings), api.GROUPS[by][1]
-    elif by in ("branch", "home"):
-        from ctx_pipeline.api.whereabouts import usage_where
-
-        report, key = usage_where(by, **chosen, settings=settings), by
-    else:
-        from ctx_pipeline.api.attribution import usage_by
-
-        report, key = usage_by(by, **chosen, settings=settings), by
-    report = _on_plans(report, settings)
+    report, key = _on_plans(run(by, **chosen, cache=cache, settings=settings), settings), GROUPINGS[by].column
     if as_json:
-        emit(report.to_json())
+        from dataclasses import replace
+
+        from ctx_pipeline.usage.missing_output import missing_output
+
+        emit(replace(report, estimated_missing_output=missing_output(settings, report.filters)).to_json())
     elif as_csv:
         _csv(report.to_json()["rows"], key)
     else:
@@ -114,7 +117,7 @@ def _on_plans(report: Usage, settings: Settings) -> Usage:
     """Return the report with the flat plans that its hosts are used on."""
     from dataclasses import replace
 
-    from ctx_pipeline.api.plans import plans
+    from ctx_pipeline.usage.plans import plans
 
     found = plans({row["host"] for row in report.rows}, recorded=report.source != "stored", settings=settings)
     return replace(report, plans=found) if found else report
@@ -156,13 +159,13 @@ def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
     if len({(row[key], row.get("repository")) for row in report.rows}) > len({row[key] for row in report.rows}):
         columns |= {"repository": "repository"}
     shown = [{**row, key: UNDATED} if key == "date" and row[key] is None else row for row in report.rows]
-    rows = shown if breakdown or key == "model" else _joined(shown, key)
+    rows = shown if breakdown or key == "model" else [_joined(row, key) for row in report.by_key()]
     total = {**report.totals, key: "total", **_money(report.totals)}
     table([{**row, **_money(row)} for row in rows], columns, total=total)
     if report.gone:
         say(
             f"of it from sessions whose files are gone: {report.gone['calls']:,} calls,"
-            f" {tokens(sum(int(report.gone[n]) for n in _SUMMED[1:]))} tokens, {dollars(_cost(report.gone))}"
+            f" {tokens(sum(int(report.gone[n]) for n in TOKENS))} tokens, {dollars(_cost(report.gone))}"
         )
     for text in _notes(report):
         say(text)
@@ -189,18 +192,10 @@ def _notes(report: Usage) -> Iterator[str]:
     yield f"{made}; days in {report.timezone}"
 
 
-def _joined(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Return one row a key, with the names of its hosts and models."""
-    found: dict[Any, dict[str, Any]] = {}
-    for row in rows:
-        one = found.setdefault(
-            (row[key], row.get("repository")), {key: row[key], "hosts": {}, "models": {}, "repository": row.get("repository")}
-        )
-        one["hosts"][row["host"]] = one["models"][row["model"] or UNNAMED] = None
-        for name in (*_SUMMED, *_NANO, "uses", *_CACHE):
-            if name in row:
-                one[name] = one.get(name, 0) + int(row[name] or 0)
-    return [{**one, "host": ", ".join(one["hosts"]), "model": _few(list(one["models"]))} for one in found.values()]
+def _joined(row: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return a row of all hosts and models of a key, which it names."""
+    label = UNDATED if key == "date" and row[key] is None else row[key]
+    return {**row, key: label, "host": ", ".join(row["hosts"]), "model": _few([name or UNNAMED for name in row["models"]])}
 
 
 def _few(names: list[str]) -> str:
@@ -217,7 +212,7 @@ def _money(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _cached(row: dict[str, Any]) -> dict[str, str]:
-    from ctx_pipeline.api.cache_efficiency import hit_share
+    from ctx_pipeline.usage.cache_efficiency import hit_share
 
     share = hit_share(row)
     return {"hits": "" if share is None else f"{share:.1%}", "saved": dollars(int(row["cache_saved_nano"]))}
@@ -227,41 +222,22 @@ def _cost(row: dict[str, Any]) -> int | None:
     return None if row["unpriced_calls"] and row["unpriced_calls"] == row["calls"] else int(row["cost_nano"] or 0)
 
 
-def _command(name: str, text: str) -> None:
+def _command(grouping: Grouping) -> None:
     """Add one report of ``ctx usage``."""
 
     def run(as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any) -> None:
         with without_collector():
-            _report(name, as_json, as_csv, breakdown, **chosen)
+            _report(grouping.name, as_json, as_csv, breakdown, **chosen)
 
-    run.__doc__ = text
+    run.__doc__ = grouping.help
     made = filters(run)
-    if name in _CACHED:
+    if grouping.names is None:  # no cache figure is shared among what a call asked for
         made = click.option("--cache", is_flag=True, help="With the share of cache hits, rebuilds and what the cache saved.")(made)
-    usage.command(name)(made)
+    usage.command(grouping.name)(made)
 
 
-_CACHED = frozenset({"daily", "weekly", "monthly", "session", "project", "model", "thread"})
-"""Reports that can tell what the cache did: those that share no call out."""
-
-
-for _name, _text in (
-    ("daily", "By day, host and model."),
-    ("weekly", "By week (named by its Monday), host and model."),
-    ("monthly", "By month, host and model."),
-    ("session", "By session and model."),
-    ("project", "By project and model."),
-    ("model", "By model."),
-    ("branch", "By git branch on which sessions began, with its repository."),
-    ("home", "By home: several homes of a host are one report and are told apart here."),
-    ("thread", "By main thread and subagents."),
-    ("tool", "By tool: each call's tokens shared among the tools that it called."),
-    ("server", "By MCP server."),
-    ("skill", "By skill."),
-    ("plugin", "By the plug-in that brought a skill or an MCP server."),
-    ("command", "By program of the shell commands."),
-):
-    _command(_name, _text)
+for _grouping in GROUPINGS.values():
+    _command(_grouping)
 
 
 @usage.command()
@@ -271,8 +247,8 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
     """By five-hour window, with burn rate, projection and the host's own percentages."""
     import time
 
-    from ctx_pipeline.api import blocks as api
     from ctx_pipeline.model.codec import iso
+    from ctx_pipeline.usage import blocks as api
 
     del breakdown
     _one_form(as_json=as_json, as_csv=as_csv)
@@ -322,7 +298,7 @@ def _flat(told: dict[str, Any]) -> dict[str, Any]:
 @usage.command()
 def statusline() -> None:
     """One line for an agent's status bar; reads the agent's JSON on standard input, if any."""
-    from ctx_pipeline.api.statusline import statusline as line
+    from ctx_pipeline.usage.statusline import statusline as line
 
     told = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(1 << 20)
     say(plain(line(told)))

@@ -33,7 +33,7 @@ def limits(host: str | None, as_json: bool, **chosen: Any) -> None:
     What a person or a tool says about rate limits is not counted. The wait is the longest
     time without a model call of the agent until work went on.
     """
-    from ctx_pipeline.api.limits import by_limit, reached
+    from ctx_pipeline.usage.limits import by_limit, reached
 
     found = reached(host=_key(host), settings=for_reading(), **chosen)
     if as_json:

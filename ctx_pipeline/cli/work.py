@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctx_pipeline.api.work import Work
+    from ctx_pipeline.model.finding import Finding
 
 _TOP = 10
 
@@ -85,25 +86,35 @@ def _show(one: Work) -> None:
 @_ranged
 @json_option
 def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
-    """Tell habits that cost time or money, with what helps and the sessions that show them.
+    """What to look at: findings by what is at stake, with what helps and the sessions that show them.
 
-    Each is a threshold on one signal, in two sessions or more; nothing is asked of a
-    model. ctx signal list NAME says what it measures.
+    A habit is a threshold on one signal, in two sessions or more; nothing is asked of a
+    model. ctx signal list NAME says what a signal measures.
     """
-    from ctx_pipeline.api.habits import habits
+    from ctx_pipeline.findings.report import find
 
-    found = habits(host=_key(host), settings=for_reading(), **chosen)
+    found = find(host=_key(host), settings=for_reading(), **chosen)
     if as_json:
-        emit({"habits": [one.to_json() for one in found]})
+        emit({"schema": 2, "findings": [one.to_json() for one in found], "habits": [_habit(one) for one in found if one.signal and one.of]})
         return
     if not found:
-        say("no habit is shown by two sessions or more; without readings there are none: ctx run")
+        say("no finding: no habit is shown by two sessions or more; without readings there are none: ctx run")
     for one in found:
-        cost = f", {dollars(round(one.dollars * 1e9))}" if one.dollars else ""
-        say(f"{one.sessions:,} of {one.of:,} sessions: {plain(one.text)}{cost}", bold=True)
-        say(f"  {plain(one.advice)}")
-        for shown in one.examples:
+        cost = f", {dollars(round(one.usd * 1e9))}" if one.usd and one.signal else ""
+        of = f"{one.cases:,} of {one.of:,} sessions: " if one.signal else ""
+        say(f"{of}{plain(one.title)}{cost}", bold=True)
+        for text in (one.detail if not one.signal else "", one.advice):
+            if text:
+                say(f"  {plain(text)}")
+        for shown in one.examples if one.signal else ():
             value = f"{shown.value:,.0f}" if shown.value.is_integer() else f"{shown.value:.2f}"
             say(f"  {value}  {shown.host} {plain(shown.session_id)}  {one_line(shown.title, 70)}")
-        say(f"  measured by {one.signal}; {plain(one.command)}")
+        say(f"  measured by {one.signal}; {plain(one.command)}" if one.signal else f"  {plain(one.command)}")
         say()
+
+
+def _habit(one: Finding) -> dict[str, Any]:
+    """Return a finding under the names that version 1 of this output had."""
+    examples = [shown._asdict() for shown in one.examples]
+    names = {"signal": one.signal, "text": one.title, "advice": one.advice, "sessions": one.cases, "of": one.of}
+    return {**names, "dollars": one.usd, "examples": examples, "command": one.command}

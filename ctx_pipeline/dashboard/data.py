@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
+    from ctx_pipeline.model.finding import Finding
+
 PAGE_VERSION = 2
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
@@ -296,6 +298,8 @@ class PageData:
     missing: tuple[Missing, ...] = ()
     prices: tuple[PriceLine, ...] = ()
     """what calls were costed with"""
+    findings: tuple[Finding, ...] = ()
+    """what to look at, by what is at stake"""
 
     @cached_property
     def usage(self) -> Usage:

@@ -17,6 +17,7 @@ KINDS = {
     "source": {"jsonl"},
     "raw": {"zstd"},
     "normalized": {"parquet"},
+    "facts": {"parquet", "python"},
     "signals": {"parquet", "python"},
     "mined": {"parquet", "python"},
     "tokens": {"parquet"},
@@ -30,11 +31,14 @@ KINDS = {
 def build(versions: Versions, cells: dg.PartitionsDefinition) -> list[Any]:
     """Return every asset of the graph, the observed source first."""
     nodes = graph(versions)
-    made = {stage: [n for n in nodes.values() if n.stage == stage] for stage in ("capture", "normalize", "measure", "mine", "count")}
+    made = {
+        stage: [n for n in nodes.values() if n.stage == stage] for stage in ("capture", "normalize", "facts", "measure", "mine", "count")
+    }
     return [
         source(cells),
         _partitioned("raw", "capture", made["capture"], versions, cells),
         _partitioned("normalized", "normalize", made["normalize"], versions, cells),
+        _partitioned("facts", "facts", made["facts"], versions, cells),
         *([_partitioned("signals", "measure", made["measure"], versions, cells, choice="families")] if made["measure"] else []),
         *([_partitioned("mined", "mine", made["mine"], versions, cells, choice="methods")] if made["mine"] else []),
         _partitioned("tokens", "count", made["count"], versions, cells),

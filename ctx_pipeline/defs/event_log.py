@@ -20,7 +20,7 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
     """The stock consolidated storage, the same file and schema, with a pool of connections in each process.
 
     The stock class makes a SQLAlchemy engine for every statement, about four for an
-    event, which costs more than the statement itself (measured in ``docs/decisions.md``).
+    event, which costs more than the statement itself (measured in ``docs/performance-log.md``).
     """
 
     @contextmanager

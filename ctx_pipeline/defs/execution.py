@@ -90,7 +90,7 @@ class Execution:
         for box in boxes(known, apart=bad):
             self._run_box(box, keys, known, bad)
         if strange:
-            for step in [stage] if stage else ["capture", "normalize", "measure", "mine"]:
+            for step in [stage] if stage else ["capture", "normalize", "facts", "measure", "mine"]:
                 self._pipeline.step(step, cells=strange)
 
     def run_tail(self, made: Collection[str] = (), *, full: bool = False) -> None:

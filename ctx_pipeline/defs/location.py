@@ -36,7 +36,7 @@ def build(pipeline: Pipeline | None = None, versions: code_versions.Versions | N
         assets=assets.build(versions or code_versions.collect(settings), cells),
         asset_checks=[checks.build(cells), *history_checks.build()],
         sensors=[*sensors.build(running=watching), automation.sensor(running=watching)],
-        schedules=[schedules.build(running=watching)],
+        schedules=[schedules.build(settings, running=watching)],
         jobs=[schedules.job()],
         resources={"pipeline": pipeline or resources.Pipeline(), "duckdb": resources.serving(settings)},
         executor=dg.in_process_executor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import dagster as dg
 
@@ -12,9 +13,9 @@ from ctx_pipeline.defs.partitions import boxes
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+    from ctx_pipeline.settings import Settings
     from ctx_pipeline.stages.plan import Plan
 
-CRON = "17 3 * * *"
 EVERYTHING = "everything"
 
 
@@ -27,21 +28,31 @@ def job() -> UnresolvedAssetJobDefinition:
     )
 
 
-def build(*, running: bool = False) -> dg.ScheduleDefinition:
-    """Return the nightly schedule, off unless told otherwise."""
+def build(settings: Settings, *, running: bool = False) -> dg.ScheduleDefinition:
+    """Return the schedule at ``settings.nightly``, off unless told otherwise."""
+    hour, _, minute = settings.nightly.partition(":")
 
     @dg.schedule(
         name="nightly",
-        cron_schedule=CRON,
+        cron_schedule=f"{int(minute)} {int(hour)} * * *",
+        execution_timezone=_zone(settings.timezone),
         job_name=EVERYTHING,
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
-        description="Brings every dirty cell up to date at 03:17, old months included; asks the plan, not the newest window.",
+        description=f"Brings every dirty cell up to date at {settings.nightly}, old months included; asks the plan, not the newest window.",
     )
     def nightly(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         moment = context.scheduled_execution_time
         return requests(planned.look(), f"{moment:%Y-%m-%d}" if moment else "")
 
     return nightly
+
+
+def _zone(name: str | None) -> str | None:
+    """Return a zone that Dagster can follow; None is UTC."""
+    try:
+        return name if name and ZoneInfo(name) else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return None
 
 
 def requests(plan: Plan, night: str) -> list[dg.RunRequest] | dg.SkipReason:

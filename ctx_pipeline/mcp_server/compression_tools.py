@@ -166,7 +166,7 @@ class CompressionTools:
         if named:
             return compression.session_named(named, self._settings)
         for host in discovery.hosts().values():
-            for variable in host.session_env:
+            for variable in host.agent.session_env:
                 if own := self._settings.environ.get(variable):
                     try:
                         return compression.session_named(f"{host.key}:{own}", self._settings)

@@ -14,6 +14,7 @@ from ctx_pipeline.api.verify import verify
 from ctx_pipeline.api.wrapped import wrapped
 from ctx_pipeline.api.wrapped_card import text_card
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.findings.report import find, for_model
 from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
 from ctx_pipeline.settings import Settings
@@ -42,6 +43,19 @@ class ReportTools:
     def __init__(self, settings: Settings, act: Act) -> None:
         self._settings = settings
         self._act = act
+
+    @answering
+    def get_findings(
+        self,
+        host: Annotated[str | None, Field(max_length=40, description="Only sessions of this agent.")] = None,
+        project: Annotated[str | None, Field(max_length=4_096, description="Only this project, as a row of usage is named.")] = None,
+        since: Day = None,
+        until: Day = None,
+        limit: Rows = 20,
+    ) -> Report:
+        """Return what the person should look at, by money and time at stake, each with the command that acts on it."""
+        found = find(host=host, project=project, since=since, until=until, settings=self._settings)
+        return Report(value={"findings": [one.to_json() for one in for_model(found)[:limit]], "found": len(found)})
 
     @answering
     def ctx_heatmap(

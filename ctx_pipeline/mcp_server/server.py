@@ -83,6 +83,7 @@ def build(settings: Settings, judge: Judge, act: Act) -> MCPServer:
         compressing.ctx_analyze,
         compressing.ctx_benchmark,
         sessions.ctx_session,
+        reports.get_findings,
         reports.ctx_heatmap,
         reports.ctx_cache,
         reports.ctx_metrics,

@@ -12,7 +12,6 @@ from ctx_pipeline.api import memory as memory_api
 from ctx_pipeline.api import signals as signals_api
 from ctx_pipeline.api.for_agents import held_back
 from ctx_pipeline.api.search import Filters, SearchHit, SearchResult, search
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.answers import (
     Event,
@@ -30,6 +29,8 @@ from ctx_pipeline.mcp_server.leaving import HeldBack
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.groupings import GROUPINGS
 
 Judge = Callable[..., dict[str, Any]]
 """judge(verb, memory_id, **payload) writes what was said of a memory to the journal and returns the memory."""
@@ -250,9 +251,7 @@ class Tools:
     @answering
     def get_usage(
         self,
-        by: Annotated[
-            Literal["daily", "weekly", "monthly", "session", "project", "model"], Field(description="What a row stands for.")
-        ] = "daily",
+        by: Annotated[str, Field(description="What a row stands for.", json_schema_extra={"enum": list(GROUPINGS)})] = "daily",
         since: Annotated[str | None, Field(max_length=10, description="First day, YYYY-MM-DD.")] = None,
         until: Annotated[str | None, Field(max_length=10, description="Last day, YYYY-MM-DD.")] = None,
         host: AnyHost = None,
@@ -261,7 +260,7 @@ class Tools:
         limit: Annotated[int, Field(ge=1, le=MOST_ROWS, description="Rows that are shown, the last ones.")] = 31,
         cursor: Cursor = None,
     ) -> UsageAnswer:
-        """Tell tokens and cost of the person's agents by day, session, project or model; a cursor leads to the rows before."""
+        """Tell tokens and cost of the person's agents by day, session, project, model, tool ...; a cursor leads to the rows before."""
         asked = ("usage", by, since, until, host, project, model)
         place = place_of(cursor, *asked)
         told = usage(by, since=since, until=until, host=host, project=project, model=model, settings=self._settings).to_json()
@@ -308,7 +307,7 @@ class Tools:
 
     def _own(self, named: str | None) -> frozenset[str]:
         """Return the ids of the session that is calling: the named one, and those that its agent set for this process."""
-        told = {self._settings.environ.get(name, "") for host in discovery.hosts().values() for name in host.session_env}
+        told = {self._settings.environ.get(name, "") for host in discovery.hosts().values() for name in host.agent.session_env}
         return frozenset(filter(None, {named or "", *told}))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining._failures import clean
 from ctx_pipeline.mining._quoting import code
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -82,7 +83,11 @@ def telling_change(view: SessionView, calls: Iterable[Any], error: str) -> Telli
             before = _nearest(line, gone)
             near = len(words & {w.lower() for w in _WORD.findall(f"{line} {before}")})
             if (near or (sole and before)) and bool(_shown(before)) is bool(before) and (best is None or (near, place) > best[:2]):
-                best = near, place, Telling(Change(_short(_shown(before)), _short(_shown(line))), call, removed, added, before)
+                best = (
+                    near,
+                    place,
+                    Telling(Change(truncate(_shown(before), _WIDTH), truncate(_shown(line), _WIDTH)), call, removed, added, before),
+                )
     return best[2] if best is not None else None
 
 
@@ -99,7 +104,7 @@ def idiom(telling: Telling, error: str) -> Idiom | None:
         return None
     same = sorted(c for c in fresh if c.rpartition(".")[2] == old.rpartition(".")[2]) or (sorted(fresh) if len(fresh) == 1 else [])
     line = next((shown for line in telling.added if same and f"{same[0]}(" in line and (shown := _shown(line))), "")
-    return Idiom(old, same[0], _short(line)) if line else None
+    return Idiom(old, same[0], truncate(line, _WIDTH)) if line else None
 
 
 def _calls(lines: list[str]) -> set[str]:
@@ -134,10 +139,6 @@ def _shown(line: str) -> str:
     """Return a line as a lesson shows it: its code, and of a comment what tells a linter to overlook it; empty where there is neither."""
     silent = _SILENCER.search(line)
     return " ".join(filter(None, (code(line), silent[0] if silent else "")))
-
-
-def _short(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
 
 
 def _hunks(arguments: str) -> Iterator[tuple[list[str], list[str]]]:

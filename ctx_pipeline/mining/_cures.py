@@ -6,11 +6,11 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.mining._commands import as_pattern, shown, typed, whole
 from ctx_pipeline.mining._failures import clean, shorten_paths, without_place
-from ctx_pipeline.mining._runs import as_pattern, shown, typed, whole
 
 if TYPE_CHECKING:
-    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.mining._commands import Run
 
 ABSENT = re.compile(r"(?i)command not found|no such command|No module named|Cannot find module|not installed|unrecognized subcommand")
 """Says that a program or module is not there: whatever it was called for, another way to call it is the cure."""

@@ -10,7 +10,7 @@ from ctx_pipeline.model.commands import steps
 from ctx_pipeline.model.proposals import dangers
 
 if TYPE_CHECKING:
-    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.mining._commands import Run
 
 _ECHOES = re.compile(
     r"^(?:\[(?P<mise>[\w:.-]+)\] \$|task: \[(?P<task>[\w:.-]+)\]|> \S+@\S* (?P<npm>[\w:.-]+)(?: /\S+)?\r?\n>|\$) (?P<runs>\S.*)$",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from ctx_pipeline.facts.prompts import one_line
 from ctx_pipeline.mining._quoting import quotable
+from ctx_pipeline.model.display import truncate
+
+clean = one_line
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HEAD, _TAIL, _END = 24_000, 24_000, 12_000
 _WIDTH, _LINE = 180, 2000
 
@@ -50,11 +53,6 @@ _COUNTED = (" failed", " error", " failing", " problems")
 _PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
 
 
-def clean(text: str) -> str:
-    """Return one line without terminal escapes, control characters and runs of blanks."""
-    return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text) if "\x1b" in text else text).split())
-
-
 def looks_red(output: str) -> bool:
     """Tell whether an output speaks of a failure although its command ended well, as in ``pytest | tail``."""
     text = output[-_END:]
@@ -94,7 +92,7 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
                 break
     line = shorten_paths(clean(best), cwd)
     line = re.sub(r"^E\s+", "", line)
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
+    return truncate(line, _WIDTH)
 
 
 def shorten_paths(text: str, cwd: str | None) -> str:

@@ -7,10 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining import error_resolutions, repeated_corrections
+from ctx_pipeline.mining._commands import OUTSIDE, PROVING, listed, shown
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
-from ctx_pipeline.mining._runs import OUTSIDE, listed, shown
 from ctx_pipeline.mining._turns import asked, goal, last_check, turns
 from ctx_pipeline.mining.reme import refusals
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,6 @@ _LEFT = re.compile(
     r"|left (?:out|open|for later)|out of scope|haven't|has not been|to be done)\b"
 )
 _LISTED = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_CHECKS = frozenset({"test", "lint", "types", "build"})
 
 
 class Entry(NamedTuple):
@@ -78,8 +78,7 @@ def _entry(c: MemoryCandidate) -> Entry:
 
 
 def _short(text: str) -> str:
-    line = clean(text)
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
+    return truncate(clean(text), _WIDTH)
 
 
 def _outcome(view: SessionView, made: list[Turn]) -> list[Entry]:
@@ -91,7 +90,7 @@ def _outcome(view: SessionView, made: list[Turn]) -> list[Entry]:
     found = [Entry(f"changed {listed(files[:6], len(files))}", tuple(c.call_event for c in changed[:3]))]
     last = next(t for t in reversed(made) if t.edits)
     check = last_check(last)
-    ran = [r for t in made for r in t.runs if r.step.purpose in _CHECKS and r.call.seq > changed[-1].seq]
+    ran = [r for t in made for r in t.runs if r.step.purpose in PROVING and r.call.seq > changed[-1].seq]
     end = ran[-1] if ran else check
     if end is None:
         found.append(Entry("the last change was not checked", (changed[-1].call_event,)))

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining._runs import CHECKS, as_pattern, form
+from ctx_pipeline.mining._commands import PROVING, as_pattern, form
 from ctx_pipeline.mining._turns import turns
 from ctx_pipeline.model.commands import steps
 from ctx_pipeline.model.declared import Method
@@ -17,7 +17,7 @@ from ctx_pipeline.model.proposals import dangers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.mining._commands import Run
     from ctx_pipeline.mining._turns import Turn
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
@@ -39,7 +39,6 @@ _SAVING = frozenset({"git add", "git commit", "git checkout", "git fetch", "git 
 _OF_A_PART, _PART_SESSIONS = "of a part", 3
 """A check of some tests is another one every time: a sequence without a whole check needs more sessions."""
 
-_PROVING = CHECKS - {"install", "run"}
 CHANGE = "a change"
 END = ""
 """Stands where something was published, destroyed or moved for others: no sequence goes on to it or over it."""
@@ -103,7 +102,7 @@ def _actions(view: SessionView, turn: Turn) -> list[_Action]:
 def _text(run: Run, cwd: str | None, place: int) -> tuple[str, bool]:
     """Return a step of a line as it is counted, and whether it is a check: a check as it is run, of all else program and subcommand."""
     step = steps(run.command)[place]
-    if step.purpose in _PROVING:
+    if step.purpose in PROVING:
         made = form(replace(run, step=step), cwd)
         return (f"`{as_pattern(made.text, step.subject)}` {_OF_A_PART}" if made.narrowed else f"`{made.text}`"), True
     return (f"`{step.subject}`" if " " in step.subject and not step.subject.startswith(_ASKING) else ""), False
@@ -255,7 +254,7 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 ACTION_PATTERNS = Method(
     name="action_patterns",
-    version=4,
+    version=5,
     describe=(
         "Commands and changes that a project does one after the other, and actions that tell good turns from those sent back.\n\n"
         "Sequences of two to five actions that ended well, in at least two sessions, with how often the end follows (confidence) and "
@@ -266,6 +265,6 @@ ACTION_PATTERNS = Method(
     ),
     extract=extract,
     combine=combine,
-    reads=("events", "tool_calls"),
+    reads=("events", "tool_calls", "command_runs"),
     kinds=("prompt", "tool_call", "tool_result"),
 )

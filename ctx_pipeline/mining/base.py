@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Method
+from ctx_pipeline.model.display import truncate
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.model.session_view import SessionView
 
@@ -25,7 +26,7 @@ class MiningContext(SessionView):
     def task_summary(self) -> str:
         """Return the first thing that the person typed, as one line of at most 220 characters; empty where nobody typed."""
         text = " ".join((self.prompts[0].text or "").split()) if self.prompts else ""
-        return text if len(text) <= _SUMMARY else f"{text[: _SUMMARY - 1].rstrip()}…"
+        return truncate(text, _SUMMARY)
 
 
 @dataclass

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._changes import idiom, is_test, silences, telling_change, written_before
+from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, PROVING, Run, listed, runs, shown, typed, whole
 from ctx_pipeline.mining._cures import changed, cure, in_folder, loses
 from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining._quoting import repeats
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, Run, listed, run_of, shown, typed, whole
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
@@ -57,18 +57,20 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     threads: dict[str, list[Any]] = {}
     for call in view.tool_calls:
         threads.setdefault(call.thread_id, []).append(call)
+    ran: dict[str, list[Run]] = {}
+    for run in view.once(runs):
+        ran.setdefault(run.call.thread_id, []).append(run)
     found: dict[tuple[str, str], MemoryCandidate] = {}
     for calls in threads.values():
-        if any(c.action == "shell" and c.is_error for c in calls):
-            for subject, lesson, candidate in _pairs(view, calls):
+        if any(run.failed for run in ran.get(calls[0].thread_id, ())):
+            for subject, lesson, candidate in _pairs(view, calls, ran[calls[0].thread_id]):
                 kept = found.get((subject, lesson))
                 if kept is None or candidate.confidence > kept.confidence:
                     found[subject, lesson] = candidate
     yield from sorted(found.values(), key=lambda c: (-c.confidence, c.text))[:_MOST]
 
 
-def _pairs(view: SessionView, calls: list[Any]) -> Iterator[tuple[str, str, MemoryCandidate]]:
-    runs = [run for place, call in enumerate(calls) if (run := run_of(view, place, call))]
+def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tuple[str, str, MemoryCandidate]]:
     last_edit = -1
     for index, run in enumerate(runs):
         if not run.failed:
@@ -109,16 +111,10 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
                 between.files += [p for p in call.paths if not OUTSIDE.search(p)]
         edits_from = later.place
         if (run.step.purpose in CHECKS and not called and _apart(run, later)) or not _same_goal(run, later, environment=environment):
-            if not later.failed and later.step.purpose == "install":
+            if later.well and later.step.purpose == "install":
                 between.setup.append(later)
             continue
-        if (
-            not later.failed
-            and not between.edits
-            and changed(run, later)
-            and loses(run, later, error)
-            and cure(run, later, error, None) is None
-        ):
+        if later.well and not between.edits and changed(run, later) and loses(run, later, error) and cure(run, later, error, None) is None:
             continue
         if later.failed:
             same = signature(_error(view, later)) == signature(error)
@@ -127,7 +123,9 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
             if same:
                 between.setup.clear()  # what was installed so far did not help
             continue
-        if looks_red(later.output) and later.step.purpose in ("test", "lint", "types", "build"):
+        if not later.well:
+            continue
+        if looks_red(later.output) and later.step.purpose in PROVING:
             continue
         return later, between
     return None, between
@@ -141,7 +139,7 @@ def _same_goal(run: Run, later: Run, *, environment: bool) -> bool:
     """
     if run.step.subject == later.step.subject:
         return run.step.purpose in CHECKS or _likeness(run, later) >= _ALIKE
-    if not environment or run.step.purpose != later.step.purpose or run.step.purpose not in ("test", "lint", "types", "build", "run"):
+    if not environment or run.step.purpose != later.step.purpose or run.step.purpose not in PROVING | {"run"}:
         return False
     first, second = run.step.subject.split(), later.step.subject.split()
     return first[0] == second[0] or first[-1] == second[-1]
@@ -371,7 +369,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=6,
+    version=7,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "
@@ -383,6 +381,6 @@ ERROR_RESOLUTIONS = Method(
     ),
     extract=extract,
     combine=combine,
-    reads=("events", "tool_calls"),
+    reads=("events", "tool_calls", "command_runs"),
     kinds=("tool_call", "tool_result", "answer"),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, harmless, listed, runs, shown
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining._quoting import repeats
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, harmless, listed, runs, shown
 from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -139,7 +139,7 @@ def _preconditions(view: SessionView, worked: list[Turn]) -> list[str]:
     """Return what was installed before the first change, and the files that were changed and not made."""
     first, cwd = worked[0], view.session.cwd
     begin = first.edits[0].seq
-    ran = [r for r in view.once(runs) if r.step.purpose == "install" and not r.failed and r.call.thread_id == first.prompt.thread_id]
+    ran = [r for r in view.once(runs) if r.step.purpose == "install" and r.well and r.call.thread_id == first.prompt.thread_id]
     found = [f"`{shown(r.command, cwd)}` has run" for r in ran if r.call.seq < begin and not dangers(r.command)][:3]
     touched = [(c.action, shorten_paths(p, cwd)) for t in worked for c in t.edits for p in c.paths if not OUTSIDE.search(p)]
     new = {path for action, path in touched if action == "write"}
@@ -163,7 +163,7 @@ def _warnings(view: SessionView, made: list[Turn]) -> list[str]:
 
 MEMP_PROCEDURAL = Method(
     name="memp_procedural",
-    version=4,
+    version=5,
     describe=(
         "The course of a whole session: what was asked for, what had to be there, the steps, what went wrong, and how it ended.\n\n"
         "Drawn where at least two turns changed files and the last of them ended with a check that passed or a commit. Steps are "
@@ -173,6 +173,6 @@ MEMP_PROCEDURAL = Method(
     ),
     extract=extract,
     combine=combine,
-    reads=("events", "tool_calls"),
+    reads=("events", "tool_calls", "command_runs"),
     kinds=("prompt", "tool_call", "tool_result", "answer"),
 )

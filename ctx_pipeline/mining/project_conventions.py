@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.mining._commands import as_pattern, form, listed, runs
 from ctx_pipeline.mining._echoes import echoed, told_apart
-from ctx_pipeline.mining._runs import as_pattern, form, listed, runs
 from ctx_pipeline.model.commands import steps
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -18,17 +18,18 @@ from ctx_pipeline.model.proposals import dangers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.mining._commands import Run
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
-_NAMES = {"test": "tests", "lint": "lint and format", "types": "type check", "build": "build"}
+_NAMES = {"test": "tests", "lint": "lint and format", "types": "type check", "check": "checks", "build": "build"}
 _HOW = {
     "tests": "run the tests with",
     "lint and format": "lint with",
     "format": "format with",
     "format check": "check the formatting with",
     "type check": "check the types with",
+    "checks": "check the work with",
     "build": "build with",
 }
 _WHEN = {
@@ -37,6 +38,7 @@ _WHEN = {
     "format": "code of the project is formatted (which formatter, how to format)",
     "format check": "it is checked whether code of the project is formatted (which formatter)",
     "type check": "types of the project are checked (which type checker)",
+    "checks": "a change is to be checked",
     "build": "the project is built (how to build)",
     "order of checks": "work is checked before it is committed or handed over",
 }
@@ -348,7 +350,7 @@ def _told(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredCand
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=7,
+    version=8,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "
@@ -360,6 +362,6 @@ PROJECT_CONVENTIONS = Method(
     ),
     extract=extract,
     combine=combine,
-    reads=("events", "tool_calls"),
+    reads=("events", "tool_calls", "command_runs"),
     kinds=("tool_call", "tool_result"),
 )

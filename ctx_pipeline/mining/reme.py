@@ -7,9 +7,9 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
 from ctx_pipeline.mining._cures import ABSENT
 from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths, signature, without_place
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, form, listed, runs, shown, typed, whole
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.model.permissions import words_of_refusals
@@ -18,7 +18,7 @@ from ctx_pipeline.model.proposals import dangers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.mining._commands import Run
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -60,15 +60,10 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
             first = (_OUTCOME, run.step.subject)
-            if (
-                first not in told
-                and not made.narrowed
-                and run.step.purpose in ("test", "lint", "types", "build")
-                and not dangers(run.step.text)
-            ):
+            if first not in told and not made.narrowed and run.step.purpose in PROVING and not dangers(run.step.text):
                 told.add(first)
                 since = max((e for e in edits if e < run.place), default=-1)
-                ran = [r for r in members[:place] if r.place > since and not r.failed and r.step.purpose in CHECKS]
+                ran = [r for r in members[:place] if r.place > since and r.well and r.step.purpose in CHECKS]
                 before = [form(r, cwd).text for r in ran if not dangers(r.step.text)]
                 yield _outcome(run, made.text, run.passed, list(dict.fromkeys(before)))
             failure = (_FAILURE, f"{run.step.subject} {signature(error)}")
@@ -301,7 +296,7 @@ def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, A
 
 REME = Method(
     name="reme",
-    version=6,
+    version=7,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
@@ -310,6 +305,6 @@ REME = Method(
     ),
     extract=extract,
     combine=combine,
-    reads=("events", "tool_calls"),
+    reads=("events", "tool_calls", "command_runs"),
     kinds=("tool_call", "tool_result", "permission"),
 )

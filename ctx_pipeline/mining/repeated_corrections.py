@@ -292,6 +292,6 @@ REPEATED_CORRECTIONS = Method(
     ),
     extract=extract,
     combine=combine,
-    reads=("events", "tool_calls"),
+    reads=("events", "tool_calls", "command_runs"),
     kinds=("prompt", "injected", "tool_call", "tool_result"),
 )

@@ -7,8 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining._changes import is_test
+from ctx_pipeline.mining._commands import OUTSIDE, form, harmless
 from ctx_pipeline.mining._failures import shorten_paths
-from ctx_pipeline.mining._runs import OUTSIDE, form, harmless
 from ctx_pipeline.mining._turns import describes, done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -144,7 +144,7 @@ def _sessions_of(seen: Iterable[tuple[str, StoredCandidate]], without: str) -> l
 
 SKILL_PRO = Method(
     name="skill_pro",
-    version=5,
+    version=6,
     describe=(
         "Parts of a project that several sessions changed and checked: what was asked, the files that go together, the check.\n\n"
         "A turn counts when it changed at most eight files of the project with at most sixty calls, a test, lint, type check or "
@@ -154,6 +154,6 @@ SKILL_PRO = Method(
     ),
     extract=extract,
     combine=combine,
-    reads=("events", "tool_calls"),
+    reads=("events", "tool_calls", "command_runs"),
     kinds=("prompt", "tool_call", "tool_result"),
 )

@@ -23,6 +23,13 @@ class CheckResult(NamedTuple):
     passed: int
     failed: int
     skipped: int = 0
+    counts: str = ""
+    """What is counted where that is not the usual: package, file."""
+
+    @property
+    def unit(self) -> str:
+        """What is counted: test, package, file, problem or error."""
+        return self.counts or {"test": "test", "lint": "problem"}.get(self.purpose, "error")
 
     @property
     def ok(self) -> bool:
@@ -76,7 +83,7 @@ def lines(tool: str, pattern: str, *, fields: bool = False, total: str = "", pur
             for place, count in enumerate(_summed(pairs, whole)):
                 sums[place] += count
         if seen:
-            yield CheckResult(tool, purpose, *sums)
+            yield CheckResult(tool, purpose, sums[0], sums[1], sums[2])
 
     return read
 
@@ -110,7 +117,7 @@ def unittest(text: str) -> Iterator[CheckResult]:
         for place, count in enumerate(_summed(_fields(counts), int(ran))):
             sums[place] += count
     if _RAN.search(text):
-        yield CheckResult("unittest", "test", *sums)
+        yield CheckResult("unittest", "test", sums[0], sums[1], sums[2])
 
 
 _JEST = re.compile(r"^\s{0,12}Tests:?  ?\s{0,8}(\d[^\n]{0,200})", re.MULTILINE)
@@ -120,14 +127,15 @@ _JEST_SUITES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d{1,9}) fail
 
 def jest(text: str) -> Iterator[CheckResult]:
     """Read jest, vitest and pest: the ``Tests`` line, else that of files; a suite that failed to load is one failure."""
-    lines = [line for line in _JEST.findall(text) if "Assertions" not in line] or _JEST_FILES.findall(text)
+    tests = [line for line in _JEST.findall(text) if "Assertions" not in line]
+    lines = tests or _JEST_FILES.findall(text)
     if not lines:
         return
     passed, failed, skipped = (sum(column) for column in zip(*(_summed(_words(line)) for line in lines), strict=True))
     suites = _JEST_SUITES.search(text)
     if suites and not failed:
         failed = int(suites[1])
-    yield CheckResult("vitest" if "Test Files" in text else "jest", "test", passed, failed, skipped)
+    yield CheckResult("vitest" if "Test Files" in text else "jest", "test", passed, failed, skipped, "" if tests else "file")
 
 
 def indented(tool: str, words: str) -> Read:
@@ -149,13 +157,16 @@ _GO_PACKAGE = re.compile(
 
 
 def go(text: str) -> Iterator[CheckResult]:
-    """Read ``go test``: tests where ``-v`` names them, else packages."""
+    """Read ``go test``: tests where ``-v`` names them, else packages; one without a test to run counts as none."""
     tests = _GO_TEST.findall(text)
-    packages = _GO_PACKAGE.findall(text)
-    if not tests and not packages:
+    packages = [m[1] for m in _GO_PACKAGE.finditer(text) if "[no test" not in text[m.start() : text.find("\n", m.end()) + 1 or None]]
+    if not tests and not packages and not ("[no tests to run]" in text and _GO_PACKAGE.search(text)):
         return
-    passed, failed = tests.count("PASS"), tests.count("FAIL")
-    yield CheckResult("go", "test", passed or packages.count("ok"), failed or packages.count("FAIL"), tests.count("SKIP"))
+    if tests:
+        failed = tests.count("FAIL") or packages.count("FAIL")
+        yield CheckResult("go", "test", tests.count("PASS"), failed, tests.count("SKIP"))
+    else:
+        yield CheckResult("go", "test", packages.count("ok"), packages.count("FAIL"), counts="package")
 
 
 _SUREFIRE = re.compile(r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9})([^\n]{0,60})")

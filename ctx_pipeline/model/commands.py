@@ -8,7 +8,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.model.shell_lines import pieces
+from ctx_pipeline.model.shell_lines import Piece, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -152,7 +152,7 @@ class Step(NamedTuple):
     subject: str
     """Program with its subcommand or target: ``go test``, ``pytest``, ``npm run build``."""
     purpose: str
-    """test, lint, types, build, install, run or other"""
+    """test, lint, types, build, check (a script of that name), install, run or other"""
     text: str
     """The step as typed, wrappers included."""
 
@@ -194,9 +194,17 @@ def _scripted(script: str) -> str:
 @lru_cache(maxsize=8192)
 def steps(command: str) -> tuple[Step, ...]:
     """Return the programs of a command line in order, those in a shell's ``-c`` too; see :func:`pieces`."""
-    found: list[Step] = []
+    return tuple(step for _, members in steps_by_piece(command) for step in members)
+
+
+@lru_cache(maxsize=8192)
+def steps_by_piece(command: str) -> tuple[tuple[Piece, tuple[Step, ...]], ...]:
+    """Return each simple command of a line with its programs: none for ``cd`` and the like, several in a shell's ``-c``."""
+    found = []
     for piece in pieces(command):
-        _add(found, list(piece.words), piece.text)
+        members: list[Step] = []
+        _add(members, list(piece.words), piece.text)
+        found.append((piece, tuple(members)))
     return tuple(found)
 
 
@@ -230,6 +238,8 @@ def _unwrap(words: list[str]) -> list[str]:
         name = _name(words[0])
         if _ENV.fullmatch(words[0]):
             words = words[1:]
+        elif name == "command" and words[1:2] in (["-v"], ["-V"]):
+            return words
         elif name in _PREFIXES:
             words = _behind_options(words, _PREFIXES[name])
             if name == "timeout" and words and re.fullmatch(r"[\d.]+[smhd]?", words[0]):
@@ -305,8 +315,10 @@ def _purpose(subject: str, words: list[str]) -> str:
     head = subject.partition(" ")[0]
     last = subject.rpartition(" ")[2]
     last = last.rpartition(":")[2] if last.startswith(":") else last.partition(":")[0]
-    if parts & _TEST or (" " in subject and last in ("test", "tests", "spec", "check", "verify") and head not in ("git", "gh")):
-        return "types" if last == "check" and head == "cargo" else "test"
+    if parts & _TEST or (" " in subject and last in ("test", "tests", "spec") and head not in ("git", "gh")):
+        return "test"
+    if " " in subject and last in ("check", "verify") and head not in ("git", "gh"):
+        return "types" if last == "check" and head == "cargo" else "check"
     if parts & _TYPES:
         return "types"
     if parts & _LINT or (head != "git" and last in ("lint", "fmt", "format", "eslint")):
@@ -357,7 +369,7 @@ def found_nothing(argv: Sequence[str], exit_status: int | None) -> bool:
     return (bool(found) and found[-1].subject.partition(" ")[0] in _ANSWERS) or _quiet_git(found)
 
 
-_CHECKS = frozenset({"test", "lint", "types", "build"})
+_CHECKS = frozenset({"test", "lint", "types", "build", "check"})
 _ANSWERS = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "diff", "cmp", "test", "[", "[[", "pgrep", "which", "type", "git-grep"})
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.recipes import Agent
+from ctx_pipeline.model.shell_answers import ShellAnswers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.file_changes import FileChange
     from ctx_pipeline.model.limit_notes import LimitNotes
     from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
-    from ctx_pipeline.model.recipes import Headless, HookFile, ServerFile
     from ctx_pipeline.model.rivals import RivalEntry
     from ctx_pipeline.model.window import Change
 
@@ -86,12 +88,10 @@ class Host:
     places: Callable[[Path], tuple[Callable[[str], str | None], Callable[[str], bool]] | None] | None = None
     """``classify`` and ``enter`` of a root that is laid out otherwise than a home; None for a home."""
     aliases: tuple[str, ...] = ()
-    resume: str = ""
-    """Command that resumes a session in its agent, with ``{session_id}``."""
-    resume_in_folder: bool = False
-    """The agent finds a session only from the folder in which it began."""
     shell_tools: frozenset[str] = frozenset()
     """Names of the tools that run shell commands, in small letters: a search for ``bash`` or ``shell`` means all of them."""
+    shell_answers: ShellAnswers = field(default_factory=ShellAnswers)
+    """What its records say around shell commands."""
     databases: Mapping[str, Database] = field(default_factory=dict)
     """stream kind -> how it is read; such files are not copied byte for byte. rel of a stream is ``<path>#<name>``."""
     hints: Callable[[str, bytes], Iterable[tuple[str, str, str]]] | None = None
@@ -132,28 +132,22 @@ class Host:
     stream begin to name another one. None: the host does not say where it is."""
     changes: Callable[[bytes], Iterable[FileChange]] | None = None
     """changes(data) yields what the tool calls of a captured stream made of files, as the records tell."""
-    session_env: tuple[str, ...] = ()
-    """Variables that the host sets for programs it starts: the id of the session, or thread, that is going on."""
-    server: ServerFile | None = None
-    """Where the host reads which MCP servers to start."""
-    hooks: HookFile | None = None
-    """Where the host reads which commands to run at which moments of a session."""
-    headless: Headless | None = None
-    """How the host's agent is asked one question without a person."""
+    agent: Agent = field(default_factory=Agent)
+    """How the host's program is reached: resumed, given servers and hooks, asked without a person."""
 
     def resuming(self, session_id: str, folder: str | None) -> str:
         """Return the command that resumes a session which began in a folder, quoted for a shell; empty where there is none.
 
         A folder whose name holds a secret is not told; the command then says so.
         """
-        if not self.resume or session_id.startswith(WITHHELD):
+        if not self.agent.resume or session_id.startswith(WITHHELD):
             return ""
         from shlex import quote
 
-        command = self.resume.format(session_id=quote(session_id))
-        if self.resume_in_folder and folder and "[REDACTED:" in folder:
+        command = self.agent.resume.format(session_id=quote(session_id))
+        if self.agent.resume_in_folder and folder and "[REDACTED:" in folder:
             return f"{command}  # in its folder, whose name holds a secret"
-        there = folder if self.resume_in_folder and folder and folder.startswith("/") and folder.isprintable() else None
+        there = folder if self.agent.resume_in_folder and folder and folder.startswith("/") and folder.isprintable() else None
         return f"cd {quote(there)} && {command}" if there else command
 
 
@@ -314,7 +308,7 @@ class Method:
     """kinds of events that ``extract`` looks at; empty: all. The others may be missing in its view."""
     asks: str = ""
     """Who is asked about a session before ``extract`` reads the answer in ``view.seen[name]``: :data:`MODEL`, or
-    :data:`AGENT`, the agent of the host whose :attr:`Host.headless` names this method. Empty: nobody. Such a method
+    :data:`AGENT`, the agent of the host whose :attr:`Agent.headless` names this method. Empty: nobody. Such a method
     is never part of ``all`` and no asset."""
 
 

@@ -64,7 +64,7 @@ class Builder:
         self.threads.append(
             THREADS.row(
                 thread, self.host, self.session_id, "subagent", "main", agent, None, self.cwd, None, None, [], self.start, self.start,
-                0, 0, 0, status,
+                0, 0, 0, status, None,
             )
         )  # fmt: skip
         return self.on(thread)

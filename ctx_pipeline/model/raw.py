@@ -94,6 +94,8 @@ class ThreadFacts:
     branch: str | None = None
     version: str | None = None
     status: str = "unknown"
+    context_window: int | None = None
+    """tokens that the window holds, where the host recorded it"""
 
 
 @dataclass(slots=True)

@@ -77,11 +77,13 @@ class Trend:
     direction: str
     """up, down or steady (within a tenth)"""
     verdict: str
-    """better, worse, or empty where neither direction is"""
+    """better, worse, or empty where neither direction is or too few sessions were measured"""
 
 
 _STEADY = 0.1
 _MONTHS = 3
+LEAST_SESSIONS = 5
+"""Sessions that the last month, and the months before it, must have at least before either is called better or worse."""
 
 
 def trend(months: Iterable[tuple[str, int, float | None]], better: str) -> Trend | None:
@@ -92,14 +94,16 @@ def trend(months: Iterable[tuple[str, int, float | None]], better: str) -> Trend
     known = sorted((month, count, mean) for month, count, mean in months if mean is not None and count)
     if len(known) < 2:
         return None
-    month, _, mean = known[-1]
+    month, measured, mean = known[-1]
     earlier = known[-1 - _MONTHS : -1]
-    before = math.fsum(m * n for _, n, m in earlier) / sum(n for _, n, _ in earlier)
+    measured_before = sum(n for _, n, _ in earlier)
+    before = math.fsum(m * n for _, n, m in earlier) / measured_before
     change = (mean - before) / abs(before) if before else None
     steady = abs(mean - before) <= _STEADY * abs(before)
     direction = "steady" if steady else "up" if mean > before else "down"
     good = {"higher": "up", "lower": "down"}.get(better)
-    verdict = "" if steady or good is None else "better" if direction == good else "worse"
+    few = min(measured, measured_before) < LEAST_SESSIONS
+    verdict = "" if steady or good is None or few else "better" if direction == good else "worse"
     return Trend(month, mean, before, change, direction, verdict)
 
 

@@ -105,3 +105,21 @@ class Headless:
     """arguments that choose a model, ``{model}``; left out where the person chose none"""
     without: tuple[str, ...] = ()
     """variables that it must not see, since they make it take itself for a part of a running session"""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """How the program of a host is reached; what is not declared cannot be done with it."""
+
+    resume: str = ""
+    """command that resumes a session, with ``{session_id}``"""
+    resume_in_folder: bool = False
+    """it finds a session only from the folder in which it began"""
+    session_env: tuple[str, ...] = ()
+    """variables that it sets for programs it starts: the id of the session, or thread, that is going on"""
+    server: ServerFile | None = None
+    """where it reads which MCP servers to start"""
+    hooks: HookFile | None = None
+    """where it reads which commands to run at which moments of a session"""
+    headless: Headless | None = None
+    """how it is asked one question without a person"""

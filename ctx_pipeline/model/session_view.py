@@ -25,6 +25,8 @@ class SessionView:
     tool_calls: list[Any] = field(default_factory=list)
     model_calls: list[Any] = field(default_factory=list)
     threads: list[Any] = field(default_factory=list)
+    facts: dict[str, list[Any]] = field(default_factory=dict)
+    """fact table -> rows, those that were loaded or worked out; read them by the functions of :mod:`ctx_pipeline.facts`"""
     readings: dict[str, Any] = field(default_factory=dict)
     """signal name -> reading row, for methods that declare families"""
     seen: dict[str, Any] = field(default_factory=dict)
@@ -38,6 +40,12 @@ class SessionView:
         if make not in self._made:
             self._made[make] = make(self)
         return cast("Made", self._made[make])
+
+    def fact(self, table: str, make: Callable[[SessionView], list[Any]]) -> list[Any]:
+        """Return the rows of a fact table: as loaded from the lake, else worked out once from the session's other rows."""
+        if table not in self.facts:
+            self.facts[table] = make(self)
+        return self.facts[table]
 
     @property
     def host(self) -> str:

@@ -32,6 +32,7 @@ class ThreadRow(Row):
     model_calls: Count
     tool_calls: Count
     status: Status
+    context_window: Count | None
 
 
 class SessionRow(Row):

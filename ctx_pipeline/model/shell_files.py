@@ -5,9 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.commands import Step, steps
 from ctx_pipeline.model.shell_lines import pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 READERS = frozenset({"cat", "nl", "bat", "head", "tail", "less", "more", "sed", "tac"})
 _VALUED = {
@@ -59,42 +63,72 @@ def _plain(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
-def files_changed(command: str, cwd: str | None = None) -> tuple[str, ...]:
-    """Return the files that a command line writes, moves to or deletes, below ``cwd`` or the folder it changes to.
+class ShellChange(NamedTuple):
+    """What a command line does to one file."""
 
-    Redirections, ``tee``, ``sed -i``, ``cp``, ``mv``, ``install``, ``ln``, ``touch``,
-    ``mkdir``, ``rm`` and ``truncate`` are known. Names with patterns and variables are
-    left out; without ``cwd`` relative names stay relative.
+    path: str
+    did: str
+    """write (made or replaced), edit, delete, move or folder (made, removed or filled)"""
+    old: str | None = None
+    """name before a move"""
+
+
+@lru_cache(maxsize=4096)
+def shell_changes(command: str, cwd: str | None = None) -> tuple[ShellChange, ...]:
+    """Return what a command line writes, moves or deletes, below ``cwd`` or the folder it changes to; of each path the last.
+
+    Redirections, ``tee``, ``sed -i``, ``perl -i``, ``cp``, ``mv``, ``install``, ``ln``,
+    ``rsync``, ``touch``, ``truncate``, ``mkdir``, ``rm``, ``git mv`` and ``git rm`` are
+    known. Names with patterns and variables are left out; without ``cwd`` relative names
+    stay relative.
     """
     base = cwd or ""
-    found: dict[str, None] = {}
+    found: dict[str, ShellChange] = {}
     for piece in pieces(command):
         words = piece.words
         if words[:1] == ("cd",) and len(words) > 1 and not _NO_FILE.search(words[1]):
             base = below(base, words[1])
             continue
-        named = [*piece.writes, *_targets(words)]
-        for name in named:
+        for name, what, old in (*((name, "write", None) for name in piece.writes), *_changes(words)):
+            did = what
             if name and not _NO_FILE.search(name):
-                found[below(base, name)] = None
-    return tuple(found)
+                path, source = below(base, name), below(base, old) if old and not _NO_FILE.search(old) else None
+                if name.endswith("/") and did in ("write", "move"):
+                    path, did = (f"{path}/{source.rpartition('/')[2]}", did) if source else (path, "folder")
+                found[path] = ShellChange(path, did, source if did == "move" else None)
+    return tuple(found.values())
 
 
-def _targets(words: tuple[str, ...]) -> tuple[str, ...]:
+def files_changed(command: str, cwd: str | None = None) -> tuple[str, ...]:
+    """Return the files and folders that a command line writes, moves to or deletes; see :func:`shell_changes`."""
+    return tuple(change.path for change in shell_changes(command, cwd))
+
+
+_DELETES = frozenset({"rm", "unlink"})
+_COPIES = frozenset({"cp", "mv", "install", "ln", "rsync"})
+_IN_PLACE = ("-i", "--in-place", "-pi", "-ni")
+
+
+def _changes(words: tuple[str, ...]) -> Iterator[tuple[str, str, str | None]]:
+    """Yield (name, what is done to it, the one file that it is made of) of one program's words."""
     step = steps(" ".join(words)) if words[:1] and words[0] in ("sudo", "env", "command", "doas") else ()
     core = step[0].words if step else words
+    if core[:1] == ("git",) and core[1:2] in (("mv",), ("rm",)):
+        core = core[1:]
     if not core:
-        return ()
+        return
     program = core[0].rpartition("/")[2]
     plain = tuple(w for w in core[1:] if w and not w.startswith("-"))
-    if program in ("tee", "touch", "mkdir", "rm", "rmdir", "truncate", "unlink"):
-        return plain
-    if program in ("cp", "mv", "install", "ln", "rsync"):
-        return plain[-1:] if len(plain) > 1 else ()
-    if program in ("sed", "perl") and any(w.startswith(("-i", "--in-place", "-pi", "-ni")) for w in core[1:]):
-        return plain[1:]
-    return ()
+    if program in _DELETES:
+        yield from ((name, "delete", None) for name in plain)
+    elif program in ("mkdir", "rmdir"):
+        yield from ((name, "folder", None) for name in plain)
+    elif program in ("tee", "touch", "truncate"):
+        yield from ((name, "write", None) for name in plain)
+    elif program in _COPIES and len(plain) > 1:
+        yield plain[-1], "move" if program == "mv" else "write", plain[0] if len(plain) == 2 else None
+    elif program in ("sed", "perl") and any(w.startswith(_IN_PLACE) for w in core[1:]):
+        yield from ((name, "edit", None) for name in plain[1:])
 
 
 def below(base: str, name: str) -> str:

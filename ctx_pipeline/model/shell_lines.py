@@ -30,6 +30,8 @@ class Piece(NamedTuple):
     text: str
     piped: bool = False
     """Its input is what the command before it prints."""
+    behind: str = ""
+    """What separates it from the command before it: ``&&``, ``||``, ``;``, ``|``, ``&`` or a line break; empty for the first one."""
 
 
 @lru_cache(maxsize=8192)
@@ -45,20 +47,22 @@ def pieces(command: str) -> tuple[Piece, ...]:
     writes: list[str] = []
     first = depth = 0
     redirect = ""
-    piped = False
+    behind = ""
 
     def end(last: int) -> None:
         while words and words[0] in _KEYWORDS:
             del words[0]
         if (words or writes) and not (words and words[0] in _LISTS):
-            found.append(Piece(tuple(words), tuple(writes), " ".join(command[first:last].split()), piped))
+            found.append(Piece(tuple(words), tuple(writes), " ".join(command[first:last].split()), behind == "|", behind if found else ""))
 
     for match in _TOKEN.finditer(command):
         kind = match.lastgroup
         if kind == "break":
             end(match.start())
+            # a line break behind `&&` or `|` goes on with the same list
+            if match.group() != "\n" or words or writes or not behind:
+                behind = match.group()
             words, writes, first, redirect = [], [], match.end(), ""
-            piped = match.group() == "|"
         elif kind == "redirect":
             redirect = "" if match.group().endswith(("&1", "&2")) else match.group()
         elif kind == "word":

@@ -66,6 +66,10 @@ class Table:
     doc: str
     key: tuple[str, ...]
     columns: tuple[Column, ...]
+    made_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tables and columns that the rows of a fact table are worked out from; empty for every other table."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of events that the rows of a fact table are worked out from; empty: all."""
     row: Any = field(init=False)
     """Named-tuple class with the columns as fields."""
 
@@ -187,7 +191,7 @@ TOOL_CALLS = Table(
 
 THREADS = Table(
     "threads",
-    1,
+    2,
     "One row for each context window of a session.",
     ("session_id", "thread_id"),
     (
@@ -208,6 +212,7 @@ THREADS = Table(
         Column("model_calls", "int", "rows in model_calls, copies included"),
         Column("tool_calls", "int", "rows in tool_calls"),
         Column("status", "str", "completed, errored, interrupted, abandoned or unknown", repeated=True),
+        Column("context_window", "int", "size of the window as the host last recorded it", "token", nullable=True, since=2),
     ),
 )
 
@@ -361,9 +366,163 @@ TOKEN_COUNTS = Table(
     ),
 )
 
+_COMMAND_SOURCES = {
+    "events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "text", "call_id"),
+    "tool_calls": (
+        *("call_id", "thread_id", "seq", "tool", "action", "argv", "exit", "is_error"),
+        *("started", "ended", "call_event", "result_event"),
+    ),
+    "threads": ("thread_id", "cwd"),
+}
+_RESULT = "passed, failed, refused (kept from running, or stopped by the person), running (last seen running) or unknown"
+
+COMMAND_RUNS = Table(
+    "command_runs",
+    1,
+    "One row for each command that an agent gave to a shell, joined with the polls that waited for it; a poll is no row.",
+    ("session_id", "call_event"),
+    (
+        _host(),
+        _session(),
+        _thread(),
+        Column("seq", "int", "seq of the calling event inside the thread"),
+        Column("call_event", "str", "event_id of the call"),
+        Column("tool", "str", "the host's name of the tool", repeated=True),
+        Column("command", "str", "the command line, without a shell's -c around it"),
+        Column("programs", "list", "programs it runs, in order, with their subcommand or target: go test, npm run build"),
+        Column("purposes", "list", "what each program is for: test, lint, types, build, install, run or other; beside programs"),
+        Column("argv", "list", "words of the main program (the first that checks, else the first), without wrappers and redirections"),
+        Column("folder", "str", "where the main program ran: as recorded, moved by cd; null where unknown", nullable=True, repeated=True),
+        Column("environment", "list", "assignments in front of the main program, NAME=value"),
+        Column("pipeline", "list", "programs that the main program's output went through"),
+        Column("background", "bool", "started in the background: its output is not waited for"),
+        Column("polls", "list", "event_ids of the calls that waited for it or wrote to it, in order"),
+        Column("outputs", "list", "event_ids of what it printed, in order"),
+        Column("result", "str", _RESULT, repeated=True),
+        Column("exit", "int", "exit status, where one is known", nullable=True),
+        Column("event", "str", "event_id of the record that shows the result"),
+        Column("line", "str", "line of that record that shows it, at most 200 characters", nullable=True),
+        Column("started", "time", "when the call was recorded (UTC)", "us", nullable=True),
+        Column("ended", "time", "when the last result was recorded (UTC); null while unanswered", "us", nullable=True),
+    ),
+    made_of=_COMMAND_SOURCES,
+    kinds=("tool_call", "tool_result"),
+)
+
+CHECK_RUNS = Table(
+    "check_runs",
+    1,
+    "One row for each test runner, linter, type checker or build that a command ran.",
+    ("session_id", "call_event", "place"),
+    (
+        _host(),
+        _session(),
+        _thread(),
+        Column("seq", "int", "seq of the calling event inside the thread"),
+        Column("call_event", "str", "event_id of the call (command_runs.call_event)"),
+        Column("place", "int", "order inside the command, from 0"),
+        Column("runner", "str", "what ran: pytest, go, ruff, ...; the program where its output names none", repeated=True),
+        Column("kind", "str", "test, lint, types or build", repeated=True),
+        Column("program", "str", "the program as typed, wrappers included; empty where the output alone shows the runner"),
+        Column("ran", "bool", "whether anything was checked: false for a listing of tests or a run that found none", nullable=True),
+        Column("passed", "int", "how many passed; null where no count was printed", nullable=True),
+        Column("failed", "int", "how many failed, or problems found; null where no count was printed", nullable=True),
+        Column("skipped", "int", "how many were skipped; null where no count was printed", nullable=True),
+        Column("unit", "str", "what is counted: test, package, file, problem, error; empty without counts", repeated=True),
+        Column("result", "str", _RESULT, repeated=True),
+        Column("event", "str", "event_id of the record that shows the result"),
+        Column("line", "str", "line of that record that shows it, at most 200 characters", nullable=True),
+        Column("ts", "time", "when the last result was recorded (UTC)", "us", nullable=True),
+    ),
+    made_of=_COMMAND_SOURCES,
+    kinds=("tool_call", "tool_result"),
+)
+
+TURNS = Table(
+    "turns",
+    1,
+    "One row for each turn: a prompt, what followed it in its thread up to the next, and how that ended.",
+    ("session_id", "thread_id", "number"),
+    (
+        _host(),
+        _session(),
+        _thread(),
+        Column("number", "int", "place in the thread, from 0"),
+        Column("prompt_event", "str", "event_id of the prompt; null for a stretch before the first that the person stopped", nullable=True),
+        Column("first_event", "str", "event_id of its first event"),
+        Column("last_event", "str", "event_id of its last event"),
+        Column("began", "time", "when its first event was recorded (UTC)", "us", nullable=True),
+        Column("finished", "time", "when its last event was recorded (UTC)", "us", nullable=True),
+        Column(
+            "ended",
+            "str",
+            "answered, interrupted (by the person), failed (an error stands last) or open (something else stands last; it may still run)",
+            repeated=True,
+        ),
+        Column("answer_event", "str", "event_id of the final answer; null without one", nullable=True),
+        Column("interruption_event", "str", "event_id by which the person stopped it; null where nobody did", nullable=True),
+        Column("compactions", "list", "event_ids of its compactions"),
+        Column("tool_calls", "int", "tool calls in it"),
+        Column("model_calls", "int", "model calls in it"),
+    ),
+    made_of={"events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "actor", "text", "call_key")},
+    kinds=("prompt", "injected", "answer", "reasoning", "tool_call", "tool_result", "error", "compaction"),
+)
+
+FILE_ACCESSES = Table(
+    "file_accesses",
+    1,
+    "One row for each file that an answered tool call read, changed, searched or named; a failed call touched nothing.",
+    ("session_id", "call_event", "place"),
+    (
+        _host(),
+        _session(),
+        _thread(),
+        Column("seq", "int", "seq of the calling event inside the thread"),
+        Column("call_event", "str", "event_id of the call"),
+        Column("result_event", "str", "event_id of the result; null where only the end of the call was recorded", nullable=True),
+        Column("place", "int", "order inside the call, from 0"),
+        Column("path", "str", "the file: absolute where the call or its folder says so; the new name after a move"),
+        Column("repository", "str", "repository of the session where the file lies in the session's folder", nullable=True, repeated=True),
+        Column(
+            "did", "str", "read, edit, write (made or replaced), delete, move, search or mention (a command only names it)", repeated=True
+        ),
+        Column("through", "str", "tool, shell, or nested (inside another call, of which only the end was recorded)", repeated=True),
+        Column("tool", "str", "the host's name of the tool", repeated=True),
+        Column("lines", "str", "first-last, several joined by commas; empty: all of the file, or not known"),
+        Column("told", "bool", "false where a filter, a pattern or a count from the end chose which lines were shown"),
+        Column("chars", "int", "characters that it brought into the window; of several files in one call, each the same part", "char"),
+        Column("old_path", "str", "name before a move, where it is known", nullable=True),
+        Column("ts", "time", "when the call was recorded (UTC)", "us", nullable=True),
+    ),
+    made_of={
+        "events": ("event_id", "thread_id", "seq", "kind", "text"),
+        "tool_calls": (
+            *("thread_id", "seq", "tool", "action", "paths", "ranges", "argv", "exit", "is_error", "out_chars"),
+            *("started", "ended", "call_event", "result_event"),
+        ),
+        "threads": ("thread_id", "cwd"),
+    },
+    kinds=("tool_call",),
+)
+
+FACTS: dict[str, Table] = {t.name: t for t in (COMMAND_RUNS, CHECK_RUNS, TURNS, FILE_ACCESSES)}
+"""Tables written by the stage ``facts``: one reading of a session for everything that comes after.
+
+A change of what the function of a table returns raises the table's version."""
+
+FACTS_ASSET = "facts/tables"
+FACTS_VERSION = " ".join(f"{t.name}.{t.version}" for t in FACTS.values())
+"""Code version of the asset: the fact tables are made together, with one commit point."""
+
 TABLES: dict[str, Table] = {
-    t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, READINGS, CANDIDATES, MEMORIES, TOKEN_COUNTS)
+    t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, *FACTS.values(), READINGS, CANDIDATES, MEMORIES, TOKEN_COUNTS)
 }
 
 NORMALIZED = ("events", "sessions", "threads", "model_calls", "tool_calls")
 """Tables written by the stage ``normalize``."""
+
+
+def asset_of(table: str) -> str:
+    """Return the asset key of a table that signals and methods read."""
+    return FACTS_ASSET if table in FACTS else f"normalized/{table}"

@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
@@ -60,6 +61,24 @@ class PriceNote(NamedTuple):
     source: str
 
 
+class Change(NamedTuple):
+    """A line of the overlay: from a day (UTC) on, these rates hold for the models of these patterns."""
+
+    since: str
+    models: tuple[str, ...]
+    rates: dict[str, str]
+    """dollars a million tokens; what is not named stays as listed"""
+
+    @property
+    def origin(self) -> str:
+        """What a price id says of it."""
+        return f"{OVERLAY_FILE.name}@{self.since}"
+
+    def holds_for(self, names: Iterable[str]) -> bool:
+        """Tell whether a pattern matches one of a model's names: ``provider/model`` and the name as recorded."""
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.models)
+
+
 class PriceBook:
     """Prices model calls at the list price of their day.
 
@@ -80,6 +99,7 @@ class PriceBook:
         self._defaults: list[dict[str, Any]] = overlay["default"]
         self._multipliers: list[dict[str, Any]] = overlay["multiplier"]
         self._tiers: list[dict[str, Any]] = overlay["tier"]
+        self._changes = [_change(line) for line in overlay.get("price", ())]
         self._own = _own_prices((overrides or {}).get("prices", {}))
         self._known: dict[tuple[Any, ...], Price | None] = {}
         self._entries: dict[tuple[str, str | None, int], Entry | None] = {}
@@ -180,9 +200,14 @@ class PriceBook:
             return self._made(f"config/{model}@list", "config.toml", own, Decimal(1), by_hour=False)
         at = None if ts is None else _EPOCH + timedelta(microseconds=ts)
         number, entry = self._entry(model, host_provider, at)
+        change = self._change(entry, model, at, self._lists[number].since)
         if entry is None:
-            return None
+            if change is None:
+                return None
+            return self._made(f"overlay/{model}@{change.since}", change.origin, change.rates, Decimal(1), by_hour=False)
         since, hours, rates = _dated(entry.prices, at)
+        if change is not None:
+            since, rates = change.since, {**rates, **change.rates}
         context = {"speed": speed, "service_tier": tier, "processing": "batch" if tier == "batch" else None}
         special: dict[str, Any] = {}
         terms = [f"hours={hours}"] if hours else []
@@ -198,6 +223,7 @@ class PriceBook:
         by_hour = any(isinstance(when, list) for when, _ in entry.prices)
         listed = self._lists[number]
         source = self._catalogs[number].source.replace(" ", "-") + (f"@{listed.since}" if listed.since else "")
+        source += f"+{change.origin}" if change is not None else ""
         return self._made(name, source, self._tiered(entry, {**rates, **special}), times, by_hour=by_hour)
 
     def _entry(self, model: str, host_provider: str | None, at: datetime | None) -> tuple[int, Entry | None]:
@@ -211,6 +237,13 @@ class PriceBook:
             if found is not None:
                 return number, found
         return 0, None
+
+    def _change(self, entry: Entry | None, model: str, at: datetime | None, listed: str) -> Change | None:
+        """Return the newest dated line of the overlay that holds for a model at a time; a list taken over later than it goes before."""
+        day = None if at is None else at.date().isoformat()
+        names = {model.lower()} if entry is None else {f"{entry.provider}/{entry.model}", model.lower()}
+        holding = (c for c in self._changes if c.since > listed and (day is None or c.since <= day) and c.holds_for(names))
+        return max(holding, key=lambda change: change.since, default=None)
 
     def _tiered(self, entry: Entry, rates: dict[str, Any]) -> dict[str, Any]:
         """Return the rates with the long-context prices that the list lacks for a model."""
@@ -261,6 +294,24 @@ def _bill(price: Price, context_tokens: int, counts: Sequence[int]) -> tuple[int
     a, b, c, d, e, f = rates
     i, o, w5, w1, r, s = counts
     return (i * a + o * b + w5 * c + w1 * d + r * e + s * f + _UNIT // 2) // _UNIT, price_id
+
+
+def _change(line: Mapping[str, Any]) -> Change:
+    """Return a dated line of the overlay; raises SettingsError for one that is none."""
+    try:
+        rates = {name: str(_positive(line[name])) for name in RATES if name in line}
+        models = line["models"]
+        patterns = tuple(str(name).lower() for name in ([models] if isinstance(models, str) else models))
+        known = set(line) <= {"models", "since", "source", *RATES}
+        change = (
+            Change(price_lists.day_of(str(line["since"])), patterns, rates) if rates and patterns and known and line["source"] else None
+        )
+    except (KeyError, TypeError, ValueError, InvalidOperation):
+        change = None
+    if change is None:
+        hint = '{ models = ["maker/model*"], since = "2026-10-16", input = "4", output = "20", source = "..." }'
+        raise SettingsError(f"{OVERLAY_FILE.name} has a price that is none: {dict(line)}", hint=f"write it as {hint}")
+    return change
 
 
 def _dated(prices: list[Any], at: datetime | None) -> tuple[str | None, str, dict[str, Any]]:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.model.commands import command_text
-from ctx_pipeline.model.shell_files import below, files_changed
-from ctx_pipeline.model.shell_reads import reads
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.signals._timeline import timelines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ctx_pipeline.model.session_view import SessionView
 
 AFTER_COMPACTION, AFTER_EDIT, NO_REASON = "after a compaction", "after an edit", "without reason"
 _END = 10**9
 _AGAIN = 0.5
 """Part of the lines of a read that an earlier one must have shown for it to be a read again."""
-
-_TOUCHING = frozenset({"read", "edit", "write", "shell"})
-_READS = re.compile(r"\b(?:bat|cat|head|less|more|nl|sed|tac|tail)\b")
-_CHANGES = re.compile(r">|\b(?:cp|install|ln|mv|perl|rm|rsync|sed|tee|touch|truncate|unlink)\b")
-"""Words without which a command reads, or changes, no file that its words name."""
 
 _Span = tuple[int, int]
 
@@ -51,23 +41,21 @@ def rereads(view: SessionView) -> list[Reread]:
     compacted: dict[str, list[int]] = {}
     for event in view.of_kinds("compaction"):
         compacted.setdefault(event.thread_id, []).append(event.seq)
-    cwd = view.session.cwd or ""
     threads: dict[str, _Window] = {}
     found: list[Reread] = []
-    for call in view.tool_calls:
-        if call.is_error or call.action not in _TOUCHING:
-            continue
-        window = threads.get(call.thread_id)
+    for event, accesses in view.once(accesses_by_call).items():
+        first = accesses[0]
+        window = threads.get(first.thread_id)
         if window is None:
-            window = threads[call.thread_id] = _Window(compacted.get(call.thread_id, []))
-        command = command_text(call.argv) if call.action == "shell" else ""
-        shown = list(_shown(call, command, cwd))
-        for path, spans in shown:
-            reason = window.reason(path, spans, call.seq)
+            window = threads[first.thread_id] = _Window(compacted.get(first.thread_id, []))
+        shown = [a for a in accesses if a.did == READ and a.told]
+        for access in shown:
+            reason = window.reason(access.path, _spans(access.lines), first.seq)
             if reason:
-                found.append(Reread(path, reason, call.call_event, sizes.get(call.call_event, 0.0) / len(shown)))
-        for path in _changed(call, command, cwd):
-            window.edited[path] = call.seq
+                found.append(Reread(access.path, reason, event, sizes.get(event, 0.0) / len(shown)))
+        for access in accesses:
+            if access.did in CHANGES:
+                window.edited[access.path] = first.seq
     return found
 
 
@@ -89,21 +77,6 @@ class _Window:
         if bisect_right(self._compacted, seq) > bisect_right(self._compacted, last):
             return AFTER_COMPACTION
         return AFTER_EDIT if self.edited.get(path, -1) >= last else NO_REASON
-
-
-def _shown(call: Any, command: str, cwd: str) -> Iterator[tuple[str, list[_Span]]]:
-    if call.action == "read":
-        for place, path in enumerate(call.paths):
-            yield below(cwd, path), _spans(call.ranges[place] if place < len(call.ranges) else "")
-    elif command and _READS.search(command):
-        yield from ((read.path, _spans(read.range)) for read in reads(command, cwd) if read.told)
-
-
-def _changed(call: Any, command: str, cwd: str) -> Iterator[str]:
-    if call.action in ("edit", "write"):
-        yield from (below(cwd, path) for path in call.paths)
-    elif command and _CHANGES.search(command):
-        yield from files_changed(command, cwd)
 
 
 def _spans(text: str) -> list[_Span]:

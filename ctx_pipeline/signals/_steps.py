@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import CHECKS, runs_by_call
 from ctx_pipeline.model.commands import steps as programs
 from ctx_pipeline.model.permissions import KEPT
 from ctx_pipeline.model.shell_files import files_changed, files_read, first_line
 from ctx_pipeline.model.shell_lines import pieces
-from ctx_pipeline.signals._runs import COLUMNS as RUNS
-from ctx_pipeline.signals._runs import Run, runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +26,13 @@ CATEGORIES = (*CORE, "permission", "error", "other")
 KINDS = ("tool_call", "tool_result", "answer", "reasoning")
 """Kinds of events that the steps of a session are made of."""
 
-COLUMNS = {"events": RUNS["events"], "tool_calls": (*RUNS["tool_calls"], "ranges", "started")}
+COLUMNS = {
+    "events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "text"),
+    "tool_calls": (
+        *("thread_id", "seq", "tool", "action", "paths", "argv", "exit", "is_error", "call_event", "result_event"),
+        *("ranges", "started"),
+    ),
+}
 """What the steps of a session are made of, and signals over them."""
 
 _DOCUMENT = re.compile(r"\.(?:md|mdx|rst|adoc|txt)$|(?:^|/)(?:LICENSE|CHANGELOG|NOTICE|AUTHORS)$", re.IGNORECASE)
@@ -58,7 +63,6 @@ _PROBES = frozenset(
     {"curl", "wget", "http", "psql", "sqlite3", "mysql", "redis-cli", "docker run", "docker compose", "docker exec", "go run", "cargo run"}
 )
 _ASKS = frozenset({"ExitPlanMode", "exit_plan_mode", "request_permissions"})
-_CHECKS = frozenset({"test", "lint", "types", "build"})
 
 _TOOL_WORDS = (
     (re.compile(r"(?:search|query|find|grep|glob)", re.IGNORECASE), "search"),
@@ -79,7 +83,8 @@ class Step:
     """Tool and arguments; equal for two calls that ask the same."""
     failed: bool
     """It ran and ended badly: an error of the tool, a bad exit status, or tests that failed behind a pipe."""
-    run: Run | None
+    run: Any
+    """Row of ``command_runs``; None for any other action."""
     result: str
     """Text of its result."""
     place: int
@@ -89,17 +94,20 @@ class Step:
     def evidence(self) -> str:
         """Event that shows how it ended, else the call."""
         if self.run is not None:
-            return self.run.evidence
+            return str(self.run.event)
         return str(self.call.result_event or self.call.call_event)
 
     @property
     def target(self) -> str:
         """What it is about: the check or program that it runs, or its file; the same for two tries at one thing."""
         if self.run is not None:
-            checks = [s for s in self.run.steps if s.purpose in _CHECKS]
-            first = checks or self.run.steps
-            return first[0].subject if first else ""
+            return subject(self.run)
         return str(self.call.paths[0]) if self.call.paths else str(self.call.tool)
+
+
+def subject(run: Any) -> str:
+    """Return the program that a command is about: the first that checks, else the first; empty where it runs none."""
+    return next((p for p, purpose in zip(run.programs, run.purposes, strict=True) if purpose in CHECKS), next(iter(run.programs), ""))
 
 
 class Steps(list[list[Step]]):
@@ -126,34 +134,33 @@ class Steps(list[list[Step]]):
 
 
 def steps(view: SessionView) -> Steps:
-    """Return the steps of a session; reads tool calls and the kinds of events in :data:`KINDS`.
+    """Return the steps of a session; reads tool calls, command runs and the kinds of events in :data:`KINDS`.
 
     A tool call and its result are one step. Waiting for a command that runs on is part
     of that command; what a subagent did stands in its own thread.
     """
-    shell = view.once(runs)
+    shell = runs_by_call(view)
     events = view.by_event
     thoughts = _thoughts(view)
     threads: dict[str, list[Step]] = {}
     for call in view.tool_calls:
-        run = shell.by_event.get(call.call_event)
-        if run is None and (call.action == "shell" or call.call_event in shell.continued):
+        run = shell.get(call.call_event)
+        if (run is None and call.action == "shell") or (run is not None and run.call_event != call.call_event):
             continue
         thread = threads.setdefault(call.thread_id, [])
         result = events.get(call.result_event) if call.result_event else None
-        text = (result.text or "") if result is not None else ""
         if run is not None:
-            refused, failed = run.refused, shell.bad(run)
+            refused, failed = run.result == "refused", run.result == "failed"
             key = ("shell", _same(run.command))
         else:
             refused = result is not None and result.subtype in KEPT
             failed = call.is_error and not refused
             asked = events.get(call.call_event)
             key = (call.tool, (asked.text or "") if asked is not None else "")
+        if run is not None and run.outputs:
+            result = events.get(run.outputs[-1])
         category = _category(call, run, thoughts.get(call.call_event, ""), refused=refused, failed=failed)
-        thread.append(
-            Step(call, category, key, failed, run, text if run is None or not run.outputs else run.outputs[-1].text or "", len(thread))
-        )
+        thread.append(Step(call, category, key, failed, run, (result.text or "") if result is not None else "", len(thread)))
     return Steps(list(threads.values()), thoughts)
 
 
@@ -179,11 +186,11 @@ def _same(command: str) -> str:
     return _VOLATILE.sub("#", " ".join(command[:_KEY].split()))
 
 
-def _category(call: Any, run: Run | None, thought: str, *, refused: bool, failed: bool) -> str:
+def _category(call: Any, run: Any, thought: str, *, refused: bool, failed: bool) -> str:
     if refused or call.tool in _ASKS:
         return "permission"
     if run is not None:
-        return "error" if run.is_error and run.exit is None and run.answered and not run.steps else _of_shell(run.command)
+        return "error" if failed and run.exit is None and not run.programs else _of_shell(run.command)
     if failed:
         return "error"
     action = call.action
@@ -224,7 +231,7 @@ def _of_edit(paths: Sequence[str], thought: str) -> str:
 @lru_cache(maxsize=8192)
 def _of_shell(command: str) -> str:
     found = programs(command)
-    if any(s.purpose in _CHECKS and not _formats(s) for s in found):
+    if any(s.purpose in CHECKS and not _formats(s) for s in found):
         return "run_tests"
     written = [p for p in files_changed(command) if not _SCRATCH.search(p)] if _writes(command) else []
     if written:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.file_accesses import by_path, changes_of, reads_of
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.model.shell_files import files_read
-from ctx_pipeline.signals._runs import runs
 from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _TOOLS = ("tool_calls",)
-_BOTH = ("events", "tool_calls")
-_PAIRS = ("tool_call", "tool_result")
+_STEPS = ("events", "tool_calls", "command_runs")
 _SHOWN = 20
 
 
@@ -25,7 +24,7 @@ def _count(events: Iterable[str], **metadata: Any) -> Reading:
     return Reading(float(len(found)), found, metadata=metadata or None)
 
 
-@signal(version=2, group="activity", unit="commands", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="activity", unit="commands", reads=("command_runs",))
 def command_count(view: SessionView) -> Reading:
     """Shell commands that the agent ran, subagents included.
 
@@ -33,7 +32,7 @@ def command_count(view: SessionView) -> Reading:
     background is part of it. Read it beside ``unique_files_edited``: many commands and
     few edits is exploration, the reverse is work without checks.
     """
-    return _count(run.call.call_event for run in view.once(runs))
+    return _count(run.call_event for run in command_runs(view))
 
 
 @signal(group="activity", unit="edits", reads=_TOOLS, columns=COLUMNS)
@@ -47,40 +46,31 @@ def file_edit_count(view: SessionView) -> Reading:
     return _count(c.call_event for c in view.tool_calls if c.action in ("edit", "write") and not c.is_error)
 
 
-@signal(group="activity", unit="files", reads=_TOOLS, columns=COLUMNS)
+@signal(version=2, group="activity", unit="files", reads=("file_accesses",))
 def unique_files_edited(view: SessionView) -> Reading:
-    """Files that the agent changed by an edit or write tool and that the host did not report as failed.
+    """Files that the agent changed: by an edit or write tool, by a patch, or by the words of a shell command.
 
-    A file that was edited ten times counts once. Changes made by shell commands are not
-    seen. More than about 15 files in one session is a refactoring or a generator; review
-    it as one.
+    A file that was changed ten times counts once, and a failed call changed nothing.
+    Scratch files are not counted. More than about 15 files in one session is a
+    refactoring or a generator; review it as one.
     """
-    first: dict[str, str] = {}
-    for call in view.tool_calls:
-        if call.action in ("edit", "write") and not call.is_error:
-            for path in call.paths:
-                first.setdefault(path, call.call_event)
-    return Reading(float(len(first)), tuple(first.values()), metadata={"files": sorted(first)[:_SHOWN]} if first else None)
+    return _files(changes_of(view))
 
 
-@signal(version=2, group="activity", unit="files", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=4, group="activity", unit="files", reads=("file_accesses",))
 def unique_files_read(view: SessionView) -> Reading:
     """Files that the agent read, by a read tool or by printing them in a shell.
 
     ``cat``, ``sed -n``, ``head``, ``tail`` and ``nl`` of a named file count as reading
-    it; files that a search printed lines of do not. Many files read and few changed is a
-    search for the right place: a map of the project in its instructions shortens it.
+    it; files that a search printed lines of do not, nor do scratch files. Many files read
+    and few changed is a search for the right place: a map of the project in its
+    instructions shortens it.
     """
-    first: dict[str, str] = {}
-    for call in view.tool_calls:
-        if call.action == "read" and not call.is_error:
-            for path in call.paths:
-                first.setdefault(path, call.call_event)
-    for run in view.once(runs):
-        if not run.failed:
-            for step in run.steps:
-                for path in files_read(step):
-                    first.setdefault(path, run.call.call_event)
+    return _files(reads_of(view))
+
+
+def _files(accesses: Iterable[Any]) -> Reading:
+    first = {path: members[0].call_event for path, members in by_path(accesses, None).items()}
     return Reading(float(len(first)), tuple(first.values()), metadata={"files": sorted(first)[:_SHOWN]} if first else None)
 
 
@@ -94,7 +84,7 @@ def web_search_count(view: SessionView) -> Reading:
     return _count(c.call_event for c in view.tool_calls if c.action == "web")
 
 
-@signal(version=2, group="activity", unit="searches", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
+@signal(version=3, group="activity", unit="searches", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def code_search_count(view: SessionView) -> Reading:
     """Searches of the project's files: by a search tool, or by grep, rg, find and their like in a shell.
 

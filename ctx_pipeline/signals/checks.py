@@ -3,84 +3,77 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._runs import COLUMNS, runs
+from ctx_pipeline.signals._steps import subject
 
 if TYPE_CHECKING:
-    from ctx_pipeline.model.check_results import CheckResult
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.signals._runs import Run, Runs
 
-_BOTH = ("events", "tool_calls")
-_PAIRS = ("tool_call", "tool_result")
+_CHECKS = ("check_runs",)
+_RUNS = ("command_runs",)
 _TOP = 10
 _NOT_FOUND = 127
 _TIMED_OUT = frozenset({124, 137, 143})
-
-
-def _of(view: SessionView, purpose: str) -> list[Run]:
-    """Return the answered commands that test, lint, check types or build."""
-    return [run for run in view.once(runs) if run.answered and not run.refused and purpose in run.purposes()]
-
-
-def _said(shell: Runs, run: Run, purpose: str) -> list[CheckResult]:
-    return [r for r in shell.results(run) if r.purpose == purpose]
-
-
-def _red(shell: Runs, run: Run, purpose: str) -> bool:
-    """Tell whether a check failed: by what it reported, else by the status of its command."""
-    said = _said(shell, run, purpose)
-    if said:
-        return any(not r.ok for r in said) or (run.failed and run.purposes() == {purpose})
-    return run.failed
-
-
-def _failed_runs(view: SessionView, purpose: str) -> tuple[list[Run], list[Run]]:
-    shell = view.once(runs)
-    found = _of(view, purpose)
-    return found, [run for run in found if _red(shell, run, purpose)]
-
-
-def _runs_of(view: SessionView, purpose: str) -> Reading:
-    found = _of(view, purpose)
-    subjects = Counter(s.subject for run in found for s in run.steps if s.purpose == purpose)
-    top = dict(sorted(subjects.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP])
-    return Reading(float(len(found)), tuple(run.evidence for run in found), metadata={"commands": top} if top else None)
-
-
-def _failed_of(view: SessionView, purpose: str) -> Reading:
-    found, failed = _failed_runs(view, purpose)
-    if not found:
-        return Reading(None, reason=f"no {_NAMES[purpose]} ran")
-    return Reading(float(len(failed)), tuple(run.evidence for run in failed), metadata={"runs": len(found)})
-
-
 _NAMES = {"test": "test", "lint": "linter", "types": "type checker", "build": "build"}
 
 
-def _last_sum(view: SessionView, purpose: str) -> tuple[Run, list[CheckResult]] | None:
-    shell = view.once(runs)
-    for run in reversed(_of(view, purpose)):
-        said = _said(shell, run, purpose)
-        if said:
-            return run, said
-    return None
+def _of(view: SessionView, kind: str) -> list[list[Any]]:
+    """Return the check runs of a kind, those of one command together; what was refused, never answered or only listed is left out."""
+    rows = [c for c in check_runs(view) if c.kind == kind and c.result != "refused" and c.ts is not None and (c.ran is not False or c.unit)]
+    return [list(members) for _, members in groupby(rows, key=attrgetter("call_event"))]
 
 
-@signal(version=2, group="outcome", unit="runs", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+def _red(members: list[Any]) -> bool:
+    return any(c.result == "failed" for c in members)
+
+
+def _ran(members: list[Any]) -> bool:
+    return any(c.ran is not False for c in members)
+
+
+def _evidence(found: list[list[Any]]) -> tuple[str, ...]:
+    return tuple(next((c.event for c in members if c.result == "failed"), members[-1].event) for members in found)
+
+
+def _failed_runs(view: SessionView, kind: str) -> tuple[list[list[Any]], list[list[Any]]]:
+    """Return the runs whose end is known, and those of them that failed."""
+    found = [m for m in _of(view, kind) if _ran(m) and any(c.result in ("passed", "failed") for c in m)]
+    return found, [m for m in found if _red(m)]
+
+
+def _runs_of(view: SessionView, kind: str) -> Reading:
+    found = [m for m in _of(view, kind) if _ran(m)]
+    runners = Counter(c.runner for members in found for c in members)
+    top = dict(sorted(runners.items(), key=lambda pair: (-pair[1], pair[0]))[:_TOP])
+    return Reading(float(len(found)), _evidence(found), metadata={"runners": top} if top else None)
+
+
+def _failed_of(view: SessionView, kind: str) -> Reading:
+    found, failed = _failed_runs(view, kind)
+    if not found:
+        return Reading(None, reason=f"no {_NAMES[kind]} is known to have ended")
+    return Reading(float(len(failed)), _evidence(failed), metadata={"runs": len(found)})
+
+
+@signal(version=3, group="outcome", unit="runs", reads=_CHECKS)
 def test_run_count(view: SessionView) -> Reading:
     """Commands that ran tests, with the runners' names.
 
     ``pytest``, ``go test``, ``npm test``, ``mise run test`` and their like, each command
-    once. None in a session that changed source files means that nothing was tested; see
+    once; a listing of tests is no run, and a script named check is one where its output
+    shows tests. None in a session that changed source files means that nothing was tested; see
     ``trajectory_validation_presence``.
     """
     return _runs_of(view, "test")
 
 
-@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="runs", better="lower", reads=_CHECKS)
 def failed_test_run_count(view: SessionView) -> Reading:
     """Test runs that failed: by the sum that the runner printed, else by the status of the command.
 
@@ -91,65 +84,63 @@ def failed_test_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "test")
 
 
-@signal(version=2, group="outcome", unit="ratio", better="higher", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="ratio", better="higher", reads=_CHECKS)
 def test_pass_ratio(view: SessionView) -> Reading:
     """Share of test runs in which nothing failed, 0 to 1.
 
     Around a half is test-driven work; below 0.2 over many runs the agent fights the
-    tests or their environment. Unknown where no test ran.
+    tests or their environment. Only runs whose end is known count. Unknown without one.
     """
     found, failed = _failed_runs(view, "test")
     if not found:
-        return Reading(None, reason="no test ran")
-    return Reading(
-        1 - len(failed) / len(found), tuple(run.evidence for run in failed), metadata={"runs": len(found), "failed": len(failed)}
-    )
+        return Reading(None, reason="no test run is known to have ended")
+    return Reading(1 - len(failed) / len(found), _evidence(failed), metadata={"runs": len(found), "failed": len(failed)})
 
 
-@signal(version=2, group="outcome", kind="categorical", better="higher", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", kind="categorical", better="higher", reads=_CHECKS)
 def last_test_outcome(view: SessionView) -> Reading:
     """How the last test run of the session ended: passed, failed, or nothing ran in it.
 
     The best single sign of whether the work works. ``none`` is a run that found no test
-    to run. Unknown where no test ran, or the last one had not ended.
+    to run. Unknown where no test ran, or how the last one ended is not known.
     """
-    shell = view.once(runs)
     found = _of(view, "test")
     if not found:
         return Reading(None, reason="no test ran")
     last = found[-1]
-    if last.running:
+    if any(c.result == "running" for c in last):
         return Reading(None, reason="the last test run had not ended")
-    if _red(shell, last, "test"):
-        return Reading("failed", (last.evidence,))
-    said = _said(shell, last, "test")
-    if said and not any(r.passed for r in said):
-        return Reading("none", (last.evidence,))
-    return Reading("passed", (last.evidence,), confidence=1.0 if said or last.exit == 0 else 0.6)
+    evidence = _evidence([last])
+    if _red(last):
+        return Reading("failed", evidence)
+    if not _ran(last):
+        return Reading("none", evidence)
+    if not any(c.result == "passed" for c in last):
+        return Reading(None, evidence, reason="how the last test run ended is not known")
+    return Reading("passed", evidence, confidence=1.0 if any(c.unit for c in last) else 0.8)
 
 
-@signal(version=2, group="outcome", unit="tests", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="tests", better="lower", reads=_CHECKS)
 def tests_failing_at_end(view: SessionView) -> Reading:
     """Tests that failed in the last test run; packages or files where the runner names no tests.
 
     Zero is green. Above zero the session ended, or went on to other things, with red
     tests. Unknown where no test ran, or the last run failed without saying how many.
     """
-    shell = view.once(runs)
     found = _of(view, "test")
     if not found:
         return Reading(None, reason="no test ran")
-    run = found[-1]
-    said = _said(shell, run, "test")
+    last = found[-1]
+    said = [c for c in last if c.failed is not None]
     if not said:
-        if run.exit == 0:
-            return Reading(0.0, (run.evidence,), confidence=0.8)
+        if all(c.result == "passed" for c in last):
+            return Reading(0.0, _evidence([last]), confidence=0.8)
         return Reading(None, reason="the last test run printed no sum")
-    sums = {"passed": sum(r.passed for r in said), "skipped": sum(r.skipped for r in said), "runner": said[0].tool}
-    return Reading(float(sum(r.failed for r in said)), (run.evidence,), metadata=sums)
+    sums = {"passed": sum(c.passed or 0 for c in said), "skipped": sum(c.skipped or 0 for c in said), "runner": said[0].runner}
+    return Reading(float(sum(c.failed for c in said)), _evidence([last]), metadata=sums | {"unit": said[0].unit})
 
 
-@signal(version=2, group="outcome", unit="runs", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="runs", reads=_CHECKS)
 def lint_run_count(view: SessionView) -> Reading:
     """Commands that ran a linter or a formatter.
 
@@ -160,7 +151,7 @@ def lint_run_count(view: SessionView) -> Reading:
     return _runs_of(view, "lint")
 
 
-@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="runs", better="lower", reads=_CHECKS)
 def failed_lint_run_count(view: SessionView) -> Reading:
     """Runs of linters and formatters that reported problems or failed.
 
@@ -170,7 +161,7 @@ def failed_lint_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "lint")
 
 
-@signal(group="outcome", unit="problems", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="problems", better="lower", reads=_CHECKS)
 def lint_problems_at_end(view: SessionView) -> Reading:
     """Problems in the last sum that a linter printed.
 
@@ -179,7 +170,7 @@ def lint_problems_at_end(view: SessionView) -> Reading:
     return _problems_at_end(view, "lint")
 
 
-@signal(version=2, group="outcome", unit="runs", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="runs", reads=_CHECKS)
 def type_check_run_count(view: SessionView) -> Reading:
     """Commands that ran a type checker: mypy, pyright, tsc, ``cargo check`` and their like.
 
@@ -189,7 +180,7 @@ def type_check_run_count(view: SessionView) -> Reading:
     return _runs_of(view, "types")
 
 
-@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="runs", better="lower", reads=_CHECKS)
 def failed_type_check_run_count(view: SessionView) -> Reading:
     """Runs of type checkers that reported errors or failed.
 
@@ -199,7 +190,7 @@ def failed_type_check_run_count(view: SessionView) -> Reading:
     return _failed_of(view, "types")
 
 
-@signal(group="outcome", unit="errors", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="errors", better="lower", reads=_CHECKS)
 def type_errors_at_end(view: SessionView) -> Reading:
     """Errors in the last sum that a type checker printed.
 
@@ -208,15 +199,15 @@ def type_errors_at_end(view: SessionView) -> Reading:
     return _problems_at_end(view, "types")
 
 
-def _problems_at_end(view: SessionView, purpose: str) -> Reading:
-    found = _last_sum(view, purpose)
-    if found is None:
-        return Reading(None, reason=f"no {_NAMES[purpose]} printed a sum")
-    run, said = found
-    return Reading(float(sum(r.failed for r in said)), (run.evidence,), metadata={"tools": sorted({r.tool for r in said})})
+def _problems_at_end(view: SessionView, kind: str) -> Reading:
+    said = next((m for m in reversed(_of(view, kind)) if any(c.failed is not None for c in m)), None)
+    if said is None:
+        return Reading(None, reason=f"no {_NAMES[kind]} printed a sum")
+    counted = [c for c in said if c.failed is not None]
+    return Reading(float(sum(c.failed for c in counted)), _evidence([said]), metadata={"tools": sorted({c.runner for c in counted})})
 
 
-@signal(version=2, group="outcome", unit="runs", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", unit="runs", better="lower", reads=_CHECKS)
 def failed_build_count(view: SessionView) -> Reading:
     """Builds that failed.
 
@@ -227,7 +218,7 @@ def failed_build_count(view: SessionView) -> Reading:
     return _failed_of(view, "build")
 
 
-@signal(group="outcome", kind="text", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=2, group="outcome", kind="text", reads=_RUNS)
 def exit_statuses(view: SessionView) -> Reading:
     """Exit statuses of shell commands other than 0, status: times, commonest first, as ``1: 4, 127: 1``.
 
@@ -235,39 +226,39 @@ def exit_statuses(view: SessionView) -> Reading:
     be run or found, 124 and 137 one that was stopped. Unknown where every command ended
     with 0 or the host kept no status.
     """
-    found = [run for run in view.once(runs) if run.exit]
+    found = [run for run in command_runs(view) if run.exit]
     if not found:
         return Reading(None, reason="no command ended with another status than 0")
     counts = sorted(Counter(run.exit for run in found).items(), key=lambda pair: (-pair[1], pair[0] or 0))
-    return Reading(", ".join(f"{status}: {count}" for status, count in counts[:_TOP]), tuple(run.evidence for run in found))
+    return Reading(", ".join(f"{status}: {count}" for status, count in counts[:_TOP]), tuple(run.event for run in found))
 
 
-@signal(group="outcome", unit="commands", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="commands", better="lower", reads=_RUNS)
 def command_not_found_count(view: SessionView) -> Reading:
     """Shell commands that ended with status 127: a program that is not installed or not on the path.
 
     The agent guesses at tools. Name the project's own commands in its instructions, or
     install what it reaches for.
     """
-    found = [run for run in view.once(runs) if run.exit == _NOT_FOUND]
+    found = [run for run in command_runs(view) if run.exit == _NOT_FOUND]
     return Reading(
-        float(len(found)), tuple(run.evidence for run in found), metadata={"commands": [r.shown for r in found[:3]]} if found else None
+        float(len(found)), tuple(run.event for run in found), metadata={"commands": [r.command[:120] for r in found[:3]]} if found else None
     )
 
 
-@signal(group="outcome", unit="commands", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=2, group="outcome", unit="commands", better="lower", reads=_RUNS)
 def stopped_command_count(view: SessionView) -> Reading:
     """Shell commands that were stopped before they ended: status 124, 137 or 143.
 
     A timeout, or a lack of memory. Long suites belong in the background, or in a subset.
     """
-    found = [run for run in view.once(runs) if run.exit in _TIMED_OUT]
+    found = [run for run in command_runs(view) if run.exit in _TIMED_OUT]
     return Reading(
-        float(len(found)), tuple(run.evidence for run in found), metadata={"commands": [r.shown for r in found[:3]]} if found else None
+        float(len(found)), tuple(run.event for run in found), metadata={"commands": [r.command[:120] for r in found[:3]]} if found else None
     )
 
 
-@signal(version=2, group="outcome", kind="text", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="outcome", kind="text", reads=_RUNS)
 def failing_commands(view: SessionView) -> Reading:
     """Programs whose runs failed, worst first: ``pytest 3/7, go build 1/1`` are failures of runs.
 
@@ -275,18 +266,16 @@ def failing_commands(view: SessionView) -> Reading:
     always fails is missing or misused; one that fails in every session belongs in the
     instructions. Unknown where no command failed.
     """
-    shell = view.once(runs)
     table: dict[str, list[int]] = {}
     evidence: list[str] = []
-    for run in shell:
-        if not run.answered or run.refused or not run.steps:
+    for run in command_runs(view):
+        if not run.outputs or run.result == "refused" or not run.programs:
             continue
-        checks = [s for s in run.steps if s.purpose in _NAMES]
-        row = table.setdefault((checks or run.steps)[0].subject, [0, 0])
+        row = table.setdefault(subject(run), [0, 0])
         row[0] += 1
-        if shell.bad(run):
+        if run.result == "failed":
             row[1] += 1
-            evidence.append(run.evidence)
+            evidence.append(run.event)
     failing = sorted(((subject, row) for subject, row in table.items() if row[1]), key=lambda pair: (-pair[1][1], pair[0]))
     top: dict[str, Any] = dict(sorted(table.items(), key=lambda pair: (-pair[1][0], pair[0]))[:_TOP])
     if not failing:

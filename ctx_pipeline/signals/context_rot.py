@@ -20,11 +20,11 @@ _COLUMNS = {
     "model_calls": ("call_key", "thread_id", "ts", "model", "output", "cache_read", "context_tokens", "cost", "owner"),
     "threads": ("thread_id", "status"),
 }
-_READ_TABLES = TABLES
+_READ_TABLES = (*TABLES, "file_accesses")
 _READ_KINDS = ("tool_call", "tool_result", "answer", "reasoning", "compaction", "prompt")
 _READ_COLUMNS = {
     "events": EVENTS,
-    "tool_calls": (*TOOL_CALLS, "action", "paths", "ranges", "argv", "is_error"),
+    "tool_calls": TOOL_CALLS,
     "model_calls": MODEL_CALLS,
 }
 _NANO = 1_000_000_000

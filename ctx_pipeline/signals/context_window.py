@@ -6,6 +6,7 @@ import statistics
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.facts.windows import peak
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals._timeline import COLUMNS, KINDS, TABLES, Call, Result, Timeline, call_rates, none, scales, timelines
 
@@ -17,8 +18,8 @@ _SUPER = 1.5
 _LEVEL = 0.5
 _FLAT = 1.2
 _FEW = 4
-_LARGEST_KNOWN = 1_000_000
 _NANO = 1_000_000_000
+_SIZED = {**COLUMNS, "threads": ("thread_id", "context_window")}
 
 
 def _peak(lines: list[Timeline]) -> Call:
@@ -47,33 +48,29 @@ def context_peak_tokens(view: SessionView) -> Reading:
     return Reading(float(peak.context), (peak.event,) if peak.event else (), metadata=details)
 
 
-@signal(group="context", unit="ratio", better="lower", reads=TABLES, kinds=KINDS, columns=COLUMNS)
+@signal(version=2, group="context", unit="ratio", better="lower", reads=(*TABLES, "threads"), kinds=KINDS, columns=_SIZED)
 def context_peak_share(view: SessionView) -> Reading:
-    """The largest prompt as a share of what the model's window holds, 0 to 1.
+    """The largest prompt as a share of what the window holds, 0 to 1.
 
     Above 0.8 the host is about to compact, and what it drops is its choice, not yours.
-    Unknown for a model whose window nobody publishes. A prompt beyond the published
-    window was served by the provider's window of a million tokens and is measured
-    against that.
+    The size is the one that the host recorded, else the one published for the model;
+    without either the share is unknown. A prompt beyond the published window was served
+    by the provider's window of a million tokens and is measured against that.
     """
     lines = view.once(timelines)
     if not lines:
         return none()
-    window_of = view.analysis("window_of")
-    best: tuple[float, Call, int] | None = None
-    for call in {c.model: c for line in lines for c in sorted(line.calls, key=lambda c: c.context)}.values():
-        window = window_of(call.model) if window_of else None
-        if not window:
-            continue
-        window = max(window, _LARGEST_KNOWN) if call.context > window else window
-        share = call.context / window
-        if best is None or share > best[0]:
-            best = (share, call, window)
+    best = view.once(peak)
     if best is None:
         return Reading(None, reason="the window of the model is not known")
-    share, call, window = best
-    details = {"window": window, "tokens": call.context, "model": call.model}
-    return Reading(min(1.0, share), (call.event,) if call.event else (), metadata=details)
+    event = next((c.event for line in lines for c in line.calls if c.key == best.call.call_key), None)
+    details = {
+        "window": best.window.tokens,
+        "window_source": best.window.source,
+        "tokens": best.call.context_tokens,
+        "model": best.call.model,
+    }
+    return Reading(best.share, (event,) if event else (), metadata=details)
 
 
 @signal(group="context", unit="tokens", better="lower", reads=TABLES, kinds=KINDS, columns=COLUMNS)

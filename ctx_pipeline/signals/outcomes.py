@@ -6,52 +6,52 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.failed_calls import failed_calls
+from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.signals import checks, recovery, trajectory, validation
-from ctx_pipeline.signals._runs import runs
 from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
 from ctx_pipeline.signals._words import corrects, mood
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Signal
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.signals._runs import Run
 
-_BOTH = ("events", "tool_calls")
-_PAIRS = ("tool_call", "tool_result")
+_STEPS = ("events", "tool_calls", "command_runs")
+_RUNS = ("command_runs",)
 _COLUMNS = {**COLUMNS, "events": (*COLUMNS["events"], "actor")}
-_INTERRUPT = re.compile(r"\s*(?:\[Request interrupted by user|<turn_aborted>)")
-_INTERRUPTS = ("interrupt", "turn_aborted")
-_STOPS = ("injected", "error", "session_end", "subagent_end", "permission")
 _LIMIT = re.compile(
     r"rate_limit_error|rate limit (?:reached|exceeded)|usage limit reached|too many requests|(?:status\D{1,4}|^|\W)429\b", re.IGNORECASE
 )
 _WINDOW = 4000
 
 
-def _answered(view: SessionView) -> list[Run]:
-    return [run for run in view.once(runs) if run.answered and not run.refused]
+def _answered(view: SessionView) -> list[Any]:
+    return [run for run in command_runs(view) if run.outputs and run.result != "refused"]
 
 
-def _evidence(found: list[Run]) -> tuple[str, ...]:
-    return tuple(run.evidence for run in found)
+def _evidence(found: list[Any]) -> tuple[str, ...]:
+    return tuple(run.event for run in found)
 
 
-@signal(version=3, group="outcome", unit="commands", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_PAIRS)
+@signal(version=4, group="outcome", unit="commands", better="lower", reads=_RUNS)
 def failed_command_count(view: SessionView) -> Reading:
-    """Shell commands that ran and ended badly: a non-zero exit status, or the host's word where it kept none.
+    """Shell commands that ran and ended badly: by exit status, by the host's word, or by what a check behind a pipe reported.
 
     Each command counts once, however many records it left. A search that found nothing
     (grep, rg, diff with status 1) is an answer and not a failure; a command that the
     person refused never ran. Some failures are healthy: a red test before the fix. Look
     at the share and at what failed twice.
     """
-    failed = [run for run in _answered(view) if run.failed]
-    return Reading(float(len(failed)), _evidence(failed), metadata={"commands": [run.shown for run in failed[:3]]} if failed else None)
+    failed = [run for run in _answered(view) if run.result == "failed"]
+    return Reading(
+        float(len(failed)), _evidence(failed), metadata={"commands": [run.command[:120] for run in failed[:3]]} if failed else None
+    )
 
 
-@signal(version=3, group="outcome", unit="ratio", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=_PAIRS)
+@signal(version=4, group="outcome", unit="ratio", better="lower", reads=_RUNS)
 def failed_command_ratio(view: SessionView) -> Reading:
     """Share of answered shell commands that ended badly, 0 to 1.
 
@@ -62,11 +62,11 @@ def failed_command_ratio(view: SessionView) -> Reading:
     commands = _answered(view)
     if not commands:
         return Reading(None, reason="no shell command was answered")
-    failed = [run for run in commands if run.failed]
+    failed = [run for run in commands if run.result == "failed"]
     return Reading(len(failed) / len(commands), _evidence(failed), metadata={"failed": len(failed), "commands": len(commands)})
 
 
-@signal(version=2, group="outcome", unit="calls", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=KINDS)
+@signal(version=3, group="outcome", unit="calls", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
 def failed_tool_call_count(view: SessionView) -> Reading:
     """Tool calls of every kind that ended in an error: commands, edits that did not match, files that are not there.
 
@@ -74,14 +74,14 @@ def failed_tool_call_count(view: SessionView) -> Reading:
     or the text stands twice cost a read and a second try each; the metadata says which
     tools failed.
     """
-    failed = [s for s in view.once(steps).all if s.failed]
-    tools = Counter(s.call.tool for s in failed)
+    failed = failed_calls(view)
+    tools = Counter(call.tool for call in failed)
     return Reading(
-        float(len(failed)), tuple(s.evidence for s in failed), metadata={"tools": dict(sorted(tools.items()))} if failed else None
+        float(len(failed)), tuple(call.event for call in failed), metadata={"tools": dict(sorted(tools.items()))} if failed else None
     )
 
 
-@signal(group="outcome", unit="calls", better="lower", reads=_BOTH, columns=_COLUMNS, kinds=KINDS)
+@signal(group="outcome", unit="calls", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
 def refused_call_count(view: SessionView) -> Reading:
     """Tool calls that the person, or a rule, kept from running.
 
@@ -92,12 +92,7 @@ def refused_call_count(view: SessionView) -> Reading:
     return Reading(float(len(refused)), tuple(s.evidence for s in refused))
 
 
-def _stops(view: SessionView) -> list[Any]:
-    stops = view.of_kinds(*_STOPS)
-    return [e for e in stops if e.subtype in _INTERRUPTS and e.actor == "user"] or [e for e in stops if _INTERRUPT.match(e.text or "")]
-
-
-@signal(group="outcome", kind="boolean", better="lower", reads=("events",), columns=_COLUMNS, kinds=_STOPS)
+@signal(version=2, group="outcome", kind="boolean", better="lower", reads=("turns",))
 def interrupted_signal(view: SessionView) -> Reading:
     """Whether the person stopped the agent in the middle of a turn.
 
@@ -107,24 +102,21 @@ def interrupted_signal(view: SessionView) -> Reading:
     """
     if not view.session.events:
         return Reading(None, reason="the session has no events")
-    found = view.once(_stops)
-    return Reading(bool(found), tuple(e.event_id for e in found), metadata={"count": len(found)} if found else None)
+    found = interruptions(view)
+    return Reading(bool(found), tuple(found), metadata={"count": len(found)} if found else None)
 
 
-@signal(group="outcome", unit="stops", better="lower", reads=("events",), columns=_COLUMNS, kinds=_STOPS)
+@signal(version=2, group="outcome", unit="stops", better="lower", reads=("turns",))
 def interruption_count(view: SessionView) -> Reading:
-    """Times that the person stopped the agent in the middle of a turn.
+    """Turns that the person stopped.
 
-    Two marks within one second are one stop. Read it beside ``user_correction_count``:
-    a stop followed by a correction is work that was thrown away.
+    Several marks in one turn are one stop. Read it beside ``user_correction_count``: a
+    stop followed by a correction is work that was thrown away.
     """
     if not view.session.events:
         return Reading(None, reason="the session has no events")
-    found: list[Any] = []
-    for e in view.once(_stops):
-        if not found or e.ts is None or found[-1].ts is None or abs(e.ts - found[-1].ts) > 1_000_000:
-            found.append(e)
-    return Reading(float(len(found)), tuple(e.event_id for e in found))
+    found = interruptions(view)
+    return Reading(float(len(found)), tuple(found))
 
 
 @signal(group="outcome", kind="categorical", method="regex", better="higher", reads=("events",), columns=_COLUMNS, kinds=("prompt",))
@@ -217,7 +209,15 @@ _LABELLED: tuple[tuple[Signal, str, float], ...] = (
 """signal, the label that costs points, the points"""
 
 
-@signal(version=2, group="outcome", kind="categorical", better="higher", reads=_BOTH, columns=_COLUMNS, kinds=(*KINDS, "prompt", *_STOPS))
+@signal(
+    version=4,
+    group="outcome",
+    kind="categorical",
+    better="higher",
+    reads=(*_STEPS, "check_runs", "turns"),
+    columns=_COLUMNS,
+    kinds=(*KINDS, "prompt"),
+)
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.
 

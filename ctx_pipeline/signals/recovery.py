@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.signals._steps import Step, Steps
 
-_BOTH = ("events", "tool_calls")
+_STEPS = ("events", "tool_calls", "command_runs")
 _KINDS = (*KINDS, "prompt")
 _NO_FAILURE = "no step failed"
 _REACTS = frozenset({"search", "explore", "locate", "reproduce", "generate_fix", "refactor"})
@@ -54,7 +54,7 @@ def _said_after(view: SessionView) -> dict[str, str]:
     return said
 
 
-@signal(version=2, group="behaviour", unit="failures", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_KINDS)
+@signal(version=3, group="behaviour", unit="failures", better="lower", reads=_STEPS, columns=COLUMNS, kinds=_KINDS)
 def trajectory_failure_ignored_count(view: SessionView) -> Reading:
     """Failures that the agent passed over: it neither mentioned them, nor looked, nor changed anything, nor tried again.
 
@@ -80,12 +80,12 @@ def trajectory_failure_ignored_count(view: SessionView) -> Reading:
 
 def _answers(after: Step, failure: Step) -> bool:
     """Tell whether a step installs something, or takes up a telling word of a failure."""
-    if after.run is not None and any(p.purpose == "install" for p in after.run.steps):
+    if after.run is not None and "install" in after.run.purposes:
         return True
     return any(term in after.key[1] for term in _terms(failure.result))
 
 
-@signal(group="behaviour", unit="steps", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_failed_result_recovery_steps(view: SessionView) -> Reading:
     """Median number of steps from a failure to an action that differs from the failed one.
 
@@ -106,7 +106,7 @@ def trajectory_failed_result_recovery_steps(view: SessionView) -> Reading:
     return Reading(float(median(taken)), tuple(evidence), confidence=0.8)
 
 
-@signal(version=2, group="behaviour", unit="steps", better="lower", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
+@signal(version=3, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def steps_to_recovery(view: SessionView) -> Reading:
     """Median number of steps from the first failure of a program or an edit to the first time that it works.
 
@@ -134,7 +134,7 @@ def steps_to_recovery(view: SessionView) -> Reading:
     return Reading(float(median(taken)), tuple(evidence), confidence=0.8, metadata={"recovered": len(taken), "never": never})
 
 
-@signal(group="behaviour", unit="ratio", better="higher", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="ratio", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_error_to_search_or_edit_ratio(view: SessionView) -> Reading:
     """Share of failures whose next step looks for the cause or changes a file, 0 to 1.
 
@@ -153,7 +153,7 @@ def trajectory_error_to_search_or_edit_ratio(view: SessionView) -> Reading:
     return Reading(len(led) / count, tuple(led), confidence=0.8, metadata={"failures": count})
 
 
-@signal(group="behaviour", unit="ratio", better="higher", method="regex", reads=_BOTH, columns=COLUMNS, kinds=KINDS)
+@signal(version=2, group="behaviour", unit="ratio", better="higher", method="regex", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_result_token_reuse_ratio(view: SessionView) -> Reading:
     """Share of telling words of a result (names, paths, errors) that the next thought or action uses again, 0 to 1.
 

@@ -7,16 +7,18 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.model.dangers import destroys, is_outside
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.shell_files import files_changed
-from ctx_pipeline.signals._runs import COLUMNS, runs
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
-_BOTH = ("events", "tool_calls")
-_PAIRS = ("tool_call", "tool_result")
+COLUMNS = {
+    "events": ("event_id", "thread_id", "seq", "ts", "kind", "subtype", "text"),
+    "tool_calls": ("tool", "action", "paths", "argv", "exit", "is_error", "call_event", "result_event"),
+}
 _MARK = re.compile(r"\[REDACTED:([a-z0-9-]{1,40})\]")
 _BEFORE = 60
 _MARKS = 1000
@@ -99,7 +101,9 @@ _BIDI = re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
 """The marks of direction as UTF-8; characters of the plane of tags begin with F3."""
 
 
-@signal(group="risk", unit="results", better="lower", method="regex", reads=_BOTH, columns=COLUMNS, kinds=("tool_result",))
+@signal(
+    group="risk", unit="results", better="lower", method="regex", reads=("events", "tool_calls"), columns=COLUMNS, kinds=("tool_result",)
+)
 def prompt_injection_count(view: SessionView) -> Reading:
     """Results of tools that hold orders to a model: "ignore previous instructions", chat markers, hidden characters.
 
@@ -144,7 +148,7 @@ def _orders(text: str) -> bool:
     return False
 
 
-@signal(version=2, group="risk", unit="commands", better="lower", reads=_BOTH, columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="risk", unit="commands", better="lower", reads=("command_runs",))
 def destructive_command_count(view: SessionView) -> Reading:
     """Shell commands that destroy what no build makes anew: files, history, branches, remote state, data.
 
@@ -155,16 +159,16 @@ def destructive_command_count(view: SessionView) -> Reading:
     """
     kinds: Counter[str] = Counter()
     found = []
-    for run in view.once(runs):
-        kind = () if run.refused else destroys(run.command, view.session.cwd)
+    for run in command_runs(view):
+        kind = () if run.result == "refused" else destroys(run.command, view.session.cwd)
         if kind:
             kinds.update(kind)
             found.append(run)
-    metadata = {"kinds": dict(sorted(kinds.items())), "commands": [run.shown for run in found[:3]]} if found else None
-    return Reading(float(len(found)), tuple(run.call.call_event for run in found), confidence=0.8, metadata=metadata)
+    metadata = {"kinds": dict(sorted(kinds.items())), "commands": [run.command[:120] for run in found[:3]]} if found else None
+    return Reading(float(len(found)), tuple(run.call_event for run in found), confidence=0.8, metadata=metadata)
 
 
-@signal(version=2, group="risk", unit="files", better="lower", reads=(*_BOTH, "sessions"), columns=COLUMNS, kinds=_PAIRS)
+@signal(version=3, group="risk", unit="files", better="lower", reads=("tool_calls", "command_runs", "sessions"), columns=COLUMNS)
 def writes_outside_project_count(view: SessionView) -> Reading:
     """Files outside the session's folder and repository that the agent changed, by an edit tool or in a shell.
 
@@ -182,11 +186,11 @@ def writes_outside_project_count(view: SessionView) -> Reading:
             for path in call.paths:
                 if is_outside(path, root):
                     first.setdefault(path, call.call_event)
-    for run in view.once(runs):
-        if not run.refused and run.answered:
+    for run in command_runs(view):
+        if run.result != "refused" and run.outputs:
             for path in files_changed(run.command, cwd):
                 if is_outside(path, root):
-                    first.setdefault(path, run.call.call_event)
+                    first.setdefault(path, run.call_event)
     return Reading(float(len(first)), tuple(first.values()), confidence=0.8, metadata={"files": sorted(first)[:20]} if first else None)
 
 

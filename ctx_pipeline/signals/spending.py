@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
@@ -18,6 +19,15 @@ _COLUMNS = {
     "model_calls": ("thread_id", "model", "output", "cache_read", "context_tokens", "cost", "owner"),
     "threads": ("thread_id", "kind", "agent", "status"),
 }
+_WRITTEN_KINDS = ("answer", "reasoning", "tool_call")
+_WRITTEN = {
+    "events": ("event_id", "thread_id", "seq", "kind", "call_key", "text"),
+    "model_calls": ("thread_id", "call_key", "model", "output", "owner"),
+}
+FIRST_COUNT = 3
+"""Output tokens that a record may hold where only the first count of a stream was written."""
+_LONG = 200
+"""Characters from which an answer cannot have so few tokens."""
 _NO_CALLS = "the session has no model call of its own"
 _NANO = 1_000_000_000
 _HELPERS = frozenset({"subagent", "sidechain", "review"})
@@ -30,6 +40,13 @@ def _own(view: SessionView) -> list[Any]:
 
 def _tokens(call: Any) -> int:
     return int(call.context_tokens + call.output)
+
+
+@lru_cache(maxsize=16)
+def _tokenizer(model: str) -> Any:
+    from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
+
+    return tokenizer_from_name(model or "fallback")
 
 
 def _total(view: SessionView) -> int:
@@ -69,6 +86,32 @@ def session_cost(view: SessionView) -> Reading:
     return Reading(
         sum(c.cost for c in priced) / _NANO, confidence=min(1.0, share), metadata={"without_price": unpriced} if unpriced else None
     )
+
+
+@signal(group="cost", unit="tokens", better="lower", reads=("events", "model_calls"), columns=_WRITTEN, kinds=_WRITTEN_KINDS)
+def estimated_missing_output(view: SessionView) -> Reading:
+    """Output tokens that long answers hold beyond the few that were recorded for them, estimated from their text.
+
+    Some records hold only the first count of a stream, at most three tokens, for an answer
+    of any length. The details name the calls. Recorded totals and costs do not change.
+    Unknown without a call; calls whose text the record lacks are not estimated.
+    """
+    calls = {c.call_key: c for c in view.model_calls if c.owner}
+    if not calls:
+        return Reading(None, reason=_NO_CALLS)
+    texts: dict[str, list[Any]] = {}
+    for event in view.events:
+        if event.call_key in calls and event.text and calls[event.call_key].output <= FIRST_COUNT:
+            texts.setdefault(event.call_key, []).append(event)
+    missing: dict[str, int] = {}
+    evidence = []
+    for key, events in texts.items():
+        if sum(len(event.text) for event in events) < _LONG:
+            continue
+        tokenizer = _tokenizer(calls[key].model)
+        missing[key] = sum(tokenizer.count_many([event.text for event in events])) - calls[key].output
+        evidence.append(events[0].event_id)
+    return Reading(float(sum(missing.values())), tuple(evidence[:8]), metadata={"calls": missing} if missing else None)
 
 
 @signal(group="cost", unit="tokens", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)

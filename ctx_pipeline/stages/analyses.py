@@ -1,4 +1,4 @@
-"""Figures that several signals share and that need another room: windows of models, prices, context rot."""
+"""Figures that several signals share and that need another room: prices, context rot."""
 
 from __future__ import annotations
 
@@ -22,18 +22,11 @@ _CALLED = 200
 def analyses(settings: Settings | None = None) -> Mapping[str, Callable[[SessionView], Any]]:
     """Return what :meth:`SessionView.analysis` can work out.
 
-    ``window_of``: model -> tokens of its window or None. ``rate_of``: (model, time,
-    prompt tokens) -> Rates or None. ``rot``: the context-rot analysis of each thread with
-    at least two model calls of its own.
+    ``rate_of``: (model, time, prompt tokens) -> Rates or None. ``rot``: the context-rot
+    analysis of each thread with at least two model calls of its own.
     """
     rate_of = _rates(settings)
-    return {"window_of": _windows, "rate_of": lambda _view: rate_of, "rot": rot_by_thread}
-
-
-def _windows(_view: SessionView) -> Callable[[str | None], int | None]:
-    from ctx_pipeline.rot.window import context_window
-
-    return context_window
+    return {"rate_of": lambda _view: rate_of, "rot": rot_by_thread}
 
 
 def _rates(settings: Settings | None) -> Callable[[str, int | None, int], Rates | None]:

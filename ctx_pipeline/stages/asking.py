@@ -178,7 +178,7 @@ def recipient(settings: Settings, method: Method) -> tuple[str, str]:
 def _agent(settings: Settings, method: Method) -> headless.Agent:
     table = settings.config.get(TABLE, {})
     chosen = table.get(method.name) if isinstance(table, dict) else None
-    host = next((h for h in discovery.hosts().values() if h.headless is not None and h.headless.method == method.name), None)
+    host = next((h for h in discovery.hosts().values() if h.agent.headless is not None and h.agent.headless.method == method.name), None)
     if host is None:
         raise UsageError(f"no agent answers to {method.name}", hint="ctx methods")
     return headless.agent(settings, host, chosen if isinstance(chosen, dict) else {})

@@ -20,6 +20,7 @@ import ctx_pipeline
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError, DeclarationError
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.tables import FACTS_ASSET, FACTS_VERSION
 from ctx_pipeline.storage.days import day_sql
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     assets["dashboard/site"] = site_version(assets["dashboard/site"], redactor)
     assets["memory/consolidated"] = consolidate.code_version(redactor)
     assets["memory/index"] = index.code_version()
+    assets[FACTS_ASSET] = FACTS_VERSION
     assets |= {f"signals/{name}": family.code_version for name, family in families.items()}
     assets |= {f"mined/{name}": str(method.version) for name, method in methods.items()}
     functions: list[Callable[..., object]] = [s.function for f in families.values() for s in f.signals]

@@ -1,4 +1,4 @@
-"""What a person chose, where it was said, and how it is changed: ``config.toml`` is edited as text and compared as data."""
+"""What a person chose, where it was said, and how it is changed: comments and order of ``config.toml`` stay."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 FILE = "config.toml"
 VARIABLES: Mapping[str, str] = {"cost_mode": "CTX_COST_MODE", "timezone": "TZ"}
 """Settings that a variable of the environment overrides."""
-
-_HEADER = re.compile(r"^[ \t]*\[\[?[^\n]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,29 +60,27 @@ def change(settings: Settings, key: str, words: Sequence[str]) -> Value:
     UnknownName for a setting that does not exist and SettingsError for a value that
     cannot be used or a file that cannot be edited; nothing is written then.
     """
+    import tomlkit
+
     place = _place(key)
     path = path_of(settings)
-    text = path.read_text("utf-8") if path.exists() else ""
-    wanted = tomllib.loads(text)
+    document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
     if words:
-        table = wanted
-        for part in place[:-1]:
-            table = table.setdefault(part, {})
+        table: Any = document
+        for depth, part in enumerate(place[:-1], 1):
+            table = table.setdefault(part, tomlkit.table(is_super_table=depth < len(place) - 1))
             if not isinstance(table, dict):
-                raise _by_hand(path, f"{part} is no table in it")
-        value = _value(words, several=place == ["ignore", "paths"])
-        table[place[-1]] = value
-        text = _with(text, place, f"{_key(place[-1])} = {_literal(value)}")
+                raise SettingsError(
+                    f"{path} was left as it is: {part} is no table in it", hint="change it in the file: docs/settings.md", path=str(path)
+                )
+        table[place[-1]] = _value(words, several=place == ["ignore", "paths"])
     else:
-        table = wanted
+        tables: list[Any] = [document]
         for part in place[:-1]:
-            table = table.get(part, {})
-        if place[-1] in table:
-            del table[place[-1]]
-            text = _with(text, place, None)
-    made = _parsed(text, path)
-    if _without_empty(made) != _without_empty(wanted):
-        raise _by_hand(path, f"{key} is written in a way that cannot be changed here")
+            tables.append(tables[-1].get(part, {}))
+        tables[-1].pop(place[-1], None)
+    text = tomlkit.dumps(document)
+    made = tomllib.loads(text)
     checked = settings_module.load(settings.environ, home=settings.home, config=made)
     _usable(checked)
     Files(settings.home).write(FILE, text.encode())
@@ -134,74 +130,6 @@ def _value(words: Sequence[str], *, several: bool) -> Any:
     return found if isinstance(found, bool | int | float | list | str) else words[0]
 
 
-def _with(text: str, place: Sequence[str], line: str | None) -> str:
-    """Return the text with the line of a key replaced, added or (None) taken out."""
-    start, end = _section(text, place[:-1])
-    name = re.escape(place[-1])
-    pattern = re.compile(rf"^[ \t]*(?:{name}|\"{name}\"|'{name}')[ \t]*=[^\n]*\n?", re.MULTILINE)
-    found = pattern.search(text, start, end) if start >= 0 else None
-    if found:
-        return text[: found.start()] + (f"{line}{_remark(found[0])}\n" if line else "") + text[found.end() :]
-    if line is None:
-        return text
-    if start < 0:
-        header = ".".join(map(_key, place[:-1]))
-        return text + ("" if not text else "\n" if text.endswith("\n") else "\n\n") + f"[{header}]\n{line}\n"
-    body = text[start:end].rstrip("\n")
-    gap = "\n" if text[end:] else ""
-    return text[:start] + body + ("\n" if body else "") + f"{line}\n{gap}" + text[end:]
-
-
-def _remark(line: str) -> str:
-    """Return the comment at the end of a line, with the blanks before it."""
-    for place in (m.start() for m in re.finditer("#", line)):
-        try:
-            if tomllib.loads(line[:place]) == tomllib.loads(line):
-                return line[len(line[:place].rstrip()) :].rstrip("\n")
-        except tomllib.TOMLDecodeError:
-            continue
-    return ""
-
-
-def _section(text: str, table: Sequence[str]) -> tuple[int, int]:
-    """Return where the lines of a table begin and end; (-1, -1) where it has no header."""
-    headers = list(_HEADER.finditer(text))
-    starts = [h.start() for h in headers] + [len(text)]
-    if not table:
-        return 0, headers[0].start() if headers else len(text)
-    for header, end in zip(headers, starts[1:], strict=True):
-        try:
-            named: Any = tomllib.loads(header[0])
-        except tomllib.TOMLDecodeError:
-            continue
-        path = []
-        while isinstance(named, dict) and named:
-            ((part, named),) = named.items()
-            path.append(part)
-        if path == list(table) and not header[0].lstrip().startswith("[["):
-            return min(header.end() + 1, len(text)), end
-    return -1, -1
-
-
-def _parsed(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _by_hand(path, "the setting is written over several lines") from error
-
-
-def _by_hand(path: Path, why: str) -> SettingsError:
-    return SettingsError(f"{path} was left as it is: {why}", hint="change it in the file: docs/settings.md", path=str(path))
-
-
-def _without_empty(value: Any) -> Any:
-    """Return data without tables that hold nothing: taking the last key out leaves a bare header."""
-    if not isinstance(value, dict):
-        return value
-    inner = {key: _without_empty(held) for key, held in value.items()}
-    return {key: held for key, held in inner.items() if held != {}}
-
-
 def _flat(value: Any, prefix: str) -> list[tuple[str, Any]]:
     if not isinstance(value, dict):
         return [(prefix, value)] if value is not None else []
@@ -209,11 +137,4 @@ def _flat(value: Any, prefix: str) -> list[tuple[str, Any]]:
 
 
 def _key(part: str) -> str:
-    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else _literal(part)
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_literal, value)) + "]"
-    # a JSON string is a TOML basic string but for DEL, which JSON leaves as it is
-    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part)

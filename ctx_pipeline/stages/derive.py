@@ -1,4 +1,4 @@
-"""Measures and mines in one read: what both need of a cell is decoded once."""
+"""Makes the facts, then measures and mines in one read: what both need of a cell is decoded once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.stages.derived_cells import run_cells
+from ctx_pipeline.stages.facts import make_facts
+from ctx_pipeline.stages.facts import plan as making
 from ctx_pipeline.stages.measure import plan as measuring
 from ctx_pipeline.stages.mine import mine
 from ctx_pipeline.stages.mine import plan as mining
@@ -26,23 +28,24 @@ def derive(
     cells: Collection[Cell] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[StageReport]:
-    """Bring readings and candidates up to date and return the reports of measuring and of mining.
+    """Bring facts, readings and candidates up to date and return the reports of the facts, of measuring and of mining.
 
     The same as one stage after the other. Methods that read signal families are mined
     after the readings are committed, from a read of their own.
     """
+    facts = make_facts(store, settings, cells=cells)
     methods = discovery.methods()
     alone = [name for name, method in methods.items() if method.deterministic and not method.families]
     stages = {"measure": measuring(store, settings), "mine": mining(store, alone)}
     measured, mined = run_cells(store, stages, cells, progress=progress)
     if any(method.deterministic and method.families for method in methods.values()):
         mined = merged(mined, mine(store, settings, cells=cells, progress=progress))
-    return [measured, mined]
+    return [facts, measured, mined]
 
 
 def due(store: Store) -> dict[Cell, int]:
-    """Return the cells that have something to measure or to mine, with the bytes of their events."""
-    stages = (measuring(store)[0], mining(store)[0])
+    """Return the cells that lack facts or have something to measure or to mine, with the bytes of their events."""
+    stages = (making(store)[0], measuring(store)[0], mining(store)[0])
     found = {}
     for cell in {*store.ledger.cells(), *(cell for stage in stages for asset in stage.versions for cell in store.lake.cells(asset))}:
         if any(stage.stale(cell) for stage in stages):

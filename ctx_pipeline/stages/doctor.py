@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.model.display import size
+from ctx_pipeline.model.plain import plain
 from ctx_pipeline.stages import capture, code_versions, mending, retention, session_errors
 from ctx_pipeline.stages.new_journal import whole
 from ctx_pipeline.stages.rebuild import rebuild_ledger
@@ -84,17 +86,13 @@ class Examination:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        values = asdict(self)
-        for name in ("damaged", "temporaries", "quarantined", "session_errors", "problems"):
-            values[name] = [row._asdict() for row in getattr(self, name)]
-        for name in ("retention", "kept", "gaps"):
-            values[name] = [{**row._asdict(), "message": row.message} for row in getattr(self, name)]
-        return {**values, "sound": self.sound}
+        explained = {name: plain(getattr(self, name), "message") for name in ("retention", "kept", "gaps")}
+        return {**plain(self, "sound"), **explained}
 
     def lines(self) -> list[str]:
         """Return the report as lines of text, the worst first."""
         found = [
-            f"store {self.home}: {_size(sum(self.sizes.values()))}, "
+            f"store {self.home}: {size(sum(self.sizes.values()))}, "
             + ("sound" if self.sound else f"{len(self.damaged)} damaged objects")
             + (f"; {_count(len(self.set_aside), 'raw object')} lost" if self.set_aside else "")
             + (f"; the raw of {_count(len(self.raw_lost), 'session')} is lost" if self.raw_lost else "")
@@ -102,7 +100,7 @@ class Examination:
         found += _listed("damaged", [f"{d.path}: {d.reason}" for d in self.damaged])
         found += _listed("lost, the damaged bytes are kept", self.set_aside)
         found += _listed("raw lost, kept as made before", [f"{host} {session}" for host, session in self.raw_lost])
-        found += [f"  {name}: {_size(size)}" for name, size in sorted(self.sizes.items(), key=lambda pair: -pair[1])]
+        found += [f"  {name}: {size(octets)}" for name, octets in sorted(self.sizes.items(), key=lambda pair: -pair[1])]
         found += [f"{_count(self.totals.get('sessions', 0), 'session')}, {_count(self.totals.get('sources', 0), 'source')} captured"]
         found += [f"retention: {home.message}" for home in self.kept]
         found += _listed("gaps", [gap.message for gap in self.gaps])
@@ -132,7 +130,7 @@ class Examination:
         if self.spare:
             found.append(f"{_count(len(self.spare), 'raw object')} left over from an interrupted capture")
         if self.temporaries:
-            total = _size(sum(t.bytes for t in self.temporaries))
+            total = size(sum(t.bytes for t in self.temporaries))
             left = sum(t.left for t in self.temporaries)
             many = _count(len(self.temporaries), "temporary file")
             found.append(f"{many} ({total}), {left} of them left behind by processes that ended; ctx run removes those")
@@ -221,12 +219,3 @@ def _listed(title: str, rows: list[str]) -> list[str]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _size(number: int) -> str:
-    value = float(number)
-    for unit in ("B", "kB", "MB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} GB"

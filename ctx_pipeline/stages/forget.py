@@ -370,7 +370,7 @@ def _remove_raw(store: Store, sources: list[Source]) -> int:
 
 
 def _derive_again(store: Store, settings: Settings, chosen: list[tuple[str, str]], cells: set[Cell]) -> None:
-    from ctx_pipeline.stages import consolidate, index, ingest, measure, mine, summaries
+    from ctx_pipeline.stages import consolidate, facts, index, ingest, measure, mine, summaries
 
     ingest.ingest(store, settings, cells=cells, capture=False)
     gone = _by_host(chosen)
@@ -381,6 +381,7 @@ def _derive_again(store: Store, settings: Settings, chosen: list[tuple[str, str]
             forgotten_rows.purge(store, cell, gone.get(cell.host, set()))
         store.search.rebuild(store.lake)
     live = sorted(touched & set(store.ledger.cells()))
+    facts.make_facts(store, settings, cells=live)
     measure.measure(store, settings, cells=live)
     mine.mine(store, settings, cells=live)
     consolidate.consolidate(store, settings)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreError
-from ctx_pipeline.model.tables import NORMALIZED, TABLES
+from ctx_pipeline.model.tables import FACTS_ASSET, NORMALIZED, TABLES
 from ctx_pipeline.stages import plan
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ Gone = dict[str, set[str]]
 def alone(store: Store, cells: Iterable[Cell], *, wait: float | None = None) -> Iterator[None]:
     """Hold the leases of every asset in these cells and of all that is made of the whole store, waited for as long as forgetting waits."""
     wait = WAIT if wait is None else wait
-    assets = {*derived(store), *(f"signals/{n}" for n in discovery.families()), *(f"mined/{n}" for n in discovery.methods())}
+    assets = {
+        *derived(store),
+        FACTS_ASSET,
+        *(f"signals/{n}" for n in discovery.families()),
+        *(f"mined/{n}" for n in discovery.methods()),
+    }
     with ExitStack() as leases:
         leases.enter_context(store.ledger.lease(LAKE, wait=wait))
         for cell in sorted(set(cells)):
@@ -43,8 +48,8 @@ def alone(store: Store, cells: Iterable[Cell], *, wait: float | None = None) -> 
 
 
 def derived(store: Store) -> list[str]:
-    """Return the signal families, methods and token counts that hold rows, also those whose file is gone."""
-    return [name for name in assets(store) if name.startswith(("signals/", "mined/", "tokens/"))]
+    """Return the fact tables, signal families, methods and token counts that hold rows, also those whose file is gone."""
+    return [name for name in assets(store) if name.startswith(("facts/", "signals/", "mined/", "tokens/"))]
 
 
 def assets(store: Store) -> list[str]:
@@ -63,7 +68,7 @@ def holding(store: Store, asset: str, gone: Gone) -> set[Cell]:
 
 
 def drop_derived(store: Store, cells: Collection[Cell]) -> None:
-    """Drop the readings, candidates and token counts of these cells; the stages make them again."""
+    """Drop the facts, readings, candidates and token counts of these cells; the stages make them again."""
     for asset in derived(store):
         for cell in store.lake.manifests(asset):
             if cell in cells:

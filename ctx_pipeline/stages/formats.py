@@ -10,6 +10,7 @@ import msgspec
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.plain import plain
 from ctx_pipeline.storage import format_shares
 from ctx_pipeline.storage.segments import stream_text
 
@@ -48,9 +49,7 @@ class Understood:
     def to_json(self) -> dict[str, Any]:
         """Return the counts, the shares and what is unknown."""
         records, types, fields = (round(share, 6) for share in self.shares)
-        told = {name: getattr(self, name) for name in ("host", "version", "sessions", "records", "unreadable", "unknown_records", "types")}
-        shares = {"records_share": records, "types_share": types, "fields_share": fields}
-        return {**told, "fields": self.fields, **shares, "unknown_types": self.unknown_types, "unknown_fields": self.unknown_fields}
+        return {**plain(self), "records_share": records, "types_share": types, "fields_share": fields}
 
 
 def _share(bad: int, of: int) -> float:

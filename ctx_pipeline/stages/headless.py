@@ -53,7 +53,7 @@ class Ran(NamedTuple):
 
 def agent(settings: Settings, host: Host, chosen: Mapping[str, Any]) -> Agent:
     """Return the agent of a host with what the settings choose of it: program, model, seconds. Raises SettingsError where it is missing."""
-    recipe = host.headless
+    recipe = host.agent.headless
     if recipe is None:
         raise SettingsError(f"{host.title} cannot be asked without a person", hint="ctx methods")
     named = str(chosen.get("program") or recipe.command[0])

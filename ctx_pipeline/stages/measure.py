@@ -11,6 +11,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.readings import StoredReading, store_reading
+from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, asset_of
 from ctx_pipeline.stages.analyses import analyses
 from ctx_pipeline.stages.derived_cells import Due, commit, run_cells, wanted_columns, wanted_kinds
 from ctx_pipeline.stages.observing import by_query, observed
@@ -71,7 +72,7 @@ def plan(
         if name not in known:
             raise UnknownName("signal family", name, known)
     chosen = {f"signals/{n}": f for n, f in known.items() if families is None or n in set(families)}
-    due = Due(store, {key: (f.code_version, tuple(f"normalized/{t}" for t in f.reads)) for key, f in chosen.items()})
+    due = Due(store, {key: (f.code_version, tuple(dict.fromkeys(map(asset_of, f.reads)))) for key, f in chosen.items()})
 
     figures = analyses(settings)
 
@@ -106,10 +107,14 @@ class _Measuring:
         present = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
         for asset, family in families.items():
             extra = _further_input(store, family, cell)
+            facts = [1 + place for place, t in enumerate(FACTS) if t in family.reads]
+            made = store.lake.manifest(FACTS_ASSET, cell) if facts else None
             old = {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", cell, asset)}
             for session_id, session in present.items():
                 own = rows_hash([session]) if "sessions" in family.reads else session.content_hash
-                read = self._inputs[asset, session_id] = digest(own, *extra) if extra else own
+                hashes = made.hashes.get(session_id, "").split() if made else []
+                further = [*extra, *(hashes[place] for place in facts if place < len(hashes))]
+                read = self._inputs[asset, session_id] = digest(own, *further) if further else own
                 chosen = only is None or session_id in only
                 for s in family.signals:
                     row = old.get((session_id, s.name))
@@ -189,5 +194,5 @@ def _line(signal: Signal, error: Exception) -> str:
 
 def _further_input(store: Store, family: Family, cell: Cell) -> list[str]:
     """Return hashes of the tables that a session's content hash does not cover."""
-    rows = [store.ledger.asset_cell(f"normalized/{t}", cell) for t in family.reads if t not in _HASHED]
+    rows = [store.ledger.asset_cell(f"normalized/{t}", cell) for t in family.reads if t not in _HASHED and t not in FACTS]
     return [row.content_hash for row in rows if row]

@@ -10,7 +10,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.memories import StoredCandidate, store_candidate
 from ctx_pipeline.model.proposals import guarded
 from ctx_pipeline.model.recipes import asked_here
-from ctx_pipeline.model.tables import NORMALIZED
+from ctx_pipeline.model.tables import FACTS_ASSET, NORMALIZED, asset_of
 from ctx_pipeline.stages import answers
 from ctx_pipeline.stages.derived_cells import Due, commit, run_cells, wanted_kinds
 from ctx_pipeline.stages.reports import reason
@@ -65,7 +65,7 @@ def plan(store: Store, methods: Iterable[str] | None = None) -> tuple[Due, Begin
         if name not in known:
             raise UnknownName("mining method", name, known)
     chosen = {f"mined/{n}": m for n, m in known.items() if (m.deterministic if methods is None else n in set(methods))}
-    tables = tuple(f"normalized/{t}" for t in NORMALIZED)
+    tables = (*map(asset_of, NORMALIZED), FACTS_ASSET)
     due = Due(store, {key: (str(m.version), (*tables, *(f"signals/{f}" for f in m.families))) for key, m in chosen.items()})
     return due, lambda cell, assets: _Mining(store, due, cell, {a: chosen[a] for a in assets}, assets)
 

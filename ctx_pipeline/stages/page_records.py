@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
 from ctx_pipeline.dashboard.signal_records import summaries
+from ctx_pipeline.findings.report import find
 from ctx_pipeline.memory.links import dangling
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.stages import retention
@@ -75,6 +76,7 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         expiring=tuple(expiring(store)),
         missing=tuple(_missing(store)),
         prices=tuple(_prices(found["prices"], settings)),
+        findings=tuple(find(settings=settings)),
     )
 
 

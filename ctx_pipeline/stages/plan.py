@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.model.tables import NORMALIZED
+from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED, asset_of
 from ctx_pipeline.stages import code_versions, fingerprints, placement
 
 if TYPE_CHECKING:
@@ -39,7 +39,14 @@ class Asset(NamedTuple):
     describe: str
 
 
-_TABLES = tuple(f"normalized/{table}" for table in NORMALIZED)
+_TABLES = tuple(map(asset_of, NORMALIZED))
+FACTS_MADE = Asset(
+    FACTS_ASSET,
+    "facts",
+    tuple(dict.fromkeys(asset_of(source) for table in FACTS.values() for source in table.made_of)),
+    True,
+    f"What happened in a session, read once for all: the tables {', '.join(FACTS)}.",
+)
 
 RAW = Asset(
     "raw/segments", "capture", ("source/sessions",), True, "Byte-exact, immutable copies of what the hosts wrote; one row a byte range."
@@ -91,19 +98,20 @@ def graph(versions: code_versions.Versions) -> dict[str, Asset]:
         for table in NORMALIZED
     ]
     signals = [
-        Asset(f"signals/{name}", "measure", tuple(f"normalized/{t}" for t in reads), True, describe)
+        Asset(f"signals/{name}", "measure", tuple(dict.fromkeys(map(asset_of, reads))), True, describe)
         for name, (reads, describe) in versions.families.items()
     ]
     mined = [
-        Asset(f"mined/{name}", "mine", (*_TABLES, *(f"signals/{f}" for f in families)), True, describe)
+        Asset(f"mined/{name}", "mine", (*_TABLES, FACTS_ASSET, *(f"signals/{f}" for f in families)), True, describe)
         for name, (families, describe) in versions.methods.items()
     ]
     used = USED._replace(upstream=(*USED.upstream, *(a.key for a in mined if a.key == RULES)))
     consolidated = CONSOLIDATED._replace(upstream=(*(a.key for a in mined), USED.key))
     outcomes = tuple(a.key for a in signals if a.key in EFFECT_SIGNALS)
     effect = EFFECT._replace(upstream=("normalized/events", "normalized/tool_calls", *(a.key for a in mined), *outcomes, MEMORIES.key))
-    warehouse = WAREHOUSE._replace(upstream=(*_TABLES, *(a.key for a in (*signals, *mined)), MEMORIES.key))
-    return {a.key: a for a in (RAW, *tables, SEARCH, *signals, *mined, COUNTED, used, consolidated, MEMORIES, effect, warehouse, SITE)}
+    warehouse = WAREHOUSE._replace(upstream=(*_TABLES, FACTS_ASSET, *(a.key for a in (*signals, *mined)), MEMORIES.key))
+    cells = (RAW, *tables, SEARCH, FACTS_MADE, *signals, *mined, COUNTED)
+    return {a.key: a for a in (*cells, used, consolidated, MEMORIES, effect, warehouse, SITE)}
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.model.plain import plain
 from ctx_pipeline.model.tables import SESSIONS
 from ctx_pipeline.stages import capture, forgotten_shared
 from ctx_pipeline.stages.forget import remembered
@@ -91,14 +92,8 @@ class Rebuild:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        lists = {name: [list(one) for one in getattr(self, name)] for name in ("kept", "gone")}
-        return {
-            "before": self.before._asdict(),
-            "after": self.after._asdict(),
-            "unread": [{**one._asdict(), "sessions": [list(s) for s in one.sessions]} for one in self.unread],
-            **lists,
-            "unreadable_parts": self.unknown,
-        }
+        shown = {name: plain(getattr(self, name)) for name in ("before", "after", "unread", "kept", "gone")}
+        return {**shown, "unreadable_parts": self.unknown}
 
     def lines(self) -> list[str]:
         """Return the report as lines of text."""

@@ -25,6 +25,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "normalize": ("normalize", "normalize"),
     "ingest": ("ingest", "ingest"),
     "index_search": ("index", "index_search"),
+    "facts": ("facts", "make_facts"),
     "measure": ("measure", "measure"),
     "mine": ("mine", "mine"),
     "count": ("count", "count"),
@@ -37,10 +38,10 @@ STEPS: dict[str, tuple[str, str]] = {
 }
 """step -> module below ``stages`` and function; each is (store, settings, ...) -> StageReport"""
 
-TELLING = frozenset({"ingest", "capture", "normalize", "measure", "mine"})
+TELLING = frozenset({"ingest", "capture", "normalize", "facts", "measure", "mine"})
 """steps that take ``progress``"""
 
-CELL_STEPS = ("measure", "mine")
+CELL_STEPS = ("facts", "measure", "mine")
 TAIL_STEPS = ("index_search", "judge_uses", "consolidate", "index_memory", "warehouse", "render")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.plain import Plain
 from ctx_pipeline.stages import capture
 from ctx_pipeline.storage.details import session_facts
 
@@ -39,7 +40,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Listing:
+class Listing(Plain):
     """Sessions, newest first, with what was looked through."""
 
     sessions: list[Listed]
@@ -47,10 +48,6 @@ class Listing:
     hosts: dict[str, str]
     looked: list[str]
     warnings: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the listing as plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,10 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class ImportReport:
+class ImportReport(Plain):
     """What became of the chosen sessions."""
+
+    shown = ("imported", "unchanged", "failed", "sessions", "site")
 
     sessions: list[Imported]
     site: str | None = None
@@ -89,11 +88,6 @@ class ImportReport:
     def failed(self) -> int:
         """Sessions whose cell was held back."""
         return self._count("failed")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain values."""
-        counts = {"imported": self.imported, "unchanged": self.unchanged, "failed": self.failed}
-        return {**counts, "sessions": [asdict(s) for s in self.sessions], "site": self.site}
 
 
 def _wanted(host: str | None) -> set[str]:

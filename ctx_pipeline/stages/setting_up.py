@@ -59,7 +59,7 @@ def homes(settings: Settings) -> list[Home]:
         for root in settings.roots_of(host):
             if settings.ignored(f"{root}/"):
                 continue
-            recipe = host.hooks
+            recipe = host.agent.hooks
             entered = recipe is None or entries.hook_state(host, root).way is not None
             found.append(Home(key, host.title, root, "" if recipe is None or entered else str(root / recipe.file)))
     return found
@@ -117,9 +117,9 @@ def _globs(settings: Settings, choice: Choice) -> list[str]:
 
 def _hooked(settings: Settings, name: str) -> Sequence[tuple[Path, Any]]:
     host = discovery.host(name)
-    if host.hooks is None:
-        raise UnknownName("host with hooks", name, [key for key, one in discovery.hosts().items() if one.hooks])
-    return [(home, host.hooks) for home in entries.homes(settings, host)]
+    if host.agent.hooks is None:
+        raise UnknownName("host with hooks", name, [key for key, one in discovery.hosts().items() if one.agent.hooks])
+    return [(home, host.agent.hooks) for home in entries.homes(settings, host)]
 
 
 def _hook(settings: Settings, name: str) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.memory.deeds import CHANGED, FAILED, RAN, RULED, Deed, Said, Story
+from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, form, runs, shown
 from ctx_pipeline.mining._failures import salient_line, shorten_paths, signature
-from ctx_pipeline.mining._runs import CHECKS, OUTSIDE, form, runs, shown
 from ctx_pipeline.mining._turns import turns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from ctx_pipeline.mining._runs import Run
+    from ctx_pipeline.mining._commands import Run
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.storage import Store
 
-_TABLES = ("events", "tool_calls")
+_TABLES = ("events", "tool_calls", "command_runs")
 _COLUMNS = {"events": ["event_id", "session_id", "thread_id", "seq", "ts", "kind", "subtype", "actor", "text", "call_id"]}
 KINDS = ("prompt", "answer", "tool_result")
 _LEAST_SIGNATURE = 8

@@ -117,7 +117,6 @@ def _collect(store: Any, settings: Settings) -> dict[str, Any]:
     """Return usage and findings from the warehouse; nothing where there is none yet."""
     if not store.warehouse_path.exists():
         return {"usage": {}, "findings": []}
-    from ctx_pipeline.dashboard.findings import findings
     from ctx_pipeline.stages import page_records
     from ctx_pipeline.storage import warehouse
 
@@ -132,5 +131,5 @@ def _collect(store: Any, settings: Settings) -> dict[str, Any]:
             "cache_read": sum(u.cache_read_tokens for u in usage),
             "cost": sum(u.cost_nano for u in usage),
         },
-        "findings": [(f"{f.title}. {f.detail}", f.command) for f in findings(data)[:5]],
+        "findings": [(f.text, f.command) for f in data.findings[:5]],
     }

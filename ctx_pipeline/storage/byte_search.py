@@ -10,6 +10,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.plain import Plain
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
@@ -26,7 +28,7 @@ _ID = re.compile(rb"[0-9A-Za-z]{8}-[0-9A-Za-z]{4}-[0-9A-Za-z]{4}-[0-9A-Za-z]{4}-
 
 
 @dataclass(slots=True)
-class Searched:
+class Searched(Plain):
     """What was looked through, and what came of it."""
 
     files: Counter[str] = field(default_factory=Counter)
@@ -37,10 +39,6 @@ class Searched:
     """files below the store that hold an id, a path or the text"""
     unreadable: list[str] = field(default_factory=list)
     """files that could not be read whole"""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"files": dict(sorted(self.files.items())), "bytes": self.bytes, "found": self.found, "unreadable": self.unreadable}
 
 
 class Wanted:

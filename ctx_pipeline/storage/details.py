@@ -45,12 +45,16 @@ def session_detail(lake: Lake, host: str, session_id: str) -> dict[str, Any] | N
             return None
         kinds = rows(f"SELECT kind, count(*) AS n FROM events {_ONE} GROUP BY kind ORDER BY n DESC, kind")
         usage = rows(f"SELECT count(*) AS calls, {sums}, sum(cost)::BIGINT AS cost_nano FROM model_calls {_ONE} AND owner")
+        readings = rows(_READINGS)
+        failed = next((r["value"] for r in readings if r["signal"] == "failed_tool_call_count"), None)
+        if failed is not None:
+            sessions[0]["failed_tool_calls"] = int(failed)
         return {
             "session": sessions[0],
             "threads": rows(f"SELECT * FROM threads {_ONE} ORDER BY first_ts, thread_id"),
             "kinds": {r["kind"]: r["n"] for r in kinds},
             "usage": usage[0],
-            "readings": rows(_READINGS),
+            "readings": readings,
         }
 
 

@@ -1,117 +1,72 @@
-"""The one definition of usage: which calls count, what their tokens are, whose day they fall on."""
+"""Queries of usage: which calls count, and the sums of their tokens and costs."""
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.cost_rule import COST_RULE
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.storage.days import day_sql, day_start
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-Group = Literal["day", "week", "month", "session", "project", "model", "thread"]
+COST_SQL: Mapping[str, str] = {mode: f"coalesce({', '.join(f'c.{name}' for name in names)}, NULL)" for mode, names in COST_RULE.items()}
+"""Nano-dollars of one call ``c`` by cost mode"""
 
-COST_SQL: Mapping[str, str] = {
-    "auto": "coalesce(c.recorded_cost, c.cost)",
-    "calculate": "c.cost",
-    "display": "c.recorded_cost",
-}
-"""Nano-dollars of one call by cost mode: the host's own figure first, the list price alone, the host's alone."""
-
+_TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
 _SIDES = (("recorded_cost", "recorded_nano"), ("cost", "calculated_nano"))
-
-SUMS_SQL = (
-    "CAST(sum(c.input) AS BIGINT) AS input_tokens, "
-    "CAST(sum(c.output) AS BIGINT) AS output_tokens, "
-    "CAST(sum(c.cache_write_5m) AS BIGINT) AS cache_write_5m_tokens, "
-    "CAST(sum(c.cache_write_1h) AS BIGINT) AS cache_write_1h_tokens, "
-    "CAST(sum(c.cache_read) AS BIGINT) AS cache_read_tokens, "
-    "CAST(sum(c.reasoning) AS BIGINT) AS reasoning_tokens, "
-    "count(*) AS calls"
-)
-
-_KEYS: Mapping[str, tuple[str, str]] = {
-    "day": ("date", "strftime({day}, '%Y-%m-%d')"),
-    "week": ("date", "strftime(date_trunc('week', {day}), '%Y-%m-%d')"),
-    "month": ("date", "strftime(date_trunc('month', {day}), '%Y-%m-%d')"),
-    "session": ("session_id", "c.session_id"),
-    "project": ("project", "coalesce(s.project, '')"),
-    "model": ("", ""),
-    "thread": ("thread", "CASE WHEN c.thread_id = c.session_id THEN 'main' ELSE 'subagent' END"),
-}
 
 _MARK = chr(31)
 """Between host and session where both are one parameter."""
 
+_QUARTER_HOUR = 900_000_000
 
-def usage_sql(
-    group: Group,
+
+def amounts_sql(cost_mode: str) -> str:
+    """Return the sums of calls ``c``: tokens by kind, calls, cost_nano, unpriced_calls and recorded_calls.
+
+    ``input_tokens`` has no cached tokens, ``reasoning_tokens`` are a part of output. Absurd
+    costs of broken records end at the largest BIGINT and break no table.
+    """
+    cost = COST_SQL[cost_mode]
+    tokens = ", ".join(f"CAST(coalesce(sum(c.{name}), 0) AS BIGINT) AS {name}_tokens" for name in _TOKENS)
+    return (
+        f"{tokens}, count(*) AS calls, {bounded_sum(cost)} AS cost_nano, "
+        f"count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, count(c.recorded_cost) AS recorded_calls"
+    )
+
+
+def sums_sql(
     *,
-    since: date | datetime | None = None,
-    until: date | datetime | None = None,
-    timezone: str | None = None,
-    host: str | None = None,
-    project: str | None = None,
-    model: str | None = None,
+    time: bool,
+    session: bool,
+    thread: bool,
     cost_mode: str = "auto",
     only: Collection[tuple[str, str]] | None = None,
-    without: Collection[tuple[str, str]] = (),
-    apart: bool = False,
+    without: Iterable[tuple[str, str]] = (),
 ) -> tuple[str, list[Any]]:
-    """Return the query for usage by day, week, month, session, project, model or thread, and its parameters.
+    """Return the query for the sums of the calls that count, and its parameters.
 
-    Works over the views ``model_calls`` and ``sessions`` of any connection. One row for
-    each (key, host, model) with input_tokens (cached tokens are not in it),
-    output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens,
-    reasoning_tokens (a part of output), calls, cost_nano (nano-dollars), unpriced_calls
-    (calls that add nothing to cost_nano) and recorded_calls (calls whose cost the host
-    wrote down). The key is ``date`` (the day, the week's Monday or the month's first,
-    ``YYYY-MM-DD``, null for calls without a time), ``session_id`` or ``project``.
-    A project is a repository: its rows carry ``repository`` last, for several may share
-    the short name, and ``project`` selects by either.
-
-    ``only`` and ``without`` choose (host, session); ``apart`` adds the two sources of cost
-    beside each other: recorded_nano and calculated_nano. Only calls that own their usage
-    are counted. ``since`` and ``until`` select by the
-    time of the call: a date is a whole day of ``timezone`` (both included), a datetime
-    is a moment (``until`` excluded; naive means UTC). Raises UsageError for an unknown
-    group or cost mode.
+    Works over the views ``model_calls`` and ``sessions`` of any connection. A row has host,
+    model, the microsecond at which the call's quarter of an hour begins (null without
+    ``time``, and for calls without one), whether it is of the main thread (true without
+    ``thread``), session id, project, repository and branch (empty without ``session``), and
+    the sums of :func:`amounts_sql` with recorded_nano and calculated_nano behind them.
+    ``only`` and ``without`` choose (host, session).
     """
-    if group not in _KEYS:
-        raise UsageError(f"usage cannot be grouped by {group!r}", hint=f"use one of {', '.join(_KEYS)}")
-    if cost_mode not in COST_SQL:
-        raise UsageError(f"cost mode {cost_mode!r} is not known", hint=f"use one of {', '.join(COST_SQL)}")
-    name, expression = _KEYS[group]
-    key = f"{expression.format(day=day_sql('c.ts', timezone))} AS {name}, " if name else ""
-    conditions = ["c.owner"]
-    parameters: list[Any] = []
-    for condition, value in (
-        ("c.ts >= ?", _moment(since, timezone, end=False)),
-        ("c.ts < ?", _moment(until, timezone, end=True)),
-        ("c.host = ?", host),
-        ("? IN (s.project, s.repository)", project),
-        ("c.model = ?", model),
-    ):
-        if value is not None:
-            conditions.append(condition)
-            parameters.append(value)
-    for chosen, negated in ((only, ""), (without or None, "NOT ")):
+    moment = f"epoch_us(c.ts) - epoch_us(c.ts) % {_QUARTER_HOUR}" if time else "CAST(NULL AS BIGINT)"
+    main = "c.thread_id = c.session_id" if thread else "true"
+    names = ("c.session_id", "coalesce(s.project, '')", "coalesce(s.repository, '')", "coalesce(s.branch, '')") if session else ("''",) * 4
+    joined = " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id" if session else ""
+    conditions, parameters = ["c.owner"], []
+    for chosen, negated in ((only, ""), (list(without) or None, "NOT ")):
         if chosen is not None:
             conditions.append(f"concat(c.host, chr({ord(_MARK)}), c.session_id) {negated}IN (SELECT unnest(CAST(? AS VARCHAR[])))")
-            parameters.append([f"{h}{_MARK}{s}" for h, s in sorted(chosen)])
-    joined = " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id" if group == "project" or project is not None else ""
-    cost = COST_SQL[cost_mode]
-    place = ", coalesce(s.repository, '') AS repository" if group == "project" else ""
-    sides = ", ".join(f"coalesce(sum(c.{column}), 0) AS {name}" for column, name in _SIDES)
+            parameters.append(marked(chosen))
+    sides = ", ".join(f"{bounded_sum(f'c.{column}')} AS {name}" for column, name in _SIDES)
     sql = (
-        f"SELECT {key}c.host AS host, c.model AS model, {SUMS_SQL}, "
-        f"coalesce(sum({cost}), 0) AS cost_nano, count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, "
-        f"count(c.recorded_cost) AS recorded_calls{f', {sides}' if apart else ''}{place} "
-        f"FROM model_calls c{joined} WHERE {' AND '.join(conditions)} "
-        f"GROUP BY ALL ORDER BY {f'{name} NULLS FIRST, ' if name else ''}host, model{', repository' if place else ''}"
+        f"SELECT c.host, c.model, {moment} AS ts, {main} AS main, {', '.join(f'{name} AS place_{n}' for n, name in enumerate(names))}, "
+        f"{amounts_sql(cost_mode)}, {sides} FROM model_calls c{joined} WHERE {' AND '.join(conditions)} GROUP BY ALL"
     )
     return sql, parameters
 
@@ -132,8 +87,15 @@ USES_SQL = (
 """What each model call asked for: host, session, call key, tool, action, argv, and the arguments of a skill."""
 
 
-BRANCHES_SQL = "SELECT host, session_id, branch FROM sessions WHERE branch IS NOT NULL"
-"""The branch on which each session began."""
+MISSING_OUTPUT_SQL = "SELECT host, session_id, metadata FROM readings WHERE signal = 'estimated_missing_output' AND value IS NOT NULL"
+"""Sessions whose missing output was estimated, with the calls that it concerns as JSON: host, session, details."""
+
+PLACED_CALLS_SQL = (
+    "SELECT c.host, c.session_id, c.call_key, epoch_us(c.ts), c.model, coalesce(s.project, ''), coalesce(s.repository, '')"
+    " FROM model_calls c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id"
+    " WHERE c.owner AND c.call_key IN (SELECT unnest(CAST(? AS VARCHAR[])))"
+)
+"""What filters need to know of the calls of these keys."""
 
 
 LIMITS_SQL = (
@@ -169,11 +131,11 @@ def marked(pairs: Collection[tuple[str, str]]) -> list[str]:
 def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
     """Return the query for all model calls of these (host, session), copies included, and its parameters.
 
-    A row has the columns of ``model_calls`` with times as microseconds since 1970, and the project and its repository last.
+    A row has the columns of ``model_calls`` with times as microseconds since 1970, and the session's project, repository and branch last.
     """
     names = ", ".join(f"epoch_us(c.{c.name})" if c.type == "time" else f'c."{c.name}"' for c in MODEL_CALLS.columns)
     sql = (
-        f"SELECT {names}, coalesce(s.project, ''), coalesce(s.repository, '') FROM model_calls c"
+        f"SELECT {names}, coalesce(s.project, ''), coalesce(s.repository, ''), coalesce(s.branch, '') FROM model_calls c"
         " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id"
         f" WHERE concat(c.host, chr({ord(_MARK)}), c.session_id) IN (SELECT unnest(CAST(? AS VARCHAR[])))"
         " ORDER BY c.host, c.session_id, c.call_key"
@@ -182,10 +144,8 @@ def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
 
 
 def billed_sql(cost_mode: str) -> str:
-    """Return the query for the tokens of every call that counts, by kind, and their cost in nano-dollars: one row."""
-    names = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
-    sums = ", ".join(f"CAST(coalesce(sum(c.{name}), 0) AS BIGINT)" for name in names)
-    return f"SELECT {sums}, CAST(coalesce(sum({COST_SQL[cost_mode]}), 0) AS BIGINT) FROM model_calls c WHERE c.owner"
+    """Return the query for the sums of every call that counts, as one row of :func:`amounts_sql`."""
+    return f"SELECT {amounts_sql(cost_mode)} FROM model_calls c WHERE c.owner"
 
 
 def bounded_sum(expression: str) -> str:
@@ -196,13 +156,3 @@ def bounded_sum(expression: str) -> str:
 def all_calls_sql() -> str:
     """Return the query for all model calls, rows as in :func:`calls_sql`."""
     return calls_sql(())[0].partition(" WHERE ")[0] + " ORDER BY c.host, c.session_id, c.call_key"
-
-
-def _moment(value: date | datetime | None, timezone: str | None, *, end: bool) -> datetime | None:
-    """Return a bound as naive UTC; a date that ends a range means the start of the day after it."""
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        offset = value.utcoffset()
-        return (value - offset).replace(tzinfo=None) if offset is not None else value
-    return day_start(value + timedelta(days=1) if end else value, timezone)

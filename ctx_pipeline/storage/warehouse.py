@@ -20,7 +20,7 @@ from ctx_pipeline.storage import duckdb_connection, signal_sql, temporary
 from ctx_pipeline.storage.days import day_sql
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.made import Made
-from ctx_pipeline.storage.usage_sql import COST_SQL, SUMS_SQL, bounded_sum
+from ctx_pipeline.storage.usage_sql import amounts_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Rises when an aggregate table changes."""
 
 MEMORY = "512MB"
@@ -221,11 +221,7 @@ def _reuse_redactions(connection: DuckDBPyConnection, former: Path) -> None:
 
 def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
     """Return aggregate table -> its query over the views, in order of building."""
-    cost = COST_SQL[cost_mode]
-    sums = (
-        f"{SUMS_SQL}, {bounded_sum(cost)} AS cost_nano, "
-        f"count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, count(c.recorded_cost) AS recorded_calls"
-    )
+    sums = amounts_sql(cost_mode)
     return {
         "usage_by_day": f"""
             SELECT CAST(c.ts AS DATE) AS day_utc, {day_sql("c.ts", timezone)} AS day, c.host AS host,
@@ -239,17 +235,18 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             compactions AS (
                 SELECT host, session_id, count(*) AS compactions FROM events WHERE kind = 'compaction' GROUP BY ALL),
             commands AS (
-                SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE is_error) AS failed_commands
-                FROM tool_calls WHERE action = 'shell' GROUP BY ALL),
+                SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE result = 'failed') AS failed_commands
+                FROM command_runs GROUP BY ALL),
             measured AS (
                 SELECT host, session_id, CAST(bit_xor(hash(signal, version, value, label, reason)) AS VARCHAR) AS readings_hash
                 FROM readings GROUP BY ALL),
             judged AS (
-                SELECT host, session_id, CAST(max(value) AS BIGINT) AS failed_commands
-                FROM readings WHERE signal = 'failed_command_count' AND value IS NOT NULL GROUP BY ALL)
+                SELECT host, session_id, CAST(max(value) AS BIGINT) AS failed_tool_calls
+                FROM readings WHERE signal = 'failed_tool_call_count' AND value IS NOT NULL GROUP BY ALL)
             SELECT s.host, s.session_id, s.title, s.title_source, s.cwd, s.project, s.branch, s.version, s.models, s.first_ts, s.last_ts,
                    {day_sql("s.first_ts", timezone)} AS day, s.parent_session, s.status, s.threads, s.events, s.prompts,
-                   s.tool_calls, s.failed_tool_calls, s.unknown, s.quarantined, s.lines, s.bytes, s.content_hash,
+                   s.tool_calls, coalesce(j.failed_tool_calls, s.failed_tool_calls) AS failed_tool_calls,
+                   s.unknown, s.quarantined, s.lines, s.bytes, s.content_hash,
                    coalesce(u.calls, 0) AS calls, coalesce(u.input_tokens, 0) AS input_tokens,
                    coalesce(u.output_tokens, 0) AS output_tokens,
                    coalesce(u.cache_write_5m_tokens, 0) AS cache_write_5m_tokens,
@@ -259,7 +256,7 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
                    coalesce(u.recorded_calls, 0) AS recorded_calls,
                    coalesce(u.peak_context_tokens, 0) AS peak_context_tokens,
                    coalesce(k.compactions, 0) AS compactions, coalesce(d.commands, 0) AS commands,
-                   coalesce(j.failed_commands, d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
+                   coalesce(d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
             FROM sessions s
             LEFT JOIN usage u ON u.host = s.host AND u.session_id = s.session_id
             LEFT JOIN compactions k ON k.host = s.host AND k.session_id = s.session_id

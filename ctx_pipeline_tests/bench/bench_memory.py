@@ -12,6 +12,11 @@ from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import LEAST_COVERED, rank
 from ctx_pipeline.memory.scope import Place, visible
 from ctx_pipeline.model.memories import Memory
+from ctx_pipeline.settings import Settings
+from ctx_pipeline.stages.consolidate import consolidate
+from ctx_pipeline.stages.index import index_memory
+from ctx_pipeline.stages.notes import import_authored
+from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.bench.rows import Row, many
 
@@ -102,3 +107,23 @@ def memory_rows() -> list[Row]:
 if __name__ == "__main__":
     for row in memory_rows():
         print(f"{row.name:60} {row.value:10.3f} {row.unit}")
+
+
+def import_rows() -> list[Row]:
+    """Return what four times the notes cost, as a multiple; linear work makes it four at most, quadratic work sixteen."""
+    took = {}
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(home=Path(folder, "store"))
+        store = open_store(settings)
+        for count in (many(250, 5), many(1000, 20)):
+            notes = Path(folder, str(count))
+            notes.mkdir()
+            for n in range(count):
+                (notes / f"n{n}.md").write_text(f"Lesson {n} of many: [[n{(n * 7) % count}]]\n")
+            began = time.process_time()
+            import_authored(store, settings, notes)
+            consolidate(store, settings)
+            index_memory(store, settings)
+            took[count] = time.process_time() - began
+    few, more = sorted(took)
+    return [Row("memory: import of 1,000 notes against 250", took[more] / took[few], "x")]

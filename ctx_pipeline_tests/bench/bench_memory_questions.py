@@ -29,8 +29,8 @@ from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
 from ctx_pipeline.memory.scope import Place, visible
+from ctx_pipeline.mining._commands import runs
 from ctx_pipeline.mining._failures import salient_line, signature
-from ctx_pipeline.mining._runs import runs
 from ctx_pipeline.mining._turns import asked, tells
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS

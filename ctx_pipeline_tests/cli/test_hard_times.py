@@ -61,6 +61,5 @@ def test_of_two_at_once_each_ends_well_and_each_session_is_read_once(ctx: Ctx):
 
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(one["sessions_parsed"] for one in told) == [0, 6]
-    assert ctx.json("sql", "select count(*) as n, count(distinct event_id) as ids from events")["rows"][0].values()
     (row,) = ctx.json("sql", "select count(*) as n, count(distinct event_id) as ids from events")["rows"]
     assert row["n"] == row["ids"] > 0

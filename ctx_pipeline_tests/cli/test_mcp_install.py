@@ -138,6 +138,20 @@ def test_named_homes_and_a_named_store_are_used(person, monkeypatch, tmp_path):
 
 
 @pytest.mark.feature("mcp.install")
+def test_a_server_is_added_to_an_inline_table_of_servers_and_taken_out_of_it(person):
+    path = person / ".codex" / "config.toml"
+    path.write_text('mcp_servers = { other = { command = "x" } } # mine\nmodel = "gpt-5"\n')
+
+    ctx("mcp", "install", "codex", "--yes")
+    there = path.read_text()
+    ctx("mcp", "uninstall", "codex")
+
+    assert set(tomllib.loads(there)["mcp_servers"]) == {"other", "ctx"}
+    assert there.endswith('# mine\nmodel = "gpt-5"\n')
+    assert tomllib.loads(path.read_text()) == {"mcp_servers": {"other": {"command": "x"}}, "model": "gpt-5"}
+
+
+@pytest.mark.feature("mcp.install")
 @pytest.mark.parametrize(
     ("host", "name", "text"),
     [
@@ -149,7 +163,6 @@ def test_named_homes_and_a_named_store_are_used(person, monkeypatch, tmp_path):
         ("claude", ".claude.json", '{"mcpServers": {"ctx": {"command": "/opt/other/ctx", "args": ["serve"]}}}'),
         ("claude", ".claude.json", "[" * 100_000),
         ("codex", ".codex/config.toml", "model = \n"),
-        ("codex", ".codex/config.toml", 'mcp_servers = { other = { command = "x" } }\n'),
         ("codex", ".codex/config.toml", '[mcp_servers.ctx]\ncommand = "another"\n'),
     ],
 )

@@ -1,4 +1,4 @@
-"""The README says what happens: its output is the real one, its commands exist, its example runs."""
+"""What the README and its pages say is so: the real output, commands that exist, an example that runs, links with an end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from ctx_pipeline.model.declared import Signal
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories.views import view
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = (ROOT / "docs" / "commands.md").read_text("utf-8")
+SIGNALS = (ROOT / "docs" / "signals.md").read_text("utf-8")
 
 
-def block(language: str, containing: str) -> str:
-    found = [b for b in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL) if containing in b]
+def block(page: str, language: str, containing: str) -> str:
+    found = [b for b in re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL) if containing in b]
     assert len(found) == 1
     return found[0]
 
@@ -31,13 +34,13 @@ def test_the_output_on_the_first_screen_is_what_a_first_run_prints(bare: Ctx):
         text = text.replace(str(bare.folder / "nobody"), "~").replace(str(bare.store), "~/.ctx_pipeline")
         return [re.sub(r"in \d+\.\d s", "in N s", line) for line in text.splitlines() if line]
 
-    assert steady(bare("run").stdout) == steady(block("text", "sessions"))
+    assert steady(bare("run").stdout) == steady(block(README, "text", "sessions"))
 
 
 @pytest.mark.feature("docs.readme-commands")
-def test_every_command_in_the_readme_exists():
+def test_every_command_in_the_readme_and_the_list_of_commands_exists():
     context = click.Context(cli)
-    named = {words for line in re.findall(r"`(ctx [^`]+)`", README) for words in line.replace("\\", "").split(" · ")}
+    named = {words for line in re.findall(r"`(ctx [^`]+)`", README + COMMANDS) for words in line.replace("\\", "").split(" · ")}
 
     assert len(named) > 10
     for text in named:
@@ -49,10 +52,23 @@ def test_every_command_in_the_readme_exists():
                 assert command.get_command(context, name), text
 
 
+@pytest.mark.feature("docs.readme")
+def test_every_link_and_picture_of_the_readme_is_a_file_of_the_checkout_and_its_heading_exists():
+    links = re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", README)
+
+    assert len(links) > 20
+    assert {path for path, _ in links if path.endswith(".png")} == {"docs/images/page.png", "docs/images/graph.png"}
+    for path, heading in links:
+        assert (ROOT / path).is_file(), path
+        if heading:
+            headings = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+            assert heading in {re.sub(r"[^a-z0-9]+", "-", text.lower()) for text in headings}, path
+
+
 @pytest.mark.feature("docs.readme-signal", "signals.one-file")
 def test_the_example_signal_is_a_whole_file_and_reads_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "patience.py"
-    path.write_text(block("python", "@signal"))
+    path.write_text(block(SIGNALS, "python", "short_prompt_count"))
     spec = importlib.util.spec_from_file_location("ctx_pipeline.signals.patience", path)
     assert spec is not None
     assert spec.loader is not None

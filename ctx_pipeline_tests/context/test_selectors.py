@@ -285,7 +285,7 @@ def test_latest_keeps_the_newest_of_a_key():
         ("@t0..@t5 .block", 5),
         ("@t-1,@t2 .block", 5),
         ("d0..d-3 .block", 0),
-        ("^seq .seg:depth(3-1)", 9),
+        ("^seq .seg:depth(3-1)", 16),
         ("d-2 .block", 0),
         (".block:FIRST", 6),
         ("#rules:Nth", 6),

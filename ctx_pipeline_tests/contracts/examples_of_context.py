@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 RATES = Rates(input=10.0, cache_read=1.0, cache_write_5m=12.5, cache_write_1h=20.0)
 FIGURES = {
-    "window_of": lambda _view: lambda _model: 200_000,
     "rate_of": lambda _view: lambda *_call: RATES,
     "rot": rot_by_thread,
 }

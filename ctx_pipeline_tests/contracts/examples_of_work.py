@@ -238,6 +238,7 @@ EXAMPLES = {
     "command_not_found_count": ((odds, 1), (repair, 0)),
     "stopped_command_count": ((odds, 1), (repair, 0)),
     "failing_commands": ((repair, "pytest 2/3, ruff 1/1"), (view, None)),
+    "estimated_missing_output": ((spent, 0), (view, None)),
     "session_tokens": ((spent, 1650), (view, None)),
     "session_cost": ((spent, 2.0), (view, None)),
     "tokens_per_step": ((spent, 412.5), (view, None)),

@@ -11,6 +11,7 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
 from ctx_pipeline.dashboard.encode import chunk
+from ctx_pipeline.model.finding import Example, Finding
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}
@@ -98,6 +99,16 @@ def _hostile() -> page.PageData:
         tools=(page.ToolLine("claude", EVERYTHING, "shell", 5, 4),),
         redactions={EVERYTHING: 2},
         expiring=(page.Expiring(EVERYTHING, 3, 27, 30),),
+        findings=(
+            Finding(
+                "rule",
+                EVERYTHING,
+                EVERYTHING,
+                EVERYTHING,
+                EVERYTHING,
+                examples=(Example("claude", EVERYTHING, EVERYTHING, EVERYTHING, 1.0),),
+            ),
+        ),
     )
 
 

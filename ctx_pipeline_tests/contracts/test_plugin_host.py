@@ -45,6 +45,14 @@ def test_a_host_of_another_package_passes_the_contract_suite(installed: dict[str
     assert re.search(r"\b(1[89]|2\d) passed", said), said
 
 
+@pytest.mark.feature("hosts.headless")
+def test_a_host_of_another_package_that_can_be_asked_without_a_person_has_its_mining_method(installed: dict[str, str]) -> None:
+    methods = {row["method"]: row for row in json.loads(output_of(installed, "ctx_pipeline", "methods", "--json"))["methods"]}
+
+    assert {name for name in methods if name.endswith("_headless")} == {"claude_headless", "codex_headless", "parrot_headless"}
+    assert methods["parrot_headless"]["what"].startswith("Lessons that Parrot draws from a session")
+
+
 @pytest.mark.feature("hosts.plugin")
 @pytest.mark.feature("hosts.folder-scan")
 def test_a_host_of_another_package_is_captured_counted_and_found(installed: dict[str, str]) -> None:

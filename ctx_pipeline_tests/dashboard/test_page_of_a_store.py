@@ -16,7 +16,7 @@ from ctx_pipeline.stages.render import render
 from ctx_pipeline.stages.run import step
 from ctx_pipeline.stages.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.usage_sql import usage_sql
+from ctx_pipeline.usage.engine import usage as counted
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 
 DAY = 86_400
@@ -44,17 +44,15 @@ def published(tmp_path_factory):
 @corpus
 @pytest.mark.feature("dashboard.real-history")
 def test_the_table_of_sessions_adds_up_to_usage(published):
-    store, _ = published
+    store, settings = published
     text = (store.home / "site" / "data" / "sessions.js").read_text("utf-8")
     listed = json.loads(text[text.index(",") + 1 : text.rindex(")")])
     rows = [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
-    connection = store.lake.connect()
-    store.lake.views(connection)
-    usage = connection.execute(*usage_sql("session")).fetchall()
+    totals = counted("session", stored=True, settings=settings).totals
 
     assert len(rows) == len(store.ledger.sessions()) > 100
-    assert sum(row["calls"] for row in rows) == sum(row[9] for row in usage) > 1_000
-    assert sum(row["cost"] for row in rows) == pytest.approx(sum(row[10] for row in usage) / 1e9)
+    assert sum(row["calls"] for row in rows) == totals["calls"] > 1_000
+    assert sum(row["cost"] for row in rows) == pytest.approx(totals["cost_nano"] / 1e9)
     assert {row["chunk"] for row in rows} == {p.stem for p in (store.home / "site" / "data").iterdir()} - {"sessions"}
 
 

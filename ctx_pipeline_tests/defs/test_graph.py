@@ -34,6 +34,7 @@ def test_the_asset_keys_are_these_and_one_a_signal_file_and_method(nodes):
             "raw/segments",
             *(f"normalized/{table}" for table in TABLES),
             "search/index",
+            "facts/tables",
             *(f"signals/{name}" for name in discovery.families()),
             *(f"mined/{name}" for name, method in discovery.methods().items() if method.deterministic),
             "tokens/exact",
@@ -48,8 +49,12 @@ def test_the_asset_keys_are_these_and_one_a_signal_file_and_method(nodes):
 
 
 @pytest.mark.feature("dagster.few-partitioned-keys")
-def test_at_most_thirty_keys_are_partitioned(nodes):
-    assert 9 <= sum(node.partitions_def is not None for node in nodes.values()) <= 30
+def test_at_most_thirty_keys_beside_those_of_methods_are_partitioned(nodes):
+    assert (
+        9
+        <= sum(node.partitions_def is not None and node.is_materializable and not name.startswith("mined/") for name, node in nodes.items())
+        <= 30
+    )
 
 
 @pytest.mark.feature("dagster.one-partitioning")
@@ -138,6 +143,18 @@ def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
     nightly = repository.get_schedule_def("nightly")
     assert (nightly.cron_schedule, nightly.default_status) == ("17 3 * * *", dg.DefaultScheduleStatus.STOPPED)
+
+
+@pytest.mark.feature("schedule.hour")
+def test_the_hour_of_the_nightly_schedule_is_the_one_of_the_settings(tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text('nightly = "04:05"\ntimezone = "Europe/Berlin"\n')
+    monkeypatch.setenv("CTX_HOME", str(tmp_path))
+    monkeypatch.delenv("TZ", raising=False)
+
+    nightly = location.build().get_repository_def().get_schedule_def("nightly")
+
+    assert (nightly.cron_schedule, nightly.execution_timezone) == ("5 4 * * *", "Europe/Berlin")
+    assert "04:05" in nightly.description
 
 
 @pytest.mark.feature("dagster.watch", "dagster.watch-command")

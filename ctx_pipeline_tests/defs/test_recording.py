@@ -70,6 +70,7 @@ def test_a_recorded_cell_costs_little_of_the_event_log(settings):
 def test_each_stale_cell_says_whether_input_or_code_is_new_and_what_is_missing(settings, home):
     pipeline = Pipeline(settings)
     pipeline.step("ingest")
+    pipeline.step("facts")
     pipeline.step("measure")
 
     def reasons(asset):

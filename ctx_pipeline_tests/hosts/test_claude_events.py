@@ -51,6 +51,58 @@ def test_what_a_person_typed_is_a_prompt(tmp_path, words: str) -> None:
     assert (event.kind, event.actor, event.text) == ("prompt", "user", words)
 
 
+@pytest.mark.feature("claude.command-arguments")
+def test_what_is_typed_behind_a_slash_command_is_a_prompt_and_names_the_session(tmp_path) -> None:
+    wrapper = "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n<command-args> add the logo </command-args>"
+    main = ClaudeHome(tmp_path).session().prompt(wrapper).prompt("Plan: $ARGUMENTS", isMeta=True)
+    parsed = parse_one(main)
+    kinds = [(e.kind, e.subtype, e.text) for e in (EVENTS.row(*row) for row in parsed.events)]
+    assert kinds[:2] == [("injected", "command-message", wrapper), ("prompt", "command-args", "add the logo")]
+    assert [kind for kind, _, _ in kinds] == ["injected", "prompt", "injected"]
+    assert (parsed.facts.title, parsed.facts.title_source) == ("add the logo", "prompt")
+
+
+@pytest.mark.feature("claude.command-arguments")
+@pytest.mark.parametrize(
+    ("wrapper", "meta"),
+    [
+        ("<command-name>/model</command-name>\n<command-args>opus</command-args>", False),
+        ("<command-name>/init</command-name>\n<command-args>  </command-args>", False),
+        ("<command-name>/init</command-name>", False),
+        ("<command-name>/brainstorm</command-name>\n<command-args>what the model asked of a skill</command-args>", True),
+        ("<local-command-stdout><command-args>printed by a program</command-args></local-command-stdout>", False),
+    ],
+)
+def test_commands_of_the_client_and_of_the_model_are_no_prompts(tmp_path, wrapper: str, meta: bool) -> None:
+    record = {"isMeta": True} if meta else {}
+    assert [e.kind for e in events_of(ClaudeHome(tmp_path).session().prompt(wrapper, **record))] == ["injected"]
+
+
+@pytest.mark.feature("claude.replays")
+def test_a_history_that_a_resumed_client_wrote_again_counts_once(tmp_path) -> None:
+    main = ClaudeHome(tmp_path).session().prompt("fix it").answer(text("done")).prompt("fix it")
+    first, answer, _ = main.records
+    main.records += [{**first, "uuid": "new-1"}, {**answer, "uuid": "new-2"}]
+    assert [(e.kind, e.subtype) for e in events_of(main)] == [
+        ("prompt", None),
+        ("answer", None),
+        ("prompt", None),
+        ("injected", "replay"),
+        ("injected", "replay"),
+    ]
+
+
+@pytest.mark.feature("claude.replays")
+def test_a_blank_block_is_neither_a_prompt_nor_an_answer(tmp_path) -> None:
+    main = ClaudeHome(tmp_path).session().prompt([text(" \n"), text("fix it")]).answer(text("\n\n"), text("done"))
+    assert [(e.kind, e.text) for e in events_of(main)] == [
+        ("injected", " \n"),
+        ("prompt", "fix it"),
+        ("injected", "\n\n"),
+        ("answer", "done"),
+    ]
+
+
 @pytest.mark.feature("claude.prompts")
 def test_meta_lines_and_glued_reminders_are_kept_apart_from_the_words(tmp_path) -> None:
     main = ClaudeHome(tmp_path).session().prompt("skill body", isMeta=True)

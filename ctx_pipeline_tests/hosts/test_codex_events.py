@@ -46,6 +46,17 @@ def test_prompts_and_answers_come_from_events_and_their_items_are_left_out():
     assert rows[2].event_id == "0000000000000001.0.3.0"
 
 
+@pytest.mark.feature("codex.typed")
+def test_what_a_schedule_of_the_host_sends_and_blank_texts_are_no_prompts_and_no_answers():
+    rows = events(
+        make.event(1, "user_message", message="<heartbeat>\n  <automation_id>watch</automation_id>\n</heartbeat>"),
+        make.event(2, "user_message", message=" \n"),
+        make.event(3, "agent_message", message=""),
+        make.event(4, "user_message", message="Warning: the build is red"),
+    )
+    assert [e.kind for e in rows[1:]] == ["injected", "injected", "injected", "prompt"]
+
+
 @pytest.mark.feature("codex.text-once")
 def test_without_events_typed_messages_are_prompts_and_injected_ones_are_not():
     rows = events(

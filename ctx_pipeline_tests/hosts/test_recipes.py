@@ -30,26 +30,33 @@ PARROT: Host = replace(
     key="parrot",
     title="Parrot",
     aliases=(),
-    resume="parrot perch {session_id}",
-    resume_in_folder=True,
-    hooks=HookFile("cage/hooks.json", {"Dawn": WEAVE, "Dusk": CAPTURE}, matchers={"Dawn": "loud"}, timeout_seconds=3),
-    server=ServerFile("cage.json", "json", "birds"),
-    headless=Headless(
-        ("parrot", "ask", "--form", "{schema}"), last_word, "parrot_headless", model=("--tongue", "{model}"), without=("CAGE",)
+    agent=replace(
+        CODEX.agent,
+        resume="parrot perch {session_id}",
+        resume_in_folder=True,
+        hooks=HookFile("cage/hooks.json", {"Dawn": WEAVE, "Dusk": CAPTURE}, matchers={"Dawn": "loud"}, timeout_seconds=3),
+        server=ServerFile("cage.json", "json", "birds"),
+        headless=Headless(
+            ("parrot", "ask", "--form", "{schema}"), last_word, "parrot_headless", model=("--tongue", "{model}"), without=("CAGE",)
+        ),
     ),
 )
 
 
 def test_every_host_of_ours_that_has_sessions_of_a_person_declares_how_they_are_resumed() -> None:
-    declared = {key: bool(h.resume and h.hooks and h.server and h.headless) for key, h in discovery.hosts().items() if h.session_env}
+    declared = {
+        key: bool(h.agent.resume and h.agent.hooks and h.agent.server and h.agent.headless)
+        for key, h in discovery.hosts().items()
+        if h.agent.session_env
+    }
     assert declared == {"claude": True, "codex": True}
 
 
 @pytest.mark.feature("hosts.declared-recipes")
 def test_a_session_is_resumed_by_the_declared_command_from_the_declared_folder() -> None:
     assert PARROT.resuming("p 1", "/home/sam/cage") == "cd /home/sam/cage && parrot perch 'p 1'"
-    assert replace(PARROT, resume_in_folder=False).resuming("p1", "/home/sam/cage") == "parrot perch p1"
-    assert replace(PARROT, resume="").resuming("p1", "/home/sam/cage") == ""
+    assert replace(PARROT, agent=replace(PARROT.agent, resume_in_folder=False)).resuming("p1", "/home/sam/cage") == "parrot perch p1"
+    assert replace(PARROT, agent=replace(PARROT.agent, resume="")).resuming("p1", "/home/sam/cage") == ""
 
 
 @pytest.mark.feature("hosts.declared-recipes")
@@ -87,4 +94,4 @@ def test_an_agent_is_asked_by_the_declared_command_and_read_as_declared(chosen: 
     assert (given["argv"][:2], given["argv"][3:], given["question"]) == (["ask", "--form"], ["--tongue", "grey"], "who is there?")
     assert "CAGE" not in given["environ"]
     with pytest.raises(SettingsError, match="Parrot cannot be asked"):
-        headless.agent(person, replace(PARROT, headless=None), {})
+        headless.agent(person, replace(PARROT, agent=replace(PARROT.agent, headless=None)), {})

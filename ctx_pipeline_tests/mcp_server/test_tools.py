@@ -29,6 +29,7 @@ TOOLS = {
     "update_memory_utility",
     "get_usage",
     "get_signals",
+    "get_findings",
     "ctx_compress",
     "ctx_analyze",
     "ctx_benchmark",

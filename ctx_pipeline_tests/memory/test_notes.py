@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 
 import pytest
 
@@ -226,23 +225,6 @@ def test_a_note_for_a_repository_belongs_to_the_one_it_lies_in_unless_it_says_an
     write(folder, docs__here="---\nscope: repo\n---\nuse uv")
     brought(store, chosen, folder / "docs")
     assert known(chosen)["here"].repository == "github.com/acme/app"
-
-
-def cpu():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
-@pytest.mark.feature("memory.import-authored")
-def test_the_work_for_a_note_does_not_grow_with_the_number_of_notes(store, chosen, folder):
-    facts = {}
-    for many in (250, 1000):
-        write(folder / str(many), **{f"n{n}": f"Lesson {n} of many: [[n{(n * 7) % many}]]\n" for n in range(many)})
-        began = cpu()
-        brought(store, chosen, folder / str(many))
-        facts[many] = cpu() - began
-    assert len(known(chosen)) == 1250
-    assert facts[1000] < facts[250] * 16  # four times the notes; a quadratic step would need sixteen times as much and more
 
 
 @pytest.mark.feature("memory.events-export")

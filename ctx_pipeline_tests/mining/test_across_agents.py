@@ -39,7 +39,7 @@ def test_a_folder_without_a_remote_is_the_repository_that_the_other_agent_record
         found = candidates(store, discovery.methods()["project_conventions"], combined=False)
         assert {c.session_id: c.repository for c in found} == {"a": REMOTE, "b": REMOTE, "c": "/w/other", "d": REMOTE}
         (habit,) = {c.text for c in candidates(store, discovery.methods()["project_conventions"])}
-        assert habit == "run the tests with `make check`"
+        assert habit == "check the work with `make check`"
 
 
 @pytest.mark.feature("mining.repository")

@@ -28,25 +28,25 @@ def day(name, number, **place):
 @pytest.mark.feature("mining.conventions")
 def test_the_command_that_most_sessions_tested_with_is_the_habit_of_the_project():
     sessions = [
-        day("a", 1).shell("make check 2>&1 | tail -5", text="ok").shell("pytest tests/test_a.py::test_b -v", text="1 passed"),
-        day("b", 2).shell("make check", exit=1, text="error: boom").shell("uv run pytest", text="3 passed"),
-        day("c", 3).shell("cd /w/app && make check", text="ok").shell("pytest tests/test_c.py::test_d", text="1 passed"),
-        day("d", 4).shell("uv run pytest -q", text="3 passed").shell("make check --version", text="GNU Make"),
-        day("e", 5).shell("make check", text="ok").shell("pytest -q", text="ok"),
-        day("f", 6).shell("make check", text="ok"),
-        day("g", 7).shell("make check", text="ok"),
+        day("a", 1).shell("make tests 2>&1 | tail -5", text="4 passed in 0.1s").shell("pytest tests/test_a.py::test_b -v", text="1 passed"),
+        day("b", 2).shell("make tests", exit=1, text="error: boom").shell("uv run pytest", text="3 passed"),
+        day("c", 3).shell("cd /w/app && make tests", text="ok").shell("pytest tests/test_c.py::test_d", text="1 passed"),
+        day("d", 4).shell("uv run pytest -q", text="3 passed").shell("make tests --version", text="GNU Make"),
+        day("e", 5).shell("make tests", text="ok").shell("pytest -q", text="ok"),
+        day("f", 6).shell("make tests", text="ok"),
+        day("g", 7).shell("make tests", text="ok"),
         day("h", 8, cwd="/w/other").shell("npm test", text="ok"),
     ]
     (found,) = lessons("project_conventions", *sessions)
     assert found.kind == "repo_convention"
-    assert found.text == "run the tests with `make check`, also `uv run pytest`, only some with `pytest FILE::NAME`"
+    assert found.text == "run the tests with `make tests`, also `uv run pytest`, only some with `pytest FILE::NAME`"
     assert (found.support, found.repository) == (7, "/w/app")
     assert set(found.sessions) == {f"claude/{n}" for n in "abcdefg"}
     body = json.loads(found.structured)
-    assert body["commands"] == ["make check", "uv run pytest"]
-    assert body["sessions_by_command"] == {"make check": 5, "uv run pytest": 3}
-    (later,) = lessons("project_conventions", *sessions, day("i", 9).shell("make check", text="ok"))
-    assert (json.loads(later.structured)["sessions_by_command"]["make check"], later.text) == (6, found.text)
+    assert body["commands"] == ["make tests", "uv run pytest"]
+    assert body["sessions_by_command"] == {"make tests": 5, "uv run pytest": 3}
+    (later,) = lessons("project_conventions", *sessions, day("i", 9).shell("make tests", text="ok"))
+    assert (json.loads(later.structured)["sessions_by_command"]["make tests"], later.text) == (6, found.text)
     assert later.memory_id == found.memory_id
 
 
@@ -84,8 +84,8 @@ def test_of_two_commands_the_clear_one_is_told_the_later_one_or_both(ran, text):
         ),
         (
             ("make test", "pytest -q\n4 passed"),
-            ("make check", "pytest -q --run-slow && echo $(date)\n9 passed"),
-            "`make check` or `make test`",
+            ("make tests", "pytest -q --run-slow && echo $(date)\n9 passed"),
+            "`make tests` or `make test`",
         ),
         (("mise run test", "ok"), ("mise run test:ci", "[lint] $ go vet ./...\nok"), "`mise run test:ci` or `mise run test`"),
         (

@@ -114,7 +114,7 @@ def test_what_clones_do_alike_is_one_convention(chosen, app):
         assert candidates(store, method) == []
         assert look(store) == 3
         told = candidates(store, method)
-        assert {(c.repository, c.text) for c in told} == {(str(app), "run the tests with `make check`")}
+        assert {(c.repository, c.text) for c in told} == {(str(app), "check the work with `make check`")}
         facts = store.journal.facts()
         assert look(store) == 0
         assert store.journal.facts() == facts

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.mining._failures import clean
 from ctx_pipeline.mining.error_resolutions import extract
@@ -38,10 +39,8 @@ def test_every_lesson_quotes_its_own_evidence(key, least):
             error = lesson.structured["error"].rstrip("…")
             assert error[-60:] in quoted or error[:40] in quoted
             assert lesson.subject.split()[0] in lesson.text
-            calls = {c.call_event: c for c in view.tool_calls}
-            runs = [calls[e] for e in lesson.evidence_refs if e in calls and calls[e].action == "shell"]
-            assert runs[0].is_error or "Process running with session ID" in view.result_text(runs[0])
-            assert not runs[-1].is_error
+            runs = [run for e in lesson.evidence_refs if (run := runs_by_call(view).get(e)) is not None]
+            assert (runs[0].result, runs[-1].result) == ("failed", "passed")
     assert found >= least
 
 

@@ -1,7 +1,6 @@
 """Secrets are found in bytes and text whatever their escaping, and ordinary code is left alone."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -160,52 +159,6 @@ def test_offsets_count_characters_not_bytes():
 def test_lone_surrogates_pass_through():
     secret = planted(next(d for d in DETECTORS if d.name == "aws-key-id")).secret
     assert REDACTOR.redact(f"\ud800 {secret}") == "\ud800 [REDACTED:aws-key-id]"
-
-
-@pytest.mark.feature("redaction.linear-time")
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "sk-",
-        "sk-a1",
-        "eyJaaaaaaaaaa.",
-        "-----BEGIN RSA PRIVATE KEY-----\n",
-        "-----BEGIN PRIVATE KEY-----" + "A" * 31 + " ",
-        "password=",
-        'password="',
-        "TOKEN_",
-        "api_key: ",
-        "://a:b",
-        "://" + "a" * 90 + ":",
-        "twilio ",
-        "AccountKey=",
-        "Bearer ",
-        "\\\\\\\\",
-        "password\\\\\\\\",
-        ":AA1234567890",
-        "hooks.slack.com/services/",
-        "ghp_",
-        "MTA",
-        " -u a:",
-    ],
-)
-def test_a_million_hostile_characters_take_no_longer_than_a_few_seconds(unit):
-    text = unit * (1_000_000 // len(unit))
-    began = time.process_time()
-    REDACTOR.redact(text)
-    REDACTOR.suspects([text])
-    # quadratic work on a million characters would take hours
-    assert time.process_time() - began < 15
-
-
-@pytest.mark.feature("redaction.linear-time")
-@pytest.mark.parametrize("unit", ["password=", "api_key=", "password=1a", "secret=\\/"])
-def test_a_name_of_a_secret_said_again_and_again_is_read_at_a_megabyte_in_a_few_seconds(unit):
-    text = unit * (500_000 // len(unit))
-    REDACTOR.redact(unit)
-    began = time.process_time()
-    REDACTOR.redact(text)
-    assert time.process_time() - began < 1.5
 
 
 @pytest.mark.feature("redaction.own-patterns")

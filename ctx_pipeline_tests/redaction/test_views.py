@@ -2,7 +2,6 @@
 
 import html
 import json
-import time
 from urllib.parse import quote
 
 import pytest
@@ -213,20 +212,3 @@ def test_no_hidden_secret_is_passed_over(texts):
     for text in texts:
         once = REDACTOR.redact(text)
         assert REDACTOR.redact(once) == once
-
-
-@pytest.mark.feature("redaction.linear-time")
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *("\x1b", "\x1b[", "\x1b]0;a", "\x1b[m", "\x1b[mghp_", "\x1b[mpassword=1a", "\x1b[mtwilio ", "\x1b[0m\nsk-a1", "SKa\x1b[m"),
-        *("%25", "&amp;", "\\u0041", "\\\\\\\\u", "\\x1b[", "^[["),
-    ],
-)
-def test_a_million_hostile_escapes_take_no_longer_than_a_few_seconds(unit):
-    text = unit * (200_000 // len(unit))
-    began = time.process_time()
-    REDACTOR.redact(text)
-    REDACTOR.suspects([text])
-    # quadratic work on so many characters would take hours
-    assert time.process_time() - began < 15

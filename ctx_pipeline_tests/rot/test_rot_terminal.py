@@ -13,7 +13,7 @@ from ctx_pipeline.rot.terminal import app as view
 from ctx_pipeline.rot.terminal import drawing
 from ctx_pipeline.rot.terminal.snapshot import take, tool_costs
 from ctx_pipeline.rot.watching import Watched
-from ctx_pipeline.rot.window import context_window
+from ctx_pipeline.tokens.context_window import context_window
 
 NOON = 1_767_268_800.0
 

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctx_pipeline.api.heat import KINDS, Access, Move, _renamed, _summed, fits, heat, roll_up
-from ctx_pipeline.api.touched import mentioned, moved, touched
+from ctx_pipeline.api.heat import Access, Move, _renamed, _summed, fits, heat, roll_up
+from ctx_pipeline.facts.file_accesses import KINDS
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome
-from ctx_pipeline_tests.factories.views import view
 from ctx_pipeline_tests.sessions.conftest import LATER, Shop
 
 DAY = 86_400_000_000
@@ -72,7 +71,18 @@ def test_folders_of_any_depth_add_up_and_stand_as_json_too(shop: Shop, monkeypat
     told = shop.json(monkeypatch, "heatmap", "dirs", "--depth", "1")
 
     assert [(r["directory"], r["accesses"], r["files"]) for r in told["directories"]] == [("shop", 6, 2), (".", 1, 1)]
-    assert told["total"] == {"accesses": 7, "files": 3, "sessions": 2, "read": 4, "edit": 2, "write": 1, "search": 0, "mention": 0}
+    assert told["total"] == {
+        "accesses": 7,
+        "files": 3,
+        "sessions": 2,
+        "read": 4,
+        "edit": 2,
+        "write": 1,
+        "delete": 0,
+        "move": 0,
+        "search": 0,
+        "mention": 0,
+    }
     assert json.loads(shop.ctx(monkeypatch, "heatmap", "json").stdout)["schema"] == 1
     printed = shop.ctx(monkeypatch, "heatmap").stdout
     assert printed.splitlines()[2].split()[:3] == ["shop/cart.py", "████████████", "5"]
@@ -213,41 +223,6 @@ def test_by_file_by_day_by_hour_by_agent_by_kind_and_by_folder_are_the_same_tota
     ]
     assert set(ways) == {len(found)}
     assert sum(f.chars for f in told.files) == sum(a.chars for a in found)
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("cat src/a.py", [("/w/app/src/a.py", "read", "")]),
-        ("cd src && sed -n '3,9p' a.py", [("/w/app/src/a.py", "read", "3-9")]),
-        ("echo x > notes.md", [("/w/app/notes.md", "write", "")]),
-        ("sed -i s/a/b/ src/a.py", [("/w/app/src/a.py", "write", "")]),
-        ("cat /dev/null > /tmp/scratch.txt", []),
-        ("ls", []),
-    ],
-)
-def test_what_a_command_touches(command, expected):
-    call = view(cwd="/w/app").shell(command).calls[0]
-
-    assert [(t.path, t.did, t.lines) for t in touched(call, "/w/app")] == expected
-
-
-def test_a_file_that_a_command_only_names_is_mentioned():
-    calls = (
-        view(cwd="/w/app")
-        .shell("pytest tests/test_a.py::test_b -q && git add src/a.py")
-        .shell("cat b.py")
-        .shell("rm -rf", failed=True)
-        .calls
-    )
-
-    assert [list(mentioned(c, "/w/app")) for c in calls] == [["/w/app/tests/test_a.py", "/w/app/src/a.py"], [], []]
-
-
-def test_moves_of_one_file_are_known_and_those_of_many_are_not():
-    calls = view(cwd="/w").shell("mv a.py b.py; git mv -f c.py lib/").shell("mv *.py lib/").shell("mv a b c d/").calls
-
-    assert [list(moved(c, "/w")) for c in calls] == [[("/w/a.py", "/w/b.py"), ("/w/c.py", "/w/lib/c.py")], [], []]
 
 
 @pytest.mark.parametrize(

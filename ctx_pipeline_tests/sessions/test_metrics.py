@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctx_pipeline.api.metrics import CEP, WAYS, _shared, cep, echo, metrics, way
-from ctx_pipeline.api.periods import Period
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.api.wrapped import _every_day, streak, wrapped
 from ctx_pipeline.api.wrapped_card import count, html_card, line_card, money, svg_card, text_card
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.facts.file_accesses import file_accesses
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.periods import Period
 from ctx_pipeline_tests.factories.views import view
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop
 
@@ -99,7 +100,8 @@ def test_by_tool_by_way_and_by_file_are_the_same_total_for_any_history(history):
     ],
 )
 def test_the_way_of_a_call(make, told):
-    assert way(make(view(cwd="/w")).calls[0]) == told
+    built = make(view(cwd="/w")).build()
+    assert way(built.tool_calls[0], file_accesses(built)) == told
 
 
 @pytest.mark.feature("session.bounce")

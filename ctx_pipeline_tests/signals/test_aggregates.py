@@ -87,12 +87,12 @@ def test_missing_readings_are_counted_with_their_reasons_and_labels_and_booleans
 
 @pytest.mark.feature("signals.aggregates-by")
 def test_a_trend_compares_the_last_month_with_the_three_before_it():
-    found = trend([("2026-01", 1, 100.0), ("2026-02", 3, 10.0), ("2026-03", 1, 20.0), ("2026-04", 0, None), ("2026-05", 1, 25.0)], "lower")
+    found = trend([("2026-01", 1, 100.0), ("2026-02", 3, 10.0), ("2026-03", 1, 20.0), ("2026-04", 0, None), ("2026-05", 5, 25.0)], "lower")
     # (100 + 30 + 20) / 5 = 30
     assert (found.month, found.before, found.change) == ("2026-05", 30.0, pytest.approx(-1 / 6))
     assert (found.direction, found.verdict) == ("down", "better")
-    assert trend([("2026-01", 1, 10.0), ("2026-02", 1, 10.5)], "lower").direction == "steady"
-    assert trend([("2026-01", 1, 10.0), ("2026-02", 1, 20.0)], "neither").verdict == ""
+    assert trend([("2026-01", 5, 10.0), ("2026-02", 5, 10.5)], "lower").direction == "steady"
+    assert trend([("2026-01", 5, 10.0), ("2026-02", 5, 20.0)], "neither").verdict == ""
     assert trend([("2026-01", 1, 10.0)], "lower") is None
     assert trend([("2026-01", 1, 0.0), ("2026-02", 1, 1.0)], "higher").change is None
 
@@ -186,6 +186,13 @@ def test_answers_are_kept_as_observations_with_their_tokens_and_replayed(judged)
     assert len(server.asked) == 3
 
 
+@pytest.mark.feature("findings.one-set")
+@pytest.mark.parametrize(("before", "now", "verdict"), [(5, 5, "worse"), (4, 5, ""), (5, 4, "")])
+def test_nothing_is_called_worse_below_five_sessions_on_either_side(before, now, verdict):
+    found = trend([("2026-01", before, 10.0), ("2026-02", now, 20.0)], "lower")
+    assert (found.direction, found.verdict) == ("up", verdict)
+
+
 @pytest.mark.feature("signals.llm-judge")
 def test_an_answer_that_does_not_fit_and_a_failing_server_are_counted_and_not_kept(judged):
     store, _, chosen = judged
@@ -221,4 +228,5 @@ def test_the_page_says_which_signals_moved_and_whether_that_is_worse(store, tmp_
     shown = {record["signal"]: record for record in signals.records(data)["signals"]}
     assert [(month, level) for month, _, level in shown["command_count"]["months"]] == [("2026-01", 1.5), ("2026-02", 10)]
     assert shown["command_count"]["trend"]["direction"] == "up"
-    assert shown["failed_command_ratio"]["trend"]["verdict"] == "better"
+    # three sessions are too few to call anything better
+    assert (shown["failed_command_ratio"]["trend"]["direction"], shown["failed_command_ratio"]["trend"]["verdict"]) == ("down", "")

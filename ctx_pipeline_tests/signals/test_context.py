@@ -19,7 +19,7 @@ RATES = Rates(input=10.0, cache_read=1.0, cache_write_5m=12.5, cache_write_1h=20
 def read(name, builder):
     """Take one reading, with a window of 200,000 tokens and round prices."""
     built = builder.build()
-    built.analyses = {**analyses(), "window_of": lambda _: lambda _m: 200_000, "rate_of": lambda _: lambda *_a: RATES}
+    built.analyses = {**analyses(), "rate_of": lambda _: lambda *_a: RATES}
     return take(SIGNALS[name], built)
 
 

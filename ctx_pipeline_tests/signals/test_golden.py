@@ -23,12 +23,8 @@ def test_readings_of_the_corpus_did_not_move(tmp_path):
     found = golden.of_corpus(golden.readings(tmp_path, CORPUS / "claude", CORPUS / "codex"))
     moved = golden.delta(golden.kept("corpus"), found)
     assert not moved, "\n".join([*moved[:40], f"{len(moved)} readings moved; {ACCEPT}"])
-
-
-@corpus
-@pytest.mark.feature("signals.golden")
-def test_the_failures_that_are_in_the_corpus_are_found():
-    checks, outcomes = golden.kept("corpus")["checks"], golden.kept("corpus")["outcomes"]
+    # failures that people counted by hand; accepting new readings must not lose them
+    checks, outcomes = found["checks"], found["outcomes"]
     assert checks["failed_test_run_count"]["claude"]["sum"] >= 20
     assert checks["failed_test_run_count"]["codex"]["sum"] >= 3
     assert outcomes["failed_command_count"]["claude"]["sum"] >= 75

@@ -72,8 +72,8 @@ def test_only_the_hosts_own_record_is_an_interruption():
     assert take(interrupted_signal, spoken).value is False
     claude = view().prompt("go").injected("[Request interrupted by user for tool use]", "interrupt")
     assert take(interrupted_signal, claude) == Reading(True, ("s1.e1",), metadata={"count": 1})
-    old = view().prompt("go").injected("[Request interrupted by user]")
-    assert take(interrupted_signal, old).value is True
+    quoted = view().prompt("go").injected("[Request interrupted by user]")
+    assert take(interrupted_signal, quoted).value is False  # what a text says is for its host to tell
 
 
 @pytest.mark.feature("signals.interrupted")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.signals._runs import runs
+from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.signals._steps import steps
 from ctx_pipeline_tests.factories.views import view
 
@@ -109,21 +109,21 @@ def test_a_call_that_never_worked_is_an_error_and_a_refused_one_a_permission():
 
 @pytest.mark.feature("signals.trajectory-steps")
 def test_a_command_that_runs_on_takes_its_end_from_the_call_that_waited_for_it():
-    session = view().shell("cargo test", exit=None, text=RUNNING)
+    session = view(host="codex").shell("cargo test", exit=None, text=RUNNING)
     session.tool("write_stdin", action="shell", text=RUNNING).tool("write_stdin", action="shell", exit=101, text=ENDED)
     for place in (2, 4):
         session.events[place] = session.events[place]._replace(text='{"session_id":28560,"chars":""}')
     session.shell("ls")
-    (first, second) = runs(session.build())
-    assert (first.command, first.exit, first.failed, first.evidence) == ("cargo test", 101, True, "s1.e5")
-    assert second.failed is False
+    (first, second) = command_runs(session.build())
+    assert (first.command, first.exit, first.result, first.event) == ("cargo test", 101, "failed", "s1.e5")
+    assert second.result == "passed"
     assert kinds(session) == ["run_tests", "explore"]
 
 
 @pytest.mark.feature("signals.trajectory-steps")
 def test_a_command_still_running_has_not_failed():
-    (run,) = runs(view().shell("cargo test", exit=None, failed=True, text=RUNNING).build())
-    assert (run.running, run.failed) == (True, False)
+    (run,) = command_runs(view(host="codex").shell("cargo test", exit=None, failed=True, text=RUNNING).build())
+    assert run.result == "running"
 
 
 @pytest.mark.feature("signals.commands")
@@ -132,13 +132,13 @@ def test_commands_inside_a_script_of_tool_calls_are_commands():
     only_waits = 'const r = await tools.write_stdin({session_id:1,chars:""});'
     lists = "const hits = ALL_TOOLS.filter(x => /github/i.test(x.name)); text(hits);"
     session = (
-        view()
+        view(host="codex")
         .shell(script, exit=None, text='Script completed\nOutput:\n{"exit_code":1,"output":"1 failed in 0.1s"}')
         .shell(only_waits)
         .shell(lists)
     )
-    (run,) = runs(session.build())
-    assert (run.command, run.exit, run.failed) == ("pytest -q", 1, True)
+    (run,) = command_runs(session.build())
+    assert (run.command, run.exit, run.result) == ("pytest -q", 1, "failed")
 
 
 @pytest.mark.feature("signals.trajectory-steps")

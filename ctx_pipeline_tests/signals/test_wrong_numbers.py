@@ -140,7 +140,6 @@ def test_a_clock_that_ran_backwards_gives_no_negative_time():
     session.calls[0] = session.calls[0]._replace(started=session.start - 10, ended=session.start - 5)
     found = take(SIGNALS["time_to_first_edit_seconds"], session.build())
     assert (found.value, found.reason) == (None, "every change has an earlier time than the first prompt")
-    assert value("session_duration_seconds", session) >= 0
 
 
 @pytest.mark.feature("signals.wrong-numbers")

@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.api.archive import archive
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import StoreDamaged, UsageError
 from ctx_pipeline.settings import Settings
@@ -19,6 +18,7 @@ from ctx_pipeline.stages.forget import Selection, forget
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.segments import read_stream
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude, codex
 
 OTHER = "22222222-2222-4222-8222-222222222222"

@@ -55,8 +55,8 @@ def ingested(chosen: Settings) -> dict[Any, str]:
 
 def totals(chosen: Settings) -> tuple[int, ...]:
     """Return calls, tokens and costs that the store counts, over all sessions."""
-    from ctx_pipeline.api.tally import SUMS
-    from ctx_pipeline.api.usage import usage
+    from ctx_pipeline.usage.engine import usage
+    from ctx_pipeline.usage.rollup import SUMS
 
     found = usage("daily", settings=chosen, stored=True).totals
     return tuple(found[n] for n in SUMS)
@@ -150,7 +150,7 @@ def test_a_project_folder_that_was_renamed_keeps_its_totals(room: Path):
 @both
 @pytest.mark.feature("usage.newer-than-store")
 def test_homes_and_tables_agree_on_every_drawn_home(room: Path, host: str):
-    from ctx_pipeline.api.usage import usage
+    from ctx_pipeline.usage.engine import usage
 
     @examples(5)
     @given(files=HOMES[host])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude as make
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.stages.ingest_toy import rows

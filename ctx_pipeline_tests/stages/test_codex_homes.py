@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zstandard
 
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.stages.selected import list_sessions
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import codex as make
 from ctx_pipeline_tests.stages.ingest_toy import rows
 

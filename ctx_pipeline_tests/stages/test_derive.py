@@ -12,6 +12,7 @@ from ctx_pipeline.errors import StoreFull
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages import run
 from ctx_pipeline.stages.derive import derive, due, merged
+from ctx_pipeline.stages.facts import make_facts
 from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.stages.mine import mine
 from ctx_pipeline.stages.reports import CellReport, StageReport
@@ -40,7 +41,7 @@ def store(settings):
 
 
 def hashes(store):
-    keys = [*(f"signals/{name}" for name in discovery.families()), *(f"mined/{name}" for name in METHODS)]
+    keys = ["facts/tables", *(f"signals/{name}" for name in discovery.families()), *(f"mined/{name}" for name in METHODS)]
     return {(key, cell.month): (row.content_hash, row.input_fp) for key in keys for cell, row in store.ledger.asset_cells(key).items()}
 
 
@@ -53,9 +54,9 @@ def forget(store):
 
 @pytest.mark.feature("derive.same-rows")
 def test_one_read_makes_the_rows_of_two(store, settings):
-    apart = [measure(store, settings), mine(store, settings)]
+    apart = [make_facts(store, settings), measure(store, settings), mine(store, settings)]
     expected = hashes(store)
-    assert len(expected) == 2 * (len(discovery.families()) + len(METHODS))
+    assert len(expected) == 2 * (1 + len(discovery.families()) + len(METHODS))
     forget(store)
     assert set(due(store)) == set(CELLS)
 
@@ -63,13 +64,13 @@ def test_one_read_makes_the_rows_of_two(store, settings):
 
     assert hashes(store) == expected
     assert [r.totals for r in together] == [r.totals for r in apart]
-    assert [r.stage for r in together] == ["measure", "mine"]
+    assert [r.stage for r in together] == ["facts", "measure", "mine"]
     assert due(store) == {}
     assert not any(report.changed for report in derive(store, settings))
 
 
 @pytest.mark.feature("derive.one-read")
-def test_the_events_of_a_cell_are_read_once(store, settings, monkeypatch):
+def test_the_events_of_a_cell_are_read_once_for_facts_and_once_for_what_follows(store, settings, monkeypatch):
     read = []
     original = Lake.read_sessions
 
@@ -81,7 +82,7 @@ def test_the_events_of_a_cell_are_read_once(store, settings, monkeypatch):
     derive(store, settings)
 
     again = 1 if any(method.families for method in discovery.methods().values() if method.deterministic) else 0
-    assert sorted(read) == sorted(CELLS * (1 + again))
+    assert sorted(read) == sorted(CELLS * (2 + again))
 
 
 @pytest.mark.feature("derive.only-the-failed")
@@ -94,14 +95,14 @@ def test_what_cannot_be_mined_does_not_hold_back_what_was_measured(store, settin
         return original(self, asset, cell, *arguments, **named)
 
     monkeypatch.setattr(Lake, "replace", failing)
-    measured, mined = derive(store, settings)
+    _, measured, mined = derive(store, settings)
 
     assert measured.held == {}
     assert set(mined.held) == {CELLS[0].key}
     assert {month for key, month in hashes(store) if key.startswith("signals/")} == {"2026-03", "2026-04"}
     assert {month for key, month in hashes(store) if key.startswith("mined/")} == {"2026-04"}
     monkeypatch.setattr(Lake, "replace", original)
-    assert derive(store, settings)[1].held == {}
+    assert derive(store, settings)[2].held == {}
 
 
 @pytest.mark.feature("derive.only-the-failed")

@@ -57,8 +57,9 @@ def store(settings):
         yield opened
 
 
-@pytest.mark.feature("forget.everywhere")
+@pytest.mark.feature("forget.everywhere", "facts.forgotten")
 def test_a_forgotten_session_is_in_no_file_of_the_store(store, settings):
+    assert any(name.startswith("lake/command_runs/") for name in files_with(store.home, MARK))
     assert {name.partition("/")[0] for name in files_with(store.home, MARK)} >= {"raw", "lake", "search.db", "serving", "site"}
     report = forget(store, settings, Selection(host="claude", session_id=GONE))
     store.close()

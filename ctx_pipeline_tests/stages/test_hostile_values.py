@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store, page_rows, warehouse
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import codex as make_codex
 from ctx_pipeline_tests.factories.claude import SESSION, ClaudeHome, text
 from ctx_pipeline_tests.stages.ingest_toy import rows

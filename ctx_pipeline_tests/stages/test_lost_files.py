@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.cli import root
 from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.stages import doctor, forget, rebuild, run
 from ctx_pipeline.storage import marker, open_store
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude as build
 
 FIRST, SECOND, FORK = (f"aaaaaaaa-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))

@@ -18,6 +18,7 @@ from ctx_pipeline import settings as settings_file
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.stages import background, capture, code_versions, index, ingest, measure, mine, sweeping
+from ctx_pipeline.stages.facts import make_facts
 from ctx_pipeline.stages.plan import NEW_CODE, NEW_INPUT, OFF_PATH, WHOLE, plan
 from ctx_pipeline.stages.reports import reason
 from ctx_pipeline.stages.run import run_stages
@@ -242,6 +243,7 @@ def test_a_cell_that_emptied_is_dropped_though_nothing_but_its_manifest_is_left(
 def test_what_was_made_while_its_input_changed_is_stale(settings, home, monkeypatch, stage):
     with open_store(settings) as store:
         ingest.ingest(store, settings)
+        make_facts(store, settings)
         measure.measure(store, settings)
         name = "take" if stage is measure else "draw"
         real, calls = getattr(stage, name), []

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.stages.summaries import summary
 from ctx_pipeline.storage import open_store, warehouse
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.claude import usage as used
 

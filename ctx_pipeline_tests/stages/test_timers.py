@@ -159,6 +159,24 @@ def test_the_command_shows_enters_tells_and_takes_out(tmp_path: Path, monkeypatc
     assert CliRunner().invoke(cli, ["schedule", "install", "--nightly", "25:00"]).exit_code != 0
 
 
+@pytest.mark.feature("schedule.hour")
+def test_the_hour_of_the_timer_is_the_one_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = machine(tmp_path)
+    for name in ("HOME", "PATH", "CTX_HOME", "CODEX_HOME"):
+        monkeypatch.setenv(name, chosen.environ[name])
+    config = Path(chosen.environ["CTX_HOME"]) / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('nightly = "04:05"\n')
+
+    shown = CliRunner().invoke(cli, ["schedule", "install", "--dry-run"])
+    config.write_text('nightly = "25:05"\n')
+    refused = CliRunner().invoke(cli, ["schedule", "install", "--dry-run"])
+
+    assert "OnCalendar=*-*-* 04:05:00" in shown.stdout
+    assert refused.exit_code == 1
+    assert "is not a time of day" in refused.output or "is not a time of day" in str(refused.exception)
+
+
 @pytest.mark.feature("cli.schedule")
 def test_a_job_notes_how_it_ended_and_does_not_start_without_room(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "codex").mkdir()

@@ -6,7 +6,7 @@ import shutil
 import stat
 from collections import Counter
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -14,7 +14,9 @@ import pytest
 
 from ctx_pipeline.errors import SettingsError, StoreError, UsageError
 from ctx_pipeline.storage import days, page_rows, warehouse
-from ctx_pipeline.storage.usage_sql import usage_sql
+from ctx_pipeline.usage.engine import stored_sums
+from ctx_pipeline.usage.groupings import grouping_named
+from ctx_pipeline.usage.rollup import SUMS, Filters, Rollup
 from ctx_pipeline_tests.factories.lake_rows import at, call, relations, session
 
 if TYPE_CHECKING:
@@ -43,6 +45,10 @@ def lake(tmp_path: Path) -> dict[str, str]:
             {"host": "claude", "session_id": "a", "call_id": "t1", "tool": "Bash", "action": "shell", "is_error": True},
             {"host": "claude", "session_id": "a", "call_id": "t2", "tool": "Bash", "action": "shell", "is_error": False},
             {"host": "claude", "session_id": "a", "call_id": "t3", "tool": "Read", "action": "read", "is_error": False},
+        ],
+        command_runs=[
+            {"host": "claude", "session_id": "a", "call_event": "c1", "result": "failed"},
+            {"host": "claude", "session_id": "a", "call_event": "c2", "result": "passed"},
         ],
         events=[
             {
@@ -82,12 +88,16 @@ def _query(lake: dict[str, str], **options: Any) -> list[tuple]:
     connection = duckdb.connect()
     for name, relation in lake.items():
         connection.execute(f"CREATE VIEW {name} AS {relation}")
-    return connection.execute(*usage_sql(**options)).fetchall()
+    grouping, filters = grouping_named(options.pop("group")), Filters(**options)
+    rollup = Rollup(grouping, filters)
+    rollup.add_sums(stored_sums(connection, grouping, filters))
+    names = (*dict.fromkeys((grouping.column, "host", "model")), *SUMS[:10])
+    return [tuple(row[name] for name in names) for row in rollup.rows()]
 
 
 @pytest.mark.feature("usage.counted-once")
 def test_usage_by_day_counts_owners_alone(lake):
-    rows = _query(lake, group="day", timezone="UTC")
+    rows = _query(lake, group="daily", timezone="UTC")
 
     assert rows == [
         (None, "codex", SONNET, 100, 1, 0, 0, 0, 0, 1, 7_000, 0, 1),
@@ -108,7 +118,7 @@ def test_usage_by_day_counts_owners_alone(lake):
     ],
 )
 def test_a_call_falls_on_the_day_of_the_zone(lake, zone, expected):
-    rows = _query(lake, group="day", timezone=zone)
+    rows = _query(lake, group="daily", timezone=zone)
 
     found: Counter[str] = Counter()
     for row in rows:
@@ -155,10 +165,8 @@ def test_an_unknown_zone_is_an_error_with_a_hint():
 @pytest.mark.feature("usage.filters")
 def test_since_and_until_select_by_the_time_of_the_call(lake):
     whole_day = _query(lake, group="model", since=date(2026, 3, 2), until=date(2026, 3, 2), timezone="Europe/Berlin")
-    moments = _query(lake, group="model", since=datetime(2026, 3, 1, 23, 0, tzinfo=UTC), until=datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
 
-    assert [(row[1], row[8]) for row in whole_day] == [(OPUS, 1), (SONNET, 1)]
-    assert [(row[1], row[2], row[8]) for row in moments] == [(SONNET, 1, 1)]
+    assert [(row[0], row[8]) for row in whole_day] == [(OPUS, 1), (SONNET, 1)]
 
 
 @pytest.mark.feature("usage.filters")
@@ -178,8 +186,9 @@ def test_the_cost_mode_decides_whose_figure_counts(lake, mode, cost, unpriced):
 
 
 def test_an_unknown_group_names_the_known_ones():
-    with pytest.raises(UsageError, match="day, week, month, session, project, model"):
-        usage_sql("year")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="usage by 'year' is not known") as refused:
+        grouping_named("year")
+    assert "daily, weekly, monthly, session, project, model" in str(refused.value.hint)
 
 
 @pytest.mark.feature("warehouse.views-and-aggregates")
@@ -213,19 +222,20 @@ def test_the_warehouse_has_a_view_for_each_table_and_adds_up(lake, tmp_path):
 
 
 @pytest.mark.feature("warehouse.views-and-aggregates")
-def test_the_signal_that_judges_failed_commands_is_believed_before_the_exit_status(tmp_path):
+def test_commands_and_their_failures_are_those_of_command_runs_and_failed_calls_those_of_the_signal(tmp_path):
     mark = {"host": "claude", "session_id": "a"}
     lake = relations(
         tmp_path / "judged",
         sessions=[session("a", "2026-03-01 22:00")],
         tool_calls=[mark | {"call_id": f"t{n}", "tool": "Bash", "action": "shell", "is_error": True} for n in range(3)],
-        readings=[mark | {"signal": "failed_command_count", "family": "outcomes", "kind": "numeric", "value": 2.0}],
+        command_runs=[mark | {"call_event": f"e{n}", "result": result} for n, result in enumerate(("failed", "refused"))],
+        readings=[mark | {"signal": "failed_tool_call_count", "family": "outcomes", "kind": "numeric", "value": 2.0}],
     )
     target = tmp_path / "ctx.duckdb"
     warehouse.build(lake, target)
     with warehouse.connect(target, read_only=True) as connection:
-        found = connection.execute("SELECT commands, failed_commands FROM session_overview").fetchall()
-    assert found == [(3, 2)]
+        found = connection.execute("SELECT commands, failed_commands, failed_tool_calls FROM session_overview").fetchall()
+    assert found == [(2, 1, 2)]
 
 
 @pytest.mark.feature("warehouse.rebuild-equal")

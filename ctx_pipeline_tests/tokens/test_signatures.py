@@ -1,4 +1,4 @@
-"""Signatures of many languages, drawn from their grammars and written in the cheaper notation."""
+"""Signatures of many languages, drawn from their grammars and written in words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from ctx_pipeline.tokens.shortening.comments import stripped
 from ctx_pipeline.tokens.signatures import bounded
 from ctx_pipeline.tokens.signatures.drawing import outline
 from ctx_pipeline.tokens.signatures.languages import CODE, language_of
-from ctx_pipeline.tokens.signatures.notation import GLYPHS, cheaper, legend, lines, read
-from ctx_pipeline.tokens.signatures.short_types import short_type
-from ctx_pipeline.tokens.signatures.symbols import Parameter
+from ctx_pipeline.tokens.signatures.notation import WORDS, lines, read
 
 SAMPLES = {
     "python": (
@@ -266,7 +264,7 @@ def test_signatures_keep_constants_generics_and_the_first_line_of_documentation(
 
     monkeypatch.setattr(socket.socket, "connect", refused)
     text, wanted = SAMPLES[language]
-    found = lines(outline(text, language).symbols, "plain")
+    found = lines(outline(text, language).symbols)
 
     assert found[: len(wanted)] == wanted
 
@@ -284,69 +282,24 @@ def test_a_file_is_told_by_its_name_or_by_the_program_of_its_first_line():
     assert language_of("LICENSE", "MIT") is None
 
 
-@pytest.mark.feature("compress.symbols")
-def test_the_symbolic_notation_shortens_types_and_its_legend_has_exactly_the_signs_that_stand_in_it():
-    found = outline(SAMPLES["typescript"][0], "typescript").symbols
-    text = "\n".join(lines(found, "symbolic", documented=False))
-
-    assert text.splitlines()[0] == "ν+JWT_SECRET:s"  # noqa: RUF001
-    assert text.splitlines()[1] == "~λ+add(a:n,b:Map<string, number>)→Promise<number>"
-    assert text.splitlines()[7] == "λ+createUser(email:s,opts?:{ a: number, b: string },...rest:[s])→User"
-    assert text.splitlines()[-1] == " λ-hide()"
-    assert legend(text) == (
-        "(λ function, § class or struct, ∂ interface or trait, τ type alias, ε enum, ν constant or variable, + exported, "  # noqa: RUF001
-        "- not, ~ async, s string, n number, ∅ nothing, [T] list of T)"
-    )
-    assert legend("λ+go()") == "(λ function, + exported)"
-    assert legend("nothing of it") == ""
-
-
-@pytest.mark.parametrize(
-    ("written", "short"),
-    [
-        ("String", "s"),
-        ("u64", "n"),
-        ("()", "∅"),
-        ("Vec<String>", "[s]"),
-        ("Option<Vec<u8>>", "?[n]"),
-        ("str | None", "?s"),
-        ("list[dict[str, int]]", "[dict[str, int]]"),
-        ("HashMap<String, usize>", "HashMap<String, usize>"),
-        ("Result<Vec<u8>, Error>", "R"),
-        ("impl Iterator", "Iterator"),
-        ("Array<A> | Array<B>", "Array<A> | Array<B>"),
-    ],
-)
-@pytest.mark.feature("compress.symbols")
-def test_types_are_shortened_only_where_nothing_is_mangled(written: str, short: str):
-    assert short_type(written) == short
-
-
 @pytest.mark.feature("compress.notation")
-def test_the_notation_that_costs_less_is_used_with_its_legend_counted_in():
-    few = outline("def go(a: int) -> str: ...\n", "python").symbols
-    many = [
-        few[0]._replace(name=f"go{n}", parameters=(Parameter("a", "Vec<String>"),) * 4, returns="Option<Vec<String>>") for n in range(30)
-    ]
+def test_a_signature_is_written_in_words_with_short_names_of_the_plainest_types():
+    found = outline(SAMPLES["typescript"][0], "typescript").symbols
+    text = lines(found, documented=False)
 
-    def letters(text: str) -> int:
-        return len(text)
-
-    assert cheaper(few, letters).notation == "plain"
-    assert cheaper(many, letters).notation == "symbolic"
-    assert cheaper(many, letters).tokens == min(cheaper(many, letters, one).tokens for one in ("plain", "symbolic"))
-    assert cheaper(many, letters).text.startswith("(λ function, + exported, [T] list of T")
-    assert cheaper([], letters).text == ""
+    assert text[0] == "const pub JWT_SECRET:string"
+    assert text[1] == "fn async pub add(a:n, b:Map<string, number>) → Promise<number>"
+    assert text[7] == "fn pub createUser(email:s, opts?:{ a: number, b: string }, ...rest:string[]) → User"
+    assert text[-1] == " fn hide()"
 
 
 @pytest.mark.feature("compress.quality")
-@pytest.mark.parametrize("notation", ["plain", "symbolic"])
-def test_names_are_read_back_out_of_either_notation(notation: str):
+def test_names_are_read_back_out_of_signatures():
     for language, (text, _) in SAMPLES.items():
         symbols = outline(text, language).symbols
         wanted = [(s.kind, s.name.partition("<")[0] if s.kind == "implementation" else s.name) for s in symbols]
 
-        assert read("\n".join(lines(symbols, notation, located=True))) == wanted, language
+        assert read("\n".join(lines(symbols, located=True))) == wanted, language
 
 
 @pytest.mark.feature("compress.map")
@@ -405,9 +358,9 @@ def test_text_whose_windows_take_long_and_that_ends_soon_is_read(monkeypatch):
 
 
 @pytest.mark.feature("compress.symbols")
-def test_the_page_says_what_every_sign_means_and_names_every_language():
+def test_the_page_says_what_every_word_means_and_names_every_language():
     page = (Path(__file__).resolve().parents[2] / "docs" / "compression.md").read_text("utf-8")
 
-    assert [sign for sign in {*GLYPHS.values(), "+", "-", "~", "∅", "[T]", "?T"} - {"#"} if f"| `{sign}` |" not in page] == []
+    assert [word for word in {*WORDS.values(), "pub", "async", "?"} if f"| `{word}` |" not in page] == []
     names = {"cpp": "C++", "csharp": "C#", "tsx": "TSX", "php": "PHP", "javascript": "JavaScript", "typescript": "TypeScript"}
     assert [one for one in CODE if names.get(one, one.capitalize()) not in page] == []

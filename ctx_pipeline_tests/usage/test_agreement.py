@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ctx_pipeline.api.usage import GROUPS, usage
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.claude import usage as used
@@ -62,7 +63,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @given(zone=st.sampled_from(ZONES), mode=st.sampled_from(("auto", "calculate", "display")), live=st.booleans())
 def test_every_grouping_adds_up_to_the_same_in_any_zone_and_cost_mode(settings: Settings, zone: str, mode: str, live: bool):
     chosen = without_store(settings) if live else settings
-    totals = [usage(by, timezone=zone, cost_mode=mode, stored=not live, settings=chosen).totals for by in GROUPS]
+    totals = [usage(by, timezone=zone, cost_mode=mode, stored=not live, settings=chosen).totals for by in GROUPINGS]
 
     assert all(total == totals[0] for total in totals)
     assert (totals[0]["calls"], totals[0]["unpriced_calls"] > 0) == (24 * 8 + 1 + 5, True)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import zstandard
 
-from ctx_pipeline.api.attribution import NONE, usage_by
-from ctx_pipeline.api.blocks import blocks
-from ctx_pipeline.api.statusline import statusline
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.usage.blocks import blocks
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.statusline import statusline
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
 OPUS = "claude-opus-4-5-20251101"
@@ -270,20 +270,20 @@ WORK = (
 def test_tokens_are_shared_among_what_a_call_asked_for_with_and_without_a_store(tmp_path: Path, by: str, expected: dict[str, Any]):
     settings = home(tmp_path, *WORK)
 
-    direct = usage_by(by, settings=settings)
-    stored = usage_by(by, settings=ingested(settings), stored=True)
+    direct = usage(by, settings=settings)
+    stored = usage(by, settings=ingested(settings), stored=True)
 
     assert {row[by]: (row["output_tokens"], row["uses"]) for row in direct.rows} == expected
     assert stored.rows == direct.rows
 
 
 @pytest.mark.feature("usage.breakdown")
-@pytest.mark.parametrize("by", sorted(NONE))
+@pytest.mark.parametrize("by", sorted(name for name, grouping in GROUPINGS.items() if grouping.names))
 def test_every_breakdown_adds_up_to_the_same_totals(homes: Settings, by: str):
     ingested(homes)
 
-    assert usage_by(by, settings=homes).totals == usage("daily", settings=homes).totals
-    assert usage_by(by, settings=without_store(homes)).rows == usage_by(by, settings=homes, stored=True).rows
+    assert usage(by, settings=homes).totals == usage("daily", settings=homes).totals
+    assert usage(by, settings=without_store(homes)).rows == usage(by, settings=homes, stored=True).rows
 
 
 @pytest.mark.feature("usage.by-thread")

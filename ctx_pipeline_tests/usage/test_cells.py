@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from ctx_pipeline.api.against import against
-from ctx_pipeline.api.attribution import usage_by
-from ctx_pipeline.api.blocks import blocks
-from ctx_pipeline.api.explain import explain
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.usage.blocks import blocks
+from ctx_pipeline.usage.ccusage_comparison import against
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.explain import explain
 from ctx_pipeline_tests.usage.conftest import ingested
 
 OPUS, HAIKU = "claude-opus-4-5-20251101", "claude-haiku-4-5-20251001"
@@ -65,7 +64,7 @@ def work(tmp_path: Path) -> Settings:
 def test_every_cell_of_every_table_is_explained_by_calls_that_add_up_to_it(work: Settings, by: str, key: str, with_store: bool):
     if with_store:
         ingested(work)
-    table = usage_by(by, settings=work) if by == key and by in {"tool", "server", "skill", "command"} else usage(by, settings=work)
+    table = usage(by, settings=work)
     cells = table.to_json()["rows"]
     assert len(cells) > 1
 

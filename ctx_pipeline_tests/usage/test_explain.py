@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ctx_pipeline.api.explain import explain
-from ctx_pipeline.api.glimpse import glimpse
-from ctx_pipeline.api.overview import overview
 from ctx_pipeline.api.places import record_of
 from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.findings.quick_scan import quick_scan
+from ctx_pipeline.findings.report import overview
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.explain import explain
 from ctx_pipeline_tests.usage.conftest import ingested
 
 PARENT, FORK = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -112,7 +112,7 @@ def test_a_day_session_model_or_project_is_the_sum_of_its_calls(forked: Settings
 
 @pytest.mark.feature("explain.numbers")
 def test_a_name_that_nothing_has_is_wrong_usage(forked: Settings):
-    with pytest.raises(UsageError, match="no model call"):
+    with pytest.raises(UsageError, match="nothing matches"):
         explain("nowhere", settings=forked)
 
 
@@ -182,14 +182,14 @@ def chatty(tmp_path: Path) -> Settings:
 
 @pytest.mark.feature("cli.overview-findings")
 def test_tool_output_that_was_sent_again_and_secrets_are_findings_before_any_run(chatty: Settings):
-    seen = glimpse(chatty)
+    seen = quick_scan(chatty)
     texts = [f.text for f in overview(settings=chatty, now=micros("2026-10-02T00:00:00Z")).findings]
 
     # 40,111 characters are about 10,028 of the 20,000 tokens read; these cost a cent, one output token 0.0025 cents
     assert (seen.cost_nano, seen.tool_output_nano) == (10_025_000, pytest.approx(5_014_000, rel=0.001))
     assert dict(seen.secrets) == {"anthropic-key": 1}
-    assert texts[0].startswith("1 secret in clear in the newest 1 transcripts: anthropic-key 1")
-    assert texts[1].startswith("about 50% of the cost, $0.01, was tool output sent again")
+    assert texts[0].startswith("1 secret in plain text in the newest 1 transcript: anthropic-key 1")
+    assert any(text.startswith("about 50% of the cost, $0.01, was tool output sent again") for text in texts)
     assert not any("a1B2" in text for text in texts)
 
 
@@ -200,7 +200,7 @@ def test_a_compaction_empties_the_window_of_tool_output(chatty: Settings):
     compact = {"type": "system", "subtype": "compact_boundary", "uuid": "c1", "timestamp": "2026-10-01T10:00:01Z", "content": "compacted"}
     path.write_text("\n".join([*lines[:2], json.dumps(compact), lines[2], ""]))
 
-    assert glimpse(chatty).tool_output_nano == 0
+    assert quick_scan(chatty).tool_output_nano == 0
 
 
 @pytest.mark.feature("cli.overview-findings")

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ctx_pipeline.api.attribution import usage_by
-from ctx_pipeline.api.cache_efficiency import with_cache
-from ctx_pipeline.api.limits import by_limit, reached
 from ctx_pipeline.api.outcomes import outcomes
-from ctx_pipeline.api.plans import plans
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.limits import by_limit, reached
+from ctx_pipeline.usage.plans import plans
 from ctx_pipeline_tests.factories import claude, codex
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
@@ -153,7 +151,7 @@ def cached_home(tmp_path: Path) -> Settings:
 def test_hits_rebuilds_and_savings_stand_beside_the_same_usage(tmp_path: Path, by: str, stored: bool) -> None:
     settings = ingested(cached_home(tmp_path)) if stored else without_store(cached_home(tmp_path))
 
-    report, plain = with_cache(by, settings=settings), usage(by, settings=settings)
+    report, plain = usage(by, cache=True, settings=settings), usage(by, settings=settings)
 
     # three dollars a million: reads at a tenth save 2.70, five-minute writes cost 0.75 more, one-hour writes 3.00 more
     saved = 11_000 * 2_700 - 11_000 * 750 - 4_000 * 3_000
@@ -172,7 +170,7 @@ def test_the_report_adds_up_what_the_signals_say(tmp_path: Path) -> None:
         rows = [r for cell in store.ledger.cells() for r in store.lake.read_rows("readings", cell, "signals/context_cache")]
     said = {r.signal: r.value for r in rows}
 
-    totals = with_cache("daily", settings=settings).to_json()["totals"]
+    totals = usage("daily", cache=True, settings=settings).to_json()["totals"]
 
     assert totals["cache_rebuilds"] == said["cache_rebuild_count"]
     assert totals["cache_saved_usd"] == pytest.approx(said["cache_saved_cost"])
@@ -183,9 +181,9 @@ def test_the_report_adds_up_what_the_signals_say(tmp_path: Path) -> None:
 def test_filters_choose_what_the_cache_did_as_well(tmp_path: Path) -> None:
     settings = ingested(cached_home(tmp_path))
 
-    assert with_cache("daily", settings=settings, model="nobody-knows-it").totals["cache_saved_nano"] == 0
-    assert with_cache("daily", settings=settings, until="2026-01-01").totals["cache_rebuilds"] == 0
-    assert with_cache("model", settings=settings, project="nowhere").totals["cache_rebuilds"] == 1
+    assert usage("daily", cache=True, settings=settings, model="nobody-knows-it").totals["cache_saved_nano"] == 0
+    assert usage("daily", cache=True, settings=settings, until="2026-01-01").totals["cache_rebuilds"] == 0
+    assert usage("model", cache=True, settings=settings, project="nowhere").totals["cache_rebuilds"] == 1
 
 
 def worked(tmp_path: Path) -> Settings:
@@ -242,7 +240,7 @@ def test_the_skill_the_plug_in_and_the_server_behind_a_call_are_known(tmp_path: 
     main.save()
 
     def by(name: str, settings: Settings) -> dict[str, tuple[int, int]]:
-        return {row[name]: (row["uses"], row["input_tokens"]) for row in usage_by(name, settings=settings).rows}
+        return {row[name]: (row["uses"], row["input_tokens"]) for row in usage(name, settings=settings).rows}
 
     for settings in (ingested(chosen(tmp_path)), without_store(chosen(tmp_path))):
         assert by("plugin", settings) == {"superpowers": (1, 10), "context7": (1, 20), "(no plug-in)": (0, 120)}

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import live
-from ctx_pipeline.api.attribution import NONE, usage_by
-from ctx_pipeline.api.usage import GROUPS, usage
 from ctx_pipeline.model.raw import SessionInput
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
@@ -57,7 +57,7 @@ def transcripts(settings: Settings) -> Path:
 
 
 @pytest.mark.feature("usage.without-store")
-@pytest.mark.parametrize("by", sorted(GROUPS))
+@pytest.mark.parametrize("by", sorted(name for name, grouping in GROUPINGS.items() if not grouping.names))
 def test_the_homes_and_the_tables_agree_to_the_token_and_the_nano_dollar(homes: Settings, by: str):
     before = usage(by, settings=without_store(homes))
     after = usage(by, settings=ingested(homes), stored=True)
@@ -73,7 +73,7 @@ def test_the_homes_and_the_tables_agree_to_the_token_and_the_nano_dollar(homes: 
 def test_both_ways_agree_on_every_published_session(tmp_path: Path):
     settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (CORPUS / "claude",), "codex": (CORPUS / "codex",)})
     ingested(settings)
-    for by in GROUPS:
+    for by in GROUPINGS:
         direct, stored = usage(by, settings=without_store(settings)), usage(by, settings=settings, stored=True)
         assert direct.rows == stored.rows, by
 
@@ -158,17 +158,17 @@ def test_sessions_whose_files_are_gone_stay_counted_and_are_a_line_of_their_own(
 
 
 @pytest.mark.feature("usage.gone")
-@pytest.mark.parametrize("by", sorted(NONE))
+@pytest.mark.parametrize("by", sorted(name for name, grouping in GROUPINGS.items() if grouping.names))
 def test_reports_of_what_was_called_have_the_line_of_gone_sessions_too(one: Settings, by: str):
     ingested(one)
-    assert usage_by(by, settings=one).gone is None
+    assert usage(by, settings=one).gone is None
     (transcripts(one) / "11111111-1111-4111-8111-111111111111.jsonl").rename(transcripts(one) / "away.txt")
 
-    gone = usage_by(by, settings=one).gone
+    gone = usage(by, settings=one).gone
 
     assert gone is not None
     assert (gone["calls"], gone["output_tokens"]) == (2, 12)
-    elsewhere = usage_by(by, settings=one, project="elsewhere")
+    elsewhere = usage(by, settings=one, project="elsewhere")
     assert (elsewhere.rows, elsewhere.gone) == ([], None)
 
 
@@ -211,7 +211,7 @@ def test_totals_agree_however_usage_is_grouped_in_any_timezone_with_and_without_
     ingested(homes)
     expected = usage("model", settings=homes, stored=True).totals
 
-    for by in GROUPS:
+    for by in GROUPINGS:
         live_report = usage(by, timezone=zone, settings=without_store(homes))
         assert live_report.totals == expected
         assert live_report.rows == usage(by, timezone=zone, settings=homes, stored=True).rows

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ctx_pipeline.api.against import against
-from ctx_pipeline.api.explain import explain
-from ctx_pipeline.api.usage import usage
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.usage.ccusage_comparison import against
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.explain import explain
 from ctx_pipeline_tests.factories.traps import TRAPS, Tokens, Trap, write
 from ctx_pipeline_tests.usage.conftest import ingested
 

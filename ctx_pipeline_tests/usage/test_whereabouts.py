@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.usage import usage
-from ctx_pipeline.api.whereabouts import usage_where
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
@@ -41,12 +40,12 @@ BRANCHES = [
 
 
 def branches(settings, **chosen):
-    report = usage_where("branch", settings=settings, **chosen)
+    report = usage("branch", settings=settings, **chosen)
     return [(r["branch"], r["repository"], r["calls"]) for r in report.to_json()["rows"]]
 
 
 def homes(settings, **chosen):
-    report = usage_where("home", settings=settings, **chosen).to_json()
+    report = usage("home", settings=settings, **chosen).to_json()
     return {Path(r["home"]).name: r["calls"] for r in report["rows"]}, report["totals"]["calls"]
 
 
@@ -60,9 +59,7 @@ def test_branches_of_a_repository_are_rows_of_their_own_and_add_up(settings, tmp
     assert branches(settings, until="2020-01-01") == []
     session(tmp_path / "one", 5, branch="feature/till", calls=2)
     assert branches(settings) == [BRANCHES[0], ("feature/till", "/home/sam/code/acme", 3), *BRANCHES[2:]]
-    by_branch, by_model = (
-        report(settings) for report in (lambda s: usage_where("branch", settings=s), lambda s: usage("model", settings=s))
-    )
+    by_branch, by_model = (report(settings) for report in (lambda s: usage("branch", settings=s), lambda s: usage("model", settings=s)))
     assert by_branch.totals == by_model.totals
 
 
@@ -77,4 +74,4 @@ def test_several_homes_are_one_report_and_are_told_apart(settings, tmp_path):
     assert homes(settings) == ({"one": 6, "two": 5}, 11)
     assert homes(settings, stored=True) == ({"one": 6, "two": 4}, 10)
     with pytest.raises(UsageError, match="'planet' is not known"):
-        usage_where("planet", settings=settings)
+        usage("planet", settings=settings)

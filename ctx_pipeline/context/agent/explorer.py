@@ -12,6 +12,7 @@ from ctx_pipeline.context.errors import ReadOnlyHistory
 from ctx_pipeline.context.tree.context import Context
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,5 +101,4 @@ def _plain(content: Any) -> str:
 
 
 def _short(content: Any) -> str:
-    text = _plain(content).replace("\n", "⏎")
-    return json.dumps(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…", ensure_ascii=False)
+    return json.dumps(truncate(_plain(content).replace("\n", "⏎"), _SHOWN), ensure_ascii=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError, UnknownName
+from ctx_pipeline.model.plain import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(Plain):
     """One profile; the last three are limits of a session, 0 where there is none."""
 
     name: str
@@ -38,10 +39,6 @@ class Profile:
     context_tokens: int = 150_000
     tool_calls: int = 300
     cost_usd: float = 5.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
 
 
 _CODER = Profile(DEFAULT, "everyday work on a project")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
+from ctx_pipeline.model.display import truncate
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -269,5 +271,4 @@ def attribute(text: str, longest: int) -> str:
 
 def cut(text: str, longest: int) -> str:
     """Return a text on one line, cut with an ellipsis."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
+    return truncate(" ".join(text.split()), longest)

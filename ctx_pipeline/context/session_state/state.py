@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.model.plain import plain
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -77,6 +79,9 @@ class FileState(NamedTuple):
         return "modified" if self.changes else "read"
 
 
+_UNENDED = {"running": "had not ended", "refused": "was kept from running", "unknown": "ran; its output does not show how it ended"}
+
+
 class CheckRun(NamedTuple):
     """The last run of a check."""
 
@@ -90,11 +95,15 @@ class CheckRun(NamedTuple):
     event: str | None
     why: str = ""
     """the line that says what failed"""
+    result: str = ""
+    """passed, failed, refused, running or unknown; empty in a state of an earlier version"""
 
     @property
     def counts(self) -> str:
-        """``3/5 passed`` where the tool counted, else how it ended."""
+        """``3/5 passed`` where the tool counted, else how it ended, as far as the records say."""
         total = self.passed + self.failed
+        if not total and self.result in _UNENDED:
+            return _UNENDED[self.result]
         return f"{self.passed}/{total} passed" if total else "passed" if self.ok else "failed"
 
 
@@ -137,19 +146,7 @@ class SessionState:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        plain = {name: getattr(self, name) for name in ("host", "session_id", "title", "project", "repository", "branch")}
-        return {
-            "schema": SCHEMA,
-            **plain,
-            "as_of": self.as_of,
-            "seq": self.seq,
-            "began": self.began,
-            "task": self.task and self.task._asdict(),
-            **{name: [i._asdict() for i in getattr(self, name)] for name in ("findings", "decisions", "progress", "next_steps")},
-            "files": [{**f._asdict(), "status": f.status} for f in self.files],
-            "tests": self.tests and self.tests._asdict(),
-            "stats": self.stats,
-        }
+        return {"schema": SCHEMA, **plain(self), "files": plain(self.files, "status")}
 
 
 def from_json(value: dict[str, Any]) -> SessionState:
@@ -192,7 +189,7 @@ _FILE: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("reads", "changes", "lines", "last"), _COUNT),
 }
 _RUN: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("command", "purpose", "why"), _TEXT),
+    **dict.fromkeys(("command", "purpose", "why", "result"), _TEXT),
     **dict.fromkeys(("passed", "failed"), _COUNT),
     **dict.fromkeys(("ok", "stale"), (bool,)),
     "event": _MAYBE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.findings import findings
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
@@ -15,4 +14,4 @@ if TYPE_CHECKING:
 @panel(title="Needs a look", order=10)
 def build(data: PageData) -> str:
     """Drawn from this history alone; each line carries the command that shows more."""
-    return template("findings.html", findings=findings(data))
+    return template("findings.html", findings=data.findings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts.claude_code.notices import label_of
-from ctx_pipeline.hosts.claude_code.prompts import answer_call, attached, unknown_block
+from ctx_pipeline.hosts.claude_code.prompts import answer_call, attached, join, unknown_block
 from ctx_pipeline.hosts.claude_code.thread import Call
 from ctx_pipeline.hosts.claude_code.tools import action_of, arguments_of
 from ctx_pipeline.hosts.claude_code.usage import SYNTHETIC
@@ -27,15 +27,15 @@ def answer_parts(state: Gathered, place: Place, message: Message) -> list[Part]:
         said = ("injected", "synthetic", "system")
     content = message.content
     if not isinstance(content, list):
-        return [(*said, content, None)]
+        return [_text(place, said, content)]
     parts: list[Part] = []
     for block in content:
         if isinstance(block, str):
-            parts.append((*said, block, None))
+            parts.append(_text(place, said, block))
             continue
         kind = block.type
         if kind == "text":
-            parts.append((*said, block.text, None))
+            parts.append(_text(place, said, block.text))
         elif kind == "thinking":
             parts.append(("reasoning", None, "assistant", block.thinking, None))
         elif kind in _CALLS:
@@ -44,7 +44,20 @@ def answer_parts(state: Gathered, place: Place, message: Message) -> list[Part]:
             parts.append(("reasoning", kind, "assistant", None, None))
         else:
             parts += _rare(state, place, block, len(parts))
-    return parts or [(*said, None, None)]
+    return parts or [_text(place, said, None)]
+
+
+def _text(place: Place, said: tuple[str, str | None, str], text: str | None) -> Part:
+    """Return the event of one text block; a blank one, and one that is written again at its old time, is no answer.
+
+    One without a text field is: the call was made, and what it said was not recorded.
+    """
+    if said is _ANSWER and text is not None:
+        if not text or text.isspace():
+            return ("injected", "empty", "assistant", text, None)
+        if place.thread.replays(place.ts, text):
+            return ("injected", "replay", "assistant", text, None)
+    return (*said, text, None)
 
 
 def _call(place: Place, block: Block, index: int) -> Part:
@@ -60,6 +73,8 @@ def _call(place: Place, block: Block, index: int) -> Part:
         calls[call_id] = Call(
             place.seq + index, tool, action, paths, ranges, argv, None, False, None, after, len(text), 0, place.ts, None, event, None
         )
+        if (early := place.thread.early.pop(call_id, None)) is not None:
+            join(calls[call_id], early)
     kind = block.type
     return ("tool_call", None if kind == "tool_use" else kind, "assistant", text, call_id)
 

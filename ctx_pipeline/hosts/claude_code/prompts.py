@@ -9,13 +9,14 @@ from ctx_pipeline.hosts._blobs import hashed, without_blobs
 from ctx_pipeline.hosts.claude_code.notices import label_of
 from ctx_pipeline.hosts.claude_code.records import Block, ToolUseResult, encode
 from ctx_pipeline.hosts.claude_code.refusals import kept_from_running
-from ctx_pipeline.hosts.claude_code.texts import BY_PERSON, injected_by, split_reminders
+from ctx_pipeline.hosts.claude_code.texts import BY_PERSON, command_arguments, injected_by, split_reminders
+from ctx_pipeline.hosts.claude_code.thread import Answer
 from ctx_pipeline.hosts.claude_code.tools import exit_of, result_lines
 from ctx_pipeline.model.permissions import REASON
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.claude_code.records import Message
-    from ctx_pipeline.hosts.claude_code.thread import Gathered, Part, Place
+    from ctx_pipeline.hosts.claude_code.thread import Call, Gathered, Part, Place
 
 _FILES = frozenset({"read", "edit", "write"})
 _SPILLED = "<persisted-output>"
@@ -48,8 +49,8 @@ def user_parts(state: Gathered, place: Place, message: Message) -> list[Part]:
 
 def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
     """Return prompt and injected parts of one user text."""
-    if text is None:
-        return [("injected", "empty", "system", None, None)]
+    if not text or text.isspace():
+        return [("injected", "empty", "system", text, None)]
     record = place.record
     if record.is_compact_summary:
         return [("injected", "compact-summary", "system", text, None)]
@@ -63,18 +64,30 @@ def _texts(state: Gathered, place: Place, text: str | None) -> list[Part]:
         elif record.is_meta:
             author = "meta"
     if author is not None:
-        return [("injected", author, "user" if author in BY_PERSON else "system", text, None)]
+        wrapper: Part = ("injected", author, "user" if author in BY_PERSON else "system", text, None)
+        typed = "" if record.is_meta or place.thread.kind != "main" else command_arguments(text, author)
+        return [wrapper, _typed(state, place, typed, "command-args")] if typed else [wrapper]
     if "<system-reminder>" not in text:
-        state.prompts.add(text.strip())
-        return [("prompt", None, "user", text, None)]
-    parts: list[Part] = []
-    for words, injected in split_reminders(text):
-        if injected is None:
-            state.prompts.add(words)
-            parts.append(("prompt", None, "user", words, None))
-        else:
-            parts.append(("injected", injected, "system", words, None))
-    return parts
+        return [_typed(state, place, text, None)]
+    return [
+        _typed(state, place, words, None) if injected is None else ("injected", injected, "system", words, None)
+        for words, injected in split_reminders(text)
+    ]
+
+
+def user_texts(state: Gathered, place: Place, text: str | None, subtype: str | None) -> list[Part]:
+    """Return the event of a text that a record other than a message says the person typed."""
+    if not text or text.isspace():
+        return [("injected", "empty", "system", text, None)]
+    return [_typed(state, place, text, subtype)]
+
+
+def _typed(state: Gathered, place: Place, words: str, subtype: str | None) -> Part:
+    """Return the prompt of words that the person typed; words that a resumed client wrote again at their old time are a replay."""
+    state.prompts.add(words.strip())
+    if place.thread.replays(place.ts, words):
+        return ("injected", "replay", "system", words, None)
+    return ("prompt", subtype, "user", words, None)
 
 
 def answer_call(state: Gathered, place: Place, block: Block, index: int) -> list[Part]:
@@ -98,25 +111,11 @@ def answer_call(state: Gathered, place: Place, block: Block, index: int) -> list
     if structured is not None and (agent := structured.agent_id).__class__ is str:
         state.spawned.setdefault(agent, thread.thread_id)
     call = thread.calls.get(call_id) if call_id is not None else None
+    answer = Answer(f"{place.event}{index}", place.ts, text, result, failed)
     if call is not None and call.result_event is None:
-        call.result_event = f"{place.event}{index}"
-        call.ended = place.ts
-        call.out_chars = len(text)
-        action = call.action
-        if action == "shell":
-            status = exit_of(text, result, failed=failed)
-            if status is not None:
-                call.exit = status
-                failed = failed or status != 0
-        elif structured is not None and action in _FILES:
-            path, ranges = result_lines(structured)
-            if path is not None and not call.paths:
-                call.paths = [path]
-            if ranges and call.paths:
-                call.ranges = ranges
-        if failed:
-            call.is_error = True
-            call.after_sha = None
+        failed = join(call, answer)
+    elif call is None and call_id is not None:
+        thread.early.setdefault(call_id, answer)
     kept = kept_from_running(text, result, call.action, place.record.version) if failed and call is not None else None
     subtype = kept.how if kept is not None else None if kind == "tool_result" else kind
     parts: list[Part] = [("tool_result", subtype, "tool", text, call_id), *images]
@@ -124,6 +123,27 @@ def answer_call(state: Gathered, place: Place, block: Block, index: int) -> list
         permission, refused, person = REASON
         parts.append((permission, refused, person, kept.said, call_id))
     return parts
+
+
+def join(call: Call, answer: Answer) -> bool:
+    """Give a call what its result says, and return whether it failed."""
+    call.result_event, call.ended, call.out_chars = answer.event, answer.ts, len(answer.text)
+    failed, result = answer.failed, answer.result
+    if call.action == "shell":
+        status = exit_of(answer.text, result, failed=failed)
+        if status is not None:
+            call.exit = status
+            failed = failed or status != 0
+    elif isinstance(result, ToolUseResult) and call.action in _FILES:
+        path, ranges = result_lines(result)
+        if path is not None and not call.paths:
+            call.paths = [path]
+        if ranges and call.paths:
+            call.ranges = ranges
+    if failed:
+        call.is_error = True
+        call.after_sha = None
+    return failed
 
 
 def _joined(state: Gathered, content: list[Block | str] | Block, call_id: str | None, place: Place, images: list[Part]) -> str:

@@ -48,6 +48,52 @@ _OPENINGS = (
 )
 
 
+CLIENT_COMMANDS = frozenset(
+    {
+        "add-dir",
+        "agents",
+        "clear",
+        "color",
+        "compact",
+        "config",
+        "context",
+        "cost",
+        "doctor",
+        "effort",
+        "exit",
+        "export",
+        "fast",
+        "help",
+        "hooks",
+        "ide",
+        "login",
+        "logout",
+        "mcp",
+        "memory",
+        "model",
+        "output-style",
+        "permissions",
+        "plugin",
+        "rename",
+        "resume",
+        "rewind",
+        "skills",
+        "stats",
+        "status",
+        "statusline",
+        "terminal-setup",
+        "theme",
+        "usage",
+        "vim",
+    }
+)
+"""Slash commands that the client carries out by itself: what is typed behind them never reaches the model as a request."""
+
+_COMMAND = frozenset({"command-message", "command-name"})
+_COMMAND_NAME = re.compile(r"<command-name>\s{0,9}/?([^<\s]{1,200})")
+_COMMAND_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+
+
 class Part(NamedTuple):
     """A stretch of a user text: ``injected`` names what put it there, None for the person's words."""
 
@@ -69,6 +115,14 @@ def injected_by(text: str) -> str | None:
             if text.startswith(opening):
                 return name
     return None
+
+
+def command_arguments(text: str, author: str | None) -> str:
+    """Return what the person typed behind a slash command that asks the model; empty without such words."""
+    if author not in _COMMAND or (found := _COMMAND_ARGUMENTS.search(text)) is None:
+        return ""
+    name = _COMMAND_NAME.search(text)
+    return "" if name is not None and name[1] in CLIENT_COMMANDS else found[1].strip()
 
 
 def split_reminders(text: str) -> list[Part]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -56,6 +56,16 @@ class Pending(NamedTuple):
     text: str
 
 
+class Answer(NamedTuple):
+    """A tool result whose call may come after it in the file."""
+
+    event: str
+    ts: int | None
+    text: str
+    result: Any
+    failed: bool
+
+
 class Call(Struct, gc=False):
     """A tool call and, once it is answered, its result: the columns of tool_calls from ``seq`` on, in their order."""
 
@@ -95,6 +105,18 @@ class Thread:
     """Whether cwd, branch or version is still to be found."""
     plain_lines: set[bytes] | None = None
     """Lines without a uuid, kept only where the thread has several streams."""
+    early: dict[str, Answer] = field(default_factory=dict)
+    """call id -> the result that stands before its call"""
+    said: set[tuple[int, str]] = field(default_factory=set)
+    """Time and words of each prompt and answer."""
+
+    def replays(self, ts: int | None, words: str) -> bool:
+        """Tell whether the same words were said at the same time before: a client that resumes writes its history again."""
+        if ts is None:
+            return False
+        known = (ts, words) in self.said
+        self.said.add((ts, words))
+        return known
 
 
 @dataclass(slots=True)

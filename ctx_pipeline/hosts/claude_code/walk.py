@@ -8,7 +8,7 @@ from ctx_pipeline.hosts._lines import read_records
 from ctx_pipeline.hosts.claude_code.answers import answer_parts
 from ctx_pipeline.hosts.claude_code.notices import Notice, notice
 from ctx_pipeline.hosts.claude_code.places import safe_id
-from ctx_pipeline.hosts.claude_code.prompts import user_parts
+from ctx_pipeline.hosts.claude_code.prompts import user_parts, user_texts
 from ctx_pipeline.hosts.claude_code.records import Message, Record, record_decoder
 from ctx_pipeline.hosts.claude_code.texts import injected_by
 from ctx_pipeline.hosts.claude_code.thread import Gathered, Orphan, Part, Pending, Place, Thread
@@ -176,7 +176,7 @@ def _notice_parts(state: Gathered, place: Place) -> list[Part]:
     if said.unknown is not None:
         state.count_unknown(said.unknown)
     elif said.kind == "prompt":
-        state.prompts.add((text or "").strip())
+        return user_texts(state, place, text, said.subtype)
     elif said.kind == "title":
         _title(state, record)
     elif kind == "queue-operation":

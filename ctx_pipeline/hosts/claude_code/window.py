@@ -33,7 +33,7 @@ _SENT = frozenset(
 """Records that are no messages and still reach the model, as reminders or blocks."""
 
 _SHOWN_ONLY = ("system/", "queue-operation/", "workflow/")
-_CLIENT = frozenset({"synthetic", "system", "empty"})
+_CLIENT = frozenset({"synthetic", "system", "empty", "replay"})
 """Texts that the client shows to the person or writes in place of an answer."""
 
 

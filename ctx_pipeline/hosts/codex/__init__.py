@@ -9,7 +9,8 @@ from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.declared import Database, Host
 from ctx_pipeline.model.deferred import Deferred
 from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile
+from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
+from ctx_pipeline.model.shell_answers import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
 HOST = Host(
     key="codex",
     title="Codex",
-    version=4,
+    version=5,
     roots_env="CODEX_HOME",
     roots_default=("~/.codex",),
     classify=classify,
@@ -45,12 +46,19 @@ HOST = Host(
     session_kinds=frozenset({ROLLOUT, LOOSE}),
     places=places,
     aliases=("openai-codex", "codex-cli", "cx"),
-    resume="codex resume {session_id}",
     shell_tools=frozenset(
         {
             *("container.exec", "exec", "exec_command", "local_shell", "shell", "shell_command", "unified_exec"),
             *("user_shell", "command_execution"),
         }
+    ),
+    shell_answers=ShellAnswers(
+        running=r"Process running with session ID (\d{1,20})|Script running with cell ID (\w{1,40})"
+        r"|\{\"chunk_id\":[^{}\n]{0,300}?\"session_id\":(\d{1,20})",
+        waits=r"\b(?:session_id|cell_id)\"?\s?:\s?\"?(\w{1,40})",
+        exit=r"\{(?:\"chunk_id\":[^{}\n]{0,300}?)?\"exit_code\":(-?\d{1,10})\b",
+        exit_line=r"(?:Exit code:|Process exited with code|exited with code) -?\d{1,10}",
+        folder="workdir",
     ),
     databases={
         STATE: Database(
@@ -73,28 +81,32 @@ HOST = Host(
     changes=Deferred("ctx_pipeline.hosts.codex.file_changes:changes"),
     rivals={"ccusage": _ccusage},
     formats=Deferred("ctx_pipeline.hosts.codex.formats:known"),
-    # set for shell commands; servers are not told
-    session_env=("CODEX_THREAD_ID",),
-    server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
-    hooks=HookFile(
-        "hooks.json",
-        {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
-        program="codex",
-        # 0.114 began with two events, 0.116 added the prompt's
-        since=(0, 116),
-        instructions="AGENTS.md",
-        note="Codex runs a new hook only once it is trusted: review them with /hooks. Early versions need [features] codex_hooks = true.",
-    ),
-    # a feature that a version does not know is passed over in -c, while --disable refuses it
-    headless=Headless(
-        (
-            *("codex", "exec", "--json", "--sandbox", "read-only", "--skip-git-repo-check", "--ephemeral"),
-            *("--ignore-user-config", "--ignore-rules", "--output-schema", "{schema}"),
-            *("-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", 'web_search="disabled"'),
+    agent=Agent(
+        resume="codex resume {session_id}",
+        # set for shell commands; servers are not told
+        session_env=("CODEX_THREAD_ID",),
+        server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
+        hooks=HookFile(
+            "hooks.json",
+            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
+            program="codex",
+            # 0.114 began with two events, 0.116 added the prompt's
+            since=(0, 116),
+            instructions="AGENTS.md",
+            note="Codex runs a new hook only once it is trusted: review them with /hooks. Early versions need "
+            "[features] codex_hooks = true.",
         ),
-        read=Deferred("ctx_pipeline.hosts.codex.headless:read"),
-        method="codex_headless",
-        model=("--model", "{model}"),
-        without=("CODEX_THREAD_ID",),
+        # a feature that a version does not know is passed over in -c, while --disable refuses it
+        headless=Headless(
+            (
+                *("codex", "exec", "--json", "--sandbox", "read-only", "--skip-git-repo-check", "--ephemeral"),
+                *("--ignore-user-config", "--ignore-rules", "--output-schema", "{schema}"),
+                *("-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", 'web_search="disabled"'),
+            ),
+            read=Deferred("ctx_pipeline.hosts.codex.headless:read"),
+            method="codex_headless",
+            model=("--model", "{model}"),
+            without=("CODEX_THREAD_ID",),
+        ),
     ),
 )

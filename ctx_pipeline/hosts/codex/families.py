@@ -40,6 +40,10 @@ _INJECTED = (
 )
 
 
+_AUTOMATION = ("<heartbeat>",)
+"""How a message begins that a schedule of the host sends in the person's name."""
+
+
 class Families:
     """The texts that events of a thread say, so that items which repeat them are left out."""
 
@@ -97,3 +101,8 @@ def joined(content: str | list[Block] | None) -> str:
 def injected(text: str) -> bool:
     """Tell whether a user message is one that the host wrote."""
     return text.lstrip().startswith(_INJECTED)
+
+
+def automated(text: str) -> bool:
+    """Tell whether a user message was sent by a schedule of the host and typed by nobody."""
+    return text.lstrip().startswith(_AUTOMATION)

@@ -15,7 +15,7 @@ _ITEMS = (
     *("encrypted_content", "full", "formatted_output", "stdout", "stderr", "aggregated_output", "images", "local_images", "text_elements"),
     *("memory_citation", "execution", "process_id", "internal_chat_message_metadata_passthrough", "last_agent_message", "completed_at"),
     *("action_name", "app_name", "connector_id", "link_id", "client_id", "goal", "threadId", "state", "duration", "num_turns"),
-    *("model_context_window", "replacement_history", "first_window_id", "previous_window_id", "window_id", "window_number"),
+    *("replacement_history", "first_window_id", "previous_window_id", "window_id", "window_number"),
     *("latest_token_usage_record", "turn_token_usage", "new_thread_id", "sender_thread_id", "new_agent_nickname", "new_agent_role"),
 )
 
@@ -23,7 +23,7 @@ _FORMATS = Formats(
     fields={
         "": frozenset((*records.Line.__struct_encode_fields__, "ordinal", "metadata", *records.Payload.__struct_encode_fields__)),
         "payload": frozenset((*records.Payload.__struct_encode_fields__, *_TURNS, *_ITEMS)),
-        "payload.info": frozenset((*records.Info.__struct_encode_fields__, "model_context_window")),
+        "payload.info": frozenset(records.Info.__struct_encode_fields__),
         "payload.usage": frozenset((*records.Usage.__struct_encode_fields__, "total_tokens")),
         "payload.info.last_token_usage": frozenset((*records.Usage.__struct_encode_fields__, "total_tokens")),
     }

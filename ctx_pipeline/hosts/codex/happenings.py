@@ -45,6 +45,8 @@ def _message_text(payload: Payload) -> str:
 
 def _token_count(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.count(entry, walk.counter.count(payload.info), payload)
+    if payload.info is not None:
+        walk.holds(payload.info.model_context_window)
     limits = bytes(payload.rate_limits)
     if limits and limits not in (walk.limits, b"null"):
         walk.limits = limits
@@ -200,6 +202,7 @@ def _dynamic_response(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 def _started(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.status = "unknown"
+    walk.holds(payload.model_context_window)
     _kept(walk, entry, payload)
 
 

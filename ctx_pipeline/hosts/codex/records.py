@@ -64,6 +64,7 @@ class Info(Struct, gc=False):
 
     total_token_usage: Usage | None = None
     last_token_usage: Usage | None = None
+    model_context_window: Any = None
     model: str | None = None
 
 
@@ -160,6 +161,7 @@ class Payload(Struct, gc=False):
     started_at: Any = None
     duration_ms: Any = None
     time_to_first_token_ms: Any = None
+    model_context_window: Any = None
     window_number: Any = None
     window_id: Any = None
     thread_settings: Settings | None = None

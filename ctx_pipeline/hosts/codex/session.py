@@ -253,6 +253,7 @@ def _thread_facts(walk: Walk, streams: Sequence[StreamBytes], hints: Mapping[str
         branch=git.branch if git else None,
         version=meta.cli_version or None if meta else None,
         status=_status(walk),
+        context_window=walk.window,
     )
 
 

@@ -7,8 +7,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts._blobs import picture, without_blobs
+from ctx_pipeline.hosts.codex.families import automated
 from ctx_pipeline.hosts.codex.places import safe_id
-from ctx_pipeline.hosts.codex.records import written
+from ctx_pipeline.hosts.codex.records import LARGEST, written
 from ctx_pipeline.hosts.codex.rows import OWN, REPLAYED, Rows, Tool
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL
 
@@ -44,6 +45,8 @@ class Walk:
         self.context: dict[str, Any] | None = None
         self.held: int | None = None
         """tokens in the window at the latest model call"""
+        self.window: int | None = None
+        """tokens that the window holds, as last recorded"""
         self.limits = b""
         self.parent: str | None = None
         self.searches: deque[tuple[str | None, int]] = deque()
@@ -81,8 +84,16 @@ class Walk:
             entry, call, key, model or GUESSED_MODEL, guessed=not model, tier=self.tier, copy_of=copy_of, rule=REPLAYED if copied else OWN
         )
 
+    def holds(self, tokens: object) -> None:
+        """Keep how many tokens the window holds, where a record says so in a number within reason."""
+        if isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens <= LARGEST:
+            self.window = tokens
+
     def prompt(self, entry: Entry, text: str, subtype: str) -> None:
-        """Add what the person typed."""
+        """Add what the person typed; a blank text and what the host's own automation wrote are no prompts."""
+        if not text or text.isspace() or automated(text):
+            self.inject(entry, text, subtype, "system")
+            return
         if self.first_prompt is None and text.strip():
             self.first_prompt = text.strip()
         self.parent = self.rows.event(entry, "prompt", subtype, "user", text)
@@ -95,7 +106,8 @@ class Walk:
 
     def say(self, entry: Entry, kind: str, text: str | None, subtype: str) -> None:
         """Add what the model said or thought."""
-        self.rows.said(entry, kind, subtype, text, parent=self.parent)
+        blank = kind == "answer" and (not text or text.isspace())
+        self.rows.said(entry, "injected" if blank else kind, subtype, text, parent=self.parent)
 
     def pictures(self, entry: Entry, content: str | list[Block] | None, actor: str, *, call_id: str | None = None) -> None:
         """Add what is kept of the images in content blocks: their type, hash and size."""

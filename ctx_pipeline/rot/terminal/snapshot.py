@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.windows import ASSUMED, window_size
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.rot.analysis import analyze_session
 from ctx_pipeline.rot.call_tree import Node, call_tree
 from ctx_pipeline.rot.growth import layers
-from ctx_pipeline.rot.window import UNKNOWN, context_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_LARGE = 1_000_000
-"""tokens of a window when a prompt did not fit into the usual one of its model: providers sell a larger one"""
 
 
 def safe(text: object) -> str:
@@ -56,7 +53,8 @@ def take(store: Any, session_id: str) -> Snapshot:
     growth = store.get_growth_data(session_id)
     tools = store.get_tools_by_iteration(session_id)
     model = growth[-1]["model"] if growth else session.get("model")
-    window = context_window(model)
+    largest = max((row["prompt_tokens"] or 0 for row in growth), default=0)
+    window = window_size(session.get("context_window"), model, largest).tokens
     return Snapshot(
         session_id=session_id,
         session=session,
@@ -66,13 +64,9 @@ def take(store: Any, session_id: str) -> Snapshot:
         tree=store.get_rlm_tree_data(session_id),
         calls=call_tree(store.get_log(session_id)) if hasattr(store, "get_log") else [],
         analysis=analyze_session(store, session_id),
-        window=_at_least(window or UNKNOWN, max((row["prompt_tokens"] or 0 for row in growth), default=0)),
+        window=window or max(ASSUMED, largest),
         window_known=window is not None,
     )
-
-
-def _at_least(window: int, largest: int) -> int:
-    return window if largest <= window else max(_LARGE, largest)
 
 
 def tool_costs(snapshot: Snapshot) -> list[dict[str, Any]]:

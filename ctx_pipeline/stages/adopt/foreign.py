@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, UsageError
+from ctx_pipeline.model.plain import Plain
 from ctx_pipeline.storage import segments
 from ctx_pipeline.storage.files import Files
 
@@ -31,7 +32,7 @@ IGNORED, FORGOTTEN, NO_PLACE = "ignored", "forgotten", "no place"
 
 
 @dataclass(slots=True)
-class Entry:
+class Entry(Plain):
     """One file that a folder holds, and what becomes of it."""
 
     host: str
@@ -49,9 +50,7 @@ class Entry:
     """take, newer (continues what the store holds), held (the store has it), conflict, damaged, ignored, forgotten or no place"""
     read: Callable[[], bytes] = bytes
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {"host": self.host, "rel": self.rel, "name": self.name, "size": self.size, "sha256": self.sha256, "does": self.does}
+    shown = ("host", "rel", "name", "size", "sha256", "does")
 
 
 def entries_of(folder: Path) -> list[Entry]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ctx_pipeline.errors import ContractError
+from ctx_pipeline.facts.prompts import requests
 from ctx_pipeline.model.raw import ThreadFacts
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TOOL_ACTIONS, TOOL_CALLS
 from ctx_pipeline.stages.ingest.cleaning import cleaned, secrets_in
@@ -228,6 +229,7 @@ def _thread_rows(
                 counts[1][thread],
                 counts[2][thread],
                 facts.status,
+                facts.context_window,
             )
         )
     return rows
@@ -247,8 +249,9 @@ def _session_row(
     facts = parsed.facts
     prompts = [text for kind, text in zip(events[_E["kind"]], events[_E["text"]], strict=True) if kind == "prompt"]
     title, source = _short(clean(facts.title)), facts.title_source
-    if not title:
-        title = next((short for short in map(_short, prompts) if short), None)
+    if not title or (source == "prompt" and prompts):
+        asks = requests(prompts)
+        title = _short(asks[0]) if asks else title
         source = "prompt" if title else "none"
     cwd = clean(facts.cwd)
     repository = clean(repository_of(facts.repository)) or cwd

@@ -17,7 +17,6 @@ NAME = "ctx"
 
 _OURS = re.compile(r"(?:^|[\s/'\"])(?:ctx(?:\.exe)?['\"]?|-m\s+ctx_pipeline)\s+hook\s")
 _INDENT = re.compile(r"^([ \t]+)\"", re.MULTILINE)
-_HEADER = re.compile(r"^[ \t]*\[\[?[ \t]*([^\]\n]+?)[ \t]*\]\]?[ \t]*(?:#.*)?$", re.MULTILINE)
 _BEGIN, _END = "<!-- ctx_pipeline: begin -->", "<!-- ctx_pipeline: end -->"
 _BLOCK = re.compile(rf"\n*{re.escape(_BEGIN)}.*?{re.escape(_END)}\n?", re.DOTALL)
 
@@ -84,49 +83,42 @@ def without_json_server(text: str, name: str, table: str) -> str:
 
 
 def with_toml_server(text: str, name: str, table: str, entry: Mapping[str, Any]) -> str:
-    """Return the text with the server as its last table; comments and order stay."""
-    before = parsed_toml(text, name)
-    servers = before.get(table, {})
-    held = servers.get(NAME) if isinstance(servers, dict) else None
+    """Return the text with the server in it; comments and order stay."""
+    import tomlkit
+    from tomlkit.items import InlineTable
+
+    servers = parsed_toml(text, name).get(table, {})
+    if not isinstance(servers, dict):
+        raise _refusal(name, f"its {table} is no table")
+    held = servers.get(NAME)
     if held == entry:
         return text
     if held is not None and not is_our_server(held):
         raise _refusal(name, f"it has another server named {NAME}")
     rest = without_toml_server(text, name, table)
-    lines = [f"[{table}.{NAME}]", *(f"{key} = {_toml(value)}" for key, value in entry.items())]
+    document: Any = tomlkit.parse(rest)
+    if isinstance(document.get(table), InlineTable):
+        document[table][NAME] = tomlkit.inline_table() | dict(entry)
+        return tomlkit.dumps(document)
     gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
-    made = rest + gap + "\n".join(lines) + "\n"
-    wanted = parsed_toml(rest, name)
-    wanted.setdefault(table, {})[NAME] = dict(entry)
-    if parsed_toml(made, name) != wanted:
-        raise _refusal(name, f"its {table} is written in a way that a table cannot be added to")
+    made = rest + gap + tomlkit.dumps({table: {NAME: entry}})
+    parsed_toml(made, name)  # raises where dotted keys hold the servers
     return made
 
 
 def without_toml_server(text: str, name: str, table: str) -> str:
     """Return the text without the server's tables."""
+    import tomlkit
+
     value = parsed_toml(text, name)
     servers = value.get(table)
     if not isinstance(servers, dict) or not is_our_server(servers.get(NAME)):
         return text
-    del servers[NAME]
-    if not servers:
-        del value[table]
-    headers = list(_HEADER.finditer(text))
-    rest = text
-    for number in reversed(range(len(headers))):
-        path = [part.strip().strip("\"'") for part in headers[number][1].split(".")]
-        if path[:2] == [table, NAME]:
-            end = headers[number + 1].start() if number + 1 < len(headers) else len(text)
-            rest = rest[: headers[number].start()].rstrip("\n") + ("\n" if headers[number].start() else "") + _gap(rest[end:]) + rest[end:]
-    left = parsed_toml(rest, name)
-    if left not in (value, {**value, table: {}}):
-        raise _refusal(name, f"the server {NAME} is written in a way that it cannot be taken out of")
-    return rest
-
-
-def _gap(following: str) -> str:
-    return "\n" if following.strip() else ""
+    document: Any = tomlkit.parse(text)
+    del document[table][NAME]
+    if len(servers) == 1:
+        del document[table]
+    return tomlkit.dumps(document)
 
 
 def parsed_toml(text: str, name: str) -> dict[str, Any]:
@@ -248,13 +240,6 @@ def block_in(text: str) -> str:
     """Return the marked block of a text, empty where there is none."""
     found = _BLOCK.search(text)
     return found[0] if found else ""
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(v)}" for key, v in value.items()) + " }"
-    # a JSON string is a TOML basic string but for DEL, which JSON leaves as it is
-    return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
 
 
 def _refusal(name: str, why: str) -> SettingsError:

@@ -37,7 +37,7 @@ def entered(settings: Settings) -> list[Entered]:
         last = f"{at:%Y-%m-%dT%H:%M:%S}Z"
     except FileNotFoundError:
         last = None
-    states = [entries.hook_state(h, home) for h in discovery.hosts().values() if h.hooks for home in entries.homes(settings, h)]
+    states = [entries.hook_state(h, home) for h in discovery.hosts().values() if h.agent.hooks for home in entries.homes(settings, h)]
     return [Entered(f"{s.host} {', '.join(s.events) or s.way} in {s.home}", "hooks", on=True, last=last) for s in states if s.way]
 
 
@@ -58,7 +58,7 @@ def sparingly(settings: Settings) -> Choice:
     """Return how sparingly the hooks that are entered inject, the least sparing where they differ; as without options where none is."""
     found = []
     for host in discovery.hosts().values():
-        for home in entries.homes(settings, host) if host.hooks else ():
+        for home in entries.homes(settings, host) if host.agent.hooks else ():
             with suppress(SettingsError):
                 path = home / entries.hooks_of(host).file
                 found += [chosen(options_of(command)) for command in edits.our_commands(read(path) or "", str(path), WEAVE)]

@@ -197,13 +197,13 @@ def hook_state(host: Host, home: Path) -> HookState:
 
 
 def _server(host: Host) -> ServerFile:
-    if host.server is None:
+    if host.agent.server is None:
         raise UsageError(f"{host.title} starts no servers", hint="choose an agent that does")
-    return host.server
+    return host.agent.server
 
 
 def hooks_of(host: Host) -> HookFile:
     """Return what a host declares of hooks; raises UsageError for one that runs none."""
-    if host.hooks is None:
+    if host.agent.hooks is None:
         raise UsageError(f"{host.title} runs no hooks", hint="choose an agent that does")
-    return host.hooks
+    return host.agent.hooks

@@ -10,7 +10,7 @@ import msgspec
 
 from ctx_pipeline.errors import StoreDamaged
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.model.tables import NORMALIZED, TABLES
+from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED, TABLES
 from ctx_pipeline.storage.lake.manifests import (
     FOLDER,
     Manifest,
@@ -43,7 +43,7 @@ _NORMALIZED = "normalized"
 ROW_GROUP = 2_000
 PAGE_BYTES = 128 * 1024
 PAGE_ROWS = 128
-"""Pages are short, since a search unpacks one for each of its hits (docs/decisions.md)."""
+"""Pages are short, since a search unpacks one for each of its hits (docs/performance-log.md)."""
 
 COMPACT_ABOVE = 100
 """Parts of one table in a cell above which they are merged."""
@@ -314,13 +314,18 @@ class Lake:
         """Yield the sessions of a cell as views; only the tables and columns asked for are read.
 
         ``columns`` maps a table to column names; the others are None in its rows. With
-        ``kinds`` only events of these kinds are in the views.
+        ``kinds`` only events of these kinds are in the views. A fact table that was not
+        made of a session's present rows is left out of its view, which then holds what
+        the facts are worked out from.
         """
         from ctx_pipeline.storage.lake.reading import sessions_of
 
         manifest = self.manifest("normalized", cell)
         if manifest is not None:
-            yield from sessions_of(manifest, self._trusted, session_ids=session_ids, tables=tables, columns=columns or {}, kinds=kinds)
+            facts = self.manifest(FACTS_ASSET, cell, sound=True) if FACTS.keys() & set(tables) else None
+            yield from sessions_of(
+                manifest, self._trusted, session_ids=session_ids, tables=tables, columns=columns or {}, kinds=kinds, facts=facts
+            )
 
     def read_rows(self, table: str, cell: Cell, asset: str | None = None, *, sound: bool = False) -> list[Any]:
         """Return the live rows of a table of one cell as named tuples (of one asset, or of all that write it).

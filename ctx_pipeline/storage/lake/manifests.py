@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.model.tables import NORMALIZED
+from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -57,7 +58,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """live rows by table"""
     parts: tuple[Part, ...]
     hashes: dict[str, str] = {}
-    """session -> hash of its rows in a table that is rewritten with its cell, where the writer keeps one"""
+    """session -> hash of its rows in a table that is rewritten with its cell, where the writer keeps one; of facts the hash of
+    their sources and of the rows of each table"""
 
     @classmethod
     def of(
@@ -103,6 +105,13 @@ class Manifest(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Manifest)
 
 
+def source_hash(normalized: Manifest, session: Any) -> str:
+    """Return what identifies the rows of one session that its facts are made of, and the decoder that made them."""
+    decoder, _, _ = normalized.code_version.partition("+")
+    calls = normalized.hashes.get(session.session_id, "") if any("model_calls" in t.made_of for t in FACTS.values()) else ""
+    return digest(decoder, session.content_hash, calls, size=16)
+
+
 def asset_name(asset: str) -> str:
     """Return the name under which an asset's manifests are kept.
 
@@ -120,6 +129,8 @@ def assets_of(table: str, names: Iterable[str]) -> list[str]:
     """Return which of the stored asset names hold rows of a table."""
     if table in NORMALIZED:
         return [n for n in names if n == "normalized"]
+    if table in FACTS:
+        return [n for n in names if n == asset_name(FACTS_ASSET)]
     prefix = {"readings": "signals.", "candidates": "mined.", "memories": "memory.consolidated", "token_counts": "tokens.exact"}.get(
         table, f"{table}."
     )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.session_view import SessionView
-from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.model.tables import FACTS, TABLES
 from ctx_pipeline.storage.lake.columns import rows_of
-from ctx_pipeline.storage.lake.manifests import damaged
+from ctx_pipeline.storage.lake.manifests import damaged, source_hash
 from ctx_pipeline.storage.lake.upcast import newest
 
 if TYPE_CHECKING:
@@ -97,8 +97,12 @@ def sessions_of(
     tables: Collection[str],
     columns: Mapping[str, Sequence[str]],
     kinds: Collection[str] | None = None,
+    facts: Manifest | None = None,
 ) -> Iterator[SessionView]:
-    """Yield the sessions of a cell, part by part, so that one part's rows are held at a time."""
+    """Yield the sessions of a cell, part by part, so that one part's rows are held at a time.
+
+    ``facts`` is the manifest of the fact tables; their rows are read where they were made of the session's present rows.
+    """
     wanted = None if session_ids is None else set(session_ids)
 
     def rows(table: Table, part: Part) -> dict[str, list[Any]]:
@@ -119,6 +123,13 @@ def sessions_of(
         return merged
 
     sessions = {sid: found[0] for sid, found in small("sessions").items()}
+    made = {name: _made(TABLES[name], manifest, facts, sessions.values()) for name in tables if name in FACTS}
+    outdated = [TABLES[name] for name, current in made.items() if len(current) < len(sessions)]
+    tables = list(dict.fromkeys([*(n for n in tables if n not in FACTS), *(source for t in outdated for source in t.made_of)]))
+    columns = _widened(columns, outdated)
+    if kinds is not None:
+        kinds = None if any("events" in t.made_of and not t.kinds for t in outdated) else {*kinds, *(k for t in outdated for k in t.kinds)}
+    fact_pools = {name: _Pool(TABLES[name], facts.of_table(name), rows, wanted) for name, current in made.items() if current and facts}
     filled = {name: small(name) for name in tables if name not in {*_LARGE, "sessions"}}
     pools = {name: _Pool(TABLES[name], manifest.of_table(name), rows, wanted) for name in _LARGE if name in tables}
     order = [s for name in _LARGE[:1] for part in manifest.of_table(name) for s in part.live if s in sessions]
@@ -129,7 +140,25 @@ def sessions_of(
                 setattr(view, name, pools[name].take(session_id))
             elif name != "sessions":
                 setattr(view, name, filled[name].get(session_id, []))
+        view.facts = {name: pool.take(session_id) for name, pool in fact_pools.items() if session_id in made[name]}
         yield view
+
+
+def _made(table: Table, manifest: Manifest, facts: Manifest | None, sessions: Iterable[Any]) -> set[str]:
+    """Return the sessions whose rows of a fact table were made of their present rows."""
+    if facts is None or f"{table.name}.{table.version}" not in facts.code_version.split():
+        return set()
+    return {s.session_id for s in sessions if facts.hashes.get(s.session_id, "").partition(" ")[0] == source_hash(manifest, s)}
+
+
+def _widened(columns: Mapping[str, Sequence[str]], facts: Iterable[Table]) -> dict[str, Sequence[str]]:
+    """Return the columns to read, with those that fact tables are made of; all of a table that is not named."""
+    found = dict(columns)
+    for table in facts:
+        for source, names in table.made_of.items():
+            if source in found:
+                found[source] = [*found[source], *names]
+    return found
 
 
 class _Pool:

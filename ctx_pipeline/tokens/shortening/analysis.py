@@ -84,7 +84,7 @@ def rows_of(source: Source, tokenizer: Tokenizer) -> list[Row]:
 
     raw, rows = count(source.text), []
     for form in FORMS:
-        text = shortened(source, form, count)
+        text = shortened(source, form)
         if text is None:
             rows.append(Row(form, None, 0.0, None, risk(source, form)))
         else:

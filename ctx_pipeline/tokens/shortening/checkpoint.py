@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.tokens.signatures.notation import NOTATIONS, legend, signature
+from ctx_pipeline.tokens.signatures.notation import signature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,6 @@ class Checkpoint(NamedTuple):
     """What a set of files comes to."""
 
     entries: list[Entry]
-    notation: str
     text: str
     tokens: int
     """of the checkpoint's text"""
@@ -60,10 +59,9 @@ def checkpoint(
     *,
     signatures: bool = True,
     top: int = TOP,
-    notation: str = "auto",
     stats: str = "",
 ) -> Checkpoint:
-    """Return the checkpoint of some files in the notation that is cheaper, its legend counted in.
+    """Return the checkpoint of some files.
 
     Of each file the ``top`` symbols that matter most are shown, in the order of its lines:
     exported before hidden, then those that most of the other files name, then types
@@ -71,28 +69,23 @@ def checkpoint(
     """
     raw = [count(source.text) for source in sources]
     chosen = _chosen(sources, top) if signatures else [[] for _ in sources]
-    made = []
-    for one in [notation] if notation in NOTATIONS else ["plain", "symbolic"]:
-        entries = [
-            Entry(f"F{n}", source.name, source.lines, raw[n - 1], [signature(s, one) for s in shown], _more(source, shown, signatures))
-            for n, (source, shown) in enumerate(zip(sources, chosen, strict=True), 1)
-        ]
-        text = _text(entries, one, stats)
-        made.append(Checkpoint(entries, one, text, count(text), sum(raw)))
-    best = min(made, key=lambda c: c.tokens)
-    percent = f" ({1 - best.tokens / best.raw_tokens:.0%})" if best.saved else ""
-    ending = f"\nCOMPRESSION: {best.raw_tokens} → {best.tokens} tok\n[{best.saved} tok saved{percent}]"
-    return best._replace(text=best.text + ending)
+    entries = [
+        Entry(f"F{n}", source.name, source.lines, raw[n - 1], [signature(s) for s in shown], _more(source, shown, signatures))
+        for n, (source, shown) in enumerate(zip(sources, chosen, strict=True), 1)
+    ]
+    text = _text(entries, stats)
+    made = Checkpoint(entries, text, count(text), sum(raw))
+    percent = f" ({1 - made.tokens / made.raw_tokens:.0%})" if made.saved else ""
+    ending = f"\nCOMPRESSION: {made.raw_tokens} → {made.tokens} tok\n[{made.saved} tok saved{percent}]"
+    return made._replace(text=made.text + ending)
 
 
 def _more(source: Source, shown: list[Symbol], signatures: bool) -> int:
     return len(source.outline.symbols) - len(shown) if signatures else 0
 
 
-def _text(entries: list[Entry], notation: str, stats: str) -> str:
+def _text(entries: list[Entry], stats: str) -> str:
     lines = [f"CTX CHECKPOINT ({len(entries)} file{'' if len(entries) == 1 else 's'})"]
-    told = legend("\n".join(one for entry in entries for one in entry.signatures)) if notation == "symbolic" else ""
-    lines += [told] if told else []
     folder = _folder([entry.path for entry in entries])
     lines += [f"in {folder}"] if folder else []
     for entry in entries:

@@ -9,6 +9,7 @@ import re
 from itertools import islice
 from typing import Any
 
+from ctx_pipeline.model.display import truncate
 from ctx_pipeline.tokens.shortening.yaml_values import yaml_values
 
 _DEEPEST = 6
@@ -43,7 +44,7 @@ def shape(text: str, language: str | None) -> str | None:
             return None
     except (ValueError, RecursionError, csv.Error):
         return None
-    return found if len(found) <= LONGEST else found[: LONGEST - 1] + "…"
+    return truncate(found, LONGEST)
 
 
 def _of(values: list[Any], depth: int) -> str:

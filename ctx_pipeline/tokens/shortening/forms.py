@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.model.display import truncate
 from ctx_pipeline.tokens.shortening.data_forms import compact
 from ctx_pipeline.tokens.shortening.data_shape import shape
 from ctx_pipeline.tokens.shortening.repeats import without_repeats
 from ctx_pipeline.tokens.signatures.languages import CODE, DATA
-from ctx_pipeline.tokens.signatures.notation import cheaper
+from ctx_pipeline.tokens.signatures.notation import lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ctx_pipeline.tokens.shortening.source import Source
 
 FORMS = {
@@ -37,7 +36,7 @@ _SHOWN = 24
 _WIDEST = 100
 
 
-def shortened(source: Source, form: str, count: Callable[[str], int]) -> str | None:
+def shortened(source: Source, form: str) -> str | None:
     """Return a file in a form, None where the form has nothing to say of it (signatures of a table, say)."""
     if form == "raw":
         return source.text
@@ -51,13 +50,13 @@ def shortened(source: Source, form: str, count: Callable[[str], int]) -> str | N
         return shape(source.text, source.language)
     symbols = source.outline.symbols
     if form == "signatures":
-        return cheaper(symbols, count).text or None
+        return "\n".join(lines(symbols)) or None
     seen = [symbol._replace(doc="") for symbol in symbols if symbol.exported or not symbol.level]
     found = source.outline
     parts = [
         f"deps: {', '.join(map(_name, found.imports))}" if found.imports else "",
         f"exports: {', '.join(map(_name, found.exports))}" if found.exports else "",
-        cheaper(seen, count).text,
+        "\n".join(lines(seen)),
     ]
     return "\n".join(filter(None, parts)) or None
 
@@ -75,4 +74,4 @@ def _cut(match: re.Match[str]) -> str:
 
 
 def _name(text: str) -> str:
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+    return truncate(text, _WIDEST)

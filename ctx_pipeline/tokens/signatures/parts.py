@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.model.display import truncate
 from ctx_pipeline.tokens.signatures.symbols import Parameter
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def flat(text: str) -> str:
     """Return code as one line without blanks inside brackets' edges."""
     joined = " ".join(text.split())
     joined = re.sub(r"(?<=[(\[<]) | (?=[)\]>,;])|,(?= ?[)\]])", "", joined)
-    return joined if len(joined) <= _LONGEST else joined[: _LONGEST - 1] + "…"
+    return truncate(joined, _LONGEST)
 
 
 def name_of(node: SgNode) -> str:
@@ -245,5 +246,5 @@ def first_line(text: str) -> str:
     for line in text.splitlines():
         said = _TAGS.sub("", _MARKS.sub("", _MARKS.sub("", line))).strip()
         if re.search(r"\w", said) and not said.startswith("@"):
-            return said if len(said) <= LONGEST_DOC else said[: LONGEST_DOC - 1] + "…"
+            return truncate(said, LONGEST_DOC)
     return ""

@@ -8,11 +8,15 @@ usage (``call``, ``tokens`` as prompt and answer).
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.raw import Identity, Parsed, Quarantined, SessionFacts, SessionInput, StreamBytes, ThreadFacts
+from ctx_pipeline.model.recipes import Agent, Headless, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 KEY = "parrot"
 
@@ -136,6 +140,11 @@ def _tokens(value: Any) -> tuple[int, int]:
     return (value[0], value[1]) if whole else (0, 0)
 
 
+def _answered(records: Iterable[Mapping[str, Any]]) -> Told:
+    """Return what the stream of a parrot that was asked without a person says."""
+    return Told("".join(str(record["say"]) for record in records if record.get("who") == "parrot"))
+
+
 HOST = Host(
     key=KEY,
     title="Parrot",
@@ -147,5 +156,8 @@ HOST = Host(
     identify=identify,
     parse=parse,
     session_kinds=frozenset({"chat"}),
-    resume="parrot --again {session_id}",
+    agent=Agent(
+        resume="parrot --again {session_id}",
+        headless=Headless(("parrot", "--answer"), read=_answered, method="parrot_headless"),
+    ),
 )

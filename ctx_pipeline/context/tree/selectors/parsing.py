@@ -12,7 +12,6 @@ from lark.exceptions import UnexpectedInput
 
 from ctx_pipeline.context.errors import InvalidSelector
 from ctx_pipeline.context.tree.selectors.expression import Expression
-from ctx_pipeline.context.tree.selectors.positions import DEPTH_HINT, hops_of
 from ctx_pipeline.context.tree.selectors.query import Chain, Condition, Hop, Moment, Query, Step
 
 _BARE = re.compile(r"d-?\d+(\s*,\s*-?\d+)+")
@@ -27,10 +26,14 @@ _ORDERS = frozenset({"path", "newest", "oldest"})
 _MODES = frozenset({"all", "latest", "pairwise"})
 
 
-@lru_cache(maxsize=2)
+_STARTS = {"grammar": ["start", "step"], "conditions": ["start"], "parts": ["position", "depth", "among", "time"]}
+DEPTH_HINT = "depths are -1 (system), 0 (active head), 1 and up; the smaller comes first"
+
+
+@lru_cache(maxsize=3)
 def _grammar(name: str) -> Lark:
     text = files("ctx_pipeline.context.tree.selectors").joinpath(f"{name}.lark").read_text("utf-8")
-    return Lark(text, parser="lalr", propagate_positions=True)
+    return Lark(text, parser="lalr", propagate_positions=True, start=_STARTS[name])
 
 
 def parse(text: str) -> Query:
@@ -54,9 +57,9 @@ def _parse(text: str) -> Query:
     return _query(text, tree, lead)
 
 
-def _parsed(name: str, part: str, whole: str, lead: int) -> Tree[Token]:
+def _parsed(name: str, part: str, whole: str, lead: int, start: str = "start") -> Any:
     try:
-        return _grammar(name).parse(part)
+        return _grammar(name).parse(part, start=start)
     except UnexpectedInput as error:
         ended = getattr(getattr(error, "token", None), "type", "") == "$END"
         place = None if ended else getattr(error, "pos_in_stream", None)
@@ -124,25 +127,27 @@ def _control(text: str, token: Any, lead: int, controls: dict[str, str]) -> None
 def _times(text: str, written: str, lead: int) -> tuple[tuple[Moment, ...], bool, bool, bool]:
     if not written:
         return (Moment("t", 0),), False, False, False
-    if written in {"@*", "@t*", "@t-*"}:
-        return (), True, False, False
-    if written == "@history":
+    tree = _parsed("parts", written, text, lead, "time")
+    if tree.data == "history":
         return (Moment("t", 0), Moment("t", None)), False, True, False
-    kind = written[1]
+    parts = [{token.type: token for token in part.children} for part in tree.children]
+    kind = str(parts[0].get("KIND", "t"))
+    if tree.data == "now" and "STAR" in parts[0] and kind == "t":
+        return (), True, False, False
     moments = []
-    for part in re.finditer(r"@?[tc]?[+-]?(?:\d+|\*)", written):
-        end, at = part[0], lead + part.start()
-        found = re.fullmatch(r"@?([tc])?([+-]?)(\d+|\*)", end)
-        if found is None or (found[3] == "*" and found[1] is None):
+    for part, tokens in zip(tree.children, parts, strict=True):
+        end, at = written[part.meta.start_pos : part.meta.end_pos], lead + part.meta.start_pos
+        count, sign, own = tokens.get("COUNT"), tokens.get("SIGN", ""), tokens.get("KIND")
+        if count is None and own is None:
             raise InvalidSelector(text, at, f"{end!r} is no time", "times are @t0, @t-1, @c4; the oldest is @t-*")
-        if found[1] and found[1] != kind:
+        if own not in {None, kind}:
             raise InvalidSelector(text, at, "a range mixes snapshots (@t) and cycles (@c)", "use one kind at both ends")
-        if found[2] == "+" or (found[1] == "t" and not found[2] and found[3].strip("0*")):
+        if sign == "+" or (own == "t" and not sign and count and count.strip("0")):
             raise InvalidSelector(text, at, f"{end!r}: nothing is known of the future", "now is @t0, snapshots are @t-1, @t-2, ...")
-        if kind == "c" and (found[2] or found[3] == "*"):
+        if kind == "c" and (sign or count is None):
             raise InvalidSelector(text, at, f"{end!r} is no cycle", "cycles are @c0, @c1, ...")
-        moments.append(Moment(kind, None if found[3] == "*" else int(found[3])))
-    return tuple(moments), False, len(moments) == 2, "," in written
+        moments.append(Moment(kind, None if count is None else int(count)))
+    return tuple(moments), False, tree.data != "now", tree.data == "pair"
 
 
 def _chain(text: str, tree: Any, lead: int) -> Chain:
@@ -166,9 +171,9 @@ def _step(text: str, tree: Any, lead: int) -> Step:
             case "root":
                 fields["root"] = written[1:]
             case "depth":
-                fields["depths"] = (_depths(text, written, at),)
+                fields["depths"] = (_depth(text, _parsed("parts", written, text, at, "depth"), at),)
             case "position":
-                fields["positions"] = hops_of(text, written, at, _inner)
+                fields["positions"] = _positions(text, written, at)
             case "any":
                 fields["any"] = True
             case "type":
@@ -192,14 +197,31 @@ def _step(text: str, tree: Any, lead: int) -> Step:
     return Step(**fields)
 
 
-def _inner(text: str, part: str, at: int) -> Step:
-    """Return the step of a hop inside a position."""
-    tree = _parsed("grammar", part, text, at)
-    union = tree.children[0]
-    only = union.children[0].children[0] if isinstance(union, Tree) and len(union.children) == 1 else None  # type: ignore[union-attr]
-    if not isinstance(only, Tree) or len(only.children) != 1:
-        raise InvalidSelector(text, at, "a hop is one step", "write (d1, .block)")
-    return _step(text, only.children[0], at)
+def _positions(text: str, written: str, at: int) -> tuple[tuple[Hop, ...], ...]:
+    """Return the hops of each place in parentheses."""
+    tree = _parsed("parts", written, text, at, "position")
+    places = [child.children[0] if child.data == "nested" else child for child in tree.children]
+    return tuple(
+        (Hop("depth", *_depth(text, place.children[0], at)), *(_hop(text, hop, at) for hop in place.children[1:])) for place in places
+    )
+
+
+def _hop(text: str, hop: Any, lead: int) -> Hop:
+    token = hop.children[0]
+    at = lead + token.start_pos
+    match hop.data:
+        case "offset":
+            low, high = int(token), int(hop.children[-1])
+            if high < low:
+                raise InvalidSelector(text, at, f"{low}..{high} is no range", "the smaller offset comes first")
+            return Hop("offset", low, high)
+        case "word":
+            return Hop(str(token))
+        case "child":
+            return Hop("child", step=_step(text, _parsed("grammar", f".{token.strip()}", text, at - 1, "step"), at - 1))
+        case "below":
+            return Hop("below", step=_step(text, _parsed("grammar", f".{token[2:].strip()}", text, at + 1, "step"), at + 1))
+    return Hop("below", step=_step(text, _parsed("grammar", token.strip(), text, at, "step"), at))
 
 
 def _no_predicate(text: str, written: str, at: int) -> None:
@@ -209,26 +231,20 @@ def _no_predicate(text: str, written: str, at: int) -> None:
         raise InvalidSelector(text, at + found.start(), f"there is no predicate {found[0]!r}", f"write {found[0].lower()!r}")
 
 
-def _depths(text: str, written: str, at: int) -> tuple[int, int | None]:
-    found = re.findall(r"-?\d+|\*", written)
-    low = int(found[0])
-    high = low if len(found) == 1 else None if found[1] == "*" else int(found[1])
+def _depth(text: str, tree: Any, at: int) -> tuple[int, int | None]:
+    """Return the least and the greatest depth of a range, None for no end."""
+    first, last = tree.children[0], tree.children[-1]
+    low, high = int(first), None if last == "*" else int(last)
     if low < -1 or (high is not None and high < low):
-        raise InvalidSelector(text, at, f"{written!r} is no depth", DEPTH_HINT)
+        raise InvalidSelector(text, at + tree.meta.start_pos, f"{low}..{last} is no depth", DEPTH_HINT)
     return low, high
 
 
 def _among(text: str, written: str, at: int, fields: dict[str, Any]) -> None:
     name, _, inside = written[1:].rstrip(")").partition("(")
     if name == "depth":
-        for part in inside.split(","):
-            found = re.fullmatch(r"\s*(-?\d+)\s*(?:(?:-|\.\.)\s*(\d+)\s*)?", part)
-            if found is None:
-                raise InvalidSelector(text, at, f"{part!r} is no depth", ":depth(1), :depth(1,2) or :depth(1-3)")
-            low, high = int(found[1]), int(found[2] or found[1])
-            if low < -1 or high < low:
-                raise InvalidSelector(text, at, f"{part.strip()!r} is no depth", DEPTH_HINT)
-            fields["depths"] += ((low, high),)
+        spans = _parsed("parts", inside, text, at + len(name) + 2, "among").children
+        fields["depths"] += tuple(_depth(text, span, at + len(name) + 2) for span in spans)
     elif name == "nth" and int(inside) < 1:
         raise InvalidSelector(text, at, "counting starts at 1", ":nth(1) is the first")
     else:

@@ -1,0 +1,108 @@
+"""What the person typed: the prompts of a session, and what each asks for."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.model.memories import NOTE_TAG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctx_pipeline.model.session_view import SessionView
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NOT_SAID = re.compile(
+    rf"```.*?(?:```|\Z)|<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<[a-z][\w-]*>.*?</[a-z][\w-]*>|\[(?:Image|Request)[^\]]*\]", re.DOTALL
+)
+_TASK = re.compile(
+    r"(?i)^(?:\W*(?:hey|hi|ok(?:ay)?|so|now|then|and|also|please|claude|codex|can|could|would|you|we|let'?s|i'?d|i|want|need|like|to|just|help"
+    r"|new|feature:|me|us|should)\b\W*)*"
+    r"(?:add|fix|implement|make|update|remove|change|refactor|ensure|replace|use|create|support|write|move|rename|convert|handle|simplify"
+    r"|improve|migrate|upgrade|build|set|invert|bump|port|allow|show|extend|drop|split|extract|enable|disable|validate|test|document"
+    r"|optimi[sz]e|integrate|rewrite|send|mark|reuse|address|resolve|restrict|prevent|expose|parse|cache|log)\b"
+)
+_POINTS = re.compile(
+    r"(?i)\b(?:these|those|them|above|below|again)\b"
+    r"|\b(?:for|of|to|with|do|about|in|from|make|fix|like|on|invert|remove|change|update|use|reuse|if|is|add|does|keep|just)\s+(?:that|this|it)\b"
+    r"|\b(?:that|this)\s+(?:\w+\s+)?(?:logic|behaviou?r|way|one|thing|test|method|code|file|function|comment|problem|issue|error|part|bit|line"
+    r"|section|page)\b|^\W*(?:could|can|would)\s+(?:we|you)\s+(?:also\s+)?just\b|\bthe others\b|\bon the PR\b"
+)
+"""A prompt with one of these can only be understood by who was there."""
+
+_NAME = re.compile(r"[`_/\d]|[a-z][A-Z]|\w\.\w|\w-\w+-\w|\w\(\)")
+_ASIDE = re.compile(
+    r"(?i)^(?:(?:hey|hi|hello|ok(?:ay)?|so|now|then|alright|perfect|great|thanks|claude|codex)\b[\s,.!:-]*)*"
+    r"(?:(?:can|could|would) (?:you|we) (?:please |also |now )*|please )?(?=\w)"
+)
+_TELLING_WORDS = 8
+"""A shorter prompt has to name a file, a command or a part of the program."""
+
+_PAGE = 4000
+_LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
+_STEERS = re.compile(
+    r"(?i)(?:(?:y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
+    r"|continue|proceed|resume|keep|going|carry|next|retry|again|try|do|it|that|this|so|stop|wait|push|commit|ship|merge|done|hi|hello|hey"
+    r"|and|then|now|all|both|the|first|second|third|one|option)\b\W*)+"
+)
+"""A prompt of such words alone steers what is under way and names no task."""
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_TAG = re.compile(r"</?[a-z][\w-]*\s*/?>")
+
+
+def typed(view: SessionView) -> list[Any]:
+    """Return the prompts of the main thread, in order: in the others it is an agent that asks."""
+    threads = {e.thread_id for e in view.events}
+    main = view.session_id if view.session_id in threads else view.events[0].thread_id if threads else ""
+    return [p for p in view.prompts if p.thread_id == main]
+
+
+def is_request(ask: str) -> bool:
+    """Tell whether a prompt, as one line, asks for something by itself: "push", "1", "yes, go on" and a lone tag do not."""
+    words = _TAG.sub(" ", ask)
+    return bool(_WORD.search(words)) and not words.lstrip().startswith("/") and not _STEERS.fullmatch(words.strip())
+
+
+def requests(texts: Iterable[str | None]) -> list[str]:
+    """Return the texts that ask for something, each as one line; where none does, those that are not blank."""
+    asks = [ask for text in texts if text and (ask := asked(text))]
+    return list(filter(is_request, asks)) or asks
+
+
+def one_line(text: str) -> str:
+    """Return one line without terminal escapes, control characters and runs of blanks."""
+    return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text) if "\x1b" in text else text).split())
+
+
+def asked(text: str) -> str:
+    """Return what the person asks for in a prompt, as one line."""
+    text = text[:_PAGE]
+    if "```" in text or "<" in text or "[" in text:
+        text = _NOT_SAID.sub(" ", text)
+    return one_line(text)
+
+
+def tells(ask: str) -> bool:
+    """Tell whether a prompt says by itself what is to be done: neither "go on" nor a question nor a page nor "do that too"."""
+    return bool(_TASK.match(ask)) and describes(ask)
+
+
+def describes(ask: str) -> bool:
+    """Tell whether a prompt can be understood by who was not there, be it an order or what somebody sees go wrong."""
+    title = goal(ask)
+    return _LEAST_WORDS <= len(ask.split()) <= _MOST_WORDS and not _POINTS.search(title) and _names(title)
+
+
+def _names(title: str) -> bool:
+    return len(title.split()) >= _TELLING_WORDS or bool(_NAME.search(title))
+
+
+def goal(ask: str) -> str:
+    """Return a prompt as a title, at most 120 characters."""
+    ask = _ASIDE.sub("", ask)
+    sentences = re.split(r"(?<=[.!?])\s", ask) if len(ask) > _TITLE else [ask]
+    first = next((t for t in sentences if len(t.split()) >= _LEAST_WORDS), sentences[0])
+    return first.rstrip(" .:;") if len(first) <= _TITLE else f"{first[: _TITLE - 1].rsplit(' ', 1)[0].rstrip(' ,.;')}…"

@@ -1,0 +1,149 @@
+"""Turns of a session: each prompt, what was done for it, and how that ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.model.tables import TURNS
+
+if TYPE_CHECKING:
+    from ctx_pipeline.model.session_view import SessionView
+
+ANSWERED, INTERRUPTED, FAILED, OPEN = "answered", "interrupted", "failed", "open"
+ENDS = (ANSWERED, INTERRUPTED, FAILED, OPEN)
+"""How a turn ended: with a final answer, stopped by the person, with an error last, or with something else last (it may still run)."""
+
+STOPS = frozenset({"interrupt", "turn_aborted"})
+"""Subtypes of the injected events by which hosts record that a turn was stopped."""
+
+_FINAL = "/final_answer"
+"""End of the subtype of an answer of which the host says that it is the last of its turn."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One prompt of a thread, what followed it up to the next, and how that ended."""
+
+    prompt: Any
+    """event; None for what stands before a thread's first prompt and was stopped there"""
+    thread_id: str
+    number: int
+    """place in its thread, from 0"""
+    ended: str = OPEN
+    answer: Any = None
+    """event of the final answer; None for a turn without one"""
+    interruption: Any = None
+    """event by which the person stopped it; None where nobody did"""
+    first: Any = None
+    last: Any = None
+    """first and last event"""
+    compactions: list[Any] = field(default_factory=list)
+    tool_calls: int = 0
+    calls: list[Any] = field(default_factory=list)
+    """rows of ``tool_calls``, where the view has them"""
+    call_keys: set[str] = field(default_factory=set)
+    """model calls (``model_calls.call_key``)"""
+
+
+def turns(view: SessionView) -> list[Turn]:
+    """Return the turns of a session, thread by thread in order.
+
+    What stands before a thread's first prompt is a turn only where the person stopped
+    it. Reads events of the kinds of the table, and ``tool_calls`` where they are
+    there.
+    """
+    found: list[Turn] = []
+    turn = Turn(None, "", 0)
+    by_thread: dict[str, list[Turn]] = {}
+    for event in view.events:
+        if event.thread_id != turn.thread_id:
+            turn = Turn(None, event.thread_id, 0)
+        if event.kind == "prompt":
+            turn = Turn(event, event.thread_id, len(by_thread.get(event.thread_id, ())), first=event)
+        _take(turn, event)
+        if event.kind == "prompt" or (turn.prompt is None and turn.interruption is event):
+            found.append(turn)
+            by_thread.setdefault(turn.thread_id, []).append(turn)
+    for turn in found:
+        if turn.interruption is not None:
+            turn.ended = INTERRUPTED
+        elif turn.answer is not None:
+            turn.ended = ANSWERED
+    _place_calls(view.tool_calls, by_thread)
+    return found
+
+
+def turn_rows(view: SessionView) -> list[Any]:
+    """Return the rows of ``turns`` of a session, thread by thread in order; see :func:`turns`."""
+    return view.fact(TURNS.name, _rows)
+
+
+def _rows(view: SessionView) -> list[Any]:
+    return [
+        TURNS.row(
+            host=view.host,
+            session_id=view.session_id,
+            thread_id=turn.thread_id,
+            number=turn.number,
+            prompt_event=_id(turn.prompt),
+            first_event=turn.first.event_id,
+            last_event=turn.last.event_id,
+            began=turn.first.ts,
+            finished=turn.last.ts,
+            ended=turn.ended,
+            answer_event=_id(turn.answer),
+            interruption_event=_id(turn.interruption),
+            compactions=[e.event_id for e in turn.compactions],
+            tool_calls=turn.tool_calls,
+            model_calls=len(turn.call_keys),
+        )
+        for turn in view.once(turns)
+    ]
+
+
+def _id(event: Any) -> str | None:
+    return None if event is None else str(event.event_id)
+
+
+def interruptions(view: SessionView) -> list[str]:
+    """Return the ids of the events by which the person stopped the agent, one for each turn that was stopped."""
+    return [turn.interruption_event for turn in turn_rows(view) if turn.interruption_event is not None]
+
+
+def _take(turn: Turn, event: Any) -> None:
+    turn.first = turn.first or event
+    turn.last = event
+    if event.call_key:
+        turn.call_keys.add(event.call_key)
+    if event.kind == "answer" and event.text:
+        turn.answer, turn.ended = event, OPEN
+    elif event.kind == "tool_call":
+        turn.tool_calls += 1
+        turn.ended = OPEN
+        _went_on(turn)
+    elif event.kind == "injected" and event.subtype in STOPS and event.actor == "user":
+        turn.interruption, turn.answer = turn.interruption or event, None
+    elif event.kind == "compaction":
+        turn.compactions.append(event)
+    elif event.kind == "error" and event.actor == "system":
+        turn.ended = FAILED
+        _went_on(turn)
+
+
+def _went_on(turn: Turn) -> None:
+    """Forget an answer behind which the turn went on, unless the host says that it is the last."""
+    if turn.answer is not None and not (turn.answer.subtype or "").endswith(_FINAL):
+        turn.answer = None
+
+
+def _place_calls(calls: list[Any], by_thread: dict[str, list[Turn]]) -> None:
+    at: dict[str, int] = {}
+    for call in calls:
+        members = by_thread.get(call.thread_id, [])
+        place = at.get(call.thread_id, 0)
+        while place + 1 < len(members) and members[place + 1].first.seq < call.seq:
+            place += 1
+        at[call.thread_id] = place
+        if members and call.seq > members[place].first.seq:
+            members[place].calls.append(call)

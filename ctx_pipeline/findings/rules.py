@@ -1,0 +1,366 @@
+"""The rules of findings: each has a name, the fewest cases that it speaks of, one text, and the command that acts on it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.dashboard.numbers import count, money, plural, share, short
+from ctx_pipeline.model.finding import FAILED_AT_LEAST, Example, Finding, ranked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ctx_pipeline.findings.history import History, Key, Measured
+
+_NANO = 1e9
+_EXAMPLES = 3
+
+
+class Rule(NamedTuple):
+    """A rule; ``look`` returns its finding, whose ``cases`` must reach ``least``, or None."""
+
+    name: str
+    least: int
+    look: Callable[[History], Finding | None]
+    signals: tuple[str, ...] = ()
+    """the measurements that it reads"""
+
+
+class Habit(NamedTuple):
+    """A rule on one signal: sessions whose reading is at least so high."""
+
+    signal: str
+    at_least: float
+    title: str
+    """with ``{sum}`` for the readings of the sessions that show it, added up"""
+    advice: str
+    needs: tuple[str, float] = ("", 0.0)
+    """a second signal and the least that it must read in the same session"""
+
+
+def findings(history: History, rules: Iterable[Rule] | None = None) -> list[Finding]:
+    """Return what the rules find, by what is at stake: what is urgent, then dollars, then time, then how common it is."""
+    found = [(rule, one) for rule in (RULES if rules is None else rules) if (one := rule.look(history)) is not None]
+    return ranked([one._replace(rule=rule.name) for rule, one in found if one.cases >= rule.least])
+
+
+def _leaving(history: History) -> Finding | None:
+    lost = [one for one in history.leaving if one.uncaptured]
+    if not lost:
+        return None
+    files = sum(one.uncaptured for one in lost)
+    first = max(lost, key=lambda one: one.uncaptured)
+    return Finding(
+        "",
+        f"{first.title} deletes transcripts after {first.days} days: {count(files)} in {first.root} go within 5 days",
+        "ctx run",
+        "None of them is captured. What ctx run captures stays, whatever the agent deletes.",
+        cases=files,
+        urgent=True,
+    )
+
+
+def _leaving_captured(history: History) -> Finding | None:
+    files = sum(one.files - one.uncaptured for one in history.leaving)
+    if not files:
+        return None
+    titles = ", ".join(dict.fromkeys(one.title for one in history.leaving if one.files > one.uncaptured))
+    what = f"{plural(files, 'transcript')} of {titles} {'is' if files == 1 else 'are'} about to be deleted"
+    return Finding("", what, "ctx list", "All of it is captured. To keep the originals, raise the agent's retention setting.", cases=files)
+
+
+def _damaged(history: History) -> Finding | None:
+    return Finding("", history.damaged, "ctx run", urgent=True) if history.damaged else None
+
+
+def _unread(history: History) -> Finding | None:
+    hit = [one for one in history.sessions.values() if one.quarantined]
+    records = sum(one.quarantined for one in hit)
+    detail = f"In {plural(len(hit), 'session')}. Their bytes are kept; nothing of them is counted."
+    return Finding("", f"{plural(records, 'record')} could not be read", "ctx doctor", detail, cases=records, urgent=True)
+
+
+def _unknown(history: History) -> Finding | None:
+    hit = [one for one in history.sessions.values() if one.unknown]
+    records = sum(one.unknown for one in hit)
+    detail = f"In {plural(len(hit), 'session')}; kept with their payload. An agent may have changed its format."
+    return Finding("", f"{plural(records, 'record')} of an unknown kind", "ctx doctor", detail, cases=records)
+
+
+def _secrets(history: History) -> Finding | None:
+    stored = sum(history.replaced.values())
+    found = history.replaced if stored else history.newest.secrets
+    kinds = ", ".join(f"{name} {count(n)}" for name, n in sorted(found.items(), key=lambda r: (-r[1], r[0]))[:4])
+    if stored:
+        title, command = f"{plural(stored, 'secret')} replaced before anything was stored", "ctx search --regex '\\[REDACTED:[a-z]'"
+        detail = f"{kinds}. Still in plain text in your transcripts. Rotate them."
+        return Finding("", title, command, detail, cases=stored, urgent=True)
+    number = sum(found.values())
+    title = f"{plural(number, 'secret')} in plain text in the newest {plural(history.newest.sessions, 'transcript')}: {kinds}"
+    return Finding("", title, "ctx run", "Rotate them.", cases=number, urgent=True)
+
+
+def failed_commands(history: History) -> dict[Key, tuple[int, int]]:
+    """Return the sessions whose commands were judged -> (failed, all commands)."""
+    failed, made = (history.readings.get(name, {}) for name in ("failed_command_count", "command_count"))
+    return {key: (round(one.value), round(made[key].value)) for key, one in failed.items() if key in made}
+
+
+def _failures(history: History) -> Finding | None:
+    many = {key: pair for key, pair in failed_commands(history).items() if pair[0] >= FAILED_AT_LEAST}
+    if not many:
+        return None
+    worst = max(many, key=lambda key: (many[key][0], key))
+    failed, made = many[worst]
+    more = f" {plural(len(many) - 1, 'other session')} had {FAILED_AT_LEAST} or more." if len(many) > 1 else ""
+    return Finding(
+        "",
+        f"{count(failed)} of {plural(made, 'command')} failed in one session",
+        _show(worst),
+        f"{_named(history, worst)}.{more}",
+        "Write down how the project is built and tested in CLAUDE.md or AGENTS.md.",
+        cases=len(many),
+        of=len(failed_commands(history)),
+        signal="failed_command_count",
+        examples=_examples(history, {key: float(pair[0]) for key, pair in many.items()}),
+    )
+
+
+def _expensive(history: History) -> Finding | None:
+    paid = {key: one["cost_nano"] for key, one in history.spent.items() if one["cost_nano"] > 0}
+    if not paid:
+        return None
+    top = sorted(paid, key=lambda key: (-paid[key], key))
+    few = top[: max(1, len(top) // 10)]
+    part, first = sum(paid[key] for key in few), history.spent[top[0]]
+    who = "One session" if len(few) == 1 else f"{count(len(few))} sessions"
+    return Finding(
+        "",
+        f"{who} of {count(len(paid))} made {share(part, history.totals['cost_nano'])} of the cost",
+        f"ctx explain {shlex.quote(top[0][1])}",
+        f"The most expensive, {_named(history, top[0])}, cost {money(paid[top[0]])} over {plural(first['calls'], 'call')}.",
+        cases=len(paid),
+        of=len(paid),
+        usd=part / _NANO,
+        examples=_examples(history, {key: paid[key] / _NANO for key in few}),
+    )
+
+
+def _tool_output(history: History) -> Finding | None:
+    seen = history.newest
+    part = seen.tool_output_nano / seen.cost_nano if seen.cost_nano else 0.0
+    if part < 0.1:
+        return None
+    title = f"about {part:.0%} of the cost, ${seen.tool_output_nano / _NANO:,.2f}, was tool output sent again"
+    detail = f"Measured in the newest {plural(seen.sessions, 'session')}."
+    return Finding("", title, "ctx usage tool", detail, usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
+
+
+def _resent(history: History) -> Finding | None:
+    cost, again = history.totals["cost_nano"], history.resent_nano
+    if not cost or again / cost < 0.2:
+        return None
+    title = f"{min(1.0, again / cost):.0%} of the cost, ${again / _NANO:,.2f}, was context sent again from the cache"
+    return Finding("", title, "ctx usage tool", usd=again / _NANO, cases=len(history.spent))
+
+
+def _subagents(history: History) -> Finding | None:
+    cost, theirs = history.totals["cost_nano"], history.subagents_nano
+    if not cost or theirs / cost < 0.1:
+        return None
+    return Finding("", f"subagents made {theirs / cost:.0%} of the cost", "ctx usage thread", usd=theirs / _NANO, cases=len(history.spent))
+
+
+def _unpriced(history: History) -> Finding | None:
+    rows = [row for row in history.models if row["unpriced_calls"] and _tokens(row)]
+    if not rows:
+        return None
+    names = ", ".join((row["model"] or "a model without a name")[:60] for row in rows[:3])
+    calls, tokens = sum(row["unpriced_calls"] for row in rows), short(sum(_tokens(row) for row in rows))
+    detail = f"{names}{' and others' if len(rows) > 3 else ''}: {plural(calls, 'call')} with {tokens} tokens are left out of the cost."
+    return Finding("", f"No price is known for {plural(len(rows), 'model')}", "ctx usage model --json", detail, cases=calls)
+
+
+def _caching(history: History) -> Finding | None:
+    sums = history.totals
+    written = sums["cache_write_5m_tokens"] + sums["cache_write_1h_tokens"]
+    prompt = sums["input_tokens"] + written + sums["cache_read_tokens"]
+    if prompt < 1_000_000:
+        return None
+    return Finding(
+        "",
+        f"{share(sums['cache_read_tokens'], prompt)} of all prompt tokens came from the cache",
+        "ctx usage model --cache",
+        f"{short(sums['cache_read_tokens'])} were read from it, {short(written)} written and {short(sums['input_tokens'])} sent fresh. "
+        "A low share means that sessions are resumed after the cache expired or that their beginning keeps changing.",
+        cases=sums["calls"],
+    )
+
+
+def _compactions(history: History) -> Finding | None:
+    shortened = {key: one.value for key, one in history.readings.get("compaction_count", {}).items() if one.value}
+    if not shortened:
+        return None
+    worst = max(shortened, key=lambda key: (shortened[key], key))
+    return Finding(
+        "",
+        f"{plural(len(shortened), 'session')} outgrew the context window",
+        _show(worst),
+        f"History was compacted {_times(round(sum(shortened.values())))}; most often in {_named(history, worst)}.",
+        cases=len(shortened),
+        of=len(history.readings["compaction_count"]),
+        signal="compaction_count",
+        examples=_examples(history, shortened),
+    )
+
+
+def _reviews(history: History) -> Finding | None:
+    waiting = history.lessons.get("needs_review", 0)
+    title = f"{plural(waiting, 'lesson')} {'waits' if waiting == 1 else 'wait'} for a review"
+    detail = "Something in the text looked like an instruction or a secret; flagged lessons are never given to an agent."
+    command = "ctx sql \"SELECT memory_id, flags, text FROM memories WHERE status = 'needs_review'\""
+    return Finding("", title, command, detail, cases=waiting)
+
+
+def _candidates(history: History) -> Finding | None:
+    waiting = history.lessons.get("candidate", 0)
+    title = f"{plural(waiting, 'lesson')} {'was' if waiting == 1 else 'were'} drawn from past sessions"
+    return Finding("", title, "ctx memory list", "With evidence, ready to be given to the next session where they fit.", cases=waiting)
+
+
+HABITS = (
+    Habit(
+        "file_reread_without_reason_count",
+        3,
+        "files were read again {sum:,.0f} times though they stood in the window unchanged",
+        "name the outline of large files in the project's instructions, or begin a fresh session for the next part",
+    ),
+    Habit(
+        "cache_rebuild_tokens",
+        100_000,
+        "{sum:,.0f} tokens that the cache had held were paid for again",
+        "answer within the cache's five minutes, or end a session before a break; do not change tools or models in the middle",
+    ),
+    Habit(
+        "failed_command_ratio",
+        0.3,
+        "three of ten commands and more failed",
+        "write down how the project is built and tested in CLAUDE.md or AGENTS.md",
+        needs=("failed_command_count", 5),
+    ),
+    Habit(
+        "trajectory_repeated_action_without_progress",
+        3,
+        "a call was repeated unchanged {sum:,.0f} times and returned nothing new",
+        "stop the agent at the second repetition and say what is different",
+    ),
+    Habit(
+        "trajectory_premature_finish_without_validation",
+        1,
+        "the last change of a file was never checked",
+        "say which command checks a change, in the project's instructions",
+    ),
+    Habit("user_correction_count", 2, "the person corrected the agent {sum:,.0f} times", "accept what it taught: ctx memory list"),
+    Habit(
+        "user_message_count",
+        35,
+        "a session went on over {sum:,.0f} messages in all, each with the whole window again",
+        "one task a session",
+    ),
+    Habit("context_peak_share", 0.7, "the window was filled to seven tenths and more", "split the task, or let subagents read"),
+    Habit(
+        "compaction_recovery_tokens",
+        10_000,
+        "{sum:,.0f} tokens were fetched again after a compaction had dropped them",
+        "compact by hand after a finished step, not in the middle of one",
+    ),
+    Habit("code_search_count", 25, "{sum:,.0f} searches of the project's files", "name where things are in CLAUDE.md or AGENTS.md"),
+    Habit("interruption_count", 2, "the agent was stopped {sum:,.0f} times", "ask for a plan before it begins"),
+    Habit("command_not_found_count", 2, "{sum:,.0f} commands did not exist", "say which tools this machine has"),
+)
+
+
+def showing(habit: Habit, history: History) -> dict[Key, Measured]:
+    """Return the sessions that show a habit, with what its signal reads there."""
+    second, least = habit.needs
+    also = history.readings.get(second, {})
+    return {
+        key: one
+        for key, one in history.readings.get(habit.signal, {}).items()
+        if one.value >= habit.at_least and (not second or (key in also and also[key].value >= least))
+    }
+
+
+def _rule_of(habit: Habit) -> Rule:
+    def look(history: History) -> Finding | None:
+        found = showing(habit, history)
+        if not found:
+            return None
+        costs = [one.usd for one in found.values() if one.usd is not None]
+        examples = _examples(history, {key: one.value for key, one in found.items()})
+        return Finding(
+            "",
+            habit.title.format(sum=sum(one.value for one in found.values())),
+            f"ctx signal show {shlex.quote(examples[0].host)} {shlex.quote(examples[0].session_id)}",
+            f"In {count(len(found))} of {plural(len(history.readings[habit.signal]), 'session')}.",
+            habit.advice,
+            cases=len(found),
+            of=len(history.readings[habit.signal]),
+            usd=round(sum(costs), 4) if costs else None,
+            signal=habit.signal,
+            examples=examples,
+        )
+
+    return Rule(habit.signal.replace("_", "-"), 2, look, tuple(name for name in (habit.signal, habit.needs[0]) if name))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("uncaptured-transcripts-expire", 1, _leaving),
+    Rule("captured-transcripts-expire", 1, _leaving_captured),
+    Rule("damaged-readings", 1, _damaged),
+    Rule("unreadable-records", 1, _unread),
+    Rule("unknown-records", 1, _unknown),
+    Rule("secrets-in-transcripts", 1, _secrets),
+    Rule("failed-commands", 1, _failures, ("failed_command_count", "command_count")),
+    Rule("most-expensive-sessions", 5, _expensive),
+    Rule("tool-output-sent-again", 1, _tool_output),
+    Rule("context-sent-again", 1, _resent),
+    Rule("subagents", 1, _subagents),
+    Rule("models-without-a-price", 1, _unpriced),
+    Rule("lessons-to-review", 1, _reviews),
+    Rule("new-lessons", 1, _candidates),
+    Rule("cache-share", 1, _caching),
+    Rule("compactions", 1, _compactions, ("compaction_count",)),
+    *(_rule_of(habit) for habit in HABITS),
+)
+
+
+def signals_read() -> set[str]:
+    """Return the signals that any rule reads."""
+    return {signal for rule in RULES for signal in rule.signals}
+
+
+def _tokens(row: Any) -> int:
+    return sum(row[name] for name in row if name.endswith("_tokens") and name != "reasoning_tokens")
+
+
+def _examples(history: History, values: dict[Key, float]) -> tuple[Example, ...]:
+    strongest = sorted(values.items(), key=lambda one: (-one[1], one[0]))[:_EXAMPLES]
+    known = history.sessions
+    return tuple(
+        Example(*key, known[key].title if key in known else key[1], known[key].project if key in known else "", v) for key, v in strongest
+    )
+
+
+def _named(history: History, key: Key) -> str:
+    text = " ".join((history.sessions[key].title if key in history.sessions else key[1]).split())
+    return f"\N{LEFT DOUBLE QUOTATION MARK}{text[:77] + '…' if len(text) > 78 else text}\N{RIGHT DOUBLE QUOTATION MARK}"
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{count(number)} times")
+
+
+def _show(key: Key) -> str:
+    return f"ctx show {shlex.quote(key[0])} {shlex.quote(key[1])}"

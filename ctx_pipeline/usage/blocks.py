@@ -1,0 +1,199 @@
+"""Five-hour windows of use, as plans count them: what each holds, how fast the open one fills, and the host's own percentages."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.engine import calls, chosen_filters
+from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ctx_pipeline.settings import Settings
+
+_HOST, _TS, _MODEL = (MODEL_CALLS.names.index(name) for name in ("host", "ts", "model"))
+_HOUR = 3_600_000_000
+_MINUTE = 60_000_000
+LENGTH = 5
+"""Hours of a window of the plans of Claude and Codex."""
+
+Limit = tuple[int, str, float, int, "int | None"]
+"""time of the record, name of the limit, percent used, minutes of its window, time of its reset"""
+
+_time = itemgetter(0)
+
+
+@dataclass(slots=True)
+class Block:
+    """One window of a host, five hours long: from when the host says it began, else from the full hour of its first call."""
+
+    host: str
+    start: int
+    """microseconds since 1970, as are all times here"""
+    end: int
+    first: int
+    last: int
+    sums: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SUMS, 0))
+    models: list[str] = field(default_factory=list)
+    active: bool = False
+    limits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """name of an official limit -> used_percent, window_minutes, resets_at, as the host last wrote it in this window"""
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, cached ones included."""
+        return sum(self.sums[name] for name in TOKENS)
+
+    @property
+    def cost(self) -> int | None:
+        """Nano-dollars by the cost mode, None where no call has a cost."""
+        return self.sums["cost_nano"] if self.sums["unpriced_calls"] < self.sums["calls"] else None
+
+    def burn(self) -> dict[str, float] | None:
+        """Return tokens a minute and dollars an hour between first and last call; None while there is only one moment."""
+        minutes = (self.last - self.first) / _MINUTE
+        if minutes <= 0:
+            return None
+        return {"tokens_per_minute": self.tokens / minutes, "usd_per_hour": self.sums["cost_nano"] / 1e9 / minutes * 60}
+
+    def projection(self, now: int) -> dict[str, Any] | None:
+        """Return tokens and dollars at the window's end if it goes on like this; None for a closed window."""
+        burn = self.burn()
+        if not self.active or burn is None:
+            return None
+        left = max(0.0, (self.end - now) / _MINUTE)
+        return {
+            "minutes_left": round(left),
+            "tokens": round(self.tokens + burn["tokens_per_minute"] * left),
+            "cost_usd": round(self.sums["cost_nano"] / 1e9 + burn["usd_per_hour"] * left / 60, 6),
+        }
+
+    def to_json(self, now: int) -> dict[str, Any]:
+        """Return the window with times as ISO 8601 text."""
+        return {
+            "host": self.host,
+            "start": iso(self.start),
+            "end": iso(self.end),
+            "first_call": iso(self.first),
+            "last_call": iso(self.last),
+            "active": self.active,
+            "models": self.models,
+            **{name: self.sums[name] for name in SUMS[:7]},
+            "total_tokens": self.tokens,
+            "cost_usd": None if self.cost is None else round(self.cost / 1e9, 9),
+            "unpriced_calls": self.sums["unpriced_calls"],
+            "burn_rate": self.burn(),
+            "projection": self.projection(now),
+            "limits": self.limits,
+        }
+
+
+def blocks(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    host: str | None = None,
+    project: str | None = None,
+    model: str | None = None,
+    cost_mode: str | None = None,
+    stored: bool = False,
+    settings: Settings | None = None,
+    now: int | None = None,
+    owned: Iterable[tuple[live.Counted, Sequence[tuple]]] | None = None,
+) -> list[Block]:
+    """Return the windows of every host, oldest first; a window that holds ``now`` and was used in its last five hours is active.
+
+    All calls of a host open its windows; ``since``, ``until``, ``project`` and ``model``
+    choose which of them are counted, and windows without any are left out. ``now`` is in
+    microseconds since 1970; ``owned`` are the calls where they were read already.
+    """
+    from ctx_pipeline import settings as settings_module
+
+    chosen = settings or settings_module.load()
+    filters = chosen_filters(
+        chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
+    )
+    keep = filters.keeps()
+    everything = calls(chosen, host=host, stored=stored).owned if owned is None else owned
+    timed = [(row[_HOST], row[_TS], counted, row) for counted, rows in everything for row in rows if row[_TS] is not None]
+    timed.sort(key=lambda one: one[:2])
+
+    found: list[Block] = []
+    told = _told(chosen, timed[0][1] if timed else 0, {name for name, *_ in timed})
+    resets = {name: sorted({r for *_, minutes, r in rows if r is not None and minutes == LENGTH * 60}) for name, rows in told.items()}
+    held: list[tuple[Any, list[tuple]]] = []
+    at = int(time.time() * 1e6) if now is None else now
+    for name, ts, counted, row in timed:
+        if not found or found[-1].host != name or ts >= found[-1].end or ts - found[-1].last > LENGTH * _HOUR:
+            start = _began(resets.get(name, []), ts) or ts // _HOUR * _HOUR
+            _close(found, held, filters.cost_mode, at)
+            found.append(Block(name, start, start + LENGTH * _HOUR, ts, ts))
+            held = []
+        found[-1].last = ts
+        if keep is None or keep(counted, row[_MODEL], row[_TS]):
+            held.append((counted, [row]))
+    _close(found, held, filters.cost_mode, at)
+    found = [block for block in found if block.sums["calls"]]
+    _official(found, told)
+    return sorted(found, key=lambda b: (b.start, b.host))
+
+
+def _close(found: list[Block], held: list[tuple[Any, list[tuple]]], mode: str, now: int) -> None:
+    if not found:
+        return
+    block = found[-1]
+    rollup = Rollup(GROUPINGS["model"], Filters(cost_mode=mode))
+    rollup.add_calls(held)
+    for row in rollup.rows():
+        block.models.append(row["model"])
+        for name in SUMS:
+            block.sums[name] += row[name]
+    times = [row[_TS] for _, rows in held for row in rows]
+    if times:
+        block.first, block.last = times[0], times[-1]
+    block.active = block.start <= now < block.end
+
+
+def _told(settings: Settings, earliest: int, hosts: set[str]) -> dict[str, list[Limit]]:
+    """Return host -> what it wrote about its limits since a time, in order of time."""
+    found: dict[str, list[Limit]] = {}
+    for declared in discovery.hosts().values():
+        if declared.limits is None or declared.key not in hosts:
+            continue
+        rows: list[Limit] = []
+        for source in live.sources(settings, host=declared.key):
+            if source.mtime_ns < earliest * 1000:
+                continue
+            try:
+                rows += declared.limits(live.text(source))
+            except (CtxError, OSError, ValueError):
+                continue
+        found[declared.key] = sorted(rows, key=_time)
+    return found
+
+
+def _began(resets: list[int], ts: int) -> int | None:
+    """Return when the window that holds a call began by the host's own times of reset, None where it says nothing of it."""
+    place = bisect_right(resets, ts)
+    began = resets[place] - LENGTH * _HOUR if place < len(resets) else None
+    return began if began is not None and began <= ts else None
+
+
+def _official(found: list[Block], told: Mapping[str, Sequence[Limit]]) -> None:
+    """Give the windows what their host itself wrote about limits while they were open."""
+    for block in found:
+        rows = told.get(block.host, ())
+        for ts, name, percent, minutes, reset in rows[bisect_left(rows, block.start, key=_time) : bisect_left(rows, block.end, key=_time)]:
+            block.limits[name] = {"used_percent": percent, "window_minutes": minutes, "resets_at": iso(reset), "at": iso(ts)}

@@ -1,0 +1,437 @@
+"""Usage: every model call once, from the homes, the tables, or the tables and what is newer than them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.cost_rule import COST_MODES
+from ctx_pipeline.storage.marker import begun
+from ctx_pipeline.usage.attribution import live_uses, stored_uses
+from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named
+from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.usage.attribution import Uses
+    from ctx_pipeline.usage.groupings import Grouping
+    from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.missing_output import MissingOutput
+
+COUNTS = SUMS[:7]
+"""Sums of tokens and calls, without costs"""
+_FIRST, _LAST = date(1971, 1, 1), date(9998, 12, 31)
+"""Days that the arithmetic of every zone can reach; no record is older or newer."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Rows and their sum. Cost is in nano-dollars; ``unpriced_calls`` have none.
+
+    ``input_tokens`` is without cached tokens for every host; ``reasoning_tokens`` are
+    part of ``output_tokens``.
+    """
+
+    by: str
+    timezone: str
+    rows: list[dict[str, Any]]
+    totals: dict[str, Any] = field(default_factory=dict)
+    gone: dict[str, Any] | None = None
+    """the part of the totals that is from sessions whose files are gone; None where nothing is"""
+    source: str = "stored"
+    """homes (no store), stored (the tables alone) or both"""
+    cost_mode: str = "auto"
+    """which cost is *the* cost"""
+    unread: int = 0
+    """files that could not be read or parsed: their calls are missing"""
+    filters: Filters = field(default_factory=Filters)
+    estimated_missing_output: MissingOutput | None = None
+    """output tokens that the records lack, where that was asked for and measured; no total holds them"""
+    plans: dict[str, str] = field(default_factory=dict)
+    """host -> flat plan that it is used on: the cost of its calls is what they would cost at list prices"""
+
+    def by_key(self) -> list[dict[str, Any]]:
+        """Return the rows with one for each key (and repository): the sums of its hosts and models, which it names in order."""
+        found: dict[tuple[Any, Any], dict[str, Any]] = {}
+        column = GROUPINGS[self.by].column
+        for row in self.rows:
+            place = (row[column], row.get("repository"))
+            one = found.setdefault(place, {column: row[column], "hosts": {}, "models": {}, "repository": row.get("repository")})
+            one["hosts"][row["host"]] = one["models"][row["model"]] = None
+            for name in (*SUMS, *_MORE):
+                if name in row:
+                    one[name] = one.get(name, 0) + row[name]
+        return [{**one, "hosts": list(one["hosts"]), "models": list(one["models"])} for one in found.values()]
+
+    def by_session(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return (host, session) -> the sums of its models, with ``tokens`` as all that was sent and received; of usage by session."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for row in self.rows:
+            one = found.setdefault((row["host"], row["session_id"]), dict.fromkeys((*SUMS, "tokens"), 0))
+            for name in SUMS:
+                one[name] += row[name]
+            one["tokens"] += sum(row[name] for name in TOKENS)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return rows and totals with the cost in dollars and where it is from."""
+        made: dict[str, Any] = {
+            "rows": [_priced(r) for r in self.rows],
+            "totals": _priced(self.totals),
+            "source": self.source,
+            "cost_mode": self.cost_mode,
+        }
+        made |= {"gone": _priced(self.gone)} if self.gone else {}
+        missing = self.estimated_missing_output
+        made |= {"estimated_missing_output": missing._asdict() if missing else None}
+        made |= {"plans": self.plans} if self.plans else {}
+        return made | ({"unread_files": self.unread} if self.unread else {})
+
+
+class Calls(NamedTuple):
+    """Sessions with the calls that are counted for them, each row with its cost and price, and which have lost their files."""
+
+    owned: list[tuple[Counted, list[tuple]]]
+    gone: set[tuple[str, str]]
+    source: str
+
+
+def usage(
+    by: str = "daily",
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    host: str | None = None,
+    project: str | None = None,
+    model: str | None = None,
+    cost_mode: str | None = None,
+    cache: bool = False,
+    stored: bool = False,
+    read: tuple[Calls, Uses] | None = None,
+    settings: Settings | None = None,
+) -> Usage:
+    """Return usage by one of ``GROUPINGS``, each model call counted once.
+
+    Without a store the homes are read; with one the tables answer, and sessions that
+    changed since are read live (``stored`` skips the look at the homes). Nothing is
+    written. ``since`` and ``until`` are days (``2026-03-01``, both included) of the
+    timezone and filter by the time of the call. A session has the branch on which it
+    began, and of two homes the one that is first by name. Where a call is shared among
+    what it asked for, rows have ``uses``. ``cache`` adds ``cache_hit_share`` (part of the
+    prompt tokens that came from the cache, 0 to 1, None where nothing was sent),
+    ``cache_rebuilds`` (calls that read less than half of what the call before them in
+    their thread left there) and ``cache_saved_nano`` (nano-dollars: the same prompts at
+    the price of fresh input less what was paid for the cache). ``read`` are calls that
+    were read already. Raises UsageError for an unknown grouping, day or cost mode.
+    """
+    grouping = grouping_named(by)
+    chosen = settings or settings_module.load()
+    filters = chosen_filters(
+        chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
+    )
+    if read is None and grouping.names is None and not cache and (stored or has_store(chosen)):
+        rows, gone, source, unread = _from_tables(chosen, grouping, filters, alone=stored)
+    else:
+        found, uses = read or calls_for(grouping, chosen, host=filters.host, stored=stored)
+        rows = _of_calls(found.owned, grouping, filters, uses, chosen if cache else None)
+        lost = [(c, held) for c, held in found.owned if (c.host, c.session_id) in found.gone]
+        gone = _of_calls(lost, grouping, filters, uses) if lost else []
+        source, unread = found.source, sum(c.unread for c, _ in found.owned)
+    totals, lost_sums = total(rows, _MORE[1:] if cache else ()), total(gone) if gone else None
+    if cache:
+        rows, totals = [_with_share(row) for row in rows], _with_share(totals)
+    return Usage(by, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread, filters)
+
+
+def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None, stored: bool = False) -> tuple[Calls, Uses]:
+    """Return every call that counts with what the grouping needs to know of it: what it asked for, its session's branch or home."""
+    fresh: Uses = {}
+    clean = _cleaner(settings)
+
+    def seen(counted: Counted) -> None:
+        if grouping.names is not None:
+            fresh.update(live_uses(counted))
+        counted.branch = clean(counted.branch)
+
+    found = calls(settings, host=host, stored=stored, seen=seen if grouping.reads_whole else None)
+    if grouping.name == "home":
+        _place(settings, (c for c, _ in found.owned), host, stored=stored)
+    if grouping.names is None or found.source == "homes":
+        return found, fresh
+    return found, stored_uses(settings) | fresh
+
+
+def _of_calls(
+    owned: list[tuple[Counted, list[tuple]]], grouping: Grouping, filters: Filters, uses: Uses, cached: Settings | None = None
+) -> list[dict[str, Any]]:
+    rollup = Rollup(grouping, filters, uses=uses)
+    if cached is None:
+        rollup.add_calls(owned)
+    else:
+        from ctx_pipeline.usage.cache_efficiency import effects
+
+        of_call = effects(owned, cached)
+        rollup.with_extra("cache_rebuilds", "cache_saved_nano").add_calls(owned, extra=lambda row: of_call[id(row)])
+    return rollup.rows()
+
+
+def _with_share(row: dict[str, Any]) -> dict[str, Any]:
+    from ctx_pipeline.usage.cache_efficiency import hit_share
+
+    share = hit_share(row)
+    return {**row, "cache_hit_share": None if share is None else round(share, 4)}
+
+
+def total(rows: Iterable[Mapping[str, Any]], more: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the sums of rows, of the columns ``more`` as well."""
+    sums = dict.fromkeys((*SUMS, *more), 0)
+    for row in rows:
+        for name in sums:
+            sums[name] += int(row.get(name) or 0)
+    return sums
+
+
+_MORE = ("uses", "cache_rebuilds", "cache_saved_nano")
+"""Sums that only some reports have."""
+
+
+def chosen_filters(
+    settings: Settings,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    host: str | None = None,
+    project: str | None = None,
+    model: str | None = None,
+    cost_mode: str | None = None,
+) -> Filters:
+    """Return the filters that a person's words mean; raises UsageError."""
+    mode = cost_mode or settings.cost_mode
+    if mode not in COST_MODES:
+        raise UsageError(f"cost mode {mode!r} is not known", hint=f"use one of {', '.join(COST_MODES)}")
+    first, last = day(since, "--since"), day(until, "--until")
+    if first is not None and last is not None and last < first:
+        raise UsageError(f"--until {until} is before --since {since}", hint="--since is the first day, --until the last")
+    return Filters(first, last, timezone or settings.timezone, host, project, model, mode)
+
+
+def has_store(settings: Settings) -> bool:
+    """Tell whether anything was captured; with neither a store nor a home, reading fails with what to run."""
+    if begun(settings.home):
+        return True
+    from ctx_pipeline import discovery
+
+    return not any(settings.roots_of(host) for host in discovery.hosts().values())
+
+
+def calls(
+    settings: Settings | None = None,
+    *,
+    host: str | None = None,
+    stored: bool = False,
+    since_ns: int = 0,
+    seen: Callable[[Counted], None] | None = None,
+) -> Calls:
+    """Return every call that counts, with its cost; ``seen`` is given each session that is read live with all its rows.
+
+    ``since_ns`` reads the homes alone and leaves out files that were not written to since: their calls are older.
+    """
+    chosen = settings or settings_module.load()
+    if since_ns or not (stored or has_store(chosen)):
+        return Calls(list(_homes(chosen, host, since_ns=since_ns, seen=seen)), set(), "homes")
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.usage.usage_delta import UsageDelta, stored_calls, usage_delta
+
+    with reading(chosen) as (store, _):
+        new = UsageDelta() if stored else usage_delta(store, chosen, whole=seen is not None)
+        if seen is not None:
+            for one in new.sessions:
+                seen(one)
+                one.parsed = None
+        rest = [c for c in stored_calls(store) if (c.host, c.session_id) not in new.replaced]
+        return Calls(list(_costed([*rest, *new.sessions], chosen, host)), new.gone, "stored" if stored else "both")
+
+
+def _costed(counted: Iterable[Counted], settings: Settings, host: str | None) -> Iterator[tuple[Counted, list[tuple]]]:
+    from ctx_pipeline.usage import live_usage as live
+
+    price = pricer(settings)
+    everything = [c for c in counted if host in {None, c.host}]
+    for one, rows in live.owned(everything, live.owners(live.candidates(everything))):
+        yield one, price(rows)
+
+
+def _homes(
+    settings: Settings, host: str | None, *, since_ns: int = 0, seen: Callable[[Counted], None] | None = None
+) -> Iterator[tuple[Counted, list[tuple]]]:
+    """Yield the sessions of the homes with the calls that count, without a store."""
+    from ctx_pipeline.usage import live_usage as live
+
+    found = [s for s in live.sources(settings, host=host) if s.mtime_ns >= since_ns]
+    counted = live.read(live.sessions(found, settings), seen=seen, finish=pricer(settings))
+    return live.owned(counted, live.owners(live.candidates(counted)))
+
+
+def pricer(settings: Settings) -> Callable[[list[tuple]], list[tuple]]:
+    """Return what gives rows of model calls their cost and price."""
+    from ctx_pipeline.model.tables import MODEL_CALLS
+    from ctx_pipeline.pricing import PriceBook
+
+    book = PriceBook.of(settings)
+    at = MODEL_CALLS.names.index("cost")
+
+    def priced(rows: list[tuple]) -> list[tuple]:
+        return [row[:at] + cost + row[at + 2 :] for row, cost in zip(rows, book.cost_rows(rows), strict=True)]
+
+    return priced
+
+
+def _from_tables(
+    settings: Settings, grouping: Grouping, filters: Filters, *, alone: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str, int]:
+    """Return the rows of the tables with those of newer sessions, the part of gone sessions, which of both it is, and unread files."""
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.usage.usage_delta import UsageDelta, usage_delta
+
+    clean = _cleaner(settings)
+    rollup, lost = Rollup(grouping, filters), Rollup(grouping, filters)
+    with reading(settings) as (store, _):
+        new = UsageDelta() if alone else usage_delta(store, settings, whole=grouping.reads_whole)
+        for one in new.sessions:
+            one.parsed, one.branch = None, clean(one.branch)
+        gone = new.gone - new.replaced
+        kept = _stored_sums(store, grouping, filters, without=new.replaced)
+        leaving = _stored_sums(store, grouping, filters, only=gone) if gone else []
+    if grouping.name == "home":
+        _place(settings, (*(s.session for s in (*kept, *leaving)), *new.sessions), filters.host, stored=alone)
+    rollup.add_sums(kept)
+    lost.add_sums(leaving)
+    if new.sessions:
+        from ctx_pipeline.usage import live_usage
+
+        price = pricer(settings)
+        mine = [c for c in new.sessions if filters.host in {None, c.host}]
+        owned = [(c, price(rows)) for c, rows in live_usage.owned(mine, new.decided)]
+        rollup.add_calls(owned)
+        lost.add_calls((c, rows) for c, rows in owned if (c.host, c.session_id) in new.gone)
+    return rollup.rows(), lost.rows(), "stored" if alone else "both", sum(c.unread for c in new.sessions)
+
+
+def _stored_sums(store: Store, grouping: Grouping, filters: Filters, **chosen: Any) -> list[StoredSum]:
+    with closing(store.lake.connect()) as connection:
+        store.lake.views(connection)
+        return stored_sums(connection, grouping, filters, **chosen)
+
+
+def stored_sums(
+    connection: Any,
+    grouping: Grouping,
+    filters: Filters,
+    *,
+    only: set[tuple[str, str]] | None = None,
+    without: Iterable[tuple[str, str]] = (),
+) -> list[StoredSum]:
+    """Return the sums of the calls that count, of any connection with the views ``model_calls`` and ``sessions``.
+
+    They are as fine as the grouping and the filters ask for; ``only`` and ``without`` choose (host, session).
+    """
+    from ctx_pipeline.storage.usage_sql import sums_sql
+    from ctx_pipeline.usage.live_usage import Counted
+
+    sql, parameters = sums_sql(
+        time=grouping.start is not None or filters.since is not None or filters.until is not None,
+        session=grouping.of_session is not None or filters.project is not None,
+        thread=grouping.of_thread is not None,
+        cost_mode=filters.cost_mode,
+        only=only,
+        without=without,
+    )
+    found = []
+    known: dict[tuple[str, ...], Counted] = {}
+    for host, model, ts, main, session_id, project, repository, branch, *sums in connection.execute(sql, parameters).fetchall():
+        place = (host, session_id, project, repository, branch)
+        session = known.get(place)
+        if session is None:
+            session = known[place] = Counted(host, session_id, project, None, [], repository=repository, branch=branch)
+        found.append(StoredSum(session, model, ts, main, sums))
+    return found
+
+
+def _place(settings: Settings, sessions: Iterable[Counted], host: str | None, *, stored: bool) -> None:
+    """Give sessions their home: of captured ones as the ledger knows it, of others as they lie now."""
+    from ctx_pipeline.usage import live_usage
+
+    found: dict[tuple[str, str], str] = {}
+    places: list[tuple[tuple[str, str], str]] = []
+    if not stored:
+        of_homes = live_usage.sessions(live_usage.sources(settings, host=host), settings)
+        places += [((s.host, s.session_id), source.root) for s in of_homes for source, _ in s.sources]
+    if stored or has_store(settings):
+        from ctx_pipeline.storage.reader import reading
+
+        with reading(settings) as (store, _):
+            places += [((s.host, s.session_id), s.root) for s in store.ledger.sources().values() if s.session_id]
+    for key, root in places:
+        found[key] = min(found.get(key, root), root)
+    for session in sessions:
+        session.home = found.get((session.host, session.session_id), "")
+
+
+def _cleaner(settings: Settings) -> Callable[[str], str]:
+    """Return what replaces secrets in a name; their patterns are loaded at the first one."""
+    redact: list[Callable[[str], str]] = []
+
+    def clean(text: str) -> str:
+        if not text:
+            return text
+        if not redact:
+            from ctx_pipeline.redaction import Redactor
+
+            redact.append(Redactor(settings.patterns).redact)
+        return redact[0](text)
+
+    return clean
+
+
+def day(text: str | None, option: str) -> date | None:
+    """Return a day written as 2026-03-31, or the nearest one that zones can be reckoned for; raises UsageError for anything else."""
+    if text is None:
+        return None
+    try:
+        return min(max(date.fromisoformat(text), _FIRST), _LAST)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is not a day", hint=f"write it as {option} 2026-03-31") from None
+
+
+def _priced(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row for people and programs: dollars, and whether every call had a price."""
+    counts = {name: int(row.get(name) or 0) for name in ("unpriced_calls", "recorded_calls", "calls")}
+    nano = None if counts["unpriced_calls"] == counts["calls"] != 0 else int(row.get("cost_nano") or 0)
+    rest = {k: v for k, v in row.items() if k not in SUMS[7:]}
+    if "cache_saved_nano" in rest:
+        rest["cache_saved_usd"] = round(int(rest.pop("cache_saved_nano")) / 1e9, 9)
+    return {
+        **rest,
+        "cost_usd": None if nano is None else round(nano / 1e9, 9),
+        "cost_source": _source(**counts),
+        "unpriced_calls": counts["unpriced_calls"],
+        "recorded_usd": round(int(row.get("recorded_nano") or 0) / 1e9, 9),
+        "calculated_usd": round(int(row.get("calculated_nano") or 0) / 1e9, 9),
+    }
+
+
+def _source(unpriced_calls: int, recorded_calls: int, calls: int) -> str:
+    """Return where a cost is from: calculated, recorded, mixed, or unpriced (in part)."""
+    if unpriced_calls == calls != 0:
+        return "unpriced"
+    known = "recorded" if recorded_calls == calls != 0 else "mixed" if recorded_calls else "calculated"
+    return f"{known}, unpriced in part" if unpriced_calls else known

@@ -1,0 +1,424 @@
+"""Reads the homes as they are now: which sessions lie there, and the model calls of each, without writing anything."""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import re
+import threading
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.ownership import decide
+from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
+from ctx_pipeline.model.repositories import project_of, repository_of
+from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.storage.prefixes import HEAD, is_lines, readable_head, whole_lines
+from ctx_pipeline.walking import Problem, Seen, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.model.ownership import Owner
+    from ctx_pipeline.settings import Settings
+
+_C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
+OWNER, KEY, TS = _C["owner"], _C["call_key"], _C["ts"]
+_own, _key_and_time, _first = itemgetter(OWNER), itemgetter(KEY, TS), itemgetter(0)
+_TWO = 64 << 20
+"""Bytes from which two processes are faster than one."""
+
+
+class LiveSource(NamedTuple):
+    """A file of a home, or a named stream of a database there (``rel`` is ``<path>#<name>``)."""
+
+    host: str
+    root: str
+    path: str
+    rel: str
+    kind: str
+    size: int
+    mtime_ns: int
+    stream: str
+    """the id that the store gives to a source of this place"""
+    name: str = ""
+    """of a stream in a database"""
+
+
+_MAY_HIDE = re.compile(r"[\w+=-]{16}|[^\w./~ -]")
+"""What a name has that holds a secret: the detectors take longer to load than a small home to count."""
+
+
+@dataclass(slots=True)
+class LiveSession:
+    """A session and where its streams lie; ``linked_parent`` is the session it was forked from."""
+
+    host: str
+    session_id: str
+    linked_parent: str | None
+    sources: list[tuple[LiveSource, Identity]] = field(default_factory=list)
+    hints: dict[str, dict[str, str]] = field(default_factory=dict)
+    """thread -> what databases of the home say of it, as far as usage depends on it"""
+
+
+@dataclass(slots=True)
+class Counted:
+    """The model calls of one session, rows as in ``model_calls``, and the facts that usage is grouped by."""
+
+    host: str
+    session_id: str
+    project: str
+    parent: str | None
+    calls: list[tuple]
+    parsed: Parsed | None = None
+    """all rows, where they were asked for"""
+    repository: str = ""
+    """what the project's short name stands for"""
+    unread: int = 0
+    """sources of it that could not be read or parsed: their calls are missing"""
+    branch: str = ""
+    """git branch on which it began, where that was read"""
+    home: str = ""
+    """root of the home that it lies in, where that was asked for"""
+
+
+def sources(settings: Settings, *, host: str | None = None, problems: list[Problem] | None = None) -> list[LiveSource]:
+    """Return the files and database streams of all homes that can hold model calls."""
+    odd = problems if problems is not None else []
+    found: list[LiveSource] = []
+    for declared in discovery.hosts().values():
+        if host not in {None, declared.key}:
+            continue
+        wanted = declared.usage_kinds or declared.session_kinds
+        for root in settings.roots_of(declared):
+            top = str(root if root.is_dir() else root.parent)
+            for rel, kind, path, size, mtime_ns, _ in walk(declared, root, settings, odd):
+                if kind not in wanted:
+                    continue
+                if kind in declared.databases:
+                    found += _streams(declared, top, Seen(rel, kind, path, size, mtime_ns, 0), odd)
+                else:
+                    found.append(LiveSource(declared.key, top, path, rel, kind, size, mtime_ns, digest(declared.key, top, rel, size=16)))
+    return found
+
+
+def _streams(declared: Host, top: str, seen: Seen, odd: list[Problem]) -> Iterator[LiveSource]:
+    from ctx_pipeline.storage import databases
+
+    rel, kind, path, size, mtime_ns, _ = seen
+
+    try:
+        names = databases.streams(path, declared.databases[kind])
+    except (CtxError, OSError, ValueError) as error:
+        odd.append(Problem(path, f"database cannot be read: {str(error).splitlines()[0]}"))
+        return
+    for name in sorted(names):
+        whole = f"{rel}#{name}"
+        yield LiveSource(declared.key, top, path, whole, kind, size, mtime_ns, digest(declared.key, top, whole, size=16), name)
+
+
+def sessions(found: Iterable[LiveSource], settings: Settings) -> list[LiveSession]:
+    """Return the sessions that these sources belong to, by the same rules as the ledger's."""
+    from ctx_pipeline.storage.ledger import links
+
+    by_host: dict[str, list[tuple[LiveSource, Identity]]] = {}
+    for source in found:
+        identity = identify(source)
+        if identity is not None:
+            by_host.setdefault(source.host, []).append((source, identity))
+    gathered: dict[tuple[str, str], LiveSession] = {}
+    for host, members in by_host.items():
+        said = told(host, {source.root for source, _ in members})
+        rows = [
+            links.Link(s.stream, i.thread_id, i.parent_thread_id, i.relation, i.root_session_id, i.first_ts, s.mtime_ns) for s, i in members
+        ]
+        places = links.resolve(rows, first_month=settings.first_month, now=links.now_micros(), parents=parents(said))
+        for source, identity in members:
+            place = places.get(source.stream)
+            if place is not None:
+                session = gathered.setdefault((host, place.session_id), LiveSession(host, place.session_id, place.parent_session))
+                session.sources.append((source, identity))
+                if identity.thread_id in said:
+                    session.hints[identity.thread_id] = said[identity.thread_id]
+    return list(gathered.values())
+
+
+def told(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return thread -> field -> value: what databases in these homes say that usage depends on; a broken or locked one says nothing."""
+    declared = discovery.hosts()[host]
+    found: dict[str, dict[str, str]] = {}
+    if not declared.usage_hints or declared.hints is None:
+        return found
+    for root in sorted(roots):
+        try:
+            names = sorted(os.listdir(root))  # noqa: PTH208 - names are all that is needed
+        except OSError:
+            continue
+        for name in names:
+            kind = declared.classify(name) or ""
+            for stream in declared.usage_hints.get(kind, ()) if kind in declared.databases else ():
+                for thread, about, value in _said(declared, kind, f"{root}/{name}", stream):
+                    found.setdefault(thread, {})[about] = value
+    return found
+
+
+def parents(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return thread -> the thread that started it, of what databases of the home say."""
+    from ctx_pipeline.storage.ledger.links import PARENT
+
+    return {thread: fields[PARENT] for thread, fields in said.items() if PARENT in fields}
+
+
+def _said(declared: Host, kind: str, path: str, stream: str) -> list[tuple[str, str, str]]:
+    from ctx_pipeline.storage import databases
+
+    try:
+        rows = databases.read(path, declared.databases[kind], stream)
+        return list(declared.hints(kind, rows)) if declared.hints is not None else []
+    except Exception:  # noqa: BLE001 - a broken file or host must not stop the count
+        return []
+
+
+def identify(source: LiveSource) -> Identity | None:
+    """Return whose a source is by its first bytes, or by its name where they cannot be read; None when neither says."""
+    declared = discovery.hosts()[source.host]
+    try:
+        try:
+            head = readable_head(source.rel, _first_bytes(source))
+        except (CtxError, OSError):
+            head = b""  # it is missed with its session
+        return declared.identify(source.kind, source.rel, head)
+    except Exception:  # noqa: BLE001 - a broken file or host must not stop the count of the others
+        return None
+
+
+def _first_bytes(source: LiveSource) -> bytes:
+    if source.name:
+        return content(source)[:HEAD]
+    with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123 - a million small reads
+        return file.read(source.size if source.rel.endswith(".zst") else HEAD)
+
+
+def content(source: LiveSource) -> bytes:
+    """Return what the store would capture of a source: whole lines of a JSONL file, else all of it; raises OSError, CtxError."""
+    if source.name:
+        from ctx_pipeline.storage import databases
+
+        return databases.read(source.path, discovery.hosts()[source.host].databases[source.kind], source.name)
+    with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123
+        data = file.read(source.size) if source.size < 1 << 30 else _pieces(file, source.size)
+    return data[: whole_lines(data)] if is_lines(source.rel) and data[-1:] != b"\n" else data
+
+
+def text(source: LiveSource) -> bytes:
+    """Return the content of a source, unpacked where it is packed; raises OSError, CtxError."""
+    data = content(source)
+    if not source.rel.endswith(".zst"):
+        return data
+    from ctx_pipeline.storage.segments import unpack
+
+    return unpack(data)
+
+
+def _pieces(file: Any, size: int) -> bytes:
+    parts = []
+    while size > 0 and (part := file.read(min(size, 1 << 26))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def streams(session: LiveSession) -> tuple[StreamBytes, ...]:
+    """Return the streams of a session; one that cannot be read is left out."""
+    found = []
+    for source, identity in session.sources:
+        try:
+            data = text(source)
+        except (CtxError, OSError):
+            continue
+        found.append(StreamBytes(source.stream, source.kind, source.rel, 0, data, identity.thread_id, identity.parent_thread_id))
+    return tuple(found)
+
+
+def count(given: SessionInput, parent: str | None = None, *, whole: bool = False) -> Counted:
+    """Return the model calls of a session; ``whole`` parses it and keeps all rows."""
+    declared = discovery.hosts()[given.host]
+    parsed = None
+    try:
+        parsed = declared.usage(given) if declared.usage is not None and not whole else None
+        if parsed is None:
+            parsed = declared.parse(given)
+        failed = 0
+    except Exception:  # noqa: BLE001 - a session that cannot be read must not hide the others
+        parsed, failed = Parsed(), len(given.streams)
+    facts = parsed.facts
+    repository = _shown(repository_of(facts.repository) or facts.cwd or "")
+    kept = parsed if whole else None
+    return Counted(
+        given.host,
+        given.session_id,
+        project_of(repository),
+        facts.parent_session or parent,
+        parsed.model_calls,
+        kept,
+        repository,
+        failed,
+        facts.branch or "",
+    )
+
+
+@lru_cache(maxsize=4096)
+def _shown(repository: str) -> str:
+    """Return the name that a project is shown by, as the tables have it."""
+    if not _MAY_HIDE.search(repository):
+        return repository
+    from ctx_pipeline.redaction import built_in
+
+    return repository if built_in().clears(repository) else built_in().redact(repository)
+
+
+def read(
+    found: Iterable[LiveSession],
+    *,
+    whole: bool = False,
+    finish: Callable[[list[tuple]], list[tuple]] | None = None,
+    seen: Callable[[Counted], None] | None = None,
+) -> list[Counted]:
+    """Return the model calls of these sessions, read one session at a time, each list as ``finish`` makes it.
+
+    ``whole`` keeps all rows of all sessions; ``seen`` is given each session with all its
+    rows, which are then let go. A large home is read by two processes, whole sessions by one.
+    """
+    todo = list(found)
+    sizes = [sum(source.size for source, _ in session.sources) for session in todo]
+    collecting = gc.isenabled()
+    gc.disable()  # half a million long-lived tuples make the collector run for nothing
+    try:
+        if whole or seen is not None or sum(sizes) < _TWO or not hasattr(os, "fork") or threading.active_count() > 1:
+            return _read(todo, whole=whole, finish=finish, seen=seen)
+        order = sorted(range(len(todo)), key=lambda n: -sizes[n])
+        halves: tuple[list[int], list[int]] = ([], [])
+        filled = [0, 0]
+        for n in order:
+            side = filled[1] < filled[0]
+            halves[side].append(n)
+            filled[side] += sizes[n]
+        theirs, mine = halves
+        pending = _apart(lambda: _read([todo[n] for n in theirs], finish=finish))
+        done = dict(zip(mine, _read([todo[n] for n in mine], finish=finish), strict=True))
+        others = pending()
+        if others is None:
+            others = _read([todo[n] for n in theirs], finish=finish)
+        done.update(zip(theirs, others, strict=True))
+        return [done[n] for n in range(len(todo))]
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _read(
+    found: Iterable[LiveSession],
+    *,
+    finish: Callable[[list[tuple]], list[tuple]] | None,
+    whole: bool = False,
+    seen: Callable[[Counted], None] | None = None,
+) -> list[Counted]:
+    counted = []
+    for session in found:
+        given = SessionInput(session.host, session.session_id, streams(session), session.hints)
+        one = count(given, session.linked_parent, whole=whole or seen is not None)
+        one.unread += len(session.sources) - len(given.streams)
+        if seen is not None:
+            seen(one)
+            one.parsed = None
+        if finish is not None:
+            one.calls = finish(one.calls)
+        counted.append(one)
+    return counted
+
+
+def _apart(work: Callable[[], list[Counted]]) -> Callable[[], list[Counted] | None]:
+    """Begin work in a forked process; return what waits for it and gives its result, None when the process failed."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(readable)
+            with os.fdopen(writable, "wb") as pipe:
+                marshal.dump([(c.host, c.session_id, c.project, c.parent, c.calls, None, c.repository, c.unread) for c in work()], pipe)
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - the parent does the work itself
+            os._exit(1)
+    os.close(writable)
+
+    def result() -> list[Counted] | None:
+        with os.fdopen(readable, "rb") as pipe:
+            told = pipe.read()
+        _, status = os.waitpid(child, 0)
+        if status:
+            return None
+        return [Counted(*fields) for fields in marshal.loads(told)]  # noqa: S302 - written by our own child
+
+    return result
+
+
+def owners(candidates: Mapping[str, Sequence[Candidates]]) -> dict[str, dict[str, Owner]]:
+    """Return host -> call key -> owner, for the keys that more than one session of a host holds."""
+    found: dict[str, dict[str, Owner]] = {}
+    for host, members in candidates.items():
+        seen: set[str] = set()
+        twice: set[str] = set()
+        held = [set(map(_first, member.calls)) for member in members]
+        for keys in held:
+            if not seen.isdisjoint(keys):
+                twice |= seen & keys
+            seen |= keys
+        shared: dict[str, list[str]] = {}
+        for member, keys in zip(members, held, strict=True) if twice else ():
+            for key in keys & twice:
+                shared.setdefault(key, []).append(member.session_id)
+        if not shared:
+            continue
+        mine = {session for group in shared.values() for session in group}
+        own = {
+            m.session_id: min((ts for key, ts in m.calls if ts is not None and key not in shared), default=None)
+            for m in members
+            if m.session_id in mine
+        }
+        found[host] = decide(shared, own, {m.session_id: m.parent for m in members})
+    return found
+
+
+class Candidates(NamedTuple):
+    """The calls of a session that may be owned: (call key, time)."""
+
+    session_id: str
+    parent: str | None
+    calls: Sequence[tuple[str, int | None]]
+
+
+def candidates(counted: Iterable[Counted]) -> dict[str, list[Candidates]]:
+    """Return host -> what each session may own; rows that a parser marked as copies are not in it."""
+    found: dict[str, list[Candidates]] = {}
+    for one in counted:
+        calls = list(map(_key_and_time, filter(_own, one.calls)))
+        found.setdefault(one.host, []).append(Candidates(one.session_id, one.parent, calls))
+    return found
+
+
+def owned(counted: Iterable[Counted], decided: Mapping[str, Mapping[str, Owner]]) -> Iterator[tuple[Counted, list[tuple]]]:
+    """Yield each session with the calls that are counted for it."""
+    for one in counted:
+        shared = decided.get(one.host)
+        if shared is None:
+            yield one, list(filter(_own, one.calls))
+        else:
+            mine = one.session_id
+            yield one, [row for row in one.calls if row[OWNER] and ((owner := shared.get(row[KEY])) is None or owner.session_id == mine)]

@@ -1,0 +1,209 @@
+"""Sums of model calls by a grouping: of calls that were read, and of sums that the tables gave, in one table of rows."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.model.cost_rule import cost_of
+from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.storage.days import day_start
+from ctx_pipeline.usage import attribution
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ctx_pipeline.usage.attribution import Uses
+    from ctx_pipeline.usage.groupings import Grouping
+    from ctx_pipeline.usage.live_usage import Counted
+
+_C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
+_TS, _MODEL, _HOST = _C["ts"], _C["model"], _C["host"]
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
+
+SUMS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "cache_read_tokens",
+    "reasoning_tokens",
+    "calls",
+    "cost_nano",
+    "unpriced_calls",
+    "recorded_calls",
+    "recorded_nano",
+    "calculated_nano",
+)
+"""Every sum of a row; costs in nano-dollars"""
+TOKENS = SUMS[:5]
+"""Everything sent and received; reasoning is a part of output."""
+
+
+class Filters(NamedTuple):
+    """Which calls are selected: days (both included) of a zone, host, project, model; and which cost counts."""
+
+    since: date | None = None
+    until: date | None = None
+    timezone: str | None = None
+    host: str | None = None
+    project: str | None = None
+    model: str | None = None
+    cost_mode: str = "auto"
+
+    def bounds(self) -> tuple[int | None, int | None]:
+        """Return the first microsecond of the days, and the first after them; None is open."""
+        return moment(self.since, self.timezone), moment(self.until, self.timezone, after=True)
+
+    def keeps(self) -> Callable[[Counted, str, int | None], bool] | None:
+        """Return what tells whether a call of (session, model, time in microseconds) is selected; None where all are."""
+        if self.since is None and self.until is None and self.host is None and self.project is None and self.model is None:
+            return None
+        first, last = self.bounds()
+        host, project, model = self.host, self.project, self.model
+        bounded = first is not None or last is not None
+
+        def keep(session: Counted, of_model: str, ts: int | None) -> bool:
+            if host is not None and session.host != host:
+                return False
+            if project is not None and project not in {session.project, session.repository}:
+                return False
+            if model is not None and of_model != model:
+                return False
+            return not bounded or (ts is not None and (first is None or ts >= first) and (last is None or ts < last))
+
+        return keep
+
+
+class Call(NamedTuple):
+    """One model call that counts, with its session; of a call that asked for several things, the share of one of them."""
+
+    counted: Counted
+    row: tuple
+    """as in ``model_calls``; a share holds its part of tokens and cost"""
+    calls: int = 1
+    """what of the call is counted here: of a shared one 1 for the first use that it asked for, else 0"""
+    uses: int = 0
+    """how often the call asked for it, of ``of`` uses in all; 0 where calls are not shared out"""
+    of: int = 0
+
+
+class StoredSum(NamedTuple):
+    """Sums of the tables' calls that fall into one quarter of an hour, or any time where it does not matter."""
+
+    session: Counted
+    model: str
+    ts: int | None
+    main: bool
+    sums: Sequence[int]
+
+
+def moment(day: date | None, zone: str | None, *, after: bool = False) -> int | None:
+    """Return the first microsecond of a day in a zone (of the day after it)."""
+    if day is None:
+        return None
+    return (day_start(day + timedelta(days=1) if after else day, zone) - _EPOCH) // timedelta(microseconds=1)
+
+
+def selected(owned: Iterable[tuple[Counted, Sequence[tuple]]], filters: Filters) -> Iterator[tuple[Counted, Sequence[tuple]]]:
+    """Yield sessions with their calls that the filters keep."""
+    keep = filters.keeps()
+    if keep is None:
+        yield from owned
+        return
+    for session, rows in owned:
+        yield session, [row for row in rows if keep(session, row[_MODEL], row[_TS])]
+
+
+class Rollup:
+    """Rows by (key, host, model), and by repository where the grouping names it."""
+
+    def __init__(self, grouping: Grouping, filters: Filters, *, uses: Uses | None = None) -> None:
+        self._grouping, self._filters, self._uses = grouping, filters, uses or {}
+        self._key = grouping.key(filters.timezone)
+        self._sums: dict[tuple, list[Any]] = {}
+        self._more: tuple[str, ...] = ("uses",) if grouping.names is not None else ()
+
+    def add_sums(self, found: Iterable[StoredSum]) -> None:
+        """Add sums of the tables."""
+        keep = self._filters.keeps()
+        for one in found:
+            if keep is None or keep(one.session, one.model, one.ts):
+                total = self._row(self._key(one.ts, one.session, one.main), one.session, one.model)
+                for place, amount in enumerate(one.sums):
+                    total[place] += amount
+
+    def add_calls(self, owned: Iterable[tuple[Counted, Sequence[tuple]]], extra: Callable[[tuple], Sequence[float]] | None = None) -> None:
+        """Add calls that count, their rows with their cost; ``extra`` gives the amounts of further columns."""
+        mode, grouping = self._filters.cost_mode, self._grouping
+        i, o, w5, w1, r, g = attribution.TOKENS
+        at_recorded, at_cost, at_thread, at_session = _C["recorded_cost"], _C["cost"], _C["thread_id"], _C["session_id"]
+        shared, threaded = grouping.names is not None, grouping.of_thread is not None
+        for session, rows in selected(owned, self._filters):
+            for row in rows:
+                recorded, calculated = row[at_recorded], row[at_cost]
+                cost = cost_of(mode, recorded, calculated)
+                if shared:
+                    self._add_shared(session, row, cost)
+                    continue
+                total = self._row(self._key(row[_TS], session, threaded and row[at_thread] == row[at_session]), session, row[_MODEL])
+                total[0] += row[i]
+                total[1] += row[o]
+                total[2] += row[w5]
+                total[3] += row[w1]
+                total[4] += row[r]
+                total[5] += row[g]
+                total[6] += 1
+                if cost is None:
+                    total[8] += 1
+                else:
+                    total[7] += cost
+                if recorded is not None:
+                    total[9] += 1
+                    total[10] += recorded
+                if calculated is not None:
+                    total[11] += calculated
+                if extra is not None:
+                    for place, amount in enumerate(extra(row), len(SUMS)):
+                        total[place] += amount
+
+    def _add_shared(self, session: Counted, row: tuple, cost: int | None) -> None:
+        names = attribution.names_of(row, self._uses, self._grouping)
+        recorded, calculated = row[_C["recorded_cost"]], row[_C["cost"]]
+        tokens = (row[place] for place in attribution.TOKENS)
+        amounts = [*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
+        shares = names or [self._grouping.none]
+        for number, name in enumerate(shares):
+            total = self._row(name, session, row[_MODEL])
+            for place, amount in enumerate(amounts):
+                total[place] += amount if len(shares) == 1 else attribution.share_of(amount, len(shares), number)
+            total[len(SUMS)] += bool(names)
+
+    def with_extra(self, *names: str) -> Rollup:
+        """Return this rollup with further columns, one for each amount that ``extra`` gives."""
+        self._more += names
+        return self
+
+    def _row(self, key: Any, session: Counted, model: str) -> list[Any]:
+        place = (key, session.host, model, session.repository if self._grouping.with_repository else "")
+        found = self._sums.get(place)
+        if found is None:
+            found = self._sums[place] = [0] * (len(SUMS) + len(self._more))
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows: by key (unknown first), host and model, what is shared out by cost; further columns last, rounded."""
+        name = self._grouping.column
+        ordered = sorted(self._sums.items(), key=lambda one: (one[0][0] is not None, one[0]))
+        if self._grouping.names is not None:
+            ordered.sort(key=lambda one: -one[1][SUMS.index("cost_nano")])
+        return [
+            {
+                **({name: key[0]} if name != "model" else {name: key[2]}),
+                "host": key[1],
+                "model": key[2],
+                **dict(zip((*SUMS, *self._more), map(round, sums), strict=True)),
+                **({"repository": key[3]} if self._grouping.with_repository else {}),
+            }
+            for key, sums in ordered
+        ]

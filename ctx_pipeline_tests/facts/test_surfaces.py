@@ -1,0 +1,335 @@
+"""Every surface says the same number: what each of them tells of a session, side by side."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctx_pipeline.api.usage import usage
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.api.delivered import window_files
+from ctx_pipeline.api.gain import gain
+from ctx_pipeline.api.heat import accesses
+from ctx_pipeline.api.metrics import metrics
+from ctx_pipeline.api.query import query
+from ctx_pipeline.api.rot_sessions import CapturedSession
+from ctx_pipeline.api.session_files import session_files, summed
+from ctx_pipeline.api.session_list import listed
+from ctx_pipeline.api.session_state import session_state
+from ctx_pipeline.api.sessions import show, turns
+from ctx_pipeline.api.windows import view_of
+from ctx_pipeline.api.work import work
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, inside
+from ctx_pipeline.mcp_server.report_tools import ReportTools
+from ctx_pipeline.mcp_server.session_tools import SessionTools
+from ctx_pipeline.stages.facts import make_facts
+from ctx_pipeline.stages.measure import measure
+from ctx_pipeline.stages.page_records import current
+from ctx_pipeline.stages.sync import sync
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.conftest import CORPUS, corpus
+from ctx_pipeline_tests.factories import codex
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
+from ctx_pipeline_tests.signals.golden import SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ctx_pipeline.settings import Settings
+
+_PROMPT_TOKENS = ("input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
+_GAIN_PROMPTS = ("fresh_input", "cache_write_5m", "cache_write_1h", "cache_read")
+
+
+@dataclass
+class Whole:
+    """What is read once for all sessions of a store."""
+
+    settings: Settings
+
+    @cached_property
+    def page(self) -> dict[tuple[str, str], Any]:
+        return {(s.host, s.session_id): s for s in current(self.settings).sessions}
+
+    @cached_property
+    def lines(self) -> dict[tuple[str, str], dict[str, Any]]:
+        rows, _ = listed(limit=100_000, settings=self.settings)
+        return {(r["host"], r["session_id"]): r for r in rows}
+
+    @cached_property
+    def usage(self) -> dict[tuple[str, str], dict[str, int]]:
+        found: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for row in usage("session", stored=True, settings=self.settings).rows:
+            for name in (*_PROMPT_TOKENS, "output_tokens", "calls", "cost_nano"):
+                found[row["host"], row["session_id"]][name] += int(row[name] or 0)
+        return found
+
+    @cached_property
+    def heat(self) -> dict[tuple[str, str], list[Any]]:
+        found = defaultdict(list)
+        with open_store(self.settings) as store:
+            for access in accesses(store)[0]:
+                found[access.host, access.session_id].append(access)
+        return found
+
+    @cached_property
+    def readings(self) -> dict[tuple[str, str], dict[str, float]]:
+        found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        _, rows = query("SELECT host, session_id, signal, value FROM readings WHERE value IS NOT NULL", settings=self.settings)
+        for host, session, signal, value in rows:
+            found[host, session][signal] = value
+        return found
+
+    def sql(self, select: str) -> dict[tuple[str, str], float]:
+        """Return (host, session) -> the third column of a SELECT by session; sessions without a row are not in it."""
+        kept = self.__dict__.setdefault("_sql", {})
+        if select not in kept:
+            kept[select] = {(row[0], row[1]): row[2] for row in query(f"{select} GROUP BY host, session_id", settings=self.settings)[1]}
+        return kept[select]
+
+
+@dataclass
+class One:
+    """One session as its surfaces tell it; each is asked once."""
+
+    whole: Whole
+    host: str
+    session_id: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.host, self.session_id
+
+    @property
+    def name(self) -> str:
+        return f"{self.host}:{self.session_id}"
+
+    @property
+    def settings(self) -> Settings:
+        return self.whole.settings
+
+    @cached_property
+    def shown(self) -> dict[str, Any]:
+        return show(self.host, self.session_id, settings=self.settings)["session"]
+
+    @cached_property
+    def state(self) -> Any:
+        return session_state(self.name, settings=self.settings).state
+
+    @cached_property
+    def turns(self) -> list[dict[str, Any]]:
+        return turns(self.host, self.session_id, settings=self.settings)
+
+    @cached_property
+    def files(self) -> list[dict[str, Any]]:
+        return summed(session_files(self.host, self.session_id, settings=self.settings).touches)
+
+    @cached_property
+    def metrics(self) -> Any:
+        return metrics(self.name, settings=self.settings)
+
+    @cached_property
+    def gain(self) -> dict[str, Any]:
+        return gain("session", session=self.name, settings=self.settings).to_json()
+
+    @cached_property
+    def mcp_metrics(self) -> dict[str, Any]:
+        return ReportTools(self.settings, lambda *_a, **_k: {}).ctx_metrics(session_id=self.name).value
+
+    @cached_property
+    def mcp_state(self) -> dict[str, Any]:
+        tools = SessionTools(self.settings, lambda *_a, **_k: {})
+        return tools.ctx_session("status", session_id=self.name).value
+
+    @cached_property
+    def rot(self) -> dict[str, Any]:
+        with open_store(self.settings) as store:
+            view = view_of(store, *self.key, ("events", "tool_calls", "model_calls", "threads"))
+        found = CapturedSession(view)
+        return {"calls": found, "threads": len(found.threads)}
+
+    @cached_property
+    def deliveries(self) -> int:
+        threads = self.whole.sql("SELECT host, session_id, count(DISTINCT thread_id) FROM events").get(self.key)
+        return window_files(self.name, settings=self.settings).deliveries if threads == 1 else -1
+
+    def reading(self, signal: str) -> float | None:
+        return self.whole.readings[self.key].get(signal)
+
+    def count(self, select: str) -> float:
+        return self.whole.sql(select).get(self.key, 0)
+
+
+def _sql(select: str) -> Callable[[One], float]:
+    return lambda one: one.count(f"SELECT host, session_id, {select}")
+
+
+def _signal(name: str) -> Callable[[One], float | None]:
+    return lambda one: one.reading(name)
+
+
+def _cost(nano: float | None) -> float | None:
+    return None if nano is None else round(nano / 1e9, 6)
+
+
+_CHANGED_SQL = ", ".join(f"'{did}'" for did in sorted(CHANGES))
+
+NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
+    ("prompts", "show", lambda one: one.shown["prompts"]),
+    ("prompts", "session status", lambda one: one.state.stats["prompts"]),
+    ("prompts", "signal", _signal("user_message_count")),
+    ("prompts", "page", lambda one: one.whole.page[one.key].prompts),
+    ("prompts", "sql events", _sql("count(*) FILTER (WHERE kind = 'prompt') FROM events")),
+    ("prompts", "turns", lambda one: len(one.turns)),
+    ("prompts", "sql turns", _sql("count(prompt_event) FROM turns")),
+    ("prompts", "mcp", lambda one: one.mcp_state["stats"]["prompts"]),
+    ("interruptions", "signal", _signal("interruption_count")),
+    ("interruptions", "sql turns", _sql("count(*) FILTER (WHERE ended = 'interrupted') FROM turns")),
+    ("tool calls", "show", lambda one: one.shown["tool_calls"]),
+    ("tool calls", "session status", lambda one: one.state.stats["tool_calls"]),
+    ("tool calls", "signal", _signal("tool_call_count")),
+    ("tool calls", "page", lambda one: one.whole.page[one.key].tool_calls),
+    ("tool calls", "list", lambda one: one.whole.lines[one.key]["tool_calls"]),
+    ("tool calls", "sql", _sql("count(*) FROM tool_calls")),
+    ("files read", "session status", lambda one: sum(f.reads > 0 for f in one.state.files)),
+    ("files read", "files", lambda one: sum(f["reads"] > 0 for f in one.files)),
+    ("files read", "signal", _signal("unique_files_read")),
+    ("files read", "sql", _sql("count(DISTINCT path) FILTER (WHERE did = 'read') FROM file_accesses")),
+    ("files read", "mcp", lambda one: sum(f["reads"] > 0 for f in one.mcp_state["files"])),
+    ("files changed", "session status", lambda one: len(one.state.modified)),
+    ("files changed", "files", lambda one: sum(f["changes"] > 0 for f in one.files)),
+    ("files changed", "signal", _signal("unique_files_edited")),
+    ("files changed", "sql", _sql(f"count(DISTINCT path) FILTER (WHERE did IN ({_CHANGED_SQL})) FROM file_accesses")),
+    ("files changed", "heatmap", lambda one: len({a.path for a in one.whole.heat[one.key] if a.kind in CHANGES})),
+    ("reads", "session status", lambda one: sum(f.reads for f in one.state.files)),
+    ("reads", "files", lambda one: sum(f["reads"] for f in one.files)),
+    ("reads", "metrics", lambda one: one.metrics.reads),
+    ("reads", "cache", lambda one: None if one.deliveries < 0 else one.deliveries),
+    ("reads", "heatmap", lambda one: sum(a.kind == READ for a in one.whole.heat[one.key])),
+    ("reads", "sql", _sql("count(*) FILTER (WHERE did = 'read') FROM file_accesses")),
+    ("reads", "mcp", lambda one: one.mcp_metrics["reads"]),
+    ("commands", "signal", _signal("command_count")),
+    ("commands", "page", lambda one: one.whole.page[one.key].commands),
+    ("commands", "sql", _sql("count(*) FROM command_runs")),
+    ("failed commands", "signal", _signal("failed_command_count")),
+    ("failed commands", "page", lambda one: one.whole.page[one.key].failed_commands),
+    ("failed commands", "sql", _sql("count(*) FILTER (WHERE result = 'failed') FROM command_runs")),
+    ("test runs", "signal", _signal("test_run_count")),
+    ("test runs", "sql", _sql("count(DISTINCT call_event) FILTER (WHERE kind = 'test' AND ran IS NOT FALSE) FROM check_runs")),
+    ("model calls", "session status", lambda one: one.state.stats["model_calls"]),
+    ("model calls", "metrics", lambda one: one.metrics.totals["calls"]),
+    ("model calls", "page", lambda one: one.whole.page[one.key].usage.calls),
+    ("model calls", "list", lambda one: one.whole.lines[one.key]["model_calls"]),
+    ("model calls", "usage", lambda one: one.whole.usage[one.key]["calls"]),
+    ("model calls", "gain", lambda one: one.gain["calls"]),
+    ("model calls", "sql", _sql("count(*) FILTER (WHERE owner) FROM model_calls")),
+    ("prompt tokens", "session status", lambda one: one.state.stats["prompt_tokens"]),
+    ("prompt tokens", "usage", lambda one: sum(one.whole.usage[one.key][name] for name in _PROMPT_TOKENS)),
+    ("prompt tokens", "page", lambda one: sum(getattr(one.whole.page[one.key].usage, name) for name in _PROMPT_TOKENS)),
+    ("output tokens", "session status", lambda one: one.state.stats["output_tokens"]),
+    ("output tokens", "usage", lambda one: one.whole.usage[one.key]["output_tokens"]),
+    ("output tokens", "metrics", lambda one: one.metrics.totals["output"]),
+    ("output tokens", "page", lambda one: one.whole.page[one.key].usage.output_tokens),
+    ("cost", "usage", lambda one: _cost(one.whole.usage[one.key]["cost_nano"])),
+    ("cost", "page", lambda one: _cost(one.whole.page[one.key].usage.cost_nano)),
+    ("cost", "list", lambda one: _cost(one.whole.lines[one.key]["cost_nano"])),
+    ("cost", "metrics", lambda one: _cost(one.metrics.totals["cost_nano"])),
+    ("cost", "mcp", lambda one: _cost(one.mcp_metrics["totals"]["cost_nano"])),
+    ("context peak", "signal", _signal("context_peak_tokens")),
+    ("context peak", "page", lambda one: one.whole.page[one.key].peak_context_tokens or None),
+    ("task", "session status", lambda one: one.state.task.text if one.state.task else None),
+    ("task", "list", lambda one: one.whole.lines[one.key]["task"]),
+    ("task", "mcp", lambda one: (one.mcp_state["task"] or {}).get("text")),
+    ("title", "show", lambda one: one.shown["title"]),
+    ("title", "session status", lambda one: one.state.title),
+    ("title", "page", lambda one: one.whole.page[one.key].title),
+)
+"""(name of the number, surface that tells it, how it is read there); None: the surface does not tell it of this session."""
+
+
+def differences(settings: Settings) -> list[str]:
+    """Return one line for each session and number that surfaces tell differently."""
+    whole = Whole(settings)
+    found = []
+    for host, session_id in query("SELECT host, session_id FROM sessions ORDER BY 1, 2", settings=settings)[1]:
+        one = One(whole, host, session_id)
+        told: dict[str, dict[str, Any]] = defaultdict(dict)
+        for name, surface, read in NUMBERS:
+            value = read(one)
+            if value is not None:
+                told[name][surface] = value
+        found += [f"{name} of {one.name}: {values}" for name, values in told.items() if len(set(values.values())) > 1]
+    return found
+
+
+def filled(home: Path, claude: Path, codex_home: Path) -> Settings:
+    """Return the settings of a store with the sessions of two homes, their facts and their readings."""
+    environ = {"HOME": str(home), "CTX_HOME": str(home / "store"), "CLAUDE_CONFIG_DIR": str(claude), "CODEX_HOME": str(codex_home)}
+    chosen = settings_module.load({**environ, "TZ": "UTC"})
+    with open_store(chosen) as store:
+        sync(store, chosen)
+        make_facts(store, chosen)
+        measure(store, chosen)
+    return chosen
+
+
+def _patches_inside_a_call() -> Iterator[dict[str, Any]]:
+    yield from codex.session(prompt="Move the parser into its own file", calls=1)[:-2]
+    yield codex.event(40, "task_started", model_context_window=258_400)
+    yield codex.item(41, "custom_tool_call", name="exec", call_id="cell", input="await tools.apply_patch(patch)")
+    yield codex.event(42, "patch_apply_end", call_id="inner", success=True, changes={"/code/app/parser.py": {"type": "update"}})
+    yield codex.item(43, "custom_tool_call_output", call_id="cell", output="Script completed")
+    yield codex.event(44, "turn_aborted", turn_id="x", reason="interrupted")
+    yield codex.event(50, "user_message", message="push")
+    yield codex.event(51, "agent_message", message="pushed", phase="final_answer")
+
+
+def _odd_transcript(folder: Path) -> None:
+    main = ClaudeHome(folder).session("77777777-7777-4777-8777-777777777777", cwd="/home/dev/shop", mark="odd")
+    main.prompt("<command-name>/plan</command-name>\n<command-args>Add the logo to web/header.ts</command-args>")
+    main.call("o1", "Read", "x" * 400, file_path="/home/dev/shop/web/header.ts")
+    main.records[-2:] = reversed(main.records[-2:])
+    main.call("o2", "Bash", "a\nb", command="sed -n '1,2p' a.py && cat b.py | grep x && rm -f c.py && mkdir -p lib")
+    main.call("o3", "Bash", "Exit code 1\nno", is_error=True, command="cat missing.py")
+    main.answer(text("\n\n"), tool_use("o4", "Edit", file_path="/home/dev/shop/web/header.ts", old_string="a", new_string="b"))
+    main.prompt("[Request interrupted by user for tool use]").prompt("[Request interrupted by user]")
+    main.prompt("1").answer(text("done"))
+    main.save()
+
+
+@pytest.mark.feature("facts.one-number")
+def test_every_surface_says_the_same_of_every_session(tmp_path: Path) -> None:
+    homes = [shutil.copytree(SAMPLES / name, tmp_path / name) for name in ("claude", "codex")]
+    codex.write(homes[1], list(_patches_inside_a_call()))
+    _odd_transcript(homes[0])
+    assert differences(filled(tmp_path / "one", *homes)) == []
+
+
+@corpus
+@pytest.mark.feature("facts.one-number")
+def test_every_surface_says_the_same_of_every_published_session(tmp_path: Path) -> None:
+    found = differences(filled(tmp_path, CORPUS / "claude", CORPUS / "codex"))
+    assert found == [], "\n".join([f"{len(found)} differences", *found[:40]])
+
+
+@pytest.mark.feature("facts.one-number")
+def test_a_difference_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _odd_transcript(tmp_path / "claude")
+    chosen = filled(tmp_path / "one", tmp_path / "claude", tmp_path / "codex")
+    monkeypatch.setattr("ctx_pipeline_tests.facts.test_surfaces.NUMBERS", (*NUMBERS[:1], ("prompts", "another", lambda _: 99)))
+    (line,) = differences(chosen)
+    assert line.startswith("prompts of claude:77777777")
+    assert inside("/a/b", "/a") == "b"
+
+
+def test_the_work_of_all_sessions_is_the_sum_of_their_commands(tmp_path: Path) -> None:
+    chosen = filled(tmp_path / "one", SAMPLES / "claude", SAMPLES / "codex")
+    whole = Whole(chosen)
+    told = work(settings=chosen)[0]
+    assert told.commands.times == sum(found["command_count"] for found in whole.readings.values() if "command_count" in found) > 0

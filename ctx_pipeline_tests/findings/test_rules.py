@@ -1,0 +1,147 @@
+"""Findings come from figures worked out by hand, and each command survives a shell."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.findings.history import History, Leaving, Measured, SessionFacts
+from ctx_pipeline.findings.quick_scan import QuickScan
+from ctx_pipeline.findings.rules import HABITS, RULES, findings, signals_read
+from ctx_pipeline.usage.rollup import SUMS
+
+
+def _history(*sessions: SessionFacts, costs: dict[str, int] | None = None, **more: object) -> History:
+    spent = {("claude", name): {**dict.fromkeys(SUMS, 0), "calls": 4, "cost_nano": nano} for name, nano in (costs or {}).items()}
+    return History(sessions={(one.host, one.session_id): one for one in sessions}, spent=spent, **more)
+
+
+def _session(name: str, **more: int) -> SessionFacts:
+    return SessionFacts("claude", name, f"Title of {name}", "till", **more)
+
+
+def _model(name: str = "m", **sums: int) -> dict[str, object]:
+    return {"host": "claude", "model": name, **dict.fromkeys(SUMS, 0), **sums}
+
+
+def _read(**signals: dict[str, float]) -> dict[str, object]:
+    return {name: {("claude", session): Measured(value, None) for session, value in values.items()} for name, values in signals.items()}
+
+
+def _titles(history: History) -> list[str]:
+    return [f.title for f in findings(history)]
+
+
+@pytest.mark.feature("findings.one-set")
+def test_nothing_is_found_in_an_ordinary_history():
+    assert _titles(_history(_session("a"), readings=_read(command_count={"a": 9}, failed_command_count={"a": 2}))) == []
+
+
+@pytest.mark.feature("dashboard.findings")
+def test_the_session_with_most_failed_commands_is_named():
+    readings = _read(command_count={"a": 9, "b; rm -rf /": 40}, failed_command_count={"a": 3, "b; rm -rf /": 7})
+    [found] = findings(_history(_session("a"), _session("b; rm -rf /"), readings=readings))
+
+    assert (found.rule, found.cases, found.of) == ("failed-commands", 2, 2)
+    assert found.title == "7 of 40 commands failed in one session"
+    assert "1 other session had 3 or more." in found.detail
+    assert shlex.split(found.command) == ["ctx", "show", "claude", "b; rm -rf /"]
+
+
+@pytest.mark.feature("dashboard.findings")
+def test_the_most_expensive_tenth_of_sessions_is_weighed_against_all():
+    costs = {"dear": 60_000_000_000, **{f"s{i}": 10_000_000_000 for i in range(4)}}
+    [found] = findings(_history(_session("dear"), costs=costs, models=(_model(calls=20, cost_nano=100_000_000_000),)))
+
+    assert (found.title, found.usd) == ("One session of 5 made 60% of the cost", 60.0)
+    assert "cost $60.00 over 4 calls" in found.detail
+    assert found.command == "ctx explain dear"
+
+
+@pytest.mark.feature("dashboard.findings")
+def test_the_share_of_prompt_tokens_from_the_cache():
+    sums = {"input_tokens": 1_000_000, "cache_write_5m_tokens": 500_000, "cache_write_1h_tokens": 500_000, "cache_read_tokens": 6_000_000}
+
+    assert _titles(_history(models=(_model(calls=9, **sums),))) == ["75% of all prompt tokens came from the cache"]
+
+
+@pytest.mark.feature("dashboard.findings")
+def test_records_secrets_prices_retention_and_lessons_are_counted():
+    history = _history(
+        _session("a", unknown=3, quarantined=1),
+        _session("b", unknown=4),
+        readings=_read(compaction_count={"a": 2, "b": 0}),
+        models=(_model("new-model", input_tokens=5, calls=2, unpriced_calls=2),),
+        replaced={"aws-key": 2, "jwt": 1},
+        leaving=(Leaving("Claude Code", "/home/claude", 30, 12, 5),),
+        lessons={"needs_review": 2, "candidate": 9, "accepted": 1},
+    )
+
+    assert _titles(history) == [
+        "3 secrets replaced before anything was stored",
+        "Claude Code deletes transcripts after 30 days: 5 in /home/claude go within 5 days",
+        "1 record could not be read",
+        "1 session outgrew the context window",
+        "7 transcripts of Claude Code are about to be deleted",
+        "2 lessons wait for a review",
+        "No price is known for 1 model",
+        "9 lessons were drawn from past sessions",
+        "7 records of an unknown kind",
+    ]
+
+
+@pytest.mark.feature("findings.one-set")
+def test_readings_that_cannot_be_read_are_a_finding_and_hide_no_other():
+    assert _titles(_history(damaged="the table readings cannot be trusted", lessons={"candidate": 1})) == [
+        "the table readings cannot be trusted",
+        "1 lesson was drawn from past sessions",
+    ]
+
+
+@pytest.mark.feature("dashboard.findings")
+def test_a_model_that_used_nothing_is_no_finding():
+    assert _titles(_history(models=(_model("<synthetic>", calls=2, unpriced_calls=2),))) == []
+
+
+@pytest.mark.feature("findings.one-set")
+def test_findings_are_ranked_by_what_is_lost_then_money_then_how_common():
+    rebuilt = {("claude", name): Measured(200_000, usd) for name, usd in (("a", 1.5), ("b", 2.0))}
+    history = _history(
+        _session("a"),
+        _session("b"),
+        readings={"cache_rebuild_tokens": rebuilt, **_read(interruption_count={"a": 3, "b": 2, "c": 0})},
+        newest=QuickScan(sessions=1, secrets=Counter({"jwt": 1})),
+        lessons={"candidate": 4},
+    )
+
+    found = findings(history)
+
+    assert [(f.rule, f.usd, f.weight) for f in found] == [
+        ("secrets-in-transcripts", None, 3),
+        ("cache-rebuild-tokens", 3.5, 2),
+        ("interruption-count", None, 1),
+        ("new-lessons", None, 1),
+    ]
+
+
+@pytest.mark.feature("findings.one-set")
+@pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.signal)
+def test_no_habit_is_a_finding_below_its_fewest_sessions(habit):
+    one = {habit.signal: {"a": habit.at_least}, **({habit.needs[0]: {"a": habit.needs[1], "b": habit.needs[1]}} if habit.needs[0] else {})}
+    two = one | {habit.signal: {"a": habit.at_least, "b": habit.at_least}}
+
+    rule = next(rule for rule in RULES if habit.signal in rule.signals and rule.least == 2)
+    assert findings(_history(readings=_read(**one)), [rule]) == []
+    [found] = findings(_history(readings=_read(**two)), [rule])
+    assert (found.rule, found.cases, found.advice) == (habit.signal.replace("_", "-"), 2, habit.advice)
+
+
+@pytest.mark.feature("findings.one-set")
+def test_every_rule_has_one_name_and_reads_signals_that_exist():
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert signals_read() <= set(discovery.signals())
+    assert all(rule.least >= 1 for rule in RULES)

@@ -1,0 +1,35 @@
+"""What the state of a session says of a check that did not end, and of files that a nested call changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline.api.session_fold import fold, upto
+from ctx_pipeline.context.session_state.block import block
+from ctx_pipeline.context.session_state.state import from_json
+from ctx_pipeline_tests.factories.views import view
+
+
+@pytest.mark.feature("session.commands")
+@pytest.mark.parametrize(
+    ("exit_", "text", "result", "said"),
+    [
+        (0, "5 passed in 0.1s", "passed", "5/5 passed"),
+        (1, "E  assert 3 == 4\n1 failed, 4 passed in 0.2s", "failed", "4/5 passed"),
+        (None, "Process running with session ID 42\nOutput:\nCompiling till v0.1.0", "running", "had not ended"),
+    ],
+)
+def test_a_check_whose_end_nobody_saw_has_not_passed(exit_, text, result, said):
+    state = fold(view(host="codex", cwd="/w").prompt("Fix the sum in shop/cart.py").shell("pytest -q", exit=exit_, text=text).build())
+    assert (state.tests.result, state.tests.counts, state.tests.ok) == (result, said, result == "passed")
+    assert said in block(state, len, 10**6).text
+    assert from_json(state.to_json()).tests == state.tests
+
+
+@pytest.mark.feature("facts.file-accesses")
+def test_files_of_an_earlier_moment_are_those_changed_by_then():
+    session = view(cwd="/w").prompt("Move the parser").edit("/w/a.py").shell("rm -f b.py")
+    built = session.build()
+    assert [(f.path, f.changes) for f in fold(built).modified] == [("b.py", 1), ("a.py", 1)]
+    before = upto(built, built.events[0].thread_id, built.events[2].seq, None)
+    assert [f.path for f in fold(before).modified] == ["a.py"]
