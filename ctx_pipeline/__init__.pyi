@@ -1,11 +1,7 @@
 # Types of the public names: the package itself resolves them when they are first used.
-from ctx_pipeline.api.captured import CapturedMemory as CapturedMemory
-from ctx_pipeline.api.dspy_callback import CtxRotCallback as CtxRotCallback
-from ctx_pipeline.api.sessions import load_settings as load_settings
-from ctx_pipeline.api.windows import window_history as window_history
 from ctx_pipeline.context.agent.agent import Agent as Agent
+from ctx_pipeline.context.agent.agent import BaseContextScaffold as BaseContextScaffold
 from ctx_pipeline.context.agent.explorer import ContextExplorer as ContextExplorer
-from ctx_pipeline.context.agent.scaffold import BaseContextScaffold as BaseContextScaffold
 from ctx_pipeline.context.backends.in_memory import InMemoryMemory as InMemoryMemory
 from ctx_pipeline.context.backends.memory_backend import MemoryBackend as MemoryBackend
 from ctx_pipeline.context.backends.sqlite import SQLiteMemory as SQLiteMemory
@@ -64,9 +60,13 @@ from ctx_pipeline.errors import StoreError as StoreError
 from ctx_pipeline.errors import StoreLocked as StoreLocked
 from ctx_pipeline.errors import UnknownName as UnknownName
 from ctx_pipeline.errors import UsageError as UsageError
+from ctx_pipeline.integrations.dspy_callback import CtxRotCallback as CtxRotCallback
 from ctx_pipeline.rot.analysis import analyze_session as analyze_session
 from ctx_pipeline.rot.deep import run_deep_analysis as run_deep_analysis
 from ctx_pipeline.rot.store import CtxRotStore as CtxRotStore
+from ctx_pipeline.sessions.details import load_settings as load_settings
+from ctx_pipeline.sessions.windows.captured_backend import CapturedMemory as CapturedMemory
+from ctx_pipeline.sessions.windows.history import window_history as window_history
 from ctx_pipeline.settings import Settings as Settings
 from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer as FallbackWordCountTokenizer
 from ctx_pipeline.tokens.tokenizers import ModelTokenizer as ModelTokenizer

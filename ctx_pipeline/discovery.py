@@ -42,8 +42,8 @@ _FOLDERS: dict[type, tuple[str, str]] = {
 _OWN: dict[type, str] = {Signal: "signals", Method: "methods"}
 """Kind -> its folder below the person's own."""
 
-_NO_EXTENSIONS = frozenset({"base", "filters"})
-"""What stands beside extensions and is none: what the documented examples import from, and the filters of mined candidates."""
+_NO_EXTENSIONS = frozenset({"base", "filters", "inputs", "lessons"})
+"""Modules beside extensions that are none: what examples import, the filters, and what files share."""
 
 _METHOD_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 """What can be a part of an asset key and of a file's name."""

@@ -93,7 +93,7 @@ class SchemaTooNew(StoreError):
 class ContractError(CtxError):
     """Rows break the table contract; the cell is held back, the others go on."""
 
-    advice = "the cell keeps what it had; this is a defect of ctx_pipeline or of a plug-in: please report it"
+    advice = "the partition keeps its previous data; this is a defect of ctx_pipeline or of a plug-in: please report it"
 
 
 class DeclarationError(CtxError):

@@ -13,9 +13,8 @@ import pytest
 from ctx_pipeline import recorded_paths
 from ctx_pipeline.memory.scope import Place, git_folder, place_of
 from ctx_pipeline.mining.filters.staleness import staleness
-from ctx_pipeline.recorded_paths import looker
-from ctx_pipeline.signals import _git
-from ctx_pipeline.signals._repository import look
+from ctx_pipeline.recorded_paths import git, looker
+from ctx_pipeline.signals.inputs.repository import look
 from ctx_pipeline_tests.factories import dead_mount
 from ctx_pipeline_tests.factories.views import view
 
@@ -144,7 +143,7 @@ def test_a_mount_that_never_answers_is_waited_for_once(dead, fresh, tmp_path):
     assert recorded_paths.look_at(tmp_path / "link" / "a").kind == recorded_paths.UNKNOWN
     assert recorded_paths.look_at(tmp_path / "link" / "b").reason == "its mount does not answer"
     assert recorded_paths.look_at(tmp_path).kind == recorded_paths.FOLDER
-    assert _git.run(dead, "log") == _git.Failed("error")
+    assert git.run(dead, "log") == git.Failed("error")
     assert place_of(dead) == Place(str(dead))
 
 

@@ -11,7 +11,7 @@ def main(args: list[str] | None = None) -> None:
     words = sys.argv[1:] if args is None else args
     if words[:1] == ["hook"]:
         # runs at every prompt of an agent: click alone would take a fifth of its time
-        from ctx_pipeline.cli.hook import answer
+        from ctx_pipeline.cli.integrations.hook import answer
 
         answer(words[1:])
         return

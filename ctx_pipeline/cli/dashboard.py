@@ -32,10 +32,10 @@ _mode = click.option(
 @json_option
 def build(cost_mode: str | None, as_json: bool) -> None:
     """Build the page from the tables as they are; it says which costs it shows."""
-    from ctx_pipeline.stages.render import render, site_index
+    from ctx_pipeline.pipeline.render import render, site_index
     from ctx_pipeline.storage import open_store
 
-    settings = _chosen(cost_mode)
+    settings = _settings(cost_mode)
     with open_store(settings) as store:
         report = render(store, settings)
         path = site_index(store)
@@ -52,16 +52,16 @@ def build(cost_mode: str | None, as_json: bool) -> None:
 def view(cost_mode: str | None, as_json: bool) -> None:
     """Show what the page shows in the terminal, as it is now: findings, figures, money, signals, memories, sessions."""
     from ctx_pipeline.cli import dashboard_view
-    from ctx_pipeline.stages.page_records import current
+    from ctx_pipeline.pipeline.page.page_records import current
 
-    data = current(_chosen(cost_mode))
+    data = current(_settings(cost_mode))
     if as_json:
         emit(dashboard_view.plain(data))
     else:
         dashboard_view.show(data)
 
 
-def _chosen(cost_mode: str | None) -> Settings:
+def _settings(cost_mode: str | None) -> Settings:
     """Return the settings of the person's store, or of the samples, with another cost mode where one is named."""
     from dataclasses import replace
 

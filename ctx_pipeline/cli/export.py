@@ -12,7 +12,7 @@ from ctx_pipeline.cli.output import emit, json_option, say, table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctx_pipeline.api.export import Chosen
+    from ctx_pipeline.integrations.export import Chosen
 
 
 def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,9 +27,9 @@ def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _chosen(words: dict[str, Any]) -> Chosen:
-    from ctx_pipeline.api.export import Chosen
+def _selection(words: dict[str, Any]) -> Chosen:
     from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.integrations.export import Chosen
 
     if words["session_id"] and not words["host"]:
         raise UsageError("a session id needs its host", hint="--host HOST --session-id ID")
@@ -46,7 +46,7 @@ def export() -> None:
 @json_option
 def parquet(folder: str, as_json: bool) -> None:
     """Write one Parquet file a table into FOLDER."""
-    from ctx_pipeline.api.export import parquet as run
+    from ctx_pipeline.integrations.export import parquet as run
 
     counts = run(folder, settings=for_reading())
     if as_json:
@@ -63,8 +63,8 @@ def parquet(folder: str, as_json: bool) -> None:
 @json_option
 def retro(folder: str, host: str | None, session_id: str | None, no_raw: bool, as_json: bool) -> None:
     """Write the flat-file archive into FOLDER: raw, normalized, rendered, mined, signals, memories."""
-    from ctx_pipeline.api.archive import archive as run
     from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.integrations.archive import archive as run
 
     if session_id and not host:
         raise UsageError("a session id needs its host", hint=f"ctx export retro {folder} --host HOST --session-id {session_id}")
@@ -77,7 +77,7 @@ def retro(folder: str, host: str | None, session_id: str | None, no_raw: bool, a
         f" {done.readings:,} readings, {done.memories:,} memories in {folder}"
     )
     say("raw/ is exact and may hold secrets; all other files are redacted" if not no_raw else "everything is redacted; raw is left out")
-    for name in done.held_back:
+    for name in done.withheld:
         say(f"raw of it cannot be read: {name}", err=True, fg="red")
 
 
@@ -87,9 +87,9 @@ def retro(folder: str, host: str | None, session_id: str | None, no_raw: bool, a
 @json_option
 def markdown(folder: str, as_json: bool, **words: Any) -> None:
     """Write each session as a Markdown file into FOLDER, redacted: prompts, answers, tool output and diffs."""
-    from ctx_pipeline.api.export import markdown as run
+    from ctx_pipeline.integrations.export import markdown as run
 
-    names = run(folder, _chosen(words), settings=for_reading())
+    names = run(folder, _selection(words), settings=for_reading())
     if as_json:
         emit({"folder": folder, "files": names})
     else:
@@ -102,9 +102,9 @@ def markdown(folder: str, as_json: bool, **words: Any) -> None:
 @json_option
 def opentraces(file: str, as_json: bool, **words: Any) -> None:
     """Write sessions of every agent as traces of opentraces-schema into FILE, one JSON object a line, redacted."""
-    from ctx_pipeline.api.export import opentraces as run
+    from ctx_pipeline.integrations.export import opentraces as run
 
-    sessions, traces = run(file, _chosen(words), settings=for_reading())
+    sessions, traces = run(file, _selection(words), settings=for_reading())
     if as_json:
         emit({"file": file, "sessions": sessions, "traces": traces})
     else:

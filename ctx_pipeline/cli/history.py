@@ -14,7 +14,7 @@ from ctx_pipeline.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctx_pipeline.api.windows import SessionWindow
+    from ctx_pipeline.sessions.windows.history import SessionWindow
 
 _WIDTH = 100
 MARKS = {"removed": "- ", "added": "+ ", "changed": "~ "}
@@ -54,9 +54,9 @@ def history(
     (system prompt, tool schemas) is one component `unseen`, as large as the call billed more
     than was counted.
     """
-    from ctx_pipeline.api import window_view as view
-    from ctx_pipeline.api.window_selection import selected
-    from ctx_pipeline.api.windows import open_window
+    from ctx_pipeline.sessions.windows import view
+    from ctx_pipeline.sessions.windows.history import open_window
+    from ctx_pipeline.sessions.windows.selection import selected
 
     if file is not None and (selector or weigh):
         raise UsageError("--export writes the whole window", hint="leave --select and --tokens out, or take --json for a part")
@@ -93,7 +93,7 @@ def history(
         _range(picked.differences, limit)
         return
     if at is None and selector is None and not weigh:
-        _moments(window)
+        _print_snapshots(window)
     if picked and picked.every:
         say(f"in the windows up to {here['moment']} ({_event(here)}): {_components(len(found))}", bold=True)
     else:
@@ -106,8 +106,8 @@ def history(
         _listed((("", row) for row in found), len(found), limit)
 
 
-def _moments(window: SessionWindow) -> None:
-    from ctx_pipeline.api import window_view as view
+def _print_snapshots(window: SessionWindow) -> None:
+    from ctx_pipeline.sessions.windows import view
 
     say(one_line(window.title or window.session_id, 120), bold=True)
     thread = window.thread
@@ -178,12 +178,12 @@ def _tree(rows: Sequence[dict[str, Any]], limit: int) -> None:
 
 
 def _line(mark: str, row: dict[str, Any], before: int | None = None) -> None:
-    from ctx_pipeline.api.window_view import told
+    from ctx_pipeline.sessions.windows.view import component_text
 
     what = one_line(_what(row), 24)
     weight = f"{row['tokens']:,}" if before is None else f"{before:,} → {row['tokens']:,}"
     seq = "" if row["seq"] is None else row["seq"]
-    say(f"{mark}{seq:>6}  {what:<24} {weight:>8}  {one_line(told(row), _WIDTH)}".rstrip())
+    say(f"{mark}{seq:>6}  {what:<24} {weight:>8}  {one_line(component_text(row), _WIDTH)}".rstrip())
 
 
 def _event(here: dict[str, Any]) -> str:
@@ -217,7 +217,7 @@ def _difference(found: dict[str, Any], limit: int, *, as_json: bool) -> None:
     if as_json:
         emit({"schema": 1, **found})
         return
-    from ctx_pipeline.api.window_view import weights
+    from ctx_pipeline.sessions.windows.view import weights
 
     for word in ("from", "to"):
         here = found[word]

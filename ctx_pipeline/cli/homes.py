@@ -25,7 +25,7 @@ def choose(settings: Settings, *, demo: bool, samples: bool = True, end: bool = 
     gone from the homes stays the person's own. Unless ``end`` is false a forgetting that was
     interrupted in that store is ended first.
     """
-    chosen = _chosen(settings, demo=demo, samples=samples)
+    chosen = _resolve(settings, demo=demo, samples=samples)
     if end:
         end_forgetting(chosen[0])
     return chosen
@@ -35,7 +35,7 @@ def end_forgetting(settings: Settings) -> None:
     """End a forgetting that was interrupted, or wait for the one under way; raises CtxError where it cannot be ended."""
     if not (settings.home / FORGETTING).exists():
         return
-    from ctx_pipeline.stages.forget import finish
+    from ctx_pipeline.pipeline.forget.sessions import finish
     from ctx_pipeline.storage import open_store
 
     with open_store(settings) as store:
@@ -44,7 +44,7 @@ def end_forgetting(settings: Settings) -> None:
         say(f"a forgetting that was interrupted is ended: {ended.totals['sessions']:,} sessions", err=True)
 
 
-def _chosen(settings: Settings, *, demo: bool, samples: bool) -> tuple[Settings, str]:
+def _resolve(settings: Settings, *, demo: bool, samples: bool) -> tuple[Settings, str]:
     if demo:
         return _demo(settings), ""
     from ctx_pipeline.storage.own_sessions import holds_sessions, holds_words
@@ -81,7 +81,7 @@ def for_notes() -> Settings:
 
 def _has_session(host: Host, root: Path, settings: Settings) -> bool:
     """Tell whether a home has a session: looks no further than the first."""
-    from ctx_pipeline.walking import walk
+    from ctx_pipeline.storage.raw.home_files import walk
 
     kinds = host.usage_kinds or host.session_kinds  # a list of things to do outlives the session that made it
     for _, kind, path, size, _, _ in walk(host, root, settings, []):
@@ -92,7 +92,7 @@ def _has_session(host: Host, root: Path, settings: Settings) -> bool:
 
 def _has_rows(path: str, database: Database) -> bool:
     from ctx_pipeline.errors import CtxError
-    from ctx_pipeline.storage import databases
+    from ctx_pipeline.storage.raw import databases
 
     try:
         return bool(databases.streams(path, database))

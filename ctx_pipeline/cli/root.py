@@ -16,48 +16,48 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _COMMANDS: dict[str, tuple[str, str]] = {
-    "setup": ("ctx_pipeline.cli.setup:setup", "Choose what is watched and what runs by itself, shown before it is done."),
+    "setup": ("ctx_pipeline.cli.integrations.setup:setup", "Choose what is watched and scheduled; every change is shown first."),
     "run": ("ctx_pipeline.cli.run:run", "Bring everything up to date and build the page."),
     "sync": ("ctx_pipeline.cli.run:sync", "Capture, normalize and index what changed, and nothing else."),
-    "status": ("ctx_pipeline.cli.run:status", "Show which cells of which asset are missing, stale or fresh."),
-    "backfill": ("ctx_pipeline.cli.run:backfill", "Fill the missing and stale cells of a signal family or any asset."),
-    "schedule": ("ctx_pipeline.cli.schedule:schedule", "Capture and run without being asked: timers of the operating system."),
+    "status": ("ctx_pipeline.cli.run:status", "Show which partitions of each asset are missing, stale or fresh."),
+    "backfill": ("ctx_pipeline.cli.run:backfill", "Fill the missing and stale partitions of a signal family or any asset."),
+    "schedule": ("ctx_pipeline.cli.integrations.schedule:schedule", "Capture and run on a schedule of the operating system."),
     "ui": ("ctx_pipeline.cli.run:ui", "Open the asset graph in Dagster."),
     "list": ("ctx_pipeline.cli.sessions:list_sessions", "List the sessions in the homes, captured or not."),
     "import": ("ctx_pipeline.cli.sessions:import_sessions", "Capture and normalize chosen sessions."),
-    "adopt": ("ctx_pipeline.cli.adopt:adopt", "Take over the sessions of another archive or store."),
+    "adopt": ("ctx_pipeline.cli.integrations.adopt:adopt", "Import the sessions of another archive or store."),
     "show": ("ctx_pipeline.cli.sessions:show", "Show one session."),
-    "render": ("ctx_pipeline.cli.explain:render", "Print one session as Markdown."),
-    "files": ("ctx_pipeline.cli.files:files", "List the files that a session read and changed, with differences."),
-    "usage": ("ctx_pipeline.cli.usage:usage", "Tokens and cost by day, session, project, model, tool or window."),
-    "work": ("ctx_pipeline.cli.work:work", "Report what agents did: commands, tools, failure rates, transitions."),
-    "hints": ("ctx_pipeline.cli.work:hints", "Tell habits that cost time or money, with the sessions that show them."),
-    "explain": ("ctx_pipeline.cli.explain:explain", "Show the calls that a number is made of."),
+    "render": ("ctx_pipeline.cli.usage.explain:render", "Print one session as Markdown."),
+    "files": ("ctx_pipeline.cli.reports.files:files", "List the files that a session read and changed, with differences."),
+    "usage": ("ctx_pipeline.cli.usage.commands:usage", "Tokens and cost by day, session, project, model, tool or window."),
+    "work": ("ctx_pipeline.cli.reports.work:work", "Report what agents did: commands, tools, failure rates, transitions."),
+    "hints": ("ctx_pipeline.cli.reports.work:hints", "Recommend what would save time or money, with the sessions that show it."),
+    "explain": ("ctx_pipeline.cli.usage.explain:explain", "Show the model calls behind a number."),
     "history": ("ctx_pipeline.cli.history:history", "Show what was in a session's context window, at any event."),
-    "session": ("ctx_pipeline.cli.session:session", "What a session is about, how far it came, and how to go on with it."),
-    "compress": ("ctx_pipeline.cli.compression:compress", "Say files, or what a session had in its window, with fewer tokens."),
-    "analyze": ("ctx_pipeline.cli.compression:analyze", "Measure a file: entropy, and what every shorter form costs and keeps."),
-    "benchmark": ("ctx_pipeline.cli.benchmark:benchmark", "Measure every shorter form over a file or a sample of a project."),
-    "heatmap": ("ctx_pipeline.cli.heatmap:heatmap", "Show which files agents read and changed, and which nobody ever touched."),
-    "cache": ("ctx_pipeline.cli.cache:cache", "Show which files the model's window holds, and why files were read again."),
-    "gain": ("ctx_pipeline.cli.gain:gain", "Show what was spent, what the cache saved, and what was avoidable."),
-    "metrics": ("ctx_pipeline.cli.metrics:metrics", "Show reads, repeats, tokens and money of a session by tool, way and file."),
-    "wrapped": ("ctx_pipeline.cli.wrapped:wrapped", "Show a week, a month or everything as a card."),
-    "verify": ("ctx_pipeline.cli.verify:verify", "Check every stage, and the limits over all sessions."),
-    "artifacts": ("ctx_pipeline.cli.artifacts:artifacts", "List, show, search and remove what the pipeline made."),
-    "prices": ("ctx_pipeline.cli.prices:prices", "Show list prices and take over a newer list."),
+    "session": ("ctx_pipeline.cli.session.group:session", "State of a session: task, progress, snapshots and handoff."),
+    "compress": ("ctx_pipeline.cli.reports.compression:compress", "Compress files, or what a session had in its context window."),
+    "analyze": ("ctx_pipeline.cli.reports.compression:analyze", "Measure a file: entropy, and what every compressed form costs and keeps."),
+    "benchmark": ("ctx_pipeline.cli.reports.benchmark:benchmark", "Measure every compressed form over a file or a sample of a project."),
+    "heatmap": ("ctx_pipeline.cli.reports.heatmap:heatmap", "Show which files agents read and changed, and which were never touched."),
+    "cache": ("ctx_pipeline.cli.reports.cache:cache", "Show which files the context window holds, and why files were read again."),
+    "gain": ("ctx_pipeline.cli.reports.gain:gain", "Show what was spent, what the cache saved, and what was avoidable."),
+    "metrics": ("ctx_pipeline.cli.reports.metrics:metrics", "Show reads, repeats, tokens and cost of a session by tool, method and file."),
+    "wrapped": ("ctx_pipeline.cli.reports.wrapped:wrapped", "Show a week, a month or everything as a card."),
+    "verify": ("ctx_pipeline.cli.reports.verify:verify", "Check every stage, and the limits over all sessions."),
+    "artifacts": ("ctx_pipeline.cli.reports.artifacts:artifacts", "List, show, search and remove snapshots and other artifacts."),
+    "prices": ("ctx_pipeline.cli.usage.prices:prices", "Show list prices and install a newer list."),
     "search": ("ctx_pipeline.cli.search:search", "Search prompts, answers, commands and tool output."),
     "sql": ("ctx_pipeline.cli.search:sql", "Run a SELECT over the tables."),
     "signal": ("ctx_pipeline.cli.signal:signal", "List, run and show signals."),
-    "mine": ("ctx_pipeline.cli.mining:mine", "Draw memory candidates from sessions."),
-    "methods": ("ctx_pipeline.cli.memory:methods", "List the mining methods."),
-    "memory": ("ctx_pipeline.cli.memory:memory", "Memories: retrieve, weave, review, notes, backtest."),
-    "mcp": ("ctx_pipeline.cli.mcp:mcp", "Serve the history and the memories to an agent."),
-    "hooks": ("ctx_pipeline.cli.hooks:hooks", "Memories in an agent's sessions, capture as they are written."),
+    "mine": ("ctx_pipeline.cli.memory.mining:mine", "Mine sessions for memory candidates."),
+    "methods": ("ctx_pipeline.cli.memory.commands:methods", "List the mining methods."),
+    "memory": ("ctx_pipeline.cli.memory.commands:memory", "Memories: retrieve, weave, review, notes, backtest."),
+    "mcp": ("ctx_pipeline.cli.integrations.mcp:mcp", "Serve the history and the memories to an agent over MCP."),
+    "hooks": ("ctx_pipeline.cli.integrations.hooks:hooks", "Install hooks: capture sessions live, put memories into prompts."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),
     "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build, open and serve the page."),
-    "config": ("ctx_pipeline.cli.config:config", "Show and change the settings."),
-    "doctor": ("ctx_pipeline.cli.store:doctor", "Check the store and list what could not be read."),
+    "config": ("ctx_pipeline.cli.integrations.config:config", "Show and change the settings."),
+    "doctor": ("ctx_pipeline.cli.store:doctor", "Check the store and list unreadable records."),
     "export": ("ctx_pipeline.cli.export:export", "Write the tables as files for other programs."),
     "forget": ("ctx_pipeline.cli.store:forget", "Remove sessions from every layer, for good."),
 }
@@ -145,7 +145,7 @@ def cli(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand not in {"forget", "doctor"}:
         _end_forgetting()
     if context.invoked_subcommand is None:
-        from ctx_pipeline.cli.explain import overview
+        from ctx_pipeline.cli.usage.explain import overview
 
         overview(as_json=as_json)
     elif as_json:
@@ -173,9 +173,9 @@ def run(args: list[str] | None = None) -> None:
         try:
             code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
         except CtxError as error:
-            from ctx_pipeline.cli.mending import mended
+            from ctx_pipeline.cli.ledger_repair import repaired
 
-            if not mended(error, sys.argv[1:] if args is None else args):
+            if not repaired(error, sys.argv[1:] if args is None else args):
                 raise
             code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
         sys.stdout.flush()

@@ -35,9 +35,9 @@ def analyze(db: str | None, session_id: str | None, thread: str | None, every: b
     if every:
         _windows(db, session_id, as_json=as_json)
         return
-    from ctx_pipeline.api import rot as api
     from ctx_pipeline.rot.analysis import analyze_session
     from ctx_pipeline.rot.text import lines
+    from ctx_pipeline.sessions import rot_reports as api
 
     with api.session(db, session_id, thread) as (store, found):
         result = analyze_session(store, found)
@@ -52,7 +52,7 @@ def analyze(db: str | None, session_id: str | None, thread: str | None, every: b
 
 
 def _windows(db: str | None, session_id: str | None, *, as_json: bool) -> None:
-    from ctx_pipeline.api import rot as api
+    from ctx_pipeline.sessions import rot_reports as api
 
     with api.session(db, session_id) as (store, found):
         rows = api.windows(store, found)
@@ -111,9 +111,9 @@ def deep_analyze(
     as_json: bool,
 ) -> None:
     """Have a language model examine one session and write a report. Costs money: it says how much at most, and asks."""
-    from ctx_pipeline.api import rot as api
     from ctx_pipeline.errors import CtxError
     from ctx_pipeline.rot.deep import run_deep_analysis
+    from ctx_pipeline.sessions import rot_reports as api
 
     with api.session(db, session_id, thread) as (store, found):
         if not yes:
@@ -183,7 +183,7 @@ def export(
     output: Path | None,
 ) -> None:
     """Write sessions as JSON lines, secrets replaced; without a choice the latest one."""
-    from ctx_pipeline.api import rot as api
+    from ctx_pipeline.sessions import rot_reports as api
 
     if only_errored and only_completed:
         raise click.UsageError("--only-errored and --only-completed exclude each other")
@@ -218,7 +218,7 @@ def _write(lines: Iterable[str], output: Path | None) -> int:
 @json_option
 def summary(db: str | None, limit: int, as_json: bool) -> None:
     """List the sessions of the callback stores that called a model, with calls, tokens and cost, the newest first."""
-    from ctx_pipeline.api.rot import overview
+    from ctx_pipeline.sessions.rot_reports import overview
 
     found = overview(db, limit + 1)
     rows = found[:limit]
@@ -264,8 +264,8 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
 @click.option("--follow/--no-follow", default=True, show_default=True, help="Go on until interrupted.")
 def tail(db: str | None, session_id: str | None, lines: int, follow: bool) -> None:
     """Print calls as they are written: of one store, or of all that are known, later ones included."""
-    from ctx_pipeline.api import rot as api
     from ctx_pipeline.errors import StoreError
+    from ctx_pipeline.sessions import rot_reports as api
 
     watched = api.watched(db)
     if not watched.stores:
@@ -274,17 +274,17 @@ def tail(db: str | None, session_id: str | None, lines: int, follow: bool) -> No
     wanted = api.stored_session(db, session_id) if session_id is not None else None
     try:
         for row in watched.latest(lines, wanted):
-            say(_told(row))
+            say(_log_line(row))
         while follow:
             sys.stdout.flush()
             time.sleep(0.3)
             for row in watched.fresh(wanted):
-                say(_told(row))
+                say(_log_line(row))
     finally:
         watched.close()
 
 
-def _told(row: dict[str, Any]) -> str:
+def _log_line(row: dict[str, Any]) -> str:
     from ctx_pipeline.model.codec import iso
     from ctx_pipeline.rot.content import decoded
 
@@ -308,8 +308,8 @@ def _told(row: dict[str, Any]) -> str:
 @thread_option
 def dashboard(db: str | None, session_id: str | None, thread: str | None) -> None:
     """Watch sessions in the terminal while programs run: of one store, or of all that are known."""
-    from ctx_pipeline.api import rot as api
     from ctx_pipeline.rot.terminal.app import Rot
+    from ctx_pipeline.sessions import rot_reports as api
 
     if session_id is None and thread is None:
         Rot(api.watched(db)).run()
@@ -332,8 +332,8 @@ def reset(db: str | None, older_than: int | None, yes: bool) -> None:
     from datetime import UTC, datetime, timedelta
 
     from ctx_pipeline.errors import StoreError
-    from ctx_pipeline.rot.places import DEFAULT, store_path
     from ctx_pipeline.rot.store import CtxRotStore
+    from ctx_pipeline.rot.store_locations import DEFAULT, store_path
 
     path = store_path(db or DEFAULT)
     if not path.is_file():

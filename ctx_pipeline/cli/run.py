@@ -11,8 +11,8 @@ import click
 from ctx_pipeline.cli.output import ProgressLine, counted, dollars, emit, json_option, one_line, say, table, tokens
 
 if TYPE_CHECKING:
+    from ctx_pipeline.pipeline.capture import Scan
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages.capture import Scan
 
 
 @click.command()
@@ -26,9 +26,10 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.stages import capture, mending, plan
-    from ctx_pipeline.stages.lost import settle_lost
-    from ctx_pipeline.stages.run import summary
+    from ctx_pipeline.pipeline import capture, plan
+    from ctx_pipeline.pipeline.repair import damaged_outputs
+    from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
+    from ctx_pipeline.pipeline.run import summary
     from ctx_pipeline.storage import open_store
 
     began = time.monotonic()
@@ -37,14 +38,14 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
         say(note, err=True)
     with open_store(settings) as store:
         store.journal.demand()
-        for sentence in mending.mend(store):
+        for sentence in damaged_outputs.release_damaged(store):
             say(sentence, fg="yellow", err=True)
-        settle_lost(store)
+        reconcile_missing_outputs(store)
         scan = capture.scan(store, settings)
         todo = plan.plan(store, settings, scan)
         outcome = None if todo.nothing_to_do and not full else _execute(settings, scan, quiet=as_json, full=full)
         if outcome is None or not outcome.held:
-            mending.note(store)
+            damaged_outputs.note(store)
         report = summary(store, settings, outcome, seconds=time.monotonic() - began)
     if as_json:
         emit(report.to_json())
@@ -56,7 +57,7 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
 
 def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
     """Run every stage; other processes work ahead while Dagster is imported here and records what they did."""
-    from ctx_pipeline.stages.background import start
+    from ctx_pipeline.pipeline.background import start
 
     with ProgressLine(quiet=quiet) as progress, start(settings, scan) as ahead:
         from ctx_pipeline.defs import launch
@@ -99,7 +100,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     for warning in scan.retention:
         say(f"  {one_line(warning.message, 200)}", fg="yellow")
     if changed:
-        read, made = counted(report.sessions_parsed, "session"), counted(report.cells_materialized, "cell")
+        read, made = counted(report.sessions_parsed, "session"), counted(report.cells_materialized, "partition")
         say(f"{read} read, {made} materialized in {report.seconds:.1f} s")
         for error in report.failed:
             say(f"held back: {one_line(error, 200)}", fg="red", err=True)
@@ -120,8 +121,8 @@ def sync(as_json: bool) -> None:
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.cli.lean import without_numpy
-    from ctx_pipeline.stages.sync import sync as stage
+    from ctx_pipeline.cli.pyarrow_startup import without_numpy
+    from ctx_pipeline.pipeline.sync import sync as stage
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
@@ -134,7 +135,7 @@ def sync(as_json: bool) -> None:
     if as_json:
         emit({"sessions_parsed": parsed, "cells": cells, "held": held, "seconds": round(sum(r.seconds for r in reports), 3)})
     else:
-        say(f"{parsed:,} sessions read, cells: {', '.join(cells)}" if cells else "nothing changed")
+        say(f"{parsed:,} sessions read, partitions: {', '.join(cells)}" if cells else "nothing changed")
         for key, error in held.items():
             say(f"held back: {key}: {one_line(error, 200)}", fg="red", err=True)
     if held:
@@ -145,19 +146,19 @@ def sync(as_json: bool) -> None:
 @click.option("--asset", help="Only this asset, e.g. signals/outcomes.")
 @json_option
 def status(asset: str | None, as_json: bool) -> None:
-    """Show which cells of which asset are missing, stale or fresh, and why."""
+    """Show which partitions of each asset are missing, stale or fresh, and why."""
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName
-    from ctx_pipeline.stages import capture, plan
-    from ctx_pipeline.stages.lost import settle_lost
-    from ctx_pipeline.stages.mending import damaged
+    from ctx_pipeline.pipeline import capture, plan
+    from ctx_pipeline.pipeline.repair.damaged_outputs import damaged
+    from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
     with open_store(settings) as store:
-        settle_lost(store)
+        reconcile_missing_outputs(store)
         broken = damaged(store, deep=False)
         todo = plan.plan(store, settings, capture.scan(store, settings))
     for name, what in broken:
@@ -187,11 +188,11 @@ def status(asset: str | None, as_json: bool) -> None:
 @click.command()
 @click.option("--signal", "family", help="A signal family (a file in signals/) or one of its signals.")
 @click.option("--asset", help="Any asset key, e.g. mined/error_resolutions.")
-@click.option("--cell", "cells", multiple=True, help="Only this cell, e.g. 'claude|2026-03'; may be repeated.")
-@click.option("--force", is_flag=True, help="Fresh cells too.")
+@click.option("--partition", "--cell", "cells", multiple=True, help="Only this partition, e.g. 'HOST|2026-03'; may be repeated.")
+@click.option("--force", is_flag=True, help="Fresh partitions too.")
 @json_option
 def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], force: bool, as_json: bool) -> None:
-    """Fill the missing and stale cells of a signal family or any asset; nothing else runs."""
+    """Fill the missing and stale partitions of a signal family or any asset; nothing else runs."""
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
@@ -214,7 +215,7 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
     if as_json:
         emit(outcome.to_json())
     else:
-        say(f"{asset}: {outcome.cells_materialized} cells materialized")
+        say(f"{asset}: {outcome.cells_materialized} partitions materialized")
         if outcome.cells_materialized:
             say("what is made of it is older now; bring it up to date: ctx run")
         for error in outcome.failed:

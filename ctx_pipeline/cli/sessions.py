@@ -20,7 +20,7 @@ def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
     """List the sessions in the homes, newest first, captured or not."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.stages.selected import list_sessions as stage
+    from ctx_pipeline.integrations.import_sessions import list_sessions as stage
     from ctx_pipeline.storage import open_store
 
     settings, note = choose(settings_module.load(), demo=False)
@@ -91,7 +91,7 @@ def import_sessions(
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UsageError
-    from ctx_pipeline.stages.selected import import_selected
+    from ctx_pipeline.integrations.import_sessions import import_selected
     from ctx_pipeline.storage import open_store
 
     everything = everything or (host == "all" and not session_ids and not latest)
@@ -130,7 +130,7 @@ def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
 
     SESSION_ID may be the first characters of an id.
     """
-    from ctx_pipeline.api import sessions as api
+    from ctx_pipeline.sessions import details as api
 
     if turns:
         _turns(api.turns(host, session_id, settings=for_reading()), as_json=as_json)

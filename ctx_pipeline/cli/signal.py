@@ -28,8 +28,8 @@ def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> No
     The table cuts long texts; with NAMES only these signals are shown, in full.
     """
     from ctx_pipeline import discovery
-    from ctx_pipeline.api.signals import catalogue
     from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.sessions.signals import catalogue
 
     rows = catalogue(group)
     if names:
@@ -72,16 +72,16 @@ def run(
     """Compute the readings that are missing; others are left as they are."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.stages import signal_summary
-    from ctx_pipeline.stages.facts import make_facts
-    from ctx_pipeline.stages.judging import ask
-    from ctx_pipeline.stages.measure import measure
+    from ctx_pipeline.pipeline.facts import make_facts
+    from ctx_pipeline.pipeline.measure import measure
+    from ctx_pipeline.pipeline.models.model_judge import ask
+    from ctx_pipeline.pipeline.signals import summary as signal_summary
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
     with open_store(settings) as store:
         families = _families(_split(names), refresh=refresh, judge=judge)
-        cells, sessions = _chosen(store, host, _split(session_ids))
+        cells, sessions = _selection(store, host, _split(session_ids))
         asked: dict[str, Any] = {}
         if judge:
             asked = ask(store, settings, families=families, cells=cells, sessions=sessions, limit=limit)
@@ -120,10 +120,10 @@ def _families(names: list[str], *, refresh: bool, judge: bool) -> list[str] | No
     return sorted(chosen) if chosen or refresh or judge else None
 
 
-def _chosen(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[Any] | None, set[str] | None]:
+def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[Any] | None, set[str] | None]:
     """Return the cells and the sessions that are meant; None for all."""
     from ctx_pipeline import discovery
-    from ctx_pipeline.api.sessions import resolve
+    from ctx_pipeline.sessions.details import resolve
 
     hosts = [discovery.host(host).key] if host else list(discovery.hosts())
     if session_ids:
@@ -153,7 +153,7 @@ def _find(store: Any, hosts: list[str], asked: str, resolve: Any) -> tuple[str, 
 @json_option
 def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
     """Show the readings of one session, with the events they rest on quoted."""
-    from ctx_pipeline.api.signals import show as find
+    from ctx_pipeline.sessions.signals import show as find
 
     found = find(host, session_id, group=group, settings=for_reading())
     if as_json:
@@ -179,8 +179,8 @@ def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
 @json_option
 def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: bool) -> None:
     """Show what the readings of all sessions add up to, with missing ones, spread and trend."""
-    from ctx_pipeline.api.signals import summary as add_up
     from ctx_pipeline.dashboard.signal_records import buckets, spread
+    from ctx_pipeline.sessions.signals import summary as add_up
 
     records = add_up(_split(names), group=group, settings=for_reading())
     if by:
@@ -235,7 +235,7 @@ def _trend(trend: dict[str, Any] | None) -> str:
 def new(name: str, sql: bool, group: str, packaged: bool, as_json: bool) -> None:
     """Write the file of a new signal, with an example that fails until it is filled in."""
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.stages.new_signal import write
+    from ctx_pipeline.pipeline.signals.new_signal import write
 
     path = write(name, group=group, sql=sql, packaged=packaged, settings=settings_module.load())
     if as_json:
@@ -252,7 +252,7 @@ def new(name: str, sql: bool, group: str, packaged: bool, as_json: bool) -> None
 def check(names: tuple[str, ...], as_json: bool) -> None:
     """Run the examples in the files of your own signals; exit 1 when one does not hold."""
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.stages.new_signal import check as run_examples
+    from ctx_pipeline.pipeline.signals.new_signal import check as run_examples
 
     found = run_examples(list(names), settings=settings_module.load())
     failed = sum(not line["holds"] for line in found)

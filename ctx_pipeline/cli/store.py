@@ -12,8 +12,8 @@ from ctx_pipeline.model.display import size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ctx_pipeline.pipeline.forget.sessions import ForgetReport
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages.forget import ForgetReport
     from ctx_pipeline.storage import Store
 
 _LISTED = 12
@@ -31,13 +31,13 @@ _LISTED = 12
     "prune_days",
     metavar="DAYS",
     type=click.IntRange(0),
-    help="Instead: remove Dagster's runs of more than so many days ago; those with a cell's newest materialization stay.",
+    help="Instead: remove Dagster's runs of more than so many days ago; those with a partition's newest materialization stay.",
 )
 @json_option
 def doctor(
     rebuild_ledger: bool, new_journal: bool, yes: bool, formats: bool, redactions: bool, prune_days: int | None, as_json: bool
 ) -> None:
-    """Check the store and list what could not be read.
+    """Check the store and list unreadable records.
 
     Tells as well what the agents are about to delete, what they deleted before it was
     captured, and what runs by itself and when it last ran.
@@ -45,7 +45,7 @@ def doctor(
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose, end_forgetting
     from ctx_pipeline.errors import CtxError
-    from ctx_pipeline.stages import doctor as stage
+    from ctx_pipeline.maintenance import doctor as stage
     from ctx_pipeline.storage import open_store, temporary
 
     settings, _ = choose(settings_module.load(), demo=False, end=False)
@@ -70,7 +70,7 @@ def doctor(
             say(line)
         report = stage.examine(store, settings)
         if any(not one.named for one in report.temporaries):
-            temporary.look_again(store.home)
+            temporary.check_at_next_collection(store.home)
     switched = _switched(settings)
     if as_json:
         emit({**report.to_json(), "by_itself": switched} | ({"rebuilt": rebuilt.to_json()} if rebuilt is not None else {}))
@@ -87,7 +87,7 @@ def doctor(
 
 def _begin_journal(store: Store, *, yes: bool) -> None:
     """Ask, and begin a lost journal anew."""
-    from ctx_pipeline.stages.new_journal import new_journal
+    from ctx_pipeline.pipeline.repair.new_journal import new_journal
     from ctx_pipeline.storage.journal import LOST
 
     if not yes:
@@ -101,7 +101,7 @@ def _begin_journal(store: Store, *, yes: bool) -> None:
 def _switched(settings: Settings) -> list[dict[str, Any]]:
     """Return what runs without being asked: entered hooks, timers, and the sensors, automation and schedule of the store's instance."""
     from ctx_pipeline.defs import upkeep
-    from ctx_pipeline.stages.wiring.entered import entered, timed
+    from ctx_pipeline.integrations.status import entered, timed
 
     by_others = [one._asdict() for one in (*entered(settings), *timed(settings))]
     return [*by_others, *(one._asdict() for one in upkeep.switches(settings))]
@@ -114,11 +114,11 @@ def _prune(settings: Settings, days: int, *, as_json: bool) -> None:
     if as_json:
         emit({"removed": made.removed, "kept": made.kept})
     else:
-        say(f"{made.removed:,} old runs removed; {made.kept:,} stay, since the newest materialization of a cell is theirs")
+        say(f"{made.removed:,} old runs removed; {made.kept:,} stay, since they hold the newest materialization of a partition")
 
 
 def _redactions(settings: Settings, *, as_json: bool) -> None:
-    from ctx_pipeline.api.redactions import redactions
+    from ctx_pipeline.maintenance.redactions import redactions
 
     found = redactions(settings=settings)
     if as_json:
@@ -140,7 +140,7 @@ def _redactions(settings: Settings, *, as_json: bool) -> None:
 
 
 def _formats(settings: Settings, *, as_json: bool) -> None:
-    from ctx_pipeline.stages.formats import understood
+    from ctx_pipeline.maintenance.formats import understood
     from ctx_pipeline.storage import open_store
 
     with open_store(settings, read_only=True) as store:
@@ -189,10 +189,10 @@ def forget(
     The agents' own files stay as they are; what was forgotten is not captured again.
     """
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.api.sessions import resolve
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName, UsageError
-    from ctx_pipeline.stages import forget as stage
+    from ctx_pipeline.pipeline.forget import sessions as stage
+    from ctx_pipeline.sessions.details import resolve
     from ctx_pipeline.storage import open_store
 
     if bool(host) != bool(session_id) or sum((bool(host), bool(project), bool(before), bool(pattern), only_finish)) != 1:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from ctx_pipeline.context.tree.births import ReplayedBirths
 from ctx_pipeline.context.tree.changes import inserted
 from ctx_pipeline.context.tree.component import Component
-from ctx_pipeline.context.tree.forest import NONE
-from ctx_pipeline.context.tree.growth import empty
+from ctx_pipeline.context.tree.factory import empty
 from ctx_pipeline.context.tree.history import ContextHistory
+from ctx_pipeline.context.tree.id_clock import ReplayedBirths
 from ctx_pipeline.context.tree.lifecycle import committed
 from ctx_pipeline.context.tree.record import Record
+from ctx_pipeline.context.tree.tree import NONE
 from ctx_pipeline.model.window import OUT, SYSTEM, Change, usual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from ctx_pipeline.context.tree.forest import Tree
+    from ctx_pipeline.context.tree.tree import Tree
     from ctx_pipeline.tokens.tokenizers import Tokenizer
 
 _ROLES = {"answer": "assistant", "reasoning": "assistant", "compaction": "system"}
@@ -93,7 +93,7 @@ class _State(NamedTuple):
     window: int
 
 
-def played(
+def replay_window(
     events: Iterable[Any],
     *,
     effect: Callable[[Any], str | Change] | None = None,
@@ -256,7 +256,7 @@ class _Player:
             self._compacted = True
             self.window += 1
             self.turn += 1
-            tree = _emptied(tree, _kept(tree, change))
+            tree = _emptied(tree, _remaining(tree, change))
         if change.turns:
             self.seal_next("before-rollback")
             tree = _taken_back(tree, change.turns)
@@ -312,7 +312,7 @@ def _turns(tree: Tree) -> list[str]:
     return list(tree.kids.get(tree.seq, NONE).core)
 
 
-def _kept(tree: Tree, change: Change) -> set[str]:
+def _remaining(tree: Tree, change: Change) -> set[str]:
     """Return the ids of what a compaction leaves; of equal texts the newest."""
     wanted = Counter(text for text in change.kept if text)
     kept = set()

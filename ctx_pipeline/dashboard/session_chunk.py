@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctx_pipeline.dashboard.data import PageData, SessionLine
-    from ctx_pipeline.storage.page_rows import Detail
+    from ctx_pipeline.storage.warehouse.dashboard_queries import Detail
 
 
 def script(name: str, line: SessionLine, detail: Detail, data: PageData) -> bytes:

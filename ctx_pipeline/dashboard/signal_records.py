@@ -12,7 +12,7 @@ from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.markdown import cell
 from ctx_pipeline.model.readings import trend
-from ctx_pipeline.storage.signal_sql import DIMENSIONS
+from ctx_pipeline.storage.warehouse.signal_sql import DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

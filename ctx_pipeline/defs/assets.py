@@ -1,4 +1,4 @@
-"""The asset graph: every node from :func:`ctx_pipeline.stages.plan.graph`, every body one step."""
+"""The asset graph: every node from :func:`ctx_pipeline.pipeline.plan.graph`, every body one step."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from dagster_duckdb import DuckDBResource
 from ctx_pipeline.defs import recording
 from ctx_pipeline.defs.automation import when_inputs_or_code_change
 from ctx_pipeline.defs.resources import Pipeline, beside
-from ctx_pipeline.stages.code_versions import Versions
-from ctx_pipeline.stages.plan import OFF_PATH, Asset, graph
+from ctx_pipeline.pipeline.code_versions import Versions
+from ctx_pipeline.pipeline.plan import OFF_PATH, Asset, graph
 
 OWNERS = ["team:ctx"]
 KINDS = {

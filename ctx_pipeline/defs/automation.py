@@ -22,7 +22,7 @@ from typing import Any
 import dagster as dg
 
 from ctx_pipeline.defs import planned
-from ctx_pipeline.stages.plan import NEW_ASSET, WHOLE
+from ctx_pipeline.pipeline.plan import NEW_ASSET, WHOLE
 
 SENSOR = "automation"
 
@@ -38,7 +38,7 @@ class PlanAsksFor(dg.AutomationCondition[Any]):
     @property
     def description(self) -> str:
         """One line in the UI."""
-        return "The plan calls the cell missing or stale, and it was not requested for this input and code before"
+        return "The plan calls the partition missing or stale, and it was not requested for this input and code before"
 
     def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
         """Return the candidate cells to request; the cursor keeps the token of each cell's last request."""
@@ -87,5 +87,5 @@ def sensor(*, running: bool = False) -> dg.AutomationConditionSensorDefinition:
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
         run_tags={"ctx/by": SENSOR},
-        description="The only thing that launches runs: asks the plan which cells have new input or code.",
+        description="The only thing that launches runs: asks the plan which partitions have new input or code.",
     )

@@ -19,7 +19,7 @@ class Check(NamedTuple):
 
 
 CHECKS = {
-    "unique_event_ids": Check("events", True, "No event id occurs twice in a cell."),
+    "unique_event_ids": Check("events", True, "No event id occurs twice in a partition."),
     "session_in_one_cell": Check("sessions", True, "No session lies in more than one cell."),
     "bytes_conserved": Check("events", False, "The bytes read while normalizing are the bytes that raw holds."),
     "parse_rate": Check("events", False, "At least 99 % of the records decode; the others are quarantined and listed by `ctx doctor`."),
@@ -50,7 +50,7 @@ def build(cells: dg.PartitionsDefinition) -> dg.AssetChecksDefinition:
         can_subset=True,
     )
     def normalized_contract(context: dg.AssetCheckExecutionContext, pipeline: dg.ResourceParam[Pipeline]) -> Iterator[dg.AssetCheckResult]:
-        from ctx_pipeline.storage import contract_checks
+        from ctx_pipeline.storage.warehouse import contract_checks
 
         with steady():
             found = contract_checks.run(pipeline.store, [cell_of(key) for key in context.partition_keys])

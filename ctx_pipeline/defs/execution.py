@@ -11,17 +11,17 @@ import dagster as dg
 from ctx_pipeline.defs.location import build
 from ctx_pipeline.defs.partitions import boxes, definition, key_of
 from ctx_pipeline.defs.resources import Pipeline
-from ctx_pipeline.stages.plan import OFF_PATH
-from ctx_pipeline.stages.run import Outcome
+from ctx_pipeline.pipeline.plan import OFF_PATH
+from ctx_pipeline.pipeline.run import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from ctx_pipeline.defs.partitions import Box
     from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.pipeline import StageReport
+    from ctx_pipeline.pipeline.plan import Plan
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages import StageReport
-    from ctx_pipeline.stages.plan import Plan
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """Run config; printing debug lines takes as long as the run itself. Failures come back as results."""

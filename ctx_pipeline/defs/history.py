@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreError
-from ctx_pipeline.stages.new_journal import set_aside, whole
+from ctx_pipeline.pipeline.repair.new_journal import set_aside, whole
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ def build() -> list[dg.AssetChecksDefinition]:
 )
 def deleted_before_capture(pipeline: dg.ResourceParam[Pipeline]) -> dg.AssetCheckResult:
     """Return how many sessions are lost, and when they were."""
-    from ctx_pipeline.stages.retention import gaps
+    from ctx_pipeline.pipeline.capture.retention import gaps
 
     with steady():
         found = gaps(pipeline.store)
@@ -42,7 +42,7 @@ def deleted_before_capture(pipeline: dg.ResourceParam[Pipeline]) -> dg.AssetChec
 )
 def token_identity(pipeline: dg.ResourceParam[Pipeline]) -> dg.AssetCheckResult:
     """Return the sums by every grouping beside the billed ones."""
-    from ctx_pipeline.api.identity import sums
+    from ctx_pipeline.usage.identity import sums
 
     with steady():
         found = sums(settings=pipeline.settings)

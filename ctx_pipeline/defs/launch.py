@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.defs import history
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.model.tables import FACTS_ASSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from ctx_pipeline.defs.resources import Pipeline
+    from ctx_pipeline.pipeline.background import Ahead
+    from ctx_pipeline.pipeline.run import Outcome
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages.background import Ahead
-    from ctx_pipeline.stages.run import Outcome
 
     Progress = Callable[[str, int, int], None]
 
@@ -144,7 +145,7 @@ def backfill(
     progress: Progress | None = None,
     pipeline: Pipeline | None = None,
 ) -> Outcome:
-    """Fill the missing and stale cells of one asset, all of them with ``force``; nothing else runs.
+    """Fill the missing and stale cells of one asset, all of them with ``force``; of what is above it only facts that are missing are made.
 
     ``cells`` are partition keys such as ``claude|2026-03``. Raises UnknownName for an
     asset or a cell that does not exist.
@@ -160,10 +161,13 @@ def backfill(
         known = {cell.key: cell for cell in node.cells}
         for key in cells or ():
             if key not in known or not node.asset.partitioned:
-                raise UnknownName("cell", key, known)
+                raise UnknownName("partition", key, known)
         wanted = {known[key] for key in cells} if cells else set(known.values())
         wanted = wanted if force else wanted & set(node.dirty())
         if node.asset.partitioned:
+            facts = plan.assets[FACTS_ASSET]
+            if asset != FACTS_ASSET and (behind := wanted & set(facts.dirty())):
+                job.run_cells(behind, stage=facts.asset.stage, assets=[FACTS_ASSET])
             job.run_cells(wanted, stage=node.asset.stage, assets=[asset])
         elif wanted:
             job.run_whole([asset])

@@ -10,7 +10,7 @@ import dagster as dg
 from ctx_pipeline import settings as settings_file
 from ctx_pipeline.defs.web import WATCH
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.stages import code_versions
+from ctx_pipeline.pipeline import code_versions
 
 if TYPE_CHECKING:
     from ctx_pipeline.defs.resources import Pipeline

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_file
 from ctx_pipeline.defs.resources import Pipeline
-from ctx_pipeline.stages.room import demand_room
+from ctx_pipeline.pipeline.capture.disk_space import require_disk_space
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from ctx_pipeline.stages.plan import Plan
+    from ctx_pipeline.pipeline.plan import Plan
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ def look() -> Plan:
     try:
         plan = pipeline.plan(settle_seconds=pipeline.settings.debounce_seconds)
         if not plan.nothing_to_do:
-            demand_room(pipeline.settings)
+            require_disk_space(pipeline.settings)
         return plan
     finally:
         pipeline.close()

@@ -10,15 +10,15 @@ import dagster as dg
 from ctx_pipeline.defs.partitions import cell_of
 from ctx_pipeline.errors import CtxError, SourceError, StoreLocked
 from ctx_pipeline.model.tables import TABLES
-from ctx_pipeline.stages.plan import WHOLE
-from ctx_pipeline.stages.reports import reason
+from ctx_pipeline.pipeline.plan import WHOLE
+from ctx_pipeline.pipeline.reports import reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ctx_pipeline.defs.resources import Pipeline
     from ctx_pipeline.model.raw import Cell
-    from ctx_pipeline.stages import StageReport
+    from ctx_pipeline.pipeline import StageReport
 
 RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
 """For a busy disk or database. Whatever else goes wrong goes wrong again: :func:`steady` takes that out of the policy's reach."""

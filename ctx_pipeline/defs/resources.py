@@ -11,10 +11,10 @@ import dagster as dg
 from dagster_duckdb import DuckDBResource
 
 from ctx_pipeline import settings as settings_file
-from ctx_pipeline.stages import code_versions
-from ctx_pipeline.stages import plan as planning
-from ctx_pipeline.stages import run as running
-from ctx_pipeline.storage import duckdb_connection, warehouse
+from ctx_pipeline.pipeline import code_versions
+from ctx_pipeline.pipeline import plan as planning
+from ctx_pipeline.pipeline import run as running
+from ctx_pipeline.storage.warehouse import database, duckdb_connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from ctx_pipeline.pipeline import StageReport
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages import StageReport
 
 
 class Pipeline:
@@ -53,13 +53,13 @@ class Pipeline:
         return open_store(self.settings)
 
     def step(self, name: str, **options: Any) -> list[StageReport]:
-        """Run one step of :data:`ctx_pipeline.stages.run.STEPS`; return and keep its reports."""
+        """Run one step of :data:`ctx_pipeline.pipeline.run.STEPS`; return and keep its reports."""
         if self.progress and name in running.TELLING:
             options["progress"] = self.progress
         if name in ("capture", "ingest"):
-            from ctx_pipeline.stages.forget import kept_forgotten
+            from ctx_pipeline.pipeline.forget.sessions import keep_forgotten_out
 
-            with kept_forgotten(self.store, self.settings):
+            with keep_forgotten_out(self.store, self.settings):
                 found = running.step(name, self.store, self.settings, **options)
         else:
             found = running.step(name, self.store, self.settings, **options)
@@ -77,15 +77,15 @@ class Pipeline:
 
     def scan(self) -> Any:
         """Return one stat pass over the homes."""
-        from ctx_pipeline.stages import capture
+        from ctx_pipeline.pipeline import capture
 
         return capture.scan(self.store, self.settings)
 
     def plan(self, *, settle_seconds: float | None = None) -> planning.Plan:
         """Return what a run would do now, by a scan, the ledger and what is on the disk."""
-        from ctx_pipeline.stages.lost import settle_lost
+        from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
 
-        settle_lost(self.store)
+        reconcile_missing_outputs(self.store)
         return planning.plan(self.store, self.settings, self.scan(), versions=self.versions(), settle_seconds=settle_seconds)
 
     def versions(self) -> code_versions.Versions:
@@ -110,7 +110,7 @@ class WarehouseResource(DuckDBResource):
     def get_connection(self) -> Iterator[DuckDBPyConnection]:
         """Return a connection that loads no extension and reads no file outside the store."""
         with super().get_connection() as connection:
-            duckdb_connection.confine(connection, **warehouse.places(Path(self.database)))
+            duckdb_connection.confine(connection, **database.places(Path(self.database)))
             yield connection
 
 
@@ -118,7 +118,7 @@ def serving(settings: Settings) -> dg.ResourceDefinition:
     """Return the resource of the warehouse file; the configuration of a run cannot change a setting of its connection."""
     resource = WarehouseResource(
         database=str(settings.home / "serving" / "ctx.duckdb"),
-        connection_config={**duckdb_connection.CONFIG, "memory_limit": warehouse.MEMORY},
+        connection_config={**duckdb_connection.CONFIG, "memory_limit": database.MEMORY},
     )
     return dg.ResourceDefinition(lambda _: resource, config_schema={}, description=WarehouseResource.__doc__)
 

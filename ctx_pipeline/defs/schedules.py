@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -13,10 +14,13 @@ from ctx_pipeline.defs.partitions import boxes
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+    from ctx_pipeline.pipeline.plan import Plan
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.stages.plan import Plan
 
 EVERYTHING = "everything"
+
+LOCAL_TIME = Path("/etc/localtime")
+"""A link to the machine's own zone, where there is one."""
 
 
 def job() -> UnresolvedAssetJobDefinition:
@@ -24,7 +28,7 @@ def job() -> UnresolvedAssetJobDefinition:
     return dg.define_asset_job(
         EVERYTHING,
         selection=dg.AssetSelection.all(),
-        description="Every asset over a box of cells, then the tail.",
+        description="Every partitioned asset over a partition range, then the unpartitioned ones.",
     )
 
 
@@ -38,7 +42,7 @@ def build(settings: Settings, *, running: bool = False) -> dg.ScheduleDefinition
         execution_timezone=_zone(settings.timezone),
         job_name=EVERYTHING,
         default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
-        description=f"Brings every dirty cell up to date at {settings.nightly}, old months included; asks the plan, not the newest window.",
+        description=f"Materializes every stale partition at {settings.nightly}, old months included; asks the plan, not the newest window.",
     )
     def nightly(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         moment = context.scheduled_execution_time
@@ -48,7 +52,8 @@ def build(settings: Settings, *, running: bool = False) -> dg.ScheduleDefinition
 
 
 def _zone(name: str | None) -> str | None:
-    """Return a zone that Dagster can follow; None is UTC."""
+    """Return a zone that Dagster can follow: the one that is set, else the machine's own, as timers have it; None is UTC."""
+    name = name or LOCAL_TIME.resolve().as_posix().partition("zoneinfo/")[2]
     try:
         return name if name and ZoneInfo(name) else None
     except (ValueError, OSError, ZoneInfoNotFoundError):

@@ -10,7 +10,7 @@ import dagster as dg
 from ctx_pipeline import discovery
 from ctx_pipeline.defs.partitions import key_of
 from ctx_pipeline.defs.resources import Pipeline
-from ctx_pipeline.stages import placement
+from ctx_pipeline.pipeline.capture import placement
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
@@ -36,7 +36,7 @@ def _observer(host: Host, *, running: bool) -> dg.SensorDefinition:
         name=sensor_name(host),
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
-        description=f"Observes what {host.title} wrote: one observation for each cell whose sources changed. Launches nothing.",
+        description=f"Observes what {host.title} wrote: one observation for each partition whose sources changed. Launches nothing.",
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         return tick(host.key, context.cursor, Pipeline())
@@ -79,5 +79,5 @@ def tick(host: str, cursor: str | None, pipeline: Pipeline) -> dg.SensorResult |
 def _quiet(found: placement.Placement) -> str:
     parts = [f"{found.settling} still being written to"] if found.settling else []
     parts += [f"{found.unplaced} of no session yet"] if found.unplaced else []
-    parts += [f"{len(found.cells)} cells observed before and not captured yet"] if found.cells else []
+    parts += [f"{len(found.cells)} partitions observed before and not captured yet"] if found.cells else []
     return "nothing new to observe" + (f" ({', '.join(parts)})" if parts else "")

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.command_runs import CHECKS, command_runs, results_of, shown_by
-from ctx_pipeline.model.commands import Step, steps
 from ctx_pipeline.model.tables import CHECK_RUNS
+from ctx_pipeline.shell.commands import Step, steps
 
 if TYPE_CHECKING:
-    from ctx_pipeline.model.check_results import CheckResult
+    from ctx_pipeline.facts.check_results import CheckResult
     from ctx_pipeline.model.session_view import SessionView
 
 _ASKS_ONLY = re.compile(

@@ -9,16 +9,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.model.check_results import CheckResult, check_results
-from ctx_pipeline.model.commands import Step, command_text, found_nothing, steps_by_piece
+from ctx_pipeline.facts.check_results import CheckResult, check_results
 from ctx_pipeline.model.permissions import KEPT
 from ctx_pipeline.model.shell_answers import ShellAnswers
-from ctx_pipeline.model.shell_files import below
 from ctx_pipeline.model.tables import COMMAND_RUNS
+from ctx_pipeline.shell.commands import Step, command_text, found_nothing, steps_by_piece
+from ctx_pipeline.shell.files import below
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.model.shell_lines import Piece
+    from ctx_pipeline.shell.parsing import Piece
 
 CHECKS = frozenset({"test", "lint", "types", "build", "check"})
 """Purposes of programs that check the work; ``check`` is a script of that name, which may do any of them."""

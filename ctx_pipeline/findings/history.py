@@ -132,7 +132,7 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
 
 def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: bool) -> dict[str, Any]:
     from ctx_pipeline.storage.finding_rows import SESSIONS_SQL, counted
-    from ctx_pipeline.storage.reading_sql import READINGS_SQL
+    from ctx_pipeline.storage.warehouse.reading_sql import READINGS_SQL
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]

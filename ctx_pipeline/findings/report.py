@@ -10,7 +10,7 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.findings.history import history
 from ctx_pipeline.findings.rules import findings, signals_read
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.usage.engine import chosen_filters, usage
+from ctx_pipeline.usage.engine import parse_filters, usage
 from ctx_pipeline.usage.groupings import Days
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def find(
     With a store its tables are read as they are, without one the homes.
     """
     chosen = settings or settings_module.load()
-    filters = chosen_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
+    filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
     return findings(history(chosen, filters, signals_read(), now=now))
 
 

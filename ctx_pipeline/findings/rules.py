@@ -119,7 +119,7 @@ def _failures(history: History) -> Finding | None:
         f"{count(failed)} of {plural(made, 'command')} failed in one session",
         _show(worst),
         f"{_named(history, worst)}.{more}",
-        "Write down how the project is built and tested in CLAUDE.md or AGENTS.md.",
+        "Write down how the project is built and tested in the file of rules that the agent reads.",
         cases=len(many),
         of=len(failed_commands(history)),
         signal="failed_command_count",

@@ -1,1 +1,1 @@
-"""One file a host: where its sessions lie and how its records become rows."""
+"""One package a host: where its sessions lie and how its records become rows."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import compression
+from ctx_pipeline.compression import compress
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.settings import Settings
@@ -89,21 +89,21 @@ class CompressionTools:
         left_out: dict[str, int] = {}
         session: dict[str, Any] | None = None
         if paths:
-            sources, left_out = compression.sources_at(paths, root=self._root(), limit=MOST_FILES, settings=self._settings)
+            sources, left_out = compress.sources_at(paths, root=self._root(), limit=MOST_FILES, settings=self._settings)
         else:
             host, name = self._session(session_id)
-            held = compression.captured(host, name, at=at, settings=self._settings)
+            held = compress.captured(host, name, at=at, settings=self._settings)
             sources = held.sources
             session = {"host": held.host, "session_id": held.session_id, "reads": held.reads, "hits": held.hits}
         if form:
-            told = compression.in_form(sources, form)
+            told = compress.in_form(sources, form)
             book = "".join(f"§{number} {line}\n" for number, line in enumerate(told["book"], 1))
             text = book + "".join(f"==> {row['path']} ({row['form']}) <==\n{row['text'].rstrip()}\n" for row in told["files"])
             files = [{"path": row["path"], "tokens": row["raw_tokens"]} for row in told["files"]]
             tokens, raw = told["tokens"], told["raw_tokens"]
         else:
             reads, hits = (session["reads"], session["hits"]) if session else (None, 0)
-            made = compression.compress(sources, signatures=include_signatures, top=top, reads=reads, hits=hits)
+            made = compress.compress(sources, signatures=include_signatures, top=top, reads=reads, hits=hits)
             text, tokens, raw = made.text, made.tokens, made.raw_tokens
             files = [{"path": entry.path, "tokens": entry.tokens} for entry in made.entries]
         return CompressAnswer(
@@ -123,7 +123,7 @@ class CompressionTools:
 
         Forms with risk high leave bodies out; with risk low only comments or copies.
         """
-        told = compression.analysis_row(path, compression.analyze(path, root=self._root(), settings=self._settings))
+        told = compress.analysis_row(path, compress.analyze(path, root=self._root(), settings=self._settings))
         return AnalyzeAnswer(**{name: told[name] for name in AnalyzeAnswer.model_fields})
 
     @answering
@@ -138,8 +138,8 @@ class CompressionTools:
         seed: Annotated[int, Field(ge=0, le=1_000_000, description="Which sample is drawn.")] = 0,
     ) -> BenchmarkAnswer:
         """Measure every shorter form of a file, or of a sample of the project: tokens, what is kept, time."""
-        from ctx_pipeline.api import benchmark as api
-        from ctx_pipeline.api.benchmark_text import markdown, page_of_file, page_of_project
+        from ctx_pipeline.compression import benchmark as api
+        from ctx_pipeline.compression.benchmark_text import markdown, page_of_file, page_of_project
 
         root = self._root()
         if (action or ("project" if os.path.isdir(root / path) else "file")) == "project":  # noqa: PTH112 - never raises
@@ -164,12 +164,12 @@ class CompressionTools:
     def _session(self, named: str | None) -> tuple[str, str]:
         """Return the session that is named, else the one that is calling, else the newest of this folder."""
         if named:
-            return compression.session_named(named, self._settings)
+            return compress.session_named(named, self._settings)
         for host in discovery.hosts().values():
             for variable in host.agent.session_env:
                 if own := self._settings.environ.get(variable):
                     try:
-                        return compression.session_named(f"{host.key}:{own}", self._settings)
+                        return compress.session_named(f"{host.key}:{own}", self._settings)
                     except UnknownName:
                         continue  # it goes on and was not captured yet
-        return compression.newest_here(Path.cwd(), self._settings)
+        return compress.newest_here(Path.cwd(), self._settings)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from mcp.types import CallToolResult, TextContent
 
-from ctx_pipeline.api.for_agents import clean
 from ctx_pipeline.errors import CtxError, UsageError, unreadable
-from ctx_pipeline.mcp_server.leaving import for_a_model
+from ctx_pipeline.integrations.agent_output import clean
+from ctx_pipeline.mcp_server.errors import for_a_model
 from ctx_pipeline.model.codec import digest
 
 if TYPE_CHECKING:

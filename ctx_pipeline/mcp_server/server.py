@@ -14,16 +14,16 @@ from mcp.types import ToolAnnotations
 from pydantic import ValidationError
 
 from ctx_pipeline import loopback
-from ctx_pipeline.api import session_pages
-from ctx_pipeline.api.for_agents import clean
-from ctx_pipeline.api.rendering import render
 from ctx_pipeline.errors import CtxError, UnknownName
+from ctx_pipeline.integrations.agent_output import clean
 from ctx_pipeline.mcp_server.compression_tools import CompressionTools
-from ctx_pipeline.mcp_server.leaving import for_a_model
+from ctx_pipeline.mcp_server.errors import for_a_model
 from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
 from ctx_pipeline.mcp_server.tools import Judge, Tools
+from ctx_pipeline.sessions import pages
+from ctx_pipeline.sessions.markdown import render
 
 if TYPE_CHECKING:
     import socket
@@ -105,7 +105,7 @@ def _resources(server: MCPServer, settings: Settings) -> None:
     def sessions() -> str:
         """The fifty newest captured sessions, with the address of each."""
         try:
-            lines, total = session_pages.newest(limit=50, settings=settings)
+            lines, total = pages.newest(limit=50, settings=settings)
         except CtxError as error:
             raise ResourceError(for_a_model(str(error))) from error
         entries = [{"uri": f"ctx://sessions/{s.host}/{s.session_id}", **asdict(s)} for s in lines]

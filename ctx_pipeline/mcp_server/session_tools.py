@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from ctx_pipeline.api import profiles
-from ctx_pipeline.api import session_state as states
-from ctx_pipeline.api.session_list import listed
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.paging import answering
+from ctx_pipeline.sessions import profiles
+from ctx_pipeline.sessions import state as states
+from ctx_pipeline.sessions.listing import listed
 from ctx_pipeline.settings import Settings
 
 Act = Callable[..., dict[str, Any]]

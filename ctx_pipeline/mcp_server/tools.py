@@ -7,12 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import injection, session_pages
-from ctx_pipeline.api import memory as memory_api
-from ctx_pipeline.api import signals as signals_api
-from ctx_pipeline.api.for_agents import held_back
-from ctx_pipeline.api.search import Filters, SearchHit, SearchResult, search
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.integrations.agent_output import withheld
+from ctx_pipeline.learning import injection
+from ctx_pipeline.learning import memories as memory_api
 from ctx_pipeline.mcp_server.answers import (
     Event,
     Hit,
@@ -25,9 +23,12 @@ from ctx_pipeline.mcp_server.answers import (
     SignalReadings,
     UsageAnswer,
 )
-from ctx_pipeline.mcp_server.leaving import HeldBack
+from ctx_pipeline.mcp_server.errors import HeldBack
 from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.model.memories import Memory
+from ctx_pipeline.search.history import Filters, SearchHit, SearchResult, search
+from ctx_pipeline.sessions import pages
+from ctx_pipeline.sessions import signals as signals_api
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
@@ -147,7 +148,7 @@ class Tools:
     ) -> Sessions:
         """List captured sessions, the newest first, with titles and projects."""
         place = place_of(cursor, "sessions", host, project)
-        lines, total = session_pages.newest(host=host, project=project, limit=limit, offset=place, settings=self._settings)
+        lines, total = pages.newest(host=host, project=project, limit=limit, offset=place, settings=self._settings)
         entries = [
             SessionEntry(
                 host=s.host,
@@ -183,7 +184,7 @@ class Tools:
 
         A page holds about 20,000 characters; a long text is cut, and says by how much.
         """
-        page = session_pages.events(host, session_id, after=cursor, kinds=kinds, limit=limit, settings=self._settings)
+        page = pages.events(host, session_id, after=cursor, kinds=kinds, limit=limit, settings=self._settings)
         return SessionText(
             host=page.host,
             session_id=page.session_id,
@@ -215,25 +216,25 @@ class Tools:
         place = place_of(cursor, *asked)
         most = place + limit + 1 + (_BATCH if own else 0)
         found = memory_api.retrieve(query, cwd=cwd or memory_api.here(), limit=most, accepted_only=accepted_only, settings=self._settings)
-        found = [s for s in found if not held_back(s.memory)]
+        found = [s for s in found if not withheld(s.memory)]
         others = [s for s in found if not s.memory.sessions or {name.partition("/")[2] for name in s.memory.sessions} - own]
         told = others[place : place + limit]
-        host, session = injection.asking_session(self._settings) or ("", "")
+        host, session = injection.current_session(self._settings) or ("", "")
         if own_session and own_session != session:  # over HTTP the server's own environment says nothing of the caller
             host, session = "", own_session
-        injection.log_told(told, host=host, session_id=session, event="retrieve", settings=self._settings)
+        injection.log_injected(told, host=host, session_id=session, event="retrieve", settings=self._settings)
         following = cursor_at(place + limit, *asked) if len(others) > place + limit else None
         return Memories(memories=[_entry(s.memory._asdict(), s.score) for s in told], next_cursor=following)
 
     @answering
     def show_memory(self, memory_id: Id) -> MemoryEntry:
         """Show one memory with the sessions and events that it rests on."""
-        return _entry(self._told(memory_id)._asdict())
+        return _entry(self._tellable(memory_id)._asdict())
 
     @answering
     def accept_memory(self, memory_id: Id) -> MemoryEntry:
         """Accept a memory when the person says that it is right. One that a check held back is refused: a person reviews it."""
-        return _entry(self._judge("memory.accepted", self._told(memory_id).memory_id, reviewed=False))
+        return _entry(self._judge("memory.accepted", self._tellable(memory_id).memory_id, reviewed=False))
 
     @answering
     def update_memory_utility(
@@ -245,7 +246,7 @@ class Tools:
     ) -> MemoryEntry:
         """Say whether a memory helped, so that better ones are shown first: utility += 0.2 * (reward - utility)."""
         session = session_id or next(iter(sorted(self._own(None))), None)
-        full = self._told(memory_id).memory_id
+        full = self._tellable(memory_id).memory_id
         return _entry(self._judge("memory.rewarded", full, reward=reward, session_id=session, reason=reason))
 
     @answering
@@ -298,10 +299,10 @@ class Tools:
         following = cursor_at(end, "signals", host, session_id, group) if end < len(rows) else None
         return SignalReadings(host=key, session_id=full, readings=rows[place:end], next_cursor=following)
 
-    def _told(self, memory_id: str) -> Memory:
+    def _tellable(self, memory_id: str) -> Memory:
         """Return a memory that may be told; raises UnknownName, and HeldBack for one that a check held back."""
         found = memory_api.memory(memory_id, settings=self._settings)
-        if held_back(found):
+        if withheld(found):
             raise HeldBack(found)
         return found
 
@@ -343,7 +344,7 @@ def _counted(found: SearchResult, *, facets: bool) -> dict[str, Any]:
 
 
 def _entry(row: dict[str, Any], score: float | None = None) -> MemoryEntry:
-    if held_back(told := Memory(**row)):  # what was said of it, or a check that is newer, may have held it back just now
+    if withheld(told := Memory(**row)):  # what was said of it, or a check that is newer, may have held it back just now
         raise HeldBack(told)
     return MemoryEntry(
         **{name: row[name] for name in ("memory_id", "kind", "status", "scope", "risk", "confidence", "support", "utility")},

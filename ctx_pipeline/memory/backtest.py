@@ -11,13 +11,13 @@ from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.memory.injection_policy import NOTHING, STARTS
 from ctx_pipeline.memory.intervals import SEED, by_group
-from ctx_pipeline.memory.sparing import NOTHING, STARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ctx_pipeline.memory.deeds import About, Thing
+    from ctx_pipeline.memory.session_facts import About, Thing
 
 SHOWN = 5
 """Answers of a question that count."""

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.memory.lifetime import NOT_WHEN, VALID_UNTIL, limits
 from ctx_pipeline.memory.links import links_of, resolve
+from ctx_pipeline.memory.outcome import MEASURED
 from ctx_pipeline.memory.safety import REVIEWED, scan, strings_of
 from ctx_pipeline.memory.scope import identity
-from ctx_pipeline.memory.use import MEASURED
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, Memory, StoredCandidate
-from ctx_pipeline.model.proposals import REASON, guarded
+from ctx_pipeline.shell.command_risk import REASON, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -239,7 +239,7 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
                 memory = memory._replace(utility=before.utility, uses=before.uses)
                 if before.status in ("rejected", "retired") and "status" not in fact.payload:
                     memory = memory._replace(status=before.status)
-            checked = _held(_checked(memory, credentials), fact.payload)
+            checked = _withheld(_checked(memory, credentials), fact.payload)
             memories[memory.memory_id] = checked if memory.status not in ("rejected", "retired") else checked._replace(status=memory.status)
         return
     named = str(fact.payload.get("memory_id", ""))
@@ -259,7 +259,7 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
         memories[found.memory_id] = found._replace(utility=rewarded(found.utility, fact.payload.get("reward")), uses=found.uses + 1)
 
 
-def _held(memory: Memory, payload: Mapping[str, Any]) -> Memory:
+def _withheld(memory: Memory, payload: Mapping[str, Any]) -> Memory:
     """Return the memory of a note, held back where reading its front matter left in doubt what it is or where it holds."""
     held = payload.get("held")
     if not isinstance(held, list) or not held:

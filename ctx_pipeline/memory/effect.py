@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.memory.intervals import by_group, difference
-from ctx_pipeline.memory.use import HELPED
+from ctx_pipeline.memory.outcome import HELPED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

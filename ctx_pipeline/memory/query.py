@@ -50,9 +50,9 @@ def words_of(query: str) -> list[str]:
     return words if len(words) <= _MOST else words[: _MOST // 2] + words[-_MOST // 2 :]
 
 
-def error_words(text: str, telling: Callable[[str], str]) -> list[str]:
+def error_words(text: str, significant_terms: Callable[[str], str]) -> list[str]:
     """Return the words of the line of a pasted output that says what went wrong, as ``telling`` picks it.
 
     Of a single line there are none: it is looked for as it stands.
     """
-    return words_of(telling(text)) if "\n" in text.strip() else []
+    return words_of(significant_terms(text)) if "\n" in text.strip() else []

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.memory.safety import readable, strings_of, unread
-from ctx_pipeline.model.commands import steps
 from ctx_pipeline.model.markdown import inline, prose
+from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory

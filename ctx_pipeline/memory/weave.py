@@ -43,7 +43,7 @@ def weave(memories: Sequence[Scored], *, budget: int = DEFAULT_BUDGET, here: Pla
     lines = [
         line_of(s.memory, here=here, linked=bool(s.linked_from))
         for s in memories
-        if not unread(s.memory, [s.memory.text, told_of(s.memory), s.memory.when_to_use])
+        if not unread(s.memory, [s.memory.text, attributes_of(s.memory), s.memory.when_to_use])
     ]
     kept = fit([estimate(line) for line in lines], budget - frame)
     return framed(_OPEN + "".join(lines[i] for i in kept)) if kept else ""
@@ -58,13 +58,13 @@ def line_of(memory: Memory, *, here: Place | None = None, linked: bool = False) 
     """Return one memory as a line of the note; ``linked`` tells that another one led to it."""
     support = f"{memory.support} session{'s' if memory.support != 1 else ''}" if memory.support else "note"
     project = _project(memory) if here and not visible(memory.scope, memory.repository, memory.cwd, here) else ""
-    text = told_of(memory)
+    text = attributes_of(memory)
     beside = f"{', linked' if linked else ''}{f', from {project}' if project else ''}"
     unless = f" Not when: {inline(told)}." if (told := not_when(memory)) and not unread(memory, [told]) else ""
     return f"- {inline(text)}{unless} ({memory.kind}, {support}, {memory.status}{beside}; {memory.memory_id})\n"
 
 
-def told_of(memory: Memory) -> str:
+def attributes_of(memory: Memory) -> str:
     """Return the text that a note tells: links of a person's own notes as the words that they show."""
     return _LINK.sub(_shown, memory.text) if memory.source == "authored" else memory.text
 

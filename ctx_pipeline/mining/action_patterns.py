@@ -7,18 +7,18 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining._commands import PROVING, as_pattern, form
-from ctx_pipeline.mining._turns import turns
-from ctx_pipeline.model.commands import steps
+from ctx_pipeline.mining.lessons.commands import PROVING, as_pattern, form
+from ctx_pipeline.mining.lessons.turns import turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
-from ctx_pipeline.model.proposals import dangers
+from ctx_pipeline.shell.command_risk import dangers
+from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._commands import Run
-    from ctx_pipeline.mining._turns import Turn
+    from ctx_pipeline.mining.lessons.commands import Run
+    from ctx_pipeline.mining.lessons.turns import Turn
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -132,7 +132,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         rows = list(members.values())
         if len(rows) >= _LEAST:
             yield from _together(rows)
-            yield from _telling(rows)
+            yield from _stable_patterns(rows)
 
 
 def _grams(actions: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -202,10 +202,10 @@ def _sequence(gram: tuple[str, ...], pattern: _Pattern, sure: float, lift: float
     }
     confidence = min(0.85, sure * (sessions + 1) / (sessions + 2))
     for c in pattern.members.values():
-        yield _told(c, "repo_convention", text, f"{first} was done", body, confidence=confidence)
+        yield _reworded(c, "repo_convention", text, f"{first} was done", body, confidence=confidence)
 
 
-def _telling(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
+def _stable_patterns(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
     """Yield the action whose turns were sent back most differently from the turns without it."""
     judged = [(c, set(t["actions"]), bool(t["sent_back"])) for c in rows for t in c.body["turns"] if t["sent_back"] is not None]
     worked = [(c, actions, back) for c, actions, back in judged if CHANGE in actions]
@@ -234,14 +234,14 @@ def _telling(rows: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
         "sessions": len({c.candidate_id for c, _ in with_it}),
     }
     for c in {c.candidate_id: c for c, sent in with_it if not sent}.values():
-        yield _told(c, "procedure", text, "files were changed", body, confidence=min(0.8, 0.3 + apart / 2))
+        yield _reworded(c, "procedure", text, "files were changed", body, confidence=min(0.8, 0.3 + apart / 2))
 
 
 def _share(rows: Sequence[tuple[StoredCandidate, bool]]) -> float:
     return sum(back for _, back in rows) / len(rows)
 
 
-def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, Any], *, confidence: float) -> StoredCandidate:
+def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, Any], *, confidence: float) -> StoredCandidate:
     return c._replace(
         kind=kind,
         text=text,

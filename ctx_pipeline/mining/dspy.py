@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from types import GenericAlias
 from typing import Any
 
-from ctx_pipeline.mining._asked import FIELDS, INSTRUCTIONS, told
+from ctx_pipeline.mining.lessons.model_lessons import FIELDS, INSTRUCTIONS, believed_lessons
 from ctx_pipeline.model.declared import MODEL, Method
 
 NAME = __name__.rpartition(".")[2]
@@ -37,7 +37,7 @@ DSPY = Method(
         "redacted record goes to that model; its answer, tokens and cost are kept, and a second run answers from them. Lessons "
         "that rest on no event of the session are refused."
     ),
-    extract=partial(told, NAME),
+    extract=partial(believed_lessons, NAME),
     reads=("events", "tool_calls"),
     deterministic=False,
     kinds=("prompt", "answer", "tool_call", "tool_result", "error"),

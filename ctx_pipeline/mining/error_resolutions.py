@@ -7,19 +7,19 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._changes import idiom, is_test, silences, telling_change, written_before
-from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, PROVING, Run, listed, runs, shown, typed, whole
-from ctx_pipeline.mining._cures import changed, cure, in_folder, loses
-from ctx_pipeline.mining._failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
-from ctx_pipeline.mining._quoting import repeats
+from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
+from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, Run, listed, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
+from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._changes import Change, Telling
-    from ctx_pipeline.mining._cures import Cure
+    from ctx_pipeline.mining.lessons.changes import Change, KeyChange
+    from ctx_pipeline.mining.lessons.fixes import Cure
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -237,17 +237,21 @@ def _worth(found: Cure, *, environment: bool) -> tuple[float, int]:
 def _edited(view: SessionView, run: Run, between: _Between, error: str, body: dict[str, Any]) -> tuple[str, str, float]:
     """Return text, occasion and confidence of a failure that a change of files ended; the parts go into ``body``."""
     cwd = view.session.cwd
-    telling = telling_change(view, between.edits, error)
-    change = telling.change if telling else None
-    files = list(dict.fromkeys(shorten_paths(p, cwd) for p in (telling.call.paths if telling else between.files) if not OUTSIDE.search(p)))
-    rule, exception, said = _rule(error), _EXCEPTION.match(error), _explanation(view, run, between, telling)
-    swap = idiom(telling, error) if telling else None
+    significant_terms = key_change(view, between.edits, error)
+    change = significant_terms.change if significant_terms else None
+    files = list(
+        dict.fromkeys(
+            shorten_paths(p, cwd) for p in (significant_terms.call.paths if significant_terms else between.files) if not OUTSIDE.search(p)
+        )
+    )
+    rule, exception, said = _rule(error), _EXCEPTION.match(error), _explanation(view, run, between, significant_terms)
+    swap = idiom(significant_terms, error) if significant_terms else None
     command, finding = typed(run.step), _finding(error, rule)
-    body |= {"resolution": "edit", "files": files[:6], "call": telling.call if telling else None}
+    body |= {"resolution": "edit", "files": files[:6], "call": significant_terms.call if significant_terms else None}
     body |= {k: v for k, v in (("said", said), ("rule", rule), ("exception", exception[1] if exception else "")) if v}
     body |= {"change": change._asdict()} if change else {}
     body |= {"idiom": swap._asdict()} if swap else {}
-    marks = {"silenced": change and silences(change.after), "self_made": telling and written_before(view, telling)}
+    marks = {"silenced": change and silences(change.after), "self_made": significant_terms and written_before(view, significant_terms)}
     body |= {k: True for k, v in marks.items() if v}
     where = "in tests " if swap and files and all(map(is_test, files)) else ""
     when = f"{rule} says “{finding}”" if rule else f"`{command}` fails with “{finding}”"
@@ -333,11 +337,11 @@ def _of_use(body: dict[str, Any]) -> bool:
     return bool(body.get("exception") and body.get("idiom")) and not body.get("self_made") and not all(map(is_test, body.get("files", ())))
 
 
-def _explanation(view: SessionView, run: Run, between: _Between, telling: Telling | None) -> str:
+def _explanation(view: SessionView, run: Run, between: _Between, significant_terms: KeyChange | None) -> str:
     """Return the sentence in which the agent says what is wrong: said after the failure, right before the edit that is told."""
     if not between.edits:
         return ""
-    edit = telling.call if telling else between.edits[0]
+    edit = significant_terms.call if significant_terms else between.edits[0]
     first = max((c.seq for c in between.edits if c.seq < edit.seq), default=run.call.seq)
     for event in view.events:
         if event.kind == "answer" and event.thread_id == run.call.thread_id and first < event.seq < edit.seq:

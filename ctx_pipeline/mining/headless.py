@@ -6,11 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
-from ctx_pipeline.mining._asked import told
+from ctx_pipeline.mining.lessons.model_lessons import believed_lessons
 from ctx_pipeline.model.declared import AGENT, Method
 
 if TYPE_CHECKING:
-    from ctx_pipeline.model.recipes import Headless
+    from ctx_pipeline.model.agent_config import Headless
 
 
 def _method(key: str, title: str, recipe: Headless) -> Method:
@@ -24,7 +24,7 @@ def _method(key: str, title: str, recipe: Headless) -> Method:
             "read. It gets the redacted record; its stream, tokens and cost are kept, and a second run answers from them. Lessons "
             "that rest on no event of the session are refused."
         ),
-        extract=partial(told, recipe.method),
+        extract=partial(believed_lessons, recipe.method),
         reads=("events", "tool_calls"),
         deterministic=False,
         kinds=("prompt", "answer", "tool_call", "tool_result", "error"),

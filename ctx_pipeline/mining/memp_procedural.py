@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, harmless, listed, runs, shown
-from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths
-from ctx_pipeline.mining._quoting import repeats
-from ctx_pipeline.mining._turns import done, goal, last_check, tells, turns
+from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, harmless, listed, runs, shown
+from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining.lessons.quoting import repeats
+from ctx_pipeline.mining.lessons.turns import done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
-from ctx_pipeline.model.proposals import dangers
+from ctx_pipeline.shell.command_risk import dangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._turns import Turn
+    from ctx_pipeline.mining.lessons.turns import Turn
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -48,8 +48,8 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     made = view.once(turns)
     worked = [t for t in made if t.edits]
     check, outcome, last = _outcome(view, made) if len(worked) >= _LEAST_TURNS else ("", "", [])
-    telling = [t for t in made if tells(t.ask)] if outcome else []
-    if not telling:
+    significant_terms = [t for t in made if tells(t.ask)] if outcome else []
+    if not significant_terms:
         return
     steps: dict[str, str] = {}
     calls: list[Any] = []
@@ -60,17 +60,17 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 calls.append(call)
     if len(steps) < _LEAST_STEPS or all(s.startswith("run ") for s in steps):
         return
-    task = goal(telling[0].ask)
+    task = goal(significant_terms[0].ask)
     files = list(dict.fromkeys(s.partition(" ")[2].strip("`") for s in steps if not s.startswith("run ")))
     how = [f"{step}: {said}" for step, said in steps.items() if said]
     warnings = _warnings(view, made)
     told = [f"{said} (`{step.partition(' ')[2].strip('`')}`)" for step, said in steps.items() if said]
-    asked = [a for a in dict.fromkeys(goal(t.ask) for t in telling[1:] if t.edits and not t.corrected) if a != task]
+    asked = [a for a in dict.fromkeys(goal(t.ask) for t in significant_terms[1:] if t.edits and not t.corrected) if a != task]
     text = f"“{task}”" + (", then " + ", ".join(f"“{a}”" for a in asked[:2]) if asked else "")
     text += f": {'; '.join(told[:_TEXT]) if len(told) >= _LEAST_TOLD else listed(files[:4], len(files))}; {outcome}"
     if warnings:
         text += f"; on the way {warnings[0]}"
-    evidence = [telling[0].prompt.event_id, *(c.call_event for c in calls[:8]), *last]
+    evidence = [significant_terms[0].prompt.event_id, *(c.call_event for c in calls[:8]), *last]
     full = [f"{s}: {said}" if said else s for s, said in steps.items() if said or s.startswith("run ") or len(how) < _LEAST_TOLD]
     yield MemoryCandidate(
         kind="procedure",
@@ -92,7 +92,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             "files": files[:16],
         },
         subject=task,
-        ts=telling[0].prompt.ts,
+        ts=significant_terms[0].prompt.ts,
     )
 
 

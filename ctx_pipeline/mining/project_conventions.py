@@ -8,17 +8,17 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining._commands import as_pattern, form, listed, runs
-from ctx_pipeline.mining._echoes import echoed, told_apart
-from ctx_pipeline.model.commands import steps
+from ctx_pipeline.mining.lessons.commands import as_pattern, form, listed, runs
+from ctx_pipeline.mining.lessons.task_runner import added_arguments, echoed
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
-from ctx_pipeline.model.proposals import dangers
+from ctx_pipeline.shell.command_risk import dangers
+from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ctx_pipeline.mining._commands import Run
+    from ctx_pipeline.mining.lessons.commands import Run
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -166,9 +166,9 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
         places[c.repository or c.cwd or ""][c.subject].setdefault(c.ts or c.candidate_id, c)
     for _, subjects in sorted(places.items()):
-        habits = [h for name in _NAMES.values() if name in subjects for h in _habits(name, list(subjects[name].values()))]
+        habits = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, list(subjects[name].values()))]
         if (len(habits) > 1 or any(h.known >= _ALONE for h in habits)) and not all(map(_anybodys, habits)):
-            yield from _told(habits, _order(list(subjects[_ORDER].values())))
+            yield from _lessons(habits, _order(list(subjects[_ORDER].values())))
 
 
 class _Habit(NamedTuple):
@@ -233,7 +233,7 @@ def _kind_of(subject: str, text: str) -> str:
     return "format check" if _LOOKS.search(text) else "format"
 
 
-def _habits(subject: str, members: Sequence[StoredCandidate]) -> Iterator[_Habit]:
+def _conventions(subject: str, members: Sequence[StoredCandidate]) -> Iterator[_Habit]:
     part = _used(members, "narrowed", lambda _: True)
     narrowed = part[0].text if part else ""
     told = False
@@ -272,7 +272,7 @@ def _compared(ranked: Sequence[_Used]) -> tuple[list[_Used], str]:
         return [newer], f"`{newer.text}`, before that `{top.text}`"
     tied = next((u for u in rest if not _after(top, u) and len(u.by) >= _TIED * len(top.by)), None)
     if tied is not None:
-        first, second = sorted((top, tied), key=lambda u: (bool(told_apart(*_both(top, tied, u))), -(u.by[-1].ts or 0)))
+        first, second = sorted((top, tied), key=lambda u: (bool(added_arguments(*_both(top, tied, u))), -(u.by[-1].ts or 0)))
         return [first, second], f"`{first.text}` or `{second.text}`"
     beside = [u for u in rest if not _after(top, u)][:_MOST_OTHERS]
     others = ", also " + ", ".join(f"`{u.text}`" for u in beside) if beside else ""
@@ -322,7 +322,7 @@ def _within(chosen: tuple[str, ...], whole: tuple[str, ...]) -> bool:
     return all(text in rest for text in chosen)
 
 
-def _told(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredCandidate]:
+def _lessons(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredCandidate]:
     parts = [*habits, order] if order else list(habits)
     body = {
         "subject": SUBJECT,

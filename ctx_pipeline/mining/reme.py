@@ -7,18 +7,18 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
-from ctx_pipeline.mining._cures import ABSENT
-from ctx_pipeline.mining._failures import clean, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining.lessons.fixes import ABSENT
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.model.permissions import words_of_refusals
-from ctx_pipeline.model.proposals import dangers
+from ctx_pipeline.shell.command_risk import dangers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._commands import Run
+    from ctx_pipeline.mining.lessons.commands import Run
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
@@ -203,14 +203,14 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     for (place, subject, _), members in sorted(failures.items()):
         rows = list(members.values())
         if len({(c.host, c.session_id) for c in rows}) >= _LEAST:
-            yield from _again(rows, subject)
+            yield from _repeated(rows, subject)
         elif ABSENT.search(str(rows[0].body["error"])) and not rows[0].body["cured"]:
             yield from _elsewhere(rows, subject, [c for (p, _), o in outcomes.items() if p == place for c in o.values()])
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
 
 
-def _again(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
+def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
     """Yield a failure that several sessions met."""
     newest = rows[-1].body
     sessions = len({(c.host, c.session_id) for c in rows})
@@ -228,7 +228,7 @@ def _again(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCand
         body |= {"resolution": "command", "did": works[:3]}
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in rows:
-        yield _told(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+        yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
 
 
 def _preferred(rows: Sequence[StoredCandidate]) -> list[str]:
@@ -255,7 +255,7 @@ def _elsewhere(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence
         body = {"subject": subject, "signature": failed.body["signature"], "resolution": "command", "did": [command], "sessions": times + 1}
         evidence = [e for c in outcomes if c.body["command"] == command for e in c.evidence][:4]
         for c in rows:
-            yield _told(c, "tool_lesson", text, f"`{subject}` is run", body, confidence=0.5 + 0.1 * min(3, times))._replace(
+            yield _reworded(c, "tool_lesson", text, f"`{subject}` is run", body, confidence=0.5 + 0.1 * min(3, times))._replace(
                 evidence=[*c.evidence, *evidence]
             )
 
@@ -279,10 +279,10 @@ def _compared(command: str, rows: Sequence[StoredCandidate]) -> Iterator[StoredC
     body = {"subject": command, "signature": f"{step} before {command}", "steps": [step, command], "sessions": many + rest}
     for c in rows:
         if step in c.body["before"] and c.body["passed"]:
-            yield _told(c, "procedure", text, f"`{command}` is to pass", body, confidence=min(0.85, 0.3 + apart / 2 + 0.02 * many))
+            yield _reworded(c, "procedure", text, f"`{command}` is to pass", body, confidence=min(0.85, 0.3 + apart / 2 + 0.02 * many))
 
 
-def _told(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, Any], *, confidence: float) -> StoredCandidate:
+def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[str, Any], *, confidence: float) -> StoredCandidate:
     return c._replace(
         kind=kind,
         text=text,

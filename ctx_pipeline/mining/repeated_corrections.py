@@ -6,8 +6,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._failures import clean
-from ctx_pipeline.mining._turns import typed_by_person
+from ctx_pipeline.mining.lessons.failures import clean
+from ctx_pipeline.mining.lessons.turns import typed_by_person
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, MemoryCandidate
 
@@ -227,7 +227,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             "times": len(sessions),
             "line": _line(group[-1].text),
             "proposed_ts": proposed,
-            "again": said_again(later := [_saying(c) for c in sessions if (c.host, c.session_id) not in told[:2]], proposed),
+            "again": count_since(later := [_saying(c) for c in sessions if (c.host, c.session_id) not in told[:2]], proposed),
             "said": later[-_MOST_SAID:],
             **stood,
         }
@@ -249,7 +249,7 @@ def _saying(candidate: StoredCandidate) -> dict[str, Any]:
     return {"ts": candidate.ts, "session": f"{candidate.host}/{candidate.session_id}", "quote": candidate.text[:300]}
 
 
-def said_again(sayings: Sequence[dict[str, Any]], since: int | None) -> int:
+def count_since(sayings: Sequence[dict[str, Any]], since: int | None) -> int:
     """Return how many sayings are later than a time in microseconds; none where there is no time."""
     return sum(since is not None and (s["ts"] or 0) > since for s in sayings)
 
@@ -265,7 +265,7 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
             continue
         for rule in c.body["rules"]:
             if _negates(rule) == _negates(group[0].text) and fuzz.token_set_ratio(subject, " ".join(sorted(_content(rule)))) >= _HELD:
-                return {"written_in": c.body["file"], "written_ts": c.ts, "again_since_written": said_again(sayings, c.ts)}
+                return {"written_in": c.body["file"], "written_ts": c.ts, "again_since_written": count_since(sayings, c.ts)}
     return {}
 
 

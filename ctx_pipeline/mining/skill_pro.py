@@ -6,17 +6,17 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining._changes import is_test
-from ctx_pipeline.mining._commands import OUTSIDE, form, harmless
-from ctx_pipeline.mining._failures import shorten_paths
-from ctx_pipeline.mining._turns import describes, done, goal, last_check, tells, turns
+from ctx_pipeline.mining.lessons.changes import is_test
+from ctx_pipeline.mining.lessons.commands import OUTSIDE, form, harmless
+from ctx_pipeline.mining.lessons.failures import shorten_paths
+from ctx_pipeline.mining.lessons.turns import describes, done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctx_pipeline.mining._turns import Turn
+    from ctx_pipeline.mining.lessons.turns import Turn
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 

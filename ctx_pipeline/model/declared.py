@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.recipes import Agent
+from ctx_pipeline.model.agent_config import Agent
 from ctx_pipeline.model.shell_answers import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from ctx_pipeline.model.ccusage_rules import RivalEntry
     from ctx_pipeline.model.file_changes import FileChange
     from ctx_pipeline.model.limit_notes import LimitNotes
     from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
-    from ctx_pipeline.model.rivals import RivalEntry
     from ctx_pipeline.model.window import Change
 
 WITHHELD = "redacted-"
@@ -35,7 +35,7 @@ class Database:
     ``tables`` are captured with whatever columns they have (chosen by inspection), in
     ``order_by`` of each. With ``split_by`` each value of that column is a stream of its
     own that gathers the rows of all tables; without it each table is one stream.
-    :mod:`ctx_pipeline.storage.databases` runs it, read-only. A line is
+    :mod:`ctx_pipeline.storage.raw.databases` runs it, read-only. A line is
     ``{"row": {column: value}, "table": name}`` with sorted keys.
     """
 

@@ -224,7 +224,7 @@ SESSIONS = Table(
     (
         _session(),
         _host(),
-        Column("month", "str", "month of the first event (UTC), which with the host is the cell", repeated=True),
+        Column("month", "str", "month of the first event (UTC), which with the host is the partition", repeated=True),
         Column("title", "str", "title to show", nullable=True),
         Column("title_source", "str", "custom, ai, summary, prompt or none", repeated=True),
         Column("cwd", "str", "first working directory", nullable=True, repeated=True),

@@ -56,7 +56,7 @@ class Look:
 
 def look_at(path: str | os.PathLike[str], *, links: bool = True) -> Look:
     """Return what is at an absolute path, or that it is unknown and why; a link itself without ``links``. Never raises."""
-    told = _told("stat" if links else "lstat", os.fspath(path))
+    told = _ask("stat" if links else "lstat", os.fspath(path))
     return told if isinstance(told, Look) else Look(told["kind"], "", told["size"], told["mtime_ns"], told["uid"])
 
 
@@ -67,13 +67,13 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 
 def read(path: str | os.PathLike[str], most: int) -> bytes | None:
     """Return the first bytes of a regular file; None for everything else and for what cannot be read. Never raises."""
-    told = _told("read", os.fspath(path), most)
+    told = _ask("read", os.fspath(path), most)
     return None if isinstance(told, Look) else told["data"]
 
 
 def real(path: str | os.PathLike[str]) -> Path | None:
     """Return an absolute path with its links followed; None where that cannot be known. Never raises."""
-    told = _told("real", os.fspath(path))
+    told = _ask("real", os.fspath(path))
     return None if isinstance(told, Look) else Path(told["path"])
 
 
@@ -108,7 +108,7 @@ def _looker() -> Looker:
     return Looker()
 
 
-def _told(asked: str, path: str, most: int = 0) -> dict[str, Any] | Look:
+def _ask(asked: str, path: str, most: int = 0) -> dict[str, Any] | Look:
     """Return what the helper says of a path, or the look that says why it says nothing."""
     if reason := fault(path):
         return Look(UNKNOWN, reason)

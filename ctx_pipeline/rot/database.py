@@ -13,7 +13,7 @@ import msgspec
 
 from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.model.callback_log import INSERT, LATER_COLUMNS, SCHEMA, VERSION
-from ctx_pipeline.model.owner import Owner
+from ctx_pipeline.model.process_identity import Owner
 from ctx_pipeline.rot.content import as_text, chars, decoded
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def hold(holder: Holder) -> None:
     _holders.add(holder)
 
 
-def held() -> set[Path]:
+def connected_stores() -> set[Path]:
     """Return the stores to which this process has a connection."""
     return {h.path.resolve() for h in list(_holders) if h.holds}
 

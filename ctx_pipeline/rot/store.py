@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.callback_log import encode
-from ctx_pipeline.rot import database, places, spill
+from ctx_pipeline.rot import database, overflow, store_locations
 from ctx_pipeline.rot.content import decoded
 from ctx_pipeline.rot.reading import Reading
 
@@ -31,9 +31,9 @@ class CtxRotStore(Reading):
     StoreError and below: StoreLocked, StoreFull, StoreDamaged, SchemaTooNew.
     """
 
-    def __init__(self, db_path: str | os.PathLike[str] = places.DEFAULT, read_only: bool = False) -> None:
-        chosen = places.settings()
-        self.path = places.store_path(db_path, chosen=chosen)
+    def __init__(self, db_path: str | os.PathLike[str] = store_locations.DEFAULT, read_only: bool = False) -> None:
+        chosen = store_locations.settings()
+        self.path = store_locations.store_path(db_path, chosen=chosen)
         self.read_only = read_only
         self._lock = threading.RLock()
         self._closed = True
@@ -44,7 +44,7 @@ class CtxRotStore(Reading):
             return
         self._connection = database.connect(self.path)
         try:
-            spill.take_in_others(self._connection, self.path, chosen.home)
+            overflow.take_in_others(self._connection, self.path, chosen.home)
             database.mark_abandoned(self._connection)
         except sqlite3.Error as error:
             self._connection.close()
@@ -215,9 +215,9 @@ class CtxRotStore(Reading):
                 raise database.named(error, self.path) from error
 
 
-def settle(path: Path) -> None:
+def absorb_overflow(path: Path) -> None:
     """Take in the spill files that wait for a store, if there are any and it can be written now."""
-    if spill.waiting(path, places.settings().home):
+    if overflow.waiting(path, store_locations.settings().home):
         try:
             CtxRotStore(path).close()
         except StoreError:

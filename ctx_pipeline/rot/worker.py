@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.errors import StoreError
-from ctx_pipeline.rot import database, places, spill
+from ctx_pipeline.rot import database, store_locations
+from ctx_pipeline.rot import overflow as spill
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,7 +156,7 @@ class Worker:
             self._since = time.monotonic()
         if self._connection is None:
             self._connection = database.connect(owner.path, wait=LOCK_SECONDS)
-            places.announce(owner.path, owner.home)
+            store_locations.announce(owner.path, owner.home)
             self._next_look = 0.0
         return self._connection
 

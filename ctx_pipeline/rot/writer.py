@@ -12,9 +12,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.rot import forks
-from ctx_pipeline.rot.entries import entry
-from ctx_pipeline.rot.spill import Spill
+from ctx_pipeline.model.callback_log import encode
+from ctx_pipeline.rot import process_lifecycle
+from ctx_pipeline.rot.content import encoded
+from ctx_pipeline.rot.overflow import Spill
+from ctx_pipeline.rot.redacting import redacted
 from ctx_pipeline.rot.worker import RETRY_SECONDS, Worker
 
 if TYPE_CHECKING:
@@ -24,6 +26,33 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.callback_log import LogRow
     from ctx_pipeline.rot.database import Entry
     from ctx_pipeline.rot.worker import Batch
+
+LONGEST = 400_000_000
+"""Characters of a row's JSON; a longer one is stored without its texts. SQLite takes 1,000,000,000 bytes."""
+
+_BARE = frozenset({"model", "started", "ended", "usage", "cost", "number", "tool", "after_number", "output_tokens_est", "finish_reason"})
+
+
+def entry(row: LogRow, redact: Callable[[str], str] | None) -> Entry:
+    """Return a row as it is stored, secrets replaced. Nothing raises: what cannot be stored is said in ``error``."""
+    try:
+        text = _text(row, redact)
+    except Exception as error:  # noqa: BLE001 - a text that cannot be encoded or checked is not stored
+        text = encode({"error": f"not stored: {type(error).__name__}"})
+    return (row.at, row.session_id, row.kind, row.call_id, row.parent_call_id, text.encode())
+
+
+def _text(row: LogRow, redact: Callable[[str], str] | None) -> str:
+    try:
+        text = encode(row.payload)
+    except Exception:  # noqa: BLE001 - a value of somebody's class may raise anything
+        text = bytes(encoded(row.payload)).decode()
+    if len(text) > LONGEST:
+        kept = {name: value for name, value in row.payload.items() if name in _BARE}
+        text = encode({**kept, "error": f"texts not stored: {len(text):,} characters"})
+    row.payload.clear()  # a long text is held once from here on
+    return text if redact is None else redacted(text, redact)
+
 
 GATHER_SECONDS = 0.05
 """How long rows gather before they are written together: what a kill may cost, with the write itself."""
@@ -73,7 +102,7 @@ class Writer:
         self._warned = False
         self._left_open: tuple[Worker | None, ...] = ()
         self._begin()
-        forks.follow(self)
+        process_lifecycle.follow(self)
 
     def _begin(self) -> None:
         # a signal handler, or a finalizer that the collector runs, may come while its own thread holds the lock
@@ -153,7 +182,7 @@ class Writer:
         self._put_aside(self._take(), None, _SILENT)
         with self._changed:
             self._taken = 0
-        self.spill.let_go()
+        self.spill.release()
         if not whole and self.counts.waiting:
             self._warn(f"{self.counts.waiting} rows could be written nowhere")
 
@@ -173,7 +202,7 @@ class Writer:
             worker.close()
             worker.idle.set()
             if self._leaving:
-                self.spill.let_go()
+                self.spill.release()
             with self._changed:
                 self._lost += worker.in_hand
                 self._adrift -= worker.in_hand
@@ -269,7 +298,7 @@ class Writer:
             # no thread can be started while the interpreter ends: close() puts the rows aside
             return
         self._worker = worker
-        forks.at_process_end()
+        process_lifecycle.at_process_end()
 
     def _replace(self, worker: Worker) -> None:
         """Have another thread keep the rows aside while one does not come back from the store; called with the lock."""
@@ -380,7 +409,7 @@ class Writer:
         now = time.monotonic()
         if self._aside and now - self._handed > HANDOVER_SECONDS:
             self._handed = now
-            self.spill.let_go()
+            self.spill.release()
 
     def _warn(self, why: str) -> None:
         if not self._warned:

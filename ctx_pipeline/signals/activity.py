@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.facts.file_accesses import by_path, changes_of, reads_of
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
+from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._steps import subject
+from ctx_pipeline.signals.inputs.steps import subject
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._timeline import COLUMNS, MODEL_CALLS, TABLES, TOOL_CALLS, Timeline, scales, timelines
+from ctx_pipeline.signals.inputs.timeline import COLUMNS, MODEL_CALLS, TABLES, TOOL_CALLS, Timeline, scales, timelines
 from ctx_pipeline.tokens.shingles import overlap
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _sizes(line: Timeline | None, seq: int) -> tuple[int | None, int | None]:
     return before, line.calls[place].context if place < len(line.calls) else None
 
 
-class Again(NamedTuple):
+class NeededAfter(NamedTuple):
     """Something that had been in the window before a compaction and was fetched or said again behind it."""
 
     what: str
@@ -98,20 +98,20 @@ class Again(NamedTuple):
     """billed tokens of the second result; 0 for a prompt"""
 
 
-def needed_again(view: SessionView) -> list[Again]:
+def needed_after_compaction(view: SessionView) -> list[NeededAfter]:
     """Return what was needed again: each file, command and prompt once a compaction."""
     by_thread: dict[str, list[Compaction]] = {}
     for c in view.once(compactions):
         by_thread.setdefault(c.event.thread_id, []).append(c)
-    found: list[Again] = []
+    found: list[NeededAfter] = []
     for thread, members in by_thread.items():
         ends = [*(c.event.seq for c in members[1:]), None]
-        found += _fetched_again(view, thread, members, ends)
-        found += _said_again(view, thread, members, ends)
+        found += _refetched(view, thread, members, ends)
+        found += _repeated_prompts(view, thread, members, ends)
     return found
 
 
-def _fetched_again(view: SessionView, thread: str, members: list[Compaction], ends: list[int | None]) -> list[Again]:
+def _refetched(view: SessionView, thread: str, members: list[Compaction], ends: list[int | None]) -> list[NeededAfter]:
     """Return files read and commands run both before and after; a file that was changed in between has been read for a reason."""
     line = members[0].line
     sizes = {r.call_event: size for r, size in zip(line.results, line.sizes, strict=True)} if line else {}
@@ -121,7 +121,7 @@ def _fetched_again(view: SessionView, thread: str, members: list[Compaction], en
     for call in calls:
         for key in _keys(call):
             first.setdefault(key, call.seq)
-    found: list[Again] = []
+    found: list[NeededAfter] = []
     for compaction, end in zip(members, ends, strict=True):
         start = compaction.event.seq
         done: set[tuple[str, str]] = set()
@@ -129,7 +129,7 @@ def _fetched_again(view: SessionView, thread: str, members: list[Compaction], en
             for key in _keys(call):
                 if first[key] < start and key not in done:
                     done.add(key)
-                    found.append(Again(*key, call.result_event or call.call_event, sizes.get(call.call_event, 0.0)))
+                    found.append(NeededAfter(*key, call.result_event or call.call_event, sizes.get(call.call_event, 0.0)))
             if call.action in {"edit", "write"}:
                 done.update(("file", path) for path in call.paths)
     return found
@@ -144,7 +144,7 @@ def _keys(call: Any) -> Iterable[tuple[str, str]]:
     return []
 
 
-def _said_again(view: SessionView, thread: str, members: list[Compaction], ends: list[int | None]) -> list[Again]:
+def _repeated_prompts(view: SessionView, thread: str, members: list[Compaction], ends: list[int | None]) -> list[NeededAfter]:
     """Return prompts behind a compaction that repeat, by their 3-grams, one before it."""
     own = [e for e in view.prompts if e.thread_id == thread]
     near = overlap([(e.text or "")[:_SHORT] for e in own]).nearest
@@ -155,7 +155,7 @@ def _said_again(view: SessionView, thread: str, members: list[Compaction], ends:
         behind = slice(bisect_right(seqs, start), None if end is None else bisect_left(seqs, end))
         for e, like in zip(own[behind], near[behind], strict=True):
             if not compaction.micro and like and like.similarity > _REPEATED and own[like.place].seq < start:
-                found.append(Again("prompt", " ".join((e.text or "").split())[:80], e.event_id, 0.0))
+                found.append(NeededAfter("prompt", " ".join((e.text or "").split())[:80], e.event_id, 0.0))
     return found
 
 
@@ -166,11 +166,11 @@ def _none(view: SessionView) -> Reading | None:
     return None if view.once(compactions) else Reading(None, reason="the session was never compacted")
 
 
-def _again(view: SessionView, what: str) -> Reading:
+def _reading(view: SessionView, what: str) -> Reading:
     missing = _none(view)
     if missing:
         return missing
-    found = [a for a in view.once(needed_again) if a.what == what]
+    found = [a for a in view.once(needed_after_compaction) if a.what == what]
     names = [a.name[:120] for a in found[:5]]
     return Reading(float(len(found)), tuple(a.event for a in found), metadata={f"{what}s": names} if names else None)
 
@@ -232,7 +232,7 @@ def compaction_files_read_again(view: SessionView) -> Reading:
     compaction does not count, since reading it again is checking. Put what is always
     needed into a short file of the project. Unknown without a compaction.
     """
-    return _again(view, "file")
+    return _reading(view, "file")
 
 
 @signal(group="context", unit="commands", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
@@ -242,7 +242,7 @@ def compaction_commands_run_again(view: SessionView) -> Reading:
     Test runs belong to the work and are expected here; listings, searches and prints of
     files are the loss. Failed ones are left out. Unknown without a compaction.
     """
-    return _again(view, "command")
+    return _reading(view, "command")
 
 
 @signal(group="context", unit="prompts", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
@@ -253,7 +253,7 @@ def compaction_prompts_said_again(view: SessionView) -> Reading:
     instruction that the summary lost; it belongs in the project's instructions. Unknown
     without a compaction.
     """
-    return _again(view, "prompt")
+    return _reading(view, "prompt")
 
 
 @signal(group="context", unit="tokens", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
@@ -267,7 +267,7 @@ def compaction_recovery_tokens(view: SessionView) -> Reading:
     missing = _none(view)
     if missing:
         return missing
-    found = sorted((a for a in view.once(needed_again) if a.tokens), key=lambda a: (-a.tokens, a.event))
+    found = sorted((a for a in view.once(needed_after_compaction) if a.tokens), key=lambda a: (-a.tokens, a.event))
     total = sum(a.tokens for a in found)
     lines = view.once(timelines)
     details: dict[str, Any] = {"fetched": len(found), "scale": scales(lines)}

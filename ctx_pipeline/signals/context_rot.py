@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._rereads import NO_REASON, Reread, rereads
-from ctx_pipeline.signals._timeline import EVENTS, MODEL_CALLS, TABLES, TOOL_CALLS, timelines
+from ctx_pipeline.signals.inputs.rereads import NO_REASON, Reread, rereads
+from ctx_pipeline.signals.inputs.timeline import EVENTS, MODEL_CALLS, TABLES, TOOL_CALLS, timelines
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -126,14 +126,14 @@ def context_rot_verdict(view: SessionView) -> Reading:
     return Reading(verdict["severity"], evidence, metadata={"score": verdict["score"], "reasons": [r["text"] for r in verdict["reasons"]]})
 
 
-def _again(view: SessionView) -> list[Reread] | Reading:
+def _rereads(view: SessionView) -> list[Reread] | Reading:
     """Return the reads again, or why there are none to speak of."""
     if not view.session.events:
         return Reading(None, reason="the session has no events")
     return view.once(rereads)
 
 
-def _told(found: list[Reread]) -> dict[str, Any] | None:
+def _top_files(found: list[Reread]) -> dict[str, Any] | None:
     if not found:
         return None
     files = Counter(r.path for r in found)
@@ -150,10 +150,10 @@ def file_reread_count(view: SessionView) -> Reading:
     far as the command names the file. One per edited file is checking; many without
     reason mean that the window is too long to find things in.
     """
-    found = _again(view)
+    found = _rereads(view)
     if isinstance(found, Reading):
         return found
-    return Reading(float(len(found)), tuple(r.event for r in found), metadata=_told(found))
+    return Reading(float(len(found)), tuple(r.event for r in found), metadata=_top_files(found))
 
 
 @signal(group="context", unit="reads", better="lower", reads=_READ_TABLES, kinds=_READ_KINDS, columns=_READ_COLUMNS)
@@ -164,11 +164,11 @@ def file_reread_without_reason_count(view: SessionView) -> Reading:
     for an agent that checks its footing; above five, name the file's outline in the
     project's instructions or begin a fresh session for the next part.
     """
-    found = _again(view)
+    found = _rereads(view)
     if isinstance(found, Reading):
         return found
     own = [r for r in found if r.reason == NO_REASON]
-    return Reading(float(len(own)), tuple(r.event for r in own), metadata=_told(own))
+    return Reading(float(len(own)), tuple(r.event for r in own), metadata=_top_files(own))
 
 
 @signal(group="context", unit="tokens", better="lower", reads=_READ_TABLES, kinds=_READ_KINDS, columns=_READ_COLUMNS)
@@ -178,7 +178,7 @@ def file_reread_tokens(view: SessionView) -> Reading:
     The details split them by reason; ``dollars`` is their first reading at the price of
     input, where one is known, without what carrying them through later calls cost.
     """
-    found = _again(view)
+    found = _rereads(view)
     if isinstance(found, Reading):
         return found
     tokens: Counter[str] = Counter()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.windows import peak
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._timeline import COLUMNS, KINDS, TABLES, Call, Result, Timeline, call_rates, none, scales, timelines
+from ctx_pipeline.signals.inputs.timeline import COLUMNS, KINDS, TABLES, Call, Result, Timeline, call_rates, none, scales, timelines
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

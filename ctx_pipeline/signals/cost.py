@@ -21,7 +21,7 @@ _AWAY = 30 * 60 * _SECOND
 _NO_TIMES = "fewer than two events have a time"
 
 
-def _moments(view: SessionView) -> list[tuple[int, bool, str]]:
+def _timeline(view: SessionView) -> list[tuple[int, bool, str]]:
     """Return (time, typed by the person, event) of what has a time, in order of time."""
     found = [(e.ts, e.kind == "prompt", e.event_id) for e in view.of_kinds(*_SAID) if e.ts is not None]
     for call in view.tool_calls:
@@ -34,7 +34,7 @@ def _moments(view: SessionView) -> list[tuple[int, bool, str]]:
 
 def _gaps(view: SessionView) -> tuple[int, int, list[str]]:
     """Return (span, idle, events after the five longest idle gaps) in microseconds."""
-    moments = view.once(_moments)
+    moments = view.once(_timeline)
     idle = 0
     waits: list[tuple[int, str]] = []
     for (before, _, _), (after, typed, event) in pairwise(moments):
@@ -54,7 +54,7 @@ def session_duration_seconds(view: SessionView) -> Reading:
     work see ``active_seconds``. Unknown with fewer than two times; a clock that ran
     backwards does not make it negative.
     """
-    moments = view.once(_moments)
+    moments = view.once(_timeline)
     if len(moments) < 2:
         return Reading(None, reason=_NO_TIMES)
     return Reading((moments[-1][0] - moments[0][0]) / _SECOND, (moments[0][2], moments[-1][2]))
@@ -67,7 +67,7 @@ def active_seconds(view: SessionView) -> Reading:
     It is what the person waited for. Compare it with ``tool_call_count``: minutes for
     few calls are slow commands or a slow model.
     """
-    if len(view.once(_moments)) < 2:
+    if len(view.once(_timeline)) < 2:
         return Reading(None, reason=_NO_TIMES)
     span, idle, _ = view.once(_gaps)
     return Reading((span - idle) / _SECOND)
@@ -81,7 +81,7 @@ def idle_seconds(view: SessionView) -> Reading:
     gap above 30 minutes (a question for a permission that nobody saw). Idle above five
     minutes before a prompt means that the provider's cache was cold again.
     """
-    if len(view.once(_moments)) < 2:
+    if len(view.once(_timeline)) < 2:
         return Reading(None, reason=_NO_TIMES)
     _, idle, events = view.once(_gaps)
     return Reading(idle / _SECOND, tuple(events))

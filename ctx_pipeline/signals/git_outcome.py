@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.commands import command_text, steps
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._repository import GIT
+from ctx_pipeline.shell.commands import command_text, steps
+from ctx_pipeline.signals.inputs.repository import GIT
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

@@ -12,8 +12,8 @@ from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.signals import checks, recovery, trajectory, validation
-from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
-from ctx_pipeline.signals._words import corrects, mood
+from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
+from ctx_pipeline.signals.inputs.words import corrects, mood
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Signal

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.command_runs import command_runs
-from ctx_pipeline.model.dangers import destroys, is_outside
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.model.shell_files import files_changed
+from ctx_pipeline.shell.destructive_commands import destroys, is_outside
+from ctx_pipeline.shell.files import files_changed
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
+from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

@@ -8,13 +8,13 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.declared import Reading, Signal, signal
-from ctx_pipeline.signals._steps import COLUMNS, CORE, KINDS, steps
+from ctx_pipeline.signals.inputs.steps import COLUMNS, CORE, KINDS, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.signals._steps import Step
+    from ctx_pipeline.signals.inputs.steps import Step
 
 _STEPS = ("events", "tool_calls", "command_runs")
 _REACH = 3

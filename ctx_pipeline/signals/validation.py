@@ -7,13 +7,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals._steps import COLUMNS, KINDS, steps
+from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.signals._steps import Step
+    from ctx_pipeline.signals.inputs.steps import Step
 
 _STEPS = ("events", "tool_calls", "command_runs")
 _NO_FIX = "no source file was changed"

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.storage.event_pages import PageReader
     from ctx_pipeline.storage.journal import Journal
     from ctx_pipeline.storage.lake import Lake
+    from ctx_pipeline.storage.lake.parquet_text import PageReader
     from ctx_pipeline.storage.ledger import Ledger
-    from ctx_pipeline.storage.memory_index import MemoryIndex
+    from ctx_pipeline.storage.memory_index.index import MemoryIndex
     from ctx_pipeline.storage.search_index import SearchIndex
-    from ctx_pipeline.storage.shown_sessions import Shown, ShownSessions
+    from ctx_pipeline.storage.session_titles import Shown, ShownSessions
 
 
 FORGETTING = "forgetting.json"
@@ -91,14 +91,14 @@ class Store:
     @cached_property
     def shown_sessions(self) -> ShownSessions:
         """Titles and projects without the rest of the ledger."""
-        from ctx_pipeline.storage.shown_sessions import ShownSessions
+        from ctx_pipeline.storage.session_titles import ShownSessions
 
         return ShownSessions(self.home / "ledger.db")
 
     @cached_property
     def page_reader(self) -> PageReader:
         """Single events without Arrow."""
-        from ctx_pipeline.storage.event_pages import PageReader
+        from ctx_pipeline.storage.lake.parquet_text import PageReader
 
         return PageReader(self.files.local)
 
@@ -112,14 +112,14 @@ class Store:
     @cached_property
     def memories(self) -> MemoryIndex:
         """Full-text index over the memories."""
-        from ctx_pipeline.storage.memory_index import MemoryIndex
+        from ctx_pipeline.storage.memory_index.index import MemoryIndex
 
         return MemoryIndex(self.home / "memory.db")
 
     @cached_property
     def cases(self) -> MemoryIndex:
         """Full-text index over the tasks that were solved."""
-        from ctx_pipeline.storage.memory_index import MemoryIndex
+        from ctx_pipeline.storage.memory_index.index import MemoryIndex
 
         return MemoryIndex(self.home / "cases.db")
 
@@ -160,7 +160,7 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
         settled(home)
     else:
         Files(home).folder(home)
-        temporary.sweep(home)
+        temporary.remove_orphans(home)
     return Store(home, first_month=settings.first_month, read_only=read_only)
 
 

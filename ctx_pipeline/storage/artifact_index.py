@@ -128,7 +128,7 @@ class ArtifactIndex:
             for statement in _TABLES:
                 self._connection.execute(statement)
         except sqlite3.DatabaseError as error:
-            raise _told(error, path) from error
+            raise _store_error(error, path) from error
 
     def sync(self, documents: Iterable[Document]) -> Synced:
         """Bring the index to exactly these documents: new and changed ones are read, others left alone, missing ones removed."""
@@ -145,9 +145,9 @@ class ArtifactIndex:
                     rows = [(c.heading, c.body, d.id, c.line) for c in chunks_of(d.text())]
                     self._connection.executemany("INSERT INTO chunks (heading, body, document, line) VALUES (?, ?, ?, ?)", rows)
         except sqlite3.DatabaseError as error:
-            raise _told(error, self.path) from error
+            raise _store_error(error, self.path) from error
         if gone:
-            self._settle()
+            self._optimize()
         changed = sum(d.id in known for d in fresh)
         return Synced(len(fresh) - changed, changed, len(wanted) - len(fresh), len(gone))
 
@@ -156,7 +156,7 @@ class ArtifactIndex:
         with self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._drop(list(ids))
-        self._settle()
+        self._optimize()
 
     def search(self, query: str, *, limit: int) -> list[Found]:
         """Return the chunks that hold some of the words, best first; headings count double."""
@@ -171,7 +171,7 @@ class ArtifactIndex:
         try:
             return [Found._make(row) for row in self._connection.execute(sql, (asked, limit))]
         except sqlite3.DatabaseError as error:
-            raise _told(error, self.path) from error
+            raise _store_error(error, self.path) from error
 
     def counts(self) -> dict[str, int]:
         """Return how many documents and chunks it holds."""
@@ -189,13 +189,13 @@ class ArtifactIndex:
             self._connection.execute("DELETE FROM chunks WHERE document = ?", (one,))
             self._connection.execute("DELETE FROM documents WHERE id = ?", (one,))
 
-    def _settle(self) -> None:
+    def _optimize(self) -> None:
         # FTS5 keeps deleted words in its segments until they are merged
         self._connection.execute("INSERT INTO chunks(chunks) VALUES ('optimize')")
         self._connection.execute("VACUUM")
 
 
-def _told(error: sqlite3.Error, path: Path) -> StoreError:
+def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     if "locked" in str(error) or "busy" in str(error):
         return StoreLocked(f"{path} is locked by another process", hint="wait for the other ctx process to end")
     return StoreDamaged(f"{path} cannot be used: {error}", hint=f"remove {path.name}: the next search makes it anew")

@@ -168,9 +168,9 @@ def _sqlite(path: Path) -> Iterator[bytes]:
 
 
 def _duckdb(path: Path) -> Iterator[bytes]:
-    from ctx_pipeline.storage import warehouse
+    from ctx_pipeline.storage.warehouse import database
 
-    with warehouse.connect(path, read_only=True) as connection:
+    with database.connect(path, read_only=True) as connection:
         for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             rows = connection.execute(f'SELECT * FROM "{name}"')
             while some := rows.fetchmany(1_000):

@@ -56,7 +56,7 @@ class Files:
         self.folder(path.parent)
         written = self._written(path, self._beside(rel.partition("/")[0]), pieces)
         if waiting is None:
-            _settle([written], {})
+            _commit([written], {})
         else:
             waiting.add(written)
 
@@ -209,7 +209,7 @@ class _Batch:
     def settle(self) -> None:
         """Make all durable and give them their names."""
         self._join()
-        _settle(self._waiting, self._synced)
+        _commit(self._waiting, self._synced)
 
     def drop(self) -> None:
         """Remove those that have no name yet."""
@@ -234,7 +234,7 @@ class _Batch:
                 self._synced[written] = None
 
 
-def _settle(waiting: list[_Waiting], synced: dict[_Waiting, OSError | None]) -> None:
+def _commit(waiting: list[_Waiting], synced: dict[_Waiting, OSError | None]) -> None:
     """Make objects durable and give them their names; both are empty afterwards. What fails is dropped with those after it.
 
     ``synced`` are those that are durable already, or cannot be.

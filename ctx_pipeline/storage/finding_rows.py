@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import CtxError
-from ctx_pipeline.storage.warehouse import connect
+from ctx_pipeline.storage.warehouse.database import connect
 
 if TYPE_CHECKING:
     from pathlib import Path

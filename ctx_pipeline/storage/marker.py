@@ -82,7 +82,7 @@ def keep_beside(home: Path, kind: str, payload: Mapping[str, Any], at: str) -> N
         raise StoreError(f"{path} cannot be written: {error.strerror}", hint="check CTX_HOME and its permissions") from error
 
 
-def kept_beside(home: Path) -> list[tuple[str, str, dict[str, Any]]]:
+def facts_beside_journal(home: Path) -> list[tuple[str, str, dict[str, Any]]]:
     """Return (time, kind, payload) of the facts kept beside the journal, oldest first, each once; a cut line is left out."""
     try:
         lines = (home / STONES).read_bytes().splitlines()

@@ -52,7 +52,7 @@ def holds_words(home: Path) -> bool:
 
 
 def _holds_memories(home: Path) -> bool:
-    from ctx_pipeline.storage.memory_index import MemoryIndex
+    from ctx_pipeline.storage.memory_index.index import MemoryIndex
 
     for name in ("memory.db", "cases.db"):
         if (home / name).is_file():

@@ -64,19 +64,19 @@ def name(*, former: str = "") -> str:
 
     ``former`` is the name that it had: a sweep gives it back where nothing has that name.
     """
-    from ctx_pipeline.model.owner import label
+    from ctx_pipeline.model.process_identity import label
 
     return f"{PREFIX}{label(os.getpid())}-{os.urandom(4).hex()}{f'-{former}' if former else ''}"
 
 
 def shared_name() -> str:
     """Return the name of a folder that all of this process uses; it is another one in a child."""
-    from ctx_pipeline.model.owner import label
+    from ctx_pipeline.model.process_identity import label
 
     return f"{PREFIX}{label(os.getpid())}-{0:08x}"
 
 
-def sweep(home: Path) -> int:
+def remove_orphans(home: Path) -> int:
     """Remove what processes left that were writing into a store and have ended; return how many files and folders that was.
 
     Looks into few folders, where all names of this version are, and once through the whole
@@ -98,7 +98,7 @@ def sweep(home: Path) -> int:
     return removed
 
 
-def look_again(home: Path) -> None:
+def check_at_next_collection(home: Path) -> None:
     """Let the next sweep walk the whole store."""
     with suppress(OSError):
         (home / _MARK).unlink(missing_ok=True)
@@ -186,7 +186,7 @@ def _temporary(home: Path, inside: str, each: str) -> Temporary | None:
     gone = None
     if mine:
         # few commands meet one
-        from ctx_pipeline.model.owner import ended
+        from ctx_pipeline.model.process_identity import ended
 
         gone = ended(mine[1])
     return Temporary(f"{inside}/{each}" if inside else each, size, time.time() - changed, gone, mine is not None)

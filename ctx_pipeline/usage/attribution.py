@@ -66,7 +66,7 @@ def live_uses(counted: Counted) -> Uses:
 def stored_uses(settings: Settings) -> Uses:
     """Return what the calls of stored sessions asked for."""
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.usage_sql import USES_SQL
+    from ctx_pipeline.storage.warehouse.usage_sql import USES_SQL
 
     found: Uses = {}
     with reading(settings) as (store, _), closing(store.lake.connect()) as connection:

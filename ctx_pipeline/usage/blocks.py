@@ -13,7 +13,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.engine import calls, chosen_filters
+from ctx_pipeline.usage.engine import calls, parse_filters
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup
 
@@ -122,7 +122,7 @@ def blocks(
     from ctx_pipeline import settings as settings_module
 
     chosen = settings or settings_module.load()
-    filters = chosen_filters(
+    filters = parse_filters(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
     keep = filters.keeps()
@@ -131,7 +131,7 @@ def blocks(
     timed.sort(key=lambda one: one[:2])
 
     found: list[Block] = []
-    told = _told(chosen, timed[0][1] if timed else 0, {name for name, *_ in timed})
+    told = _limits_by_host(chosen, timed[0][1] if timed else 0, {name for name, *_ in timed})
     resets = {name: sorted({r for *_, minutes, r in rows if r is not None and minutes == LENGTH * 60}) for name, rows in told.items()}
     held: list[tuple[Any, list[tuple]]] = []
     at = int(time.time() * 1e6) if now is None else now
@@ -166,7 +166,7 @@ def _close(found: list[Block], held: list[tuple[Any, list[tuple]]], mode: str, n
     block.active = block.start <= now < block.end
 
 
-def _told(settings: Settings, earliest: int, hosts: set[str]) -> dict[str, list[Limit]]:
+def _limits_by_host(settings: Settings, earliest: int, hosts: set[str]) -> dict[str, list[Limit]]:
     """Return host -> what it wrote about its limits since a time, in order of time."""
     found: dict[str, list[Limit]] = {}
     for declared in discovery.hosts().values():

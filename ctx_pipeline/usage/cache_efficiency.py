@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.cache_rebuilds import rebuilt
+from ctx_pipeline.facts.cache_rebuilds import rebuilt
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing.rates import rates_by
 

@@ -134,7 +134,7 @@ def usage(
     """
     grouping = grouping_named(by)
     chosen = settings or settings_module.load()
-    filters = chosen_filters(
+    filters = parse_filters(
         chosen, since=since, until=until, timezone=timezone, host=host, project=project, model=model, cost_mode=cost_mode
     )
     if read is None and grouping.names is None and not cache and (stored or has_store(chosen)):
@@ -203,7 +203,7 @@ _MORE = ("uses", "cache_rebuilds", "cache_saved_nano")
 """Sums that only some reports have."""
 
 
-def chosen_filters(
+def parse_filters(
     settings: Settings,
     *,
     since: str | None = None,
@@ -344,7 +344,7 @@ def stored_sums(
 
     They are as fine as the grouping and the filters ask for; ``only`` and ``without`` choose (host, session).
     """
-    from ctx_pipeline.storage.usage_sql import sums_sql
+    from ctx_pipeline.storage.warehouse.usage_sql import sums_sql
     from ctx_pipeline.usage.live_usage import Counted
 
     sql, parameters = sums_sql(

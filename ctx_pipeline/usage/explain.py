@@ -12,7 +12,7 @@ from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.engine import calls_for, chosen_filters, has_store, total
+from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
 from ctx_pipeline.usage.missing_output import missing_of_calls
 from ctx_pipeline.usage.selection import calls_of_row
@@ -20,7 +20,7 @@ from ctx_pipeline.usage.selection import calls_of_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ctx_pipeline.model.rivals import RivalEntry
+    from ctx_pipeline.model.ccusage_rules import RivalEntry
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
 
@@ -125,7 +125,7 @@ def explain(
     from ctx_pipeline.pricing import PriceBook
 
     chosen = settings or settings_module.load()
-    filters = chosen_filters(chosen, since=since, until=until, timezone=timezone, project=project, model=model)
+    filters = parse_filters(chosen, since=since, until=until, timezone=timezone, project=project, model=model)
     zone = filters.timezone
     found, uses = calls_for(GROUPINGS.get(by or "", GROUPINGS["model"]), chosen, host=host, stored=stored)
     kind, picked = calls_of_row(what, by, found, zone, chosen, uses=uses)

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.commands import command_text, steps
-from ctx_pipeline.storage.days import offsets
+from ctx_pipeline.shell.commands import command_text, steps
+from ctx_pipeline.storage.warehouse.days import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

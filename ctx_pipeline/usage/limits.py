@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.usage.engine import chosen_filters
+from ctx_pipeline.usage.engine import parse_filters
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.limit_notes import LimitNote
@@ -79,7 +79,7 @@ def reached(
     an hour apart. Copies of a session's history in a fork say nothing anew. Raises
     StoreError when nothing was captured yet.
     """
-    from ctx_pipeline.storage.usage_sql import CALL_TIMES_SQL, LIMITS_SQL, marked
+    from ctx_pipeline.storage.warehouse.usage_sql import CALL_TIMES_SQL, LIMITS_SQL, marked
 
     hosts = {key: h.limit_notes for key, h in discovery.hosts().items() if h.limit_notes and host in {None, key}}
     with reading(settings) as (store, chosen), closing(store.lake.connect()) as connection:
@@ -89,7 +89,7 @@ def reached(
         times: dict[str, list[int]] = {}
         for key, ts in connection.execute(CALL_TIMES_SQL).fetchall():
             times.setdefault(key, []).append(ts)
-    filters = chosen_filters(chosen, since=since, until=until, timezone=timezone, project=project)
+    filters = parse_filters(chosen, since=since, until=until, timezone=timezone, project=project)
     first, last = filters.bounds()
     found: list[Reached] = []
     for key, session, ts, subtype, text, name, repository in rows:

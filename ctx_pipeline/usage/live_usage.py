@@ -19,8 +19,8 @@ from ctx_pipeline.model.ownership import decide
 from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
 from ctx_pipeline.model.repositories import project_of, repository_of
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.storage.prefixes import HEAD, is_lines, readable_head, whole_lines
-from ctx_pipeline.walking import Problem, Seen, walk
+from ctx_pipeline.storage.raw.home_files import Problem, Seen, walk
+from ctx_pipeline.storage.raw.source_identity import HEAD, is_lines, readable_head, whole_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -110,7 +110,7 @@ def sources(settings: Settings, *, host: str | None = None, problems: list[Probl
 
 
 def _streams(declared: Host, top: str, seen: Seen, odd: list[Problem]) -> Iterator[LiveSource]:
-    from ctx_pipeline.storage import databases
+    from ctx_pipeline.storage.raw import databases
 
     rel, kind, path, size, mtime_ns, _ = seen
 
@@ -135,7 +135,7 @@ def sessions(found: Iterable[LiveSource], settings: Settings) -> list[LiveSessio
             by_host.setdefault(source.host, []).append((source, identity))
     gathered: dict[tuple[str, str], LiveSession] = {}
     for host, members in by_host.items():
-        said = told(host, {source.root for source, _ in members})
+        said = database_hints(host, {source.root for source, _ in members})
         rows = [
             links.Link(s.stream, i.thread_id, i.parent_thread_id, i.relation, i.root_session_id, i.first_ts, s.mtime_ns) for s, i in members
         ]
@@ -150,7 +150,7 @@ def sessions(found: Iterable[LiveSource], settings: Settings) -> list[LiveSessio
     return list(gathered.values())
 
 
-def told(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]:
+def database_hints(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return thread -> field -> value: what databases in these homes say that usage depends on; a broken or locked one says nothing."""
     declared = discovery.hosts()[host]
     found: dict[str, dict[str, str]] = {}
@@ -164,7 +164,7 @@ def told(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]:
         for name in names:
             kind = declared.classify(name) or ""
             for stream in declared.usage_hints.get(kind, ()) if kind in declared.databases else ():
-                for thread, about, value in _said(declared, kind, f"{root}/{name}", stream):
+                for thread, about, value in _read_hints(declared, kind, f"{root}/{name}", stream):
                     found.setdefault(thread, {})[about] = value
     return found
 
@@ -176,8 +176,8 @@ def parents(said: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {thread: fields[PARENT] for thread, fields in said.items() if PARENT in fields}
 
 
-def _said(declared: Host, kind: str, path: str, stream: str) -> list[tuple[str, str, str]]:
-    from ctx_pipeline.storage import databases
+def _read_hints(declared: Host, kind: str, path: str, stream: str) -> list[tuple[str, str, str]]:
+    from ctx_pipeline.storage.raw import databases
 
     try:
         rows = databases.read(path, declared.databases[kind], stream)
@@ -209,7 +209,7 @@ def _first_bytes(source: LiveSource) -> bytes:
 def content(source: LiveSource) -> bytes:
     """Return what the store would capture of a source: whole lines of a JSONL file, else all of it; raises OSError, CtxError."""
     if source.name:
-        from ctx_pipeline.storage import databases
+        from ctx_pipeline.storage.raw import databases
 
         return databases.read(source.path, discovery.hosts()[source.host].databases[source.kind], source.name)
     with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123
@@ -222,7 +222,7 @@ def text(source: LiveSource) -> bytes:
     data = content(source)
     if not source.rel.endswith(".zst"):
         return data
-    from ctx_pipeline.storage.segments import unpack
+    from ctx_pipeline.storage.raw.segments import unpack
 
     return unpack(data)
 

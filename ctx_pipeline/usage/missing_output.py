@@ -28,7 +28,7 @@ def missing_of_calls(settings: Settings) -> tuple[dict[tuple[str, str, str], int
     if not begun(settings.home):
         return {}, 0
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.usage_sql import MISSING_OUTPUT_SQL
+    from ctx_pipeline.storage.warehouse.usage_sql import MISSING_OUTPUT_SQL
 
     with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
         store.lake.views(connection)
@@ -49,7 +49,7 @@ def missing_output(settings: Settings, filters: Filters) -> MissingOutput | None
     if keep is None:
         return MissingOutput(sum(missing.values()), len(missing), measured)
     from ctx_pipeline.storage.reader import reading
-    from ctx_pipeline.storage.usage_sql import PLACED_CALLS_SQL
+    from ctx_pipeline.storage.warehouse.usage_sql import PLACED_CALLS_SQL
 
     with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
         store.lake.views(connection)

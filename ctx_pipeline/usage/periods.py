@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.storage.days import local_day
+from ctx_pipeline.storage.warehouse.days import local_day
 
 PERIODS = ("session", "day", "week", "month", "all")
 

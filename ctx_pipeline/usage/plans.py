@@ -47,10 +47,10 @@ def _recorded(settings: Settings, host: str, plan: Callable[[bytes], str | None]
 
     files = [s for s in live.sources(settings, host=host) if not s.name]
     newest = sorted(files, key=lambda s: (-s.mtime_ns, s.path))[:_LOOKED_AT]
-    return next((named for source in newest if (named := plan(_tail(source.path)))), None)
+    return next((named for source in newest if (named := plan(_last_bytes(source.path)))), None)
 
 
-def _tail(path: str) -> bytes:
+def _last_bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a path of the scan is text
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))

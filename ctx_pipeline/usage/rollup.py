@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.cost_rule import cost_of
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.storage.days import day_start
+from ctx_pipeline.storage.warehouse.days import day_start
 from ctx_pipeline.usage import attribution
 
 if TYPE_CHECKING:

@@ -50,7 +50,9 @@ def usage_delta(store: Store, settings: Settings, *, whole: bool = False) -> Usa
     stored = {(s.host, s.session_id) for s in known.values() if s.session_id}
     dirty = {(s.host, s.session_id) for s in store.ledger.dirty_sessions()}
     result = UsageDelta()
-    said = {host: live.told(host, {s.root for s in found.values() if s.host == host}) for host in {s.host for s in found.values()}}
+    said = {
+        host: live.database_hints(host, {s.root for s in found.values() if s.host == host}) for host in {s.host for s in found.values()}
+    }
     parted = {host for host, threads in said.items() if not live.parents(threads).items() <= store.ledger.parents(host).items()}
     if changed or dirty or parted:
         _decode(store, settings, known, found=found, changed=changed, dirty=dirty, said=said, parted=parted, result=result, whole=whole)
@@ -145,12 +147,12 @@ def _decode(
                 hints[thread] = {**hints.get(thread, {}), **told[thread]}
             given = SessionInput(key[0], key[1], tuple(streams), hints)
             result.sessions.append(live.count(given, parents.get(key), whole=whole))
-    _settle(store, touched, result)
+    _decide_owners(store, touched, result)
 
 
-def _settle(store: Store, touched: set[tuple[str, str]], result: UsageDelta) -> None:
+def _decide_owners(store: Store, touched: set[tuple[str, str]], result: UsageDelta) -> None:
     """Decide ownership between changed and stored sessions; stored ones whose calls change owner join the result."""
-    from ctx_pipeline.storage.usage_sql import CANDIDATES_SQL, OWNERS_SQL
+    from ctx_pipeline.storage.warehouse.usage_sql import CANDIDATES_SQL, OWNERS_SQL
 
     candidates = live.candidates(result.sessions)
     hosts = {host for host, _ in touched}
@@ -187,7 +189,7 @@ def _settle(store: Store, touched: set[tuple[str, str]], result: UsageDelta) -> 
 
 def stored_calls(store: Store, sessions: set[tuple[str, str]] | None = None) -> list[live.Counted]:
     """Return the model calls of stored sessions (all of them) as they were decoded, before the ledger settled who owns them."""
-    from ctx_pipeline.storage.usage_sql import all_calls_sql, calls_sql
+    from ctx_pipeline.storage.warehouse.usage_sql import all_calls_sql, calls_sql
 
     with closing(store.lake.connect()) as connection:
         store.lake.views(connection)
@@ -224,8 +226,8 @@ def _bytes(
     store: Store, identity: Identity, source: live.LiveSource | None, row: Source | None, segments: list[Any]
 ) -> Iterable[StreamBytes]:
     """Yield the generations of a stream: the file as it is now, and of raw what the file does not begin with."""
-    from ctx_pipeline.storage.prefixes import EDGE, edge_hash
-    from ctx_pipeline.storage.segments import stream_text, unpack
+    from ctx_pipeline.storage.raw.segments import stream_text, unpack
+    from ctx_pipeline.storage.raw.source_identity import EDGE, edge_hash
 
     rel = source.rel if source is not None else row.rel if row is not None else ""
     kind = source.kind if source is not None else row.kind if row is not None else ""

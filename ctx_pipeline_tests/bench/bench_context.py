@@ -22,7 +22,7 @@ from ctx_pipeline import (
     TextContent,
     tokenizer_from_name,
 )
-from ctx_pipeline.context.recorded import played
+from ctx_pipeline.context.recorded import replay_window
 from ctx_pipeline_tests.bench.rows import Row, many
 
 if TYPE_CHECKING:
@@ -204,4 +204,4 @@ def _recorded() -> list[Row]:
         )
         for n in range(many(10_000))
     ]
-    return [Row("history: window of a session of 10k events", best(lambda: played(events), 2))]
+    return [Row("history: window of a session of 10k events", best(lambda: replay_window(events), 2))]

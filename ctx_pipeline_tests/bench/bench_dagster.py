@@ -17,8 +17,8 @@ CELLS = 8
 
 _NO_CHANGE = """
 from ctx_pipeline import settings
-from ctx_pipeline.stages import capture, plan
-from ctx_pipeline.stages.run import summary
+from ctx_pipeline.pipeline import capture; from ctx_pipeline.pipeline import plan
+from ctx_pipeline.pipeline.run import summary
 from ctx_pipeline.storage import open_store
 s = settings.load()
 with open_store(s) as store:

@@ -42,7 +42,7 @@ _SYNC = """
 import sys
 from pathlib import Path
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.sync import sync
+from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.storage import open_store
 home, store = Path(sys.argv[1]), Path(sys.argv[2])
 settings = Settings(home=store, demo_roots={"claude": (home / ".claude",), "codex": (home / ".codex",)})

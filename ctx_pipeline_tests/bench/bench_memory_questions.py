@@ -23,20 +23,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.retrieval.chosen import chosen
+from ctx_pipeline.context.retrieval.chosen import load_embedding
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.consolidation import consolidate
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
 from ctx_pipeline.memory.scope import Place, visible
-from ctx_pipeline.mining._commands import runs
-from ctx_pipeline.mining._failures import salient_line, signature
-from ctx_pipeline.mining._turns import asked, tells
+from ctx_pipeline.mining.lessons.commands import runs
+from ctx_pipeline.mining.lessons.failures import salient_line, signature
+from ctx_pipeline.mining.lessons.turns import asked, tells
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
-from ctx_pipeline.stages.mine import draw
-from ctx_pipeline.storage.memory_index import MemoryIndex
-from ctx_pipeline.storage.memory_vectors import Embedder
+from ctx_pipeline.pipeline.mine import draw
+from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index.vectors import Embedder
 from ctx_pipeline_tests.bench.rows import Row
 from ctx_pipeline_tests.factories.homes import parse_home
 
@@ -208,7 +208,7 @@ def answers(index: MemoryIndex, q: Question, embedder: Embedder | None = None, l
 
 def _vectors(embedder: str) -> Callable[[Sequence[str]], np.ndarray] | None:
     try:
-        made = chosen(embedder)
+        made = load_embedding(embedder)
         made(["a text"])
     except CtxError:
         return None

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from ctx_pipeline import discovery
+from ctx_pipeline.pipeline import capture
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages import capture
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.ledger import NormalizedSession, Segment, Source
 from ctx_pipeline_tests.bench.rows import Row, many

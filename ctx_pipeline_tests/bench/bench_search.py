@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import settings as settings_of
-from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.search_index.matching import question
 from ctx_pipeline.storage.search_index.ranking import ranked
+from ctx_pipeline.storage.search_index.tokenize import question
 from ctx_pipeline_tests.bench.rows import Row, many
 
 if TYPE_CHECKING:

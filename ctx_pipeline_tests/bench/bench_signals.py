@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
+from ctx_pipeline.pipeline import measure, mine
+from ctx_pipeline.pipeline.derived_partitions import run_cells
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.settings import load
-from ctx_pipeline.stages import measure, mine
-from ctx_pipeline.stages.derived_cells import run_cells
-from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.bench.rows import Row, floor
 

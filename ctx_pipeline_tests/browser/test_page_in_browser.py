@@ -132,7 +132,7 @@ def test_the_drill_down_works_from_the_keyboard(page):
 
 @pytest.mark.feature("dashboard.drill-down")
 def test_a_link_to_a_session_opens_it(page):
-    page.locator("#findings h3 a").first.click()
+    page.locator("a[href^='#session-']").first.click()
     page.wait_for_selector("dialog[open] [role=tab]")
     heading = page.locator("#session-title").text_content()
     page.reload()

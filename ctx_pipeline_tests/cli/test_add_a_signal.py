@@ -29,7 +29,7 @@ def test_the_walk_of_the_page_works_as_written(ctx):
     before = {a: m for a, m in states(ctx).items() if a not in NIGHTLY}
     assert set(before.values()) == {0}
     text = PAGE.read_text("utf-8")
-    (source,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    source, *_ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     new, *rest = [shlex.split(line)[1:] for line in re.findall(r"^\$ (ctx .*)$", text, re.MULTILINE)]
     path = Path(ctx.json(*new)["path"])
     assert path == ctx.store / "config" / "signals" / "long_answers.py"
@@ -42,7 +42,7 @@ def test_the_walk_of_the_page_works_as_written(ctx):
         said[words[0], words[1] if len(words) > 1 else ""] = ctx(*words).stdout
     assert "long_answers example 1: holds" in said["signal", "check"]
     assert re.search(r"signals/long_answers +0 +0 +[1-9]\d* +new asset", said["status", ""])
-    assert "cells materialized" in said["backfill", "--signal"]
+    assert "partitions materialized" in said["backfill", "--signal"]
     assert "long_answers" in said["signal", "summary"]
     sessions = ctx.json("signal", "summary", "--signal", "long_answers")["signals"][0]
     assert sessions["count"] >= 5

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api import project_files
-from ctx_pipeline.api.captured_files import applied, captured_files
-from ctx_pipeline.api.compression import captured, newest_here, sources_at
-from ctx_pipeline.api.replay import replay
+from ctx_pipeline.compression import project_files
+from ctx_pipeline.compression.captured_files import applied, captured_files
+from ctx_pipeline.compression.compress import captured, newest_here, sources_at
+from ctx_pipeline.compression.replay import replay
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import codex

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
-from ctx_pipeline.stages.run import run_stages
+from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"

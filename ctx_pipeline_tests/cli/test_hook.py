@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.injection import held_out
+from ctx_pipeline.learning.injection import held_out
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index import MemoryIndex
+from ctx_pipeline.storage.memory_index.index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome
@@ -301,7 +301,7 @@ def test_no_option_makes_it_fail(environ, store, words):
 
 @pytest.mark.feature("hooks.never-in-the-way")
 def test_a_module_of_the_working_folder_is_not_imported(environ, store, tmp_path):
-    from ctx_pipeline.stages.wiring.entries import program
+    from ctx_pipeline.integrations.agent_config import program
 
     write(store, memory("m-seed", TOLD))
     folder = tmp_path / "project"
@@ -355,7 +355,8 @@ def test_the_hook_loads_nothing_heavy(environ, store):
     code = (
         "import os, sys, atexit\n"
         "os._exit = lambda code: print(sorted({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)\n"
-        f"from ctx_pipeline.cli import hook, main\nhook.DEADLINE = {patient_hook.SECONDS}\nmain(['hook', 'weave', 'claude'])"
+        "from ctx_pipeline.cli.integrations import hook; from ctx_pipeline.cli import main\n"
+        f"hook.DEADLINE = {patient_hook.SECONDS}\nmain(['hook', 'weave', 'claude'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

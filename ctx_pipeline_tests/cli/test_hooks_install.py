@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ctx_pipeline.api.injection import INJECTED
 from ctx_pipeline.cli import cli
+from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.waiting import eventually

@@ -242,7 +242,7 @@ def test_no_payload_is_told_by_a_hook_at_a_start_a_prompt_or_a_compaction(attack
 @pytest.mark.feature("memory.nothing-printed-speaks")
 def test_no_payload_is_in_a_memory_that_nobody_accepted_nor_in_a_woven_note(attacked) -> None:
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.api import memory as api
+    from ctx_pipeline.learning import memories as api
 
     environ, projects = attacked
     settings = settings_module.load(environ)

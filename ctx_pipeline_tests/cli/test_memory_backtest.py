@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
-from ctx_pipeline.stages.run import step
+from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline_tests.factories.claude import ClaudeHome
@@ -30,7 +30,7 @@ def learn():
     """Do what a run does for memories, without the rest."""
     settings = settings_module.load()
     with open_store(settings) as store:
-        for name in ("ingest", "mine", "judge_uses", "consolidate", "index_memory"):
+        for name in ("ingest", "mine", "score_lesson_use", "consolidate", "index_memory"):
             step(name, store, settings)
 
 

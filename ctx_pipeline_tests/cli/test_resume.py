@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctx_pipeline.api.injection import injections
+from ctx_pipeline.learning.injection import injections
 from ctx_pipeline.memory.budget import estimate
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.settings import Settings

@@ -31,7 +31,7 @@ print(json.dumps(found))
 
 _BROKEN = """
 import sys
-from ctx_pipeline.stages import background
+from ctx_pipeline.pipeline import background
 def broken(*_): raise ValueError("no")
 setattr(background, sys.argv.pop(1), broken)
 from ctx_pipeline.cli import main

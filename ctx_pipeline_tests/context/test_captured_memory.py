@@ -11,8 +11,8 @@ import pytest
 from ctx_pipeline import CapturedMemory, ContextBuilder, InMemoryMemory, SessionStore, SQLiteMemory
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import StoreError, UnknownName, UsageError
-from ctx_pipeline.stages.capture import capture
-from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.pipeline.capture import capture
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.context.backend_suite import HELLO, BackendSuite
 from ctx_pipeline_tests.factories.codex import THREAD

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ctx_pipeline import Agent, Component, Context, ContextBuilder, ContextHistory, InMemoryMemory, SQLiteMemory, TextContent
 from ctx_pipeline.context.errors import InvalidSelector, PactError, UnknownSnapshot
-from ctx_pipeline.context.tree.row import Row
+from ctx_pipeline.context.tree.persistent_list import Row
 from ctx_pipeline.context.tree.selectors.parsing import parse
 from ctx_pipeline.errors import BudgetTooSmall
 from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer
@@ -65,7 +65,7 @@ def nth(context, number):
     return blocks[number % len(blocks)] if blocks else "nobody"
 
 
-def played(script, context):
+def replay_window(script, context):
     for operation in script:
         before = context.to_json()
         try:
@@ -79,7 +79,7 @@ def played(script, context):
 @given(SCRIPTS)
 @pytest.mark.feature("history.export")
 def test_every_context_goes_through_json_byte_for_byte(script):
-    context = played(script, Context())
+    context = replay_window(script, Context())
     text = context.to_json()
     back = Context.from_snapshot(json.loads(text))
 
@@ -95,7 +95,7 @@ def test_every_context_goes_through_json_byte_for_byte(script):
 def test_what_was_sealed_stays_as_it_was_whatever_happens_later(script):
     context, kept = Context(), {}
     for operation in script:
-        played([operation], context)
+        replay_window([operation], context)
         kept.setdefault(context.seal("after"), context.to_json())
 
     assert {n: context.history.at_snapshot(n).to_json() for n in kept} == kept
@@ -107,9 +107,9 @@ def test_what_was_sealed_stays_as_it_was_whatever_happens_later(script):
 @given(SCRIPTS, st.data())
 @pytest.mark.feature("history.cost")
 def test_a_change_shares_all_that_it_does_not_touch(script, data):
-    context = played(script, Context())
+    context = replay_window(script, Context())
     before = context._tree
-    played([data.draw(OPERATIONS.filter(lambda o: o[0] in {"insert", "say", "update"}))], context)
+    replay_window([data.draw(OPERATIONS.filter(lambda o: o[0] in {"insert", "say", "update"}))], context)
     after = context._tree
 
     touched = {k for k in after.nodes if before.nodes.get(k) is not after.nodes[k]}
@@ -122,7 +122,7 @@ def test_a_change_shares_all_that_it_does_not_touch(script, data):
 @pytest.mark.feature("history.persistence")
 def test_every_history_is_read_from_its_file_as_it_was(tmp_path_factory, script):
     path = tmp_path_factory.mktemp("history") / "history.jsonl"
-    context = played([*script, ("seal", "last")], Context(history=ContextHistory(path)))
+    context = replay_window([*script, ("seal", "last")], Context(history=ContextHistory(path)))
     opened = ContextHistory(path)
 
     assert {n: s.copy() for n, s in opened.snapshots.items()} == {n: s.copy() for n, s in context.history.snapshots.items()}
@@ -161,9 +161,9 @@ def applied(rows, change, newer):
 @given(SCRIPTS, SCRIPTS)
 @pytest.mark.feature("history.diff")
 def test_a_difference_done_to_the_older_gives_the_newer(one, two):
-    context = played(one, Context())
+    context = replay_window(one, Context())
     first = context.seal("first")
-    played(two, context)
+    replay_window(two, context)
     second = context.seal("second")
     history = context.history
     older, newer = table(history.at_snapshot(first)), table(history.at_snapshot(second))

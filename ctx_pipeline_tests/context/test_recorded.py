@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ctx_pipeline.context.recorded import played
+from ctx_pipeline.context.recorded import replay_window
 from ctx_pipeline.model.window import OUT, SYSTEM, TURN, Change
 from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer
 
@@ -49,7 +49,7 @@ def shown(recording):
 
 @pytest.mark.feature("context.recorded")
 def test_a_window_is_there_at_every_turn_and_around_a_compaction():
-    recording = played(EVENTS)
+    recording = replay_window(EVENTS)
     history = recording.history
 
     assert shown(recording) == [
@@ -66,15 +66,15 @@ def test_a_window_is_there_at_every_turn_and_around_a_compaction():
 
 @pytest.mark.feature("history.of-a-session")
 def test_a_window_can_be_had_at_any_event():
-    assert said(played(EVENTS, upto=3).history.at_snapshot(1)) == ["mend it", "ls", "a.py"]
-    marked = played(EVENTS, marks=(2,), before=(2,))
+    assert said(replay_window(EVENTS, upto=3).history.at_snapshot(1)) == ["mend it", "ls", "a.py"]
+    marked = replay_window(EVENTS, marks=(2,), before=(2,))
     assert shown(marked)[:2] == [("seen-by:2", ["mend it"]), ("2", ["mend it", "ls"])]
     assert [(m.seq, m.components) for m in marked.moments] == [(1, 1), (2, 2), (4, 4), (5, 5), (6, 1), (7, 2)]
 
 
 @pytest.mark.feature("history.of-a-session")
 def test_a_moment_has_the_time_and_the_place_of_its_event():
-    recording = played(EVENTS, upto=3)
+    recording = replay_window(EVENTS, upto=3)
     node = recording.history.at_snapshot(1)["d0, 0, 2"]
 
     assert recording.moments[-1].at == 1_700_000_003_000_000
@@ -84,7 +84,7 @@ def test_a_moment_has_the_time_and_the_place_of_its_event():
 
 @pytest.mark.feature("history.unseen")
 def test_what_was_billed_and_is_in_no_file_is_one_node():
-    recording = played(EVENTS, billed={"k1": 1002, "k2": 1013, "k3": 504}, tokenizer=WORDS)
+    recording = replay_window(EVENTS, billed={"k1": 1002, "k2": 1013, "k3": 504}, tokenizer=WORDS)
     sizes = [recording.history.at_snapshot(m.episode)["#unseen"].attributes for m in recording.moments]
 
     # counted: before k1 "mend it"; before k2 also "ls" and "a.py"; before k3 the three words of the compaction
@@ -104,11 +104,11 @@ def test_what_was_billed_and_is_in_no_file_is_one_node():
 
 @pytest.mark.feature("history.unseen")
 def test_nothing_is_unseen_where_more_was_counted_than_billed_and_no_node_where_nothing_was_billed():
-    over = played(EVENTS, billed={"k1": 1}, tokenizer=WORDS)
+    over = replay_window(EVENTS, billed={"k1": 1}, tokenizer=WORDS)
 
     assert over.moments[-1].sent.unseen == 0
     assert over.moments[-1].sent.counted == 2
-    assert "#unseen" not in played(EVENTS).history.at_snapshot(1)
+    assert "#unseen" not in replay_window(EVENTS).history.at_snapshot(1)
 
 
 @pytest.mark.feature("history.of-a-session")
@@ -123,7 +123,7 @@ def test_a_compaction_keeps_what_its_record_lists_and_the_newest_of_equal_texts(
         event(6, "answer", "three"),
     ]
     change = Change("compaction", everything=True, kept=("again", "never said"))
-    recording = played(events, effect=lambda e: SYSTEM if e.seq == 0 else change if e.kind == "compaction" else TURN)
+    recording = replay_window(events, effect=lambda e: SYSTEM if e.seq == 0 else change if e.kind == "compaction" else TURN)
     before, after, now = recording.moments[-3:]
 
     assert said(recording.history.at_snapshot(after.episode)) == ["rules", "again"]
@@ -135,7 +135,7 @@ def test_a_compaction_keeps_what_its_record_lists_and_the_newest_of_equal_texts(
 @pytest.mark.feature("history.of-a-session")
 def test_a_compaction_without_a_list_can_keep_the_prompts():
     keeping = Change("compaction", everything=True, keeps_prompts=True, text="summary")
-    recording = played(EVENTS, effect=lambda e: keeping if e.kind == "compaction" else TURN if e.text else OUT)
+    recording = replay_window(EVENTS, effect=lambda e: keeping if e.kind == "compaction" else TURN if e.text else OUT)
 
     assert shown(recording)[2] == ("after-compaction:1", ["mend it", "and now", "summary"])
 
@@ -144,7 +144,7 @@ def test_a_compaction_without_a_list_can_keep_the_prompts():
 def test_a_summary_behind_the_boundary_belongs_to_the_window_after_it():
     events = [*EVENTS[:6], event(6, "compaction", "{}"), event(7, "injected", "the story so far"), event(8, "answer", "on")]
     boundary = Change("compaction", everything=True)
-    recording = played(events, effect=lambda e: boundary if e.kind == "compaction" else TURN if e.text else OUT)
+    recording = replay_window(events, effect=lambda e: boundary if e.kind == "compaction" else TURN if e.text else OUT)
 
     assert shown(recording)[2:] == [("after-compaction:1", ["the story so far"]), ("end", ["the story so far", "on"])]
 
@@ -153,7 +153,7 @@ def test_a_summary_behind_the_boundary_belongs_to_the_window_after_it():
 def test_results_that_the_host_blanked_are_empty_and_their_calls_stay():
     events = [*EVENTS[:5], event(5, "compaction", "{}"), event(6, "prompt", "go on")]
     clearing = Change("clearing", results=("c1", "unknown"))
-    recording = played(events, effect=lambda e: clearing if e.kind == "compaction" else TURN if e.text else OUT, tokenizer=WORDS)
+    recording = replay_window(events, effect=lambda e: clearing if e.kind == "compaction" else TURN if e.text else OUT, tokenizer=WORDS)
     before, after = recording.moments[:2]
 
     assert (before.trigger, after.trigger) == ("before-clearing:1", "after-clearing:1")
@@ -175,7 +175,7 @@ def test_turns_that_were_rolled_back_are_gone(turns, left):
         event(4, "attachment", "{}"),
     ]
     back = Change("rollback", turns=turns)
-    recording = played(events, effect=lambda e: back if e.seq == 4 else TURN)
+    recording = replay_window(events, effect=lambda e: back if e.seq == 4 else TURN)
 
     assert shown(recording)[-1] == ("end", left)
 
@@ -191,7 +191,7 @@ def test_a_prompt_that_answers_an_earlier_turn_takes_back_those_in_between():
         event(5, "answer", "c", parent="e4"),
         event(6, "prompt", "wrong after all", parent="e3"),
     ]
-    recording = played(events)
+    recording = replay_window(events)
 
     assert shown(recording)[-5:] == [
         ("before-rewind:1", ["one", "a", "wrong", "b"]),
@@ -204,14 +204,14 @@ def test_a_prompt_that_answers_an_earlier_turn_takes_back_those_in_between():
 
 @pytest.mark.feature("history.of-a-session")
 def test_playing_the_same_events_again_gives_the_same_bytes():
-    one, two = (played(EVENTS, billed={"k1": 9}, tokenizer=WORDS).history for _ in range(2))
+    one, two = (replay_window(EVENTS, billed={"k1": 9}, tokenizer=WORDS).history for _ in range(2))
 
     assert [one.at_snapshot(n).to_json() for n in one.snapshots] == [two.at_snapshot(n).to_json() for n in two.snapshots]
 
 
 @pytest.mark.feature("history.of-a-session")
 def test_a_thread_without_events_has_an_empty_window():
-    recording = played([])
+    recording = replay_window([])
 
     assert [(m.trigger, m.seq, m.components, m.sent) for m in recording.moments] == [("end", -1, 0, None)]
     assert said(recording.history.at_snapshot(1)) == []
@@ -221,10 +221,10 @@ def test_a_thread_without_events_has_an_empty_window():
 def test_prompts_without_an_answer_stand_in_one_turn_until_somebody_answers():
     events = [event(0, "prompt", "a"), event(1, "prompt", "b"), event(2, "answer", "c"), event(3, "prompt", "d"), event(4, "prompt", "e")]
 
-    assert shown(played(events)) == [("turn:1", ["a", "b", "c"]), ("end", ["a", "b", "c", "d", "e"])]
+    assert shown(replay_window(events)) == [("turn:1", ["a", "b", "c"]), ("end", ["a", "b", "c", "d", "e"])]
     # taken back to the turn that was answered: the next prompt begins a turn of its own
     back = [*events[:3], event(3, "prompt", "d"), event(4, "answer", "e"), event(5, "prompt", "f", parent="e2")]
-    assert shown(played(back))[-2:] == [("turn:2", ["a", "b", "c"]), ("end", ["a", "b", "c", "f"])]
+    assert shown(replay_window(back))[-2:] == [("turn:2", ["a", "b", "c"]), ("end", ["a", "b", "c", "f"])]
 
 
 @pytest.mark.feature("history.unseen")
@@ -238,7 +238,7 @@ def test_a_moment_is_measured_by_the_last_call_of_its_window_else_by_its_first()
         event(5, "answer", "e", call_key="k3"),
         event(6, "compaction", "and so on"),
     ]
-    recording = played(events, billed={"k1": 10, "k2": 20, "k3": 30}, before=(1,))
+    recording = replay_window(events, billed={"k1": 10, "k2": 20, "k3": 30}, before=(1,))
 
     assert [(m.trigger, m.sent.billed) for m in recording.moments] == [
         ("seen-by:1", 10),
@@ -250,7 +250,7 @@ def test_a_moment_is_measured_by_the_last_call_of_its_window_else_by_its_first()
         ("after-compaction:2", 30),
         ("end", 30),
     ]
-    assert [m.sent for m in played(events).moments] == [None] * 6
+    assert [m.sent for m in replay_window(events).moments] == [None] * 6
 
 
 @pytest.mark.feature("context.recorded")
@@ -261,7 +261,7 @@ def test_a_compaction_that_lists_a_picture_keeps_no_empty_result():
         event(2, "tool_result", "", "c"),
         event(3, "answer", "b"),
     ]
-    recording = played(
+    recording = replay_window(
         [*events, event(4, "compaction", None)],
         effect=lambda e: Change("compaction", everything=True, kept=("", "a")) if e.seq == 4 else TURN,
     )

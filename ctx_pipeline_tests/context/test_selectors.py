@@ -14,7 +14,7 @@ import pytest
 
 from ctx_pipeline import Component, Context, TextContent
 from ctx_pipeline.context.errors import InvalidSelector, UnknownSnapshot
-from ctx_pipeline.context.tree.selectors import expression
+from ctx_pipeline.context.tree.selectors import parsing as expression
 
 
 def block(name, content, role="user", **fields):

@@ -10,12 +10,12 @@ import pytest
 
 from ctx_pipeline import Context, ContextHistory, window_history
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api.window_selection import selected
-from ctx_pipeline.api.window_view import component_rows, difference, export, moment_row, weights
-from ctx_pipeline.api.windows import open_window, thread_named
 from ctx_pipeline.context.errors import InvalidSelector, ReadOnlyHistory, UnknownSnapshot
 from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
-from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.windows.history import open_window, thread_named
+from ctx_pipeline.sessions.windows.selection import selected
+from ctx_pipeline.sessions.windows.view import component_rows, difference, export, moment_row, weights
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.codex import THREAD
@@ -312,7 +312,7 @@ def test_a_real_compaction_of_each_host_is_seen_before_and_after(tmp_path):
     small = open_window("claude", "fdd24234", settings=settings)
 
     # Claude Code wrote 167,174 tokens into the record of this compaction; the last call before it billed 166,548
-    assert [(m.components, m.sent.billed) for m in claude.asked] == [(320, 166548), (1, 51732)]
+    assert [(m.components, m.sent.billed) for m in claude.asked] == [(321, 166548), (1, 51732)]
     assert claude.context(claude.asked[1]).find(".block")[-1].content.startswith("This session is being continued")
     # Codex keeps its instructions, the rules of the repository and the prompt
     assert [m.components for m in codex.asked] == [455, 4]

@@ -8,7 +8,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.model.derived import CandidateRow
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENT_KINDS, TABLES
-from ctx_pipeline.stages.mine import draw
+from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import view
 
 METHODS = discovery.methods()

@@ -11,7 +11,7 @@ from ctx_pipeline.model.derived import ReadingRow
 from ctx_pipeline.model.readings import store_reading
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENT_KINDS, TABLES
-from ctx_pipeline.stages.measure import take
+from ctx_pipeline.pipeline.measure import take
 from ctx_pipeline_tests.contracts import examples_of_context, examples_of_work
 from ctx_pipeline_tests.factories.views import view
 

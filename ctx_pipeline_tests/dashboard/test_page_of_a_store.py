@@ -11,10 +11,10 @@ import pytest
 
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.dashboard.data import Expiring
-from ctx_pipeline.stages import page_records
-from ctx_pipeline.stages.render import render
-from ctx_pipeline.stages.run import step
-from ctx_pipeline.stages.warehouse import build_warehouse
+from ctx_pipeline.pipeline.page import page_records
+from ctx_pipeline.pipeline.render import render
+from ctx_pipeline.pipeline.run import step
+from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage as counted
 from ctx_pipeline_tests.conftest import CORPUS, corpus

@@ -11,8 +11,8 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.dashboard.page import STYLES, scripts
-from ctx_pipeline.stages import render as stage
-from ctx_pipeline.stages.warehouse import build_warehouse
+from ctx_pipeline.pipeline import render as stage
+from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.history import HOSTILE, build_site, tables
 

@@ -35,7 +35,7 @@ class Holding(Pipeline):
         self.bad = (step, cell)
 
     def step(self, name, **options):
-        from ctx_pipeline.stages import HELD, CellReport
+        from ctx_pipeline.pipeline import HELD, CellReport
 
         bad_step, bad_cell = self.bad
         cells = list(options.get("cells") or ())

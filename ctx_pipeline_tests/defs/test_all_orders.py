@@ -14,8 +14,9 @@ import pytest
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import NORMALIZED
-from ctx_pipeline.stages.run import run_stages
-from ctx_pipeline.storage import contract_checks, open_store
+from ctx_pipeline.pipeline.run import run_stages
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.warehouse import contract_checks
 from ctx_pipeline_tests import processes
 
 MARCH = Cell("claude", "2026-03")
@@ -38,7 +39,7 @@ raise SystemExit(bool(job.outcome.held))
 KILLED = """
 import os, signal, sys
 from ctx_pipeline import settings
-from ctx_pipeline.stages.run import run_stages
+from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.lake import Lake
 from ctx_pipeline.storage.ledger import Ledger

@@ -9,8 +9,8 @@ import pytest
 
 from ctx_pipeline.defs import launch, location
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.stages import code_versions
-from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.pipeline import code_versions
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.months import write_month
 

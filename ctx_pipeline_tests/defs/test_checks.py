@@ -11,8 +11,9 @@ import pytest
 from ctx_pipeline.defs import launch
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS
-from ctx_pipeline.stages.run import step
-from ctx_pipeline.storage import contract_checks, open_store
+from ctx_pipeline.pipeline.run import step
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.warehouse import contract_checks
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.factories.months import settings_of
 

@@ -10,7 +10,7 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline.defs import checks, history_checks, location, partitions
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.stages import plan
+from ctx_pipeline.pipeline import plan
 
 TABLES = ["events", "model_calls", "sessions", "threads", "tool_calls"]
 
@@ -189,7 +189,7 @@ def test_a_partition_key_and_its_cell_are_the_same_thing():
 
 def test_the_graph_of_the_plan_is_the_graph_of_dagster(definitions, nodes):
     from ctx_pipeline import settings as settings_file
-    from ctx_pipeline.stages import code_versions
+    from ctx_pipeline.pipeline import code_versions
 
     planned = plan.graph(code_versions.collect(settings_file.load({})))
 

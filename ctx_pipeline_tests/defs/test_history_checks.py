@@ -8,9 +8,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ctx_pipeline.api.identity import sums
 from ctx_pipeline.defs import launch
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.identity import sums
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.factories.months import settings_of
 
@@ -59,7 +59,7 @@ def test_a_session_that_its_host_deleted_before_it_was_captured_is_a_warning(set
     with history.open("a") as file:
         file.write(json.dumps({**line, "sessionId": LOST, "timestamp": 1_767_657_600_000}) + "\n")
     with open_store(settings) as store:
-        from ctx_pipeline.stages.ingest import ingest
+        from ctx_pipeline.pipeline.ingest import ingest
 
         ingest(store, settings)
     outcome = launch.backfill(settings, "raw/segments", force=True)

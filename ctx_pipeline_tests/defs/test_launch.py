@@ -93,7 +93,7 @@ def test_a_bad_cell_of_a_range_is_red_alone_and_the_good_one_goes_on(settings, h
 @pytest.mark.feature("launch.bad-cell-in-ui")
 def test_a_range_launched_elsewhere_leaves_only_the_bad_cell_red(settings, holding):
     with open_store(settings) as store:
-        from ctx_pipeline.stages.ingest import ingest
+        from ctx_pipeline.pipeline.ingest import ingest
 
         ingest(store, settings)
     with launch.instance(settings) as instance, Execution(settings, instance, pipeline=holding(settings, "measure", MARCH)) as job:

@@ -6,9 +6,9 @@ import dagster as dg
 import pytest
 
 from ctx_pipeline.defs import launch, location, schedules
-from ctx_pipeline.stages import capture, plan
-from ctx_pipeline.stages.plan import WHOLE
-from ctx_pipeline.stages.run import run_stages
+from ctx_pipeline.pipeline import capture, plan
+from ctx_pipeline.pipeline.plan import WHOLE
+from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
 
 EFFECT = dg.AssetKey(["memory", "effect"])

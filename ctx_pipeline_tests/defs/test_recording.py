@@ -12,8 +12,8 @@ from ctx_pipeline.defs import launch
 from ctx_pipeline.defs.execution import Execution
 from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.stages import plan
-from ctx_pipeline.stages.reports import CellReport, StageReport
+from ctx_pipeline.pipeline import plan
+from ctx_pipeline.pipeline.reports import CellReport, StageReport
 from ctx_pipeline_tests.factories.months import write_month
 
 MARCH = Cell("claude", "2026-03")
@@ -119,7 +119,7 @@ def test_stages_done_elsewhere_are_recorded_as_runs_of_boxes_and_of_the_tail(set
         """Other processes that have done all of it."""
 
         def __init__(self):
-            from ctx_pipeline.stages import background, run
+            from ctx_pipeline.pipeline import background, run
             from ctx_pipeline.storage import open_store
 
             with open_store(settings) as store:

@@ -12,8 +12,8 @@ import pytest
 
 from ctx_pipeline.defs import launch, location, planned, schedules, sensors
 from ctx_pipeline.defs.resources import Pipeline
-from ctx_pipeline.stages import capture
-from ctx_pipeline.stages.capture import comparing
+from ctx_pipeline.pipeline import capture
+from ctx_pipeline.pipeline.capture import change_detection
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.months import LONG_AGO, write_month
 
@@ -110,8 +110,8 @@ def test_a_tick_over_100_000_known_files_opens_none_but_the_one_that_grew(settin
         file.write(line % 77)
     os.utime(file.name, (LONG_AGO, LONG_AGO))
 
-    looked, begin = set(), comparing.opened.__init__
-    monkeypatch.setattr(comparing.opened, "__init__", lambda self, path: looked.add(path) or begin(self, path))
+    looked, begin = set(), change_detection.opened.__init__
+    monkeypatch.setattr(change_detection.opened, "__init__", lambda self, path: looked.add(path) or begin(self, path))
     second = tick(settings, getattr(first, "cursor", None))
 
     assert observed(second) == [MARCH]

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Answer requests until the input ends."""
-    import ctx_pipeline.stages.forget
-    import ctx_pipeline.stages.render
-    import ctx_pipeline.stages.run
-    import ctx_pipeline.stages.summaries  # noqa: F401 - imported once for all copies
 
     for line in sys.stdin:
         ended, found = _copy(json.loads(line))
@@ -67,14 +63,14 @@ def _do(request: dict[str, Any]) -> Any:
 
 def do_run(store: Any, settings: Settings) -> Any:
     """Run every stage and what ``ctx run`` tells at its end."""
-    from ctx_pipeline.stages.run import run_stages
+    from ctx_pipeline.pipeline.run import run_stages
 
     return run_stages(store, settings).to_json()
 
 
 def do_forget(store: Any, settings: Settings) -> Any:
     """Forget the session that the environment names."""
-    from ctx_pipeline.stages.forget import Selection, forget
+    from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 
     host, _, session = os.environ["FORGET"].partition(" ")
     return forget(store, settings, Selection(host=host, session_id=session)).totals
@@ -83,17 +79,17 @@ def do_forget(store: Any, settings: Settings) -> Any:
 def do_look(store: Any, settings: Settings) -> Any:
     """Return what the tail says: contents by asset, the page's own words, and whether anything is to be done."""
     from ctx_pipeline.model.raw import Cell
-    from ctx_pipeline.stages.lost import page_made, settle_lost
-    from ctx_pipeline.stages.plan import plan
-    from ctx_pipeline.stages.summaries import summary
-    from ctx_pipeline.storage import warehouse
+    from ctx_pipeline.pipeline.page.summaries import summary
+    from ctx_pipeline.pipeline.plan import plan
+    from ctx_pipeline.pipeline.repair.missing_outputs import page_made, reconcile_missing_outputs
+    from ctx_pipeline.storage.warehouse import database
 
-    lost = settle_lost(store)
+    lost = reconcile_missing_outputs(store)
     planned = plan(store, settings)
     rows = {key: store.ledger.asset_cell(key, Cell("", "")) for key, a in planned.assets.items() if not a.asset.partitioned}
     page = page_made(store)
-    built = warehouse.made(store.warehouse_path)
-    with warehouse.connect(store.warehouse_path, read_only=True) as db:
+    built = database.made(store.warehouse_path)
+    with database.connect(store.warehouse_path, read_only=True) as db:
         sessions = [s for (s,) in db.execute("SELECT session_id FROM session_overview ORDER BY 1").fetchall()]
     return {
         "lost": lost,
@@ -139,9 +135,9 @@ def _watch(home: Path, at: list[Any] | None) -> list[str]:
     for name in ("replace", "rename"):
         setattr(os, name, watched(getattr(os, name), swap))
     Ledger.record_asset = watched(Ledger.record_asset, lambda _, asset, *__: f"record {asset}")  # type: ignore[method-assign]
-    import ctx_pipeline.stages.forget as forgetting
+    import ctx_pipeline.pipeline.forget.sessions as forgetting
 
-    for name in ("_note", "drop_saved", "blank_shared", "_remove_raw", "_derive_again", "_clean_up"):
+    for name in ("_note", "drop_saved", "blank_shared", "_remove_raw", "_rederive", "_clean_up"):
         setattr(forgetting, name, watched(getattr(forgetting, name), lambda *_, name=name: f"step {name}"))
     return seen
 

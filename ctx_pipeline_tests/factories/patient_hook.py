@@ -8,7 +8,7 @@ SECONDS = 100.0
 
 _PROGRAM = """
 import sys
-from ctx_pipeline.cli import hook, main
+from ctx_pipeline.cli.integrations import hook; from ctx_pipeline.cli import main
 hook.DEADLINE = float(sys.argv.pop(1))
 main()
 """

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.api.progress import progress
-from ctx_pipeline.api.sessions import show
-from ctx_pipeline.api.windows import view_of
-from ctx_pipeline.api.work import work
-from ctx_pipeline.api.wrapped import wrapped
-from ctx_pipeline.stages import run
+from ctx_pipeline.pipeline import run
+from ctx_pipeline.sessions.details import show
+from ctx_pipeline.sessions.progress import progress
+from ctx_pipeline.sessions.windows.history import view_of
+from ctx_pipeline.sessions.work import work
+from ctx_pipeline.sessions.wrapped import wrapped
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude as build
 

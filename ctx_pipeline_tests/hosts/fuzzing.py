@@ -17,8 +17,8 @@ from ctx_pipeline import discovery
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.pipeline.ingest.decoding import decode
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.stages.ingest.decoding import decode
 from ctx_pipeline_tests.contracts.test_hosts import assert_contract
 from ctx_pipeline_tests.factories import codex as make
 from ctx_pipeline_tests.factories.every_record import claude_lines, codex_lines

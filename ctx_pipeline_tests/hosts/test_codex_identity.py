@@ -126,7 +126,7 @@ def test_the_last_row_of_the_index_names_a_thread():
 
 @pytest.mark.feature("codex.titles")
 def test_state_rows_give_titles_archive_marks_and_parents(tmp_path):
-    from ctx_pipeline.storage import databases
+    from ctx_pipeline.storage.raw import databases
 
     path = make.state_database(
         tmp_path / "state_5.sqlite",
@@ -150,7 +150,7 @@ def test_state_rows_give_titles_archive_marks_and_parents(tmp_path):
 def test_a_turn_that_only_moves_clocks_and_totals_changes_no_state_row(tmp_path):
     import sqlite3
 
-    from ctx_pipeline.storage import databases
+    from ctx_pipeline.storage.raw import databases
 
     path = make.state_database(tmp_path / "state_5.sqlite", [{"id": "a", "title": "t"}])
     connection = sqlite3.connect(path)

@@ -7,8 +7,8 @@ import pytest
 from ctx_pipeline.hosts.dspy_store import HOST
 from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
-from ctx_pipeline.storage import databases
 from ctx_pipeline.storage.callback_store import LogRow, append, open_log
+from ctx_pipeline.storage.raw import databases
 from ctx_pipeline_tests.factories import dspy_store as make
 
 STORE = HOST.databases["store"]

@@ -13,16 +13,16 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.hosts.codex import HOST as CODEX
+from ctx_pipeline.integrations import agent_config
+from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Headless, HeadlessAnswer, HookFile, ServerFile
 from ctx_pipeline.model.declared import Host
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Headless, HookFile, ServerFile, Told
+from ctx_pipeline.pipeline.models import headless
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages import headless
-from ctx_pipeline.stages.wiring import entries
 from ctx_pipeline_tests.factories import agents
 
 
-def last_word(records: Iterable[Mapping[str, Any]]) -> Told:
-    return Told(*[str(r["squawk"]) for r in records][-1:])
+def last_word(records: Iterable[Mapping[str, Any]]) -> HeadlessAnswer:
+    return HeadlessAnswer(*[str(r["squawk"]) for r in records][-1:])
 
 
 PARROT: Host = replace(
@@ -63,7 +63,7 @@ def test_a_session_is_resumed_by_the_declared_command_from_the_declared_folder()
 def test_hooks_are_entered_in_the_declared_file_for_the_declared_events_and_found_again(chosen: Settings, tmp_path: Path) -> None:
     home = tmp_path / "parrots"
 
-    entries.install_hooks(chosen, PARROT, home, instructions=False)
+    agent_config.install_hooks(chosen, PARROT, home, instructions=False)
 
     entered = json.loads((home / "cage" / "hooks.json").read_text())["hooks"]
     commands = {event: group["hooks"][0] for event, (group,) in entered.items()}
@@ -72,12 +72,12 @@ def test_hooks_are_entered_in_the_declared_file_for_the_declared_events_and_foun
     assert "hook weave parrot" in commands["Dawn"]["command"]
     assert "hook capture parrot" in commands["Dusk"]["command"]
     assert commands["Dawn"]["timeout"] == 3
-    assert entries.hook_state(PARROT, home).way == "hooks"
+    assert agent_config.hook_state(PARROT, home).way == "hooks"
 
 
 @pytest.mark.feature("hosts.declared-recipes")
 def test_the_server_is_entered_in_the_declared_table(chosen: Settings, tmp_path: Path) -> None:
-    entries.install_server(chosen, PARROT, tmp_path / "cage.json")
+    agent_config.install_server(chosen, PARROT, tmp_path / "cage.json")
 
     assert json.loads((tmp_path / "cage.json").read_text())["birds"]["ctx"]["args"][-1] == "mcp"
 
@@ -90,7 +90,7 @@ def test_an_agent_is_asked_by_the_declared_command_and_read_as_declared(chosen: 
     ran = headless.ask(headless.agent(person, PARROT, {"model": "grey"}), "who is there?", {"type": "object"})
 
     given = agents.seen(tmp_path / "bin")
-    assert ran.told == Told("hello again")
+    assert ran.told == HeadlessAnswer("hello again")
     assert (given["argv"][:2], given["argv"][3:], given["question"]) == (["ask", "--form"], ["--tongue", "grey"], "who is there?")
     assert "CAGE" not in given["environ"]
     with pytest.raises(SettingsError, match="Parrot cannot be asked"):

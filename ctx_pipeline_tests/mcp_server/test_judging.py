@@ -9,13 +9,13 @@ import pytest
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.model.memories import Memory
-from ctx_pipeline.stages.consolidate import consolidate
-from ctx_pipeline.stages.index import index_memory
-from ctx_pipeline.stages.measure import measure
-from ctx_pipeline.stages.mine import mine
+from ctx_pipeline.pipeline.consolidate import consolidate
+from ctx_pipeline.pipeline.index import index_memory
+from ctx_pipeline.pipeline.measure import measure
+from ctx_pipeline.pipeline.mine import mine
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index import MemoryIndex
+from ctx_pipeline.storage.memory_index.index import MemoryIndex
 from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.mcp_server.conftest import Home, over_stdio, run
 from ctx_pipeline_tests.mcp_server.test_tools import SESSION, asked
@@ -151,7 +151,7 @@ def test_without_a_folder_the_servers_own_repository_is_asked(mined, tmp_path, m
 @pytest.mark.feature("mcp.tools")
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), -0.1])
 def test_a_reward_that_is_no_share_is_refused_before_anything_is_written(mined, monkeypatch, reward):
-    from ctx_pipeline.cli.memory import _judge
+    from ctx_pipeline.cli.memory.commands import _judge
     from ctx_pipeline.errors import UsageError
 
     for name, value in mined.environ.items():

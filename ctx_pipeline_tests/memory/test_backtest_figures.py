@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from ctx_pipeline.memory.backtest import Asked, Prompted, at_start, chance, recall, recommended, starts, thresholds
-from ctx_pipeline.memory.deeds import About
 from ctx_pipeline.memory.effect import Sides, effects, proposals, worse
 from ctx_pipeline.memory.intervals import difference, of_groups, wilson
+from ctx_pipeline.memory.session_facts import About
 from ctx_pipeline.model.memories import Memory
 
 A, B = ("failed", "a"), ("failed", "b")

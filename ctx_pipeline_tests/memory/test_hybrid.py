@@ -10,15 +10,15 @@ from types import ModuleType
 
 import pytest
 
-from ctx_pipeline.api import memory as api
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.learning import memories as api
 from ctx_pipeline.model.memories import Memory
+from ctx_pipeline.pipeline.code_versions import collect
+from ctx_pipeline.pipeline.index import index_memory
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.code_versions import collect
-from ctx_pipeline.stages.index import index_memory
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.memory_index import MemoryIndex, embedded
-from ctx_pipeline.storage.memory_vectors import Embedder
+from ctx_pipeline.storage.memory_index.index import MemoryIndex, embedded
+from ctx_pipeline.storage.memory_index.vectors import Embedder
 
 NAME = "a_model_of_this_test:embed"
 MEANINGS = {"car": (1.0, 0.0, 0.0), "automobile": (0.9, 0.1, 0.0), "boat": (0.0, 1.0, 0.0), "hat": (0.0, 0.0, 1.0)}
@@ -57,9 +57,9 @@ def settings(folder, name=NAME):
 
 
 def write(folder, model, memories=MEMORIES, **more):
-    from ctx_pipeline.context.retrieval.chosen import chosen
+    from ctx_pipeline.context.retrieval.chosen import load_embedding
 
-    MemoryIndex(folder / "memory.db").rebuild(memories, embedder=Embedder(NAME, chosen(NAME)) if model else None, **more)
+    MemoryIndex(folder / "memory.db").rebuild(memories, embedder=Embedder(NAME, load_embedding(NAME)) if model else None, **more)
 
 
 def ids(found):
@@ -141,7 +141,7 @@ def test_the_stage_embeds_and_another_function_makes_the_index_stale(tmp_path, m
     chosen = settings(tmp_path)
     plain = settings(tmp_path, "")
     with open_store(chosen) as store:
-        from ctx_pipeline.stages.consolidate import consolidate
+        from ctx_pipeline.pipeline.consolidate import consolidate
 
         store.journal.append(
             "memory.authored", {"memory_id": "mem-own", "text": "wash the automobile", "kind": "tool_lesson", "scope": "user"}
@@ -159,13 +159,13 @@ def test_the_stage_embeds_and_another_function_makes_the_index_stale(tmp_path, m
 def test_the_packaged_model_answers_a_question_in_other_words(tmp_path):
     pytest.importorskip("wordllama")
     name = "ctx_pipeline.context.retrieval.packaged_model:packaged_embed_fn"
-    from ctx_pipeline.context.retrieval.chosen import chosen
+    from ctx_pipeline.context.retrieval.chosen import load_embedding
 
     rows = [
         memory("m-db", "the database is locked while migrations run"),
         *(memory(f"m-{n}", f"tool number {n} needs oil") for n in range(9)),
     ]
-    MemoryIndex(tmp_path / "memory.db").rebuild(rows, embedder=Embedder(name, chosen(name)))
+    MemoryIndex(tmp_path / "memory.db").rebuild(rows, embedder=Embedder(name, load_embedding(name)))
 
     assert ids(api.retrieve("migration locks databases", settings=settings(tmp_path, name)))[:1] == ["m-db"]
     assert json.dumps(api.plain(api.retrieve("migration locks databases", settings=settings(tmp_path, name))[0]))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from ctx_pipeline.memory.deeds import CHANGED, FAILED, RAN, RULED, About, Deed, Said, Story, about
-from ctx_pipeline.memory.use import judge
+from ctx_pipeline.memory.outcome import judge
+from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED, About, Said, SessionFact, Timeline, about
 from ctx_pipeline.model.memories import Memory
 
 TOLD = 100
@@ -26,7 +26,7 @@ def memory(body=LESSON, *, kind="tool_lesson", text=TEXT):
 
 
 def story(*deeds, prompts=(), answers=((200, "done"),), objections=()):
-    made = Story("claude", "s", "/w/app", "/w/app", 0, 1000, deeds=list(deeds))
+    made = Timeline("claude", "s", "/w/app", "/w/app", 0, 1000, deeds=list(deeds))
     made.prompts = [Said(f"p{at}", at, text) for at, text in prompts]
     made.answers = [Said(f"a{at}", at, text) for at, text in answers]
     made.objections = [p for p in made.prompts if p.at in objections]
@@ -34,15 +34,15 @@ def story(*deeds, prompts=(), answers=((200, "done"),), objections=()):
 
 
 def ran(command, at, *, passed=True, subject="pytest"):
-    return Deed(RAN, (command,), at, (f"c{at}", f"r{at}"), passed, subject)
+    return SessionFact(RAN, (command,), at, (f"c{at}", f"r{at}"), passed, subject)
 
 
 def failed(signature, at):
-    return Deed(FAILED, (signature,), at, (f"c{at}", f"r{at}"), passed=False, subject="pytest")
+    return SessionFact(FAILED, (signature,), at, (f"c{at}", f"r{at}"), passed=False, subject="pytest")
 
 
 def changed(path, at):
-    return Deed(CHANGED, (path,), at, (f"c{at}",))
+    return SessionFact(CHANGED, (path,), at, (f"c{at}",))
 
 
 @pytest.mark.feature("memory.used-detection", "memory.rewards-from-signals")
@@ -96,8 +96,8 @@ def test_a_file_that_it_names_counts_when_it_is_changed_for_the_first_time():
 def test_a_rule_that_had_to_be_typed_again_was_of_no_use():
     rule = memory({"subject": "pip uv", "quotes": ["use uv, not pip"]}, kind="user_preference", text="use uv, not pip")
 
-    assert judge(rule, story(Deed(RULED, ("pip uv",), 150, ("p150",))), TOLD) == ("recurred", 0.1, {"recurred": ["p150"]})
-    assert judge(rule, story(Deed(RULED, ("tabs spaces",), 150, ("p150",))), TOLD).outcome == "ignored"
+    assert judge(rule, story(SessionFact(RULED, ("pip uv",), 150, ("p150",))), TOLD) == ("recurred", 0.1, {"recurred": ["p150"]})
+    assert judge(rule, story(SessionFact(RULED, ("tabs spaces",), 150, ("p150",))), TOLD).outcome == "ignored"
 
 
 @pytest.mark.feature("memory.rewards-from-signals")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import memory as api
+from ctx_pipeline.learning import memories as api
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.stages.consolidate import consolidate
-from ctx_pipeline.stages.index import index_memory
-from ctx_pipeline.stages.mine import candidates, mine
+from ctx_pipeline.pipeline.consolidate import consolidate
+from ctx_pipeline.pipeline.index import index_memory
+from ctx_pipeline.pipeline.mine import candidates, mine
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view

@@ -8,7 +8,7 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.consolidation import consolidate
-from ctx_pipeline.stages.mine import draw
+from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 ASK = "add a flag that skips hidden files please"

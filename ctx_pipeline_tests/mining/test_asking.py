@@ -9,10 +9,10 @@ import pytest
 
 from ctx_pipeline import discovery, settings
 from ctx_pipeline.errors import SettingsError, UsageError
-from ctx_pipeline.mining import _asked
-from ctx_pipeline.stages import answers, asking
-from ctx_pipeline.stages.consolidate import consolidate
-from ctx_pipeline.stages.mine import candidates, mine
+from ctx_pipeline.mining.lessons import model_lessons
+from ctx_pipeline.pipeline.consolidate import consolidate
+from ctx_pipeline.pipeline.mine import candidates, mine
+from ctx_pipeline.pipeline.models import model_answers, model_mining
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import agents
@@ -84,11 +84,11 @@ def key(monkeypatch):
 @pytest.mark.feature("mining.llm")
 def test_lessons_that_name_records_of_the_session_are_kept_and_the_others_refused_and_counted(by_dspy):
     store, server, found = by_dspy
-    done = asking.ask(store, found, method("dspy"), cells=[CELL])
+    done = model_mining.ask(store, found, method("dspy"), cells=[CELL])
     assert (done["asked"], done["failed"], done["lessons"]) == (1, 0, 3)
     assert done["refused"] == {"unknown evidence": 2, "without evidence": 1}
     assert (done["model"], done["input_tokens"], done["output_tokens"]) == ("openai/lessons-1", 1001, len(server.said[0][0]))
-    first, second, third = sorted(answers.candidates(store, "dspy"), key=lambda c: ("Ignore" in c.text, c.text))
+    first, second, third = sorted(model_answers.candidates(store, "dspy"), key=lambda c: ("Ignore" in c.text, c.text))
     assert (first.text, first.evidence, first.kind) == (LESSON["text"], ["a.e1", "a.e2"], "tool_lesson")
     assert (first.confidence, first.scope, first.body) == (0.7, "repo", {"model_written": True, "steps": ["uv run pytest"]})
     assert (second.evidence, second.risk) == (["a.e0"], "low")
@@ -98,7 +98,7 @@ def test_lessons_that_name_records_of_the_session_are_kept_and_the_others_refuse
 @pytest.mark.feature("mining.llm")
 def test_what_is_sent_is_redacted_holds_no_woven_note_and_says_that_the_record_is_data(by_dspy):
     store, server, found = by_dspy
-    asking.ask(store, found, method("dspy"), cells=[CELL])
+    model_mining.ask(store, found, method("dspy"), cells=[CELL])
     (sent,) = [json.dumps(request["messages"]) for request in server.asked]
     assert SECRET not in sent
     assert "[REDACTED:" in sent
@@ -111,14 +111,14 @@ def test_what_is_sent_is_redacted_holds_no_woven_note_and_says_that_the_record_i
 def test_an_answer_is_paid_once_and_replayed_until_it_is_asked_again(by_dspy):
     store, server, found = by_dspy
     for again, times in ((False, 1), (False, 1), (True, 2)):
-        asking.ask(store, found, method("dspy"), cells=[CELL], again=again)
+        model_mining.ask(store, found, method("dspy"), cells=[CELL], again=again)
         assert len(server.asked) == times
         assert len(candidates(store, method("dspy"))) == 3
     facts = [f.payload["answer"] for f in store.journal.facts("observation") if f.payload["key"].startswith("mine:dspy:")]
     assert [f["session_id"] for f in facts] == ["a", "a"]
     words = json.loads(store.files.read(facts[0]["words"]))
     assert "uv run pytest" in words["stream"]
-    assert answers.spent(store.journal)["dspy"] == {
+    assert model_answers.spent(store.journal)["dspy"] == {
         "answers": 2,
         "failed": 0,
         "input_tokens": 1001 + 1002,
@@ -135,15 +135,15 @@ def test_nobody_is_asked_unless_the_method_is_named_and_a_model_is_configured(by
     assert server.asked == []
     assert store.lake.manifests("mined/dspy") == {}
     with pytest.raises(SettingsError, match="no model is configured"):
-        asking.ask(store, settings.load(environ), method("dspy"), cells=[CELL])
+        model_mining.ask(store, settings.load(environ), method("dspy"), cells=[CELL])
     with pytest.raises(UsageError, match="asks nobody"):
-        asking.ask(store, found, method("reme"), cells=[CELL])
+        model_mining.ask(store, found, method("reme"), cells=[CELL])
 
 
 @pytest.mark.feature("mining.llm")
 def test_lessons_of_a_model_become_memories_that_wait_for_a_person(by_dspy):
     store, _, found = by_dspy
-    asking.ask(store, found, method("dspy"), cells=[CELL])
+    model_mining.ask(store, found, method("dspy"), cells=[CELL])
     consolidate(store, found)
     (cell,) = store.lake.manifests("memory/consolidated")
     memories = {m.text: m for m in store.lake.read_rows("memories", cell, "memory/consolidated")}
@@ -161,13 +161,13 @@ def test_lessons_of_a_model_become_memories_that_wait_for_a_person(by_dspy):
 def test_an_answer_of_another_shape_and_a_failing_server_are_counted_and_asked_anew(store, environ, answer):
     with Server(lambda _messages: answer) as server:
         found = chosen(environ, model="openai/lessons-1", api_base=server.url, api_key_env="KEY")
-        done = asking.ask(store, found, method("dspy"), cells=[CELL])
+        done = model_mining.ask(store, found, method("dspy"), cells=[CELL])
         assert (done["asked"], done["failed"], list(done["errors"])) == (1, 1, ["claude/a"])
         before = len(server.asked)
-        assert asking.ask(store, found, method("dspy"), cells=[CELL])["asked"] == 1
+        assert model_mining.ask(store, found, method("dspy"), cells=[CELL])["asked"] == 1
         assert len(server.asked) > before
-    assert answers.candidates(store) == []
-    assert answers.spent(store.journal)["dspy"]["failed"] == 2
+    assert model_answers.candidates(store) == []
+    assert model_answers.spent(store.journal)["dspy"]["failed"] == 2
 
 
 @pytest.mark.feature("mining.llm")
@@ -175,7 +175,7 @@ def test_claude_is_run_without_tools_settings_or_a_session_in_an_empty_folder(st
     folder = tmp_path / "bin"
     agents.install(folder, "claude", agents.claude_stream(f"Here it is:\n```json\n{told(LESSON, INVENTED)}\n```"))
     found = chosen({**environ, "CLAUDECODE": "1"}, agents.path_of(folder), claude_headless={"model": "haiku"})
-    done = asking.ask(store, found, method("claude_headless"), cells=[CELL])
+    done = model_mining.ask(store, found, method("claude_headless"), cells=[CELL])
     assert (done["lessons"], done["refused"], done["cost_nano"]) == (1, {"unknown evidence": 1, "without evidence": 1}, 12_300_000)
     assert (done["input_tokens"], done["output_tokens"]) == (21_004, 250)
     given = agents.seen(folder)
@@ -186,14 +186,14 @@ def test_claude_is_run_without_tools_settings_or_a_session_in_an_empty_folder(st
     (fact,) = [f.payload["answer"] for f in store.journal.facts("observation")]
     assert (fact["model"], fact["cost_nano"], fact["lessons"]) == ("claude-sonnet-4-5", 12_300_000, 1)
     assert '"subtype": "init"' in json.loads(store.files.read(fact["words"]))["stream"]
-    assert asking.ask(store, found, method("claude_headless"), cells=[CELL])["asked"] == 0
+    assert model_mining.ask(store, found, method("claude_headless"), cells=[CELL])["asked"] == 0
 
 
 @pytest.mark.feature("mining.llm")
 def test_codex_is_run_read_only_and_its_tokens_are_counted(store, environ, tmp_path):
     folder = tmp_path / "bin"
     agents.install(folder, "codex", agents.codex_stream(told(LESSON)))
-    done = asking.ask(store, chosen(environ, agents.path_of(folder)), method("codex_headless"), cells=[CELL])
+    done = model_mining.ask(store, chosen(environ, agents.path_of(folder)), method("codex_headless"), cells=[CELL])
     assert (done["lessons"], done["input_tokens"], done["output_tokens"], done["cost_nano"]) == (1, 900, 70, 0)
     given = agents.seen(folder)["argv"]
     assert given[:7] == ["exec", "--json", "--sandbox", "read-only", "--skip-git-repo-check", "--ephemeral", "--ignore-user-config"]
@@ -218,12 +218,12 @@ def test_an_agent_that_fails_is_counted_and_leaves_nothing_running(store, enviro
     agents.install(folder, "claude", lines, **plan)
     for seconds in (1.5, 15, 100) if plan.get("hang") else (100,):
         found = chosen(environ, agents.path_of(folder), claude_headless={"seconds": seconds})
-        done = asking.ask(store, found, method("claude_headless"), cells=[CELL])
+        done = model_mining.ask(store, found, method("claude_headless"), cells=[CELL])
         if (folder / "child").exists():
             break  # it came as far as hanging
     assert (done["asked"], done["failed"], done["lessons"]) == (1, 1, 0)
     assert why in done["errors"]["claude/a"]
-    assert answers.candidates(store) == []
+    assert model_answers.candidates(store) == []
     if (folder / "child").exists():
         assert processes.gone(int((folder / "child").read_text()))
     assert bool(plan.get("hang")) == (folder / "child").exists()
@@ -232,21 +232,21 @@ def test_an_agent_that_fails_is_counted_and_leaves_nothing_running(store, enviro
 @pytest.mark.feature("mining.llm")
 def test_an_agent_that_is_not_installed_is_named(store, environ, tmp_path):
     with pytest.raises(SettingsError, match="codex is not installed"):
-        asking.ask(store, chosen(environ, str(tmp_path)), method("codex_headless"), cells=[CELL])
+        model_mining.ask(store, chosen(environ, str(tmp_path)), method("codex_headless"), cells=[CELL])
 
 
 @pytest.mark.feature("mining.llm")
 def test_a_session_that_was_a_question_is_never_mined_nor_asked_about(by_dspy):
     store, _, found = by_dspy
     normalized(store, view("own", cwd="/tmp/ctx-asked-abc/ctx-mining").prompt("x").shell("make", exit=1, text="error: x").shell("make"))
-    assert list(asking.questions(store, found, method("dspy"), cells=[CELL])) == []
+    assert list(model_mining.questions(store, found, method("dspy"), cells=[CELL])) == []
     assert mine(store, found, cells=[CELL]).totals["candidates"] == 0
 
 
 @pytest.mark.feature("mining.dry-run")
 def test_the_question_can_be_read_before_anything_is_sent(by_dspy):
     store, server, found = by_dspy
-    (question,) = asking.questions(store, found, method("dspy"), cells=[CELL], model="openai/lessons-1")
+    (question,) = model_mining.questions(store, found, method("dspy"), cells=[CELL], model="openai/lessons-1")
     assert (question.view.session_id, server.asked) == ("a", [])
     assert '{"id": "e3", "by": "output", "text": "bash: pytest: command not found"}' in question.text
     assert SECRET not in question.text
@@ -256,11 +256,11 @@ def test_the_question_can_be_read_before_anything_is_sent(by_dspy):
 @pytest.mark.feature("mining.llm")
 def test_the_words_of_an_answer_go_when_its_session_is_forgotten(by_dspy):
     store, _, found = by_dspy
-    asking.ask(store, found, method("dspy"), cells=[CELL])
-    assert answers.forget(store, [("codex", "a"), ("claude", "b")]) == 0
-    assert answers.forget(store, [("claude", "a")]) == 1
-    assert answers.candidates(store) == []
-    assert answers.spent(store.journal)["dspy"]["answers"] == 1
+    model_mining.ask(store, found, method("dspy"), cells=[CELL])
+    assert model_answers.forget(store, [("codex", "a"), ("claude", "b")]) == 0
+    assert model_answers.forget(store, [("claude", "a")]) == 1
+    assert model_answers.candidates(store) == []
+    assert model_answers.spent(store.journal)["dspy"]["answers"] == 1
 
 
 @pytest.mark.feature("mining.llm")
@@ -268,7 +268,7 @@ def test_lessons_beyond_eight_and_those_that_are_none_are_refused(store, environ
     many = [{**LESSON, "text": f"lesson {n}"} for n in range(10)]
     with Server(lambda _messages: typed(*many)) as server:
         found = chosen(environ, model="openai/lessons-1", api_base=server.url, api_key_env="KEY")
-        assert asking.ask(store, found, method("dspy"), cells=[CELL])["refused"] == {"too many": 2}
+        assert model_mining.ask(store, found, method("dspy"), cells=[CELL])["refused"] == {"too many": 2}
     session = view("a").prompt("hello").build()
     session.seen["dspy"] = {"lessons": ODD}
     assert list(method("dspy").extract(session)) == []
@@ -278,15 +278,15 @@ def test_lessons_beyond_eight_and_those_that_are_none_are_refused(store, environ
 @pytest.mark.parametrize("answer", ["the person said: walrus", typed({"kind": "walrus"})])
 def test_what_came_instead_of_an_answer_is_kept_beside_the_journal_and_goes_with_its_session(store, environ, answer):
     with Server(lambda _messages: answer) as server:
-        asking.ask(store, chosen(environ, model="openai/x", api_base=server.url, api_key_env="KEY"), method("dspy"), cells=[CELL])
-    (fact,) = store.journal.facts(answers.FAILED)
+        model_mining.ask(store, chosen(environ, model="openai/x", api_base=server.url, api_key_env="KEY"), method("dspy"), cells=[CELL])
+    (fact,) = store.journal.facts(model_answers.FAILED)
     assert "walrus" not in json.dumps(fact.payload)
     words = json.loads(store.files.read(fact.payload["words"]))
     assert "walrus" in words["stream"]
     assert words["error"]
-    assert answers.forget(store, [("claude", "a")]) == 1
+    assert model_answers.forget(store, [("claude", "a")]) == 1
     assert not store.files.exists(fact.payload["words"])
-    assert answers.spent(store.journal)["dspy"]["failed"] == 1
+    assert model_answers.spent(store.journal)["dspy"]["failed"] == 1
 
 
 @pytest.mark.feature("mining.told-not-mined")
@@ -302,7 +302,7 @@ def test_memories_that_the_agent_was_told_are_in_no_question(environ, tool):
         .answer(f"I was told {note}")
         .tool(tool, action="mcp", text='{"memories": ["a walrus of the server"]}')
     ).build()
-    record, ids = _asked.record(told_here)
+    record, ids = model_lessons.record(told_here)
     assert "walrus" not in record
     assert "3 passed" in record
     assert "before" in record
@@ -315,7 +315,7 @@ def test_a_secret_at_the_place_where_a_text_is_cut_is_redacted_before(environ):
     with open_store(settled) as store:
         for place in (334, 338, 342):
             normalized(store, view("a").prompt("go").shell("make", text=f"{'x ' * (place // 2)}{SECRET}{' y' * 900}"))
-            (question,) = asking.questions(store, settled, method("dspy"), cells=[CELL])
+            (question,) = model_mining.questions(store, settled, method("dspy"), cells=[CELL])
             assert SECRET[4:12] not in question.text
             assert SECRET[-8:] not in question.text
 
@@ -326,9 +326,9 @@ def test_a_pattern_of_ones_own_that_eats_quotes_spoils_no_answer(store, environ)
         found = chosen(environ, model="openai/x", api_base=server.url, api_key_env="KEY")
         found.config["redaction"] = {"patterns": {"acme": "acme-.*"}}
         assert found.patterns
-        done = asking.ask(store, found, method("dspy"), cells=[CELL])
+        done = model_mining.ask(store, found, method("dspy"), cells=[CELL])
     assert (done["failed"], done["lessons"]) == (0, 1)
-    (lesson,) = answers.candidates(store, "dspy")
+    (lesson,) = model_answers.candidates(store, "dspy")
     assert (lesson.text, lesson.when_to_use) == ("run [REDACTED:acme]", "tests are run")
 
 

@@ -9,15 +9,15 @@ import subprocess
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api import memory as api
-from ctx_pipeline.api.injection import inject
+from ctx_pipeline.learning import memories as api
+from ctx_pipeline.learning.injection import inject
+from ctx_pipeline.memory.injection_policy import Choice
 from ctx_pipeline.memory.scope import first_commit, place_of
-from ctx_pipeline.memory.sparing import Choice
-from ctx_pipeline.signals import _git
-from ctx_pipeline.stages.consolidate import consolidate
-from ctx_pipeline.stages.index import index_memory
-from ctx_pipeline.stages.mine import candidates, mine
-from ctx_pipeline.stages.repositories import look
+from ctx_pipeline.pipeline.consolidate import consolidate
+from ctx_pipeline.pipeline.index import index_memory
+from ctx_pipeline.pipeline.lessons.repositories import look
+from ctx_pipeline.pipeline.mine import candidates, mine
+from ctx_pipeline.recorded_paths import git as _git
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -34,8 +34,8 @@ def git(folder, *words):
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """Git has as long as it needs: what is tested is its answer."""
-    monkeypatch.setattr("ctx_pipeline.api.clones._SECONDS", 60.0)
-    monkeypatch.setattr("ctx_pipeline.stages.repositories._SECONDS", 60.0)
+    monkeypatch.setattr("ctx_pipeline.learning.repository_identity._SECONDS", 60.0)
+    monkeypatch.setattr("ctx_pipeline.pipeline.lessons.repositories._SECONDS", 60.0)
 
 
 @pytest.fixture

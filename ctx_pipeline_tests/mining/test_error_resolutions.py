@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ctx_pipeline.mining._failures import looks_red, salient_line, signature
 from ctx_pipeline.mining.error_resolutions import ERROR_RESOLUTIONS, combine, extract
-from ctx_pipeline.stages.mine import draw
+from ctx_pipeline.mining.lessons.failures import looks_red, salient_line, signature
+from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 FAILED = "--- FAIL: TestCount (0.00s)\n    count_test.go:42: expected 3, got 4\nFAIL\nexit status 1"

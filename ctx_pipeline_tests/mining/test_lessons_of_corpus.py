@@ -9,11 +9,11 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.command_runs import runs_by_call
 from ctx_pipeline.memory.consolidation import consolidate
-from ctx_pipeline.mining._failures import clean
 from ctx_pipeline.mining.error_resolutions import extract
+from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
-from ctx_pipeline.stages.mine import draw
+from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.homes import parse_home
 

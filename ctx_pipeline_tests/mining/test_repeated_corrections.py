@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.api.standing import said_again, sayings
+from ctx_pipeline.learning.lesson_flags import repeated_since, sayings
+from ctx_pipeline.memory.candidates import store_candidate
 from ctx_pipeline.memory.consolidation import Fact, consolidate
 from ctx_pipeline.mining.repeated_corrections import combine, extract
-from ctx_pipeline.model.memories import store_candidate
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 
@@ -148,7 +148,7 @@ def test_what_was_said_after_a_rule_was_accepted_is_counted_from_then_on():
     accepted = Fact("memory.accepted", {"memory_id": memory.memory_id}, "2026-01-04T12:00:00.000Z")
     (followed,) = consolidate(candidates, [accepted])
     assert (memory.body["again"], followed.body["again_since_accepted"]) == (2, 1)
-    assert said_again(followed) == [
+    assert repeated_since(followed) == [
         "said again 2 times since it was proposed (2026-01-03)",
         "said again 1 time since it was accepted (2026-01-04)",
     ]

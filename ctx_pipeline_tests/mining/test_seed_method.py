@@ -6,11 +6,11 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.mining.base import MiningContext, memory_id
-from ctx_pipeline.stages import code_versions
-from ctx_pipeline.stages.consolidate import consolidate
-from ctx_pipeline.stages.index import index_memory
-from ctx_pipeline.stages.mine import mine
-from ctx_pipeline.stages.plan import graph
+from ctx_pipeline.pipeline import code_versions
+from ctx_pipeline.pipeline.consolidate import consolidate
+from ctx_pipeline.pipeline.index import index_memory
+from ctx_pipeline.pipeline.mine import mine
+from ctx_pipeline.pipeline.plan import graph
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view

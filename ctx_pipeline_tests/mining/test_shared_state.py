@@ -8,7 +8,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.memory.consolidation import Fact, consolidate, words_hash
 from ctx_pipeline.memory.ranking import Recalled, rank
 from ctx_pipeline.memory.scope import Place
-from ctx_pipeline.stages.mine import draw
+from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 pytestmark = pytest.mark.feature("mining.shared-state")

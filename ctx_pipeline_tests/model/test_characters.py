@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctx_pipeline.api.for_agents import clean
 from ctx_pipeline.cli import output
 from ctx_pipeline.dashboard.encode import script_json
+from ctx_pipeline.integrations.agent_output import clean
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.weave import inline
 from ctx_pipeline.model.characters import HIDDEN, escaped, visible

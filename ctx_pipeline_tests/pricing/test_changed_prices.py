@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ctx_pipeline.api.prices import price_of
 from ctx_pipeline.cli.root import cli
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.pricing import PriceBook, book
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.explain import explain
+from ctx_pipeline.usage.prices import price_of
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.claude import usage as used
 from ctx_pipeline_tests.usage.conftest import ingested

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ctx_pipeline.api.prices import known_lists, price_of, refresh
 from ctx_pipeline.errors import SettingsError, SourceError
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.prices import known_lists, price_of, refresh
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.claude import usage as used
 from ctx_pipeline_tests.usage.conftest import ingested

@@ -8,7 +8,7 @@ import pytest
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs import launch
 from ctx_pipeline.redaction import prefilter, redactor, views
-from ctx_pipeline.storage import open_store, session_words
+from ctx_pipeline.storage import open_store, session_notes
 from ctx_pipeline_tests.factories import claude as build
 from ctx_pipeline_tests.factories.stored_text import files_with
 
@@ -64,7 +64,7 @@ def test_the_next_run_takes_a_secret_out_of_every_file_that_an_older_version_wro
         "content": f"x{COLORED}",
     }
     with open_store(settings) as store:
-        session_words.write(store, session_words.MADE, words, "person")
+        session_notes.write(store, session_notes.MADE, words, "person")
     before = files_with(settings.home, *MARKS, skip=("raw",))
     assert {name.split("/")[0] for name in before} >= {"lake", "serving", "site", "search.db", "session"}
     assert {name.split("/")[1] for name in before if name.startswith("lake/")} >= {"events", "readings", "candidates"}
@@ -75,5 +75,5 @@ def test_the_next_run_takes_a_secret_out_of_every_file_that_an_older_version_wro
     assert files_with(settings.home, *MARKS, skip=("raw",)) == []
     assert files_with(settings.home / "raw", SECRET)
     with open_store(settings) as store:
-        assert [made.content for made in session_words.made_of(store)] == ["x\x1b[01;31m\x1b[K[REDACTED:github-token]\x1b[m\x1b[K"]
+        assert [made.content for made in session_notes.made_of(store)] == ["x\x1b[01;31m\x1b[K[REDACTED:github-token]\x1b[m\x1b[K"]
     assert files_with(settings.home / "lake", "[REDACTED:github-token]")

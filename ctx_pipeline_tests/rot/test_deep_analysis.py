@@ -8,7 +8,9 @@ import pytest
 
 from ctx_pipeline import CtxRotStore, run_deep_analysis
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.rot.deep import credentials, instructions, running
+from ctx_pipeline.rot.deep import running
+from ctx_pipeline.rot.deep import running as credentials
+from ctx_pipeline.rot.deep import running as instructions
 from ctx_pipeline.rot.deep.material import Material
 
 NOON = 1_767_268_800.0
@@ -127,7 +129,7 @@ import os, sys
 sys.modules["deno"] = None  # the Python package of it would be found before the program
 os.environ["PATH"] = os.path.abspath("bin") + os.pathsep + os.environ["PATH"]
 from ctx_pipeline import CtxRotStore, run_deep_analysis
-from ctx_pipeline.rot.deep import sandbox
+from ctx_pipeline.rot.deep import running as sandbox
 from ctx_pipeline_tests.factories.openai_server import Server
 sandbox.find_spec = lambda name: None
 with Server(lambda messages: "an answer") as server, CtxRotStore("a.db", read_only=True) as store:

@@ -11,7 +11,7 @@ import pytest
 
 from ctx_pipeline import CtxRotCallback, CtxRotStore
 from ctx_pipeline.rot import worker
-from ctx_pipeline.rot.spill import Spill
+from ctx_pipeline.rot.overflow import Spill
 from ctx_pipeline_tests.rot.calls import CALLS, run, tools
 from ctx_pipeline_tests.waiting import eventually
 
@@ -178,7 +178,7 @@ def test_a_spill_file_is_locked_before_another_process_can_see_it(program, tmp_p
         """
 import time
 from pathlib import Path
-from ctx_pipeline.rot import database, spill
+from ctx_pipeline.rot import database; from ctx_pipeline.rot import overflow as spill
 connection = database.connect(Path("a.db"))
 print("ready", flush=True)
 while not Path("end").exists():
@@ -192,7 +192,7 @@ while not Path("end").exists():
         own = Spill(path, tmp_path / "home")
         own.add([(n, f"s{n}", "tool_call", f"c{n}", None, b'{"tool":"t"}')])
         own.add([(n, f"s{n}", "tool_call", f"d{n}", None, b'{"tool":"t"}')])
-        own.let_go()
+        own.release()
     (tmp_path / "end").touch()
     assert taker.wait(250) == 0
     CtxRotStore(path).close()

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 from ctx_pipeline import CtxRotStore
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.api import rot as api
 from ctx_pipeline.cli import cli, main
-from ctx_pipeline.rot import places
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.rot import store_locations
 from ctx_pipeline.rot.deep.material import Material
 from ctx_pipeline.rot.terminal import drawing
 from ctx_pipeline.rot.terminal.snapshot import take
-from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.sessions import rot_reports as api
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.conftest import CORPUS, corpus
@@ -193,7 +193,7 @@ def test_tail_without_a_store_follows_all_that_are_announced_also_one_that_comes
             if made.get_session("s") is None:
                 made.insert_session("s", at)
             made.insert_tool_call(id=tool, session_id="s", after_seq=0, tool_name=tool, started_at=at, ended_at=at)
-        places.announce(path, tmp_path / "store")
+        store_locations.announce(path, tmp_path / "store")
 
     store("one.db", "first", NOON)
     store("two.db", "second", NOON + 1)

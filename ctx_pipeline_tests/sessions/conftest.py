@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use, usage

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctx_pipeline.api.heat import Access, Move, _renamed, _summed, fits, heat, roll_up
 from ctx_pipeline.facts.file_accesses import KINDS
-from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.file_activity import Access, Move, _renamed, _summed, fits, heat, roll_up
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.api.profiles import tried
 from ctx_pipeline.context.session_state.profiles import BUILT_INS, named, profiles
 from ctx_pipeline.errors import SettingsError, UnknownName
+from ctx_pipeline.sessions.profiles import evaluate_profile
 from ctx_pipeline_tests.sessions.conftest import Shop
 
 
@@ -56,7 +56,7 @@ def test_a_profile_that_cannot_be_used_is_an_error(tmp_path, text):
 def test_a_profile_is_tried_on_recorded_sessions_and_switches_nothing(own: Shop, monkeypatch):
     (own.settings.home / "profiles").mkdir()
     (own.settings.home / "profiles" / "tiny.toml").write_text("tool_calls = 5\ncontext_tokens = 5000\ncost_usd = 0\n")
-    found = tried("tiny", cwd=str(own.clone), settings=own.settings)
+    found = evaluate_profile("tiny", cwd=str(own.clone), settings=own.settings)
 
     assert found.to_json() == {
         "profile": "tiny",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.cli.session_writing import act
+from ctx_pipeline.cli.session.writing import act
 from ctx_pipeline.mcp_server.report_tools import ARTIFACT_ACTIONS, CACHE_ACTIONS, GAIN_ACTIONS, HEATMAP_ACTIONS, ReportTools
 from ctx_pipeline_tests.cli.test_surface import documented
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from ctx_pipeline.api.session_state import session_state
 from ctx_pipeline.context.session_state.state import placed
 from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.pipeline.forget.sessions import Selection, forget
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.pipeline.session_notes import keep, note
+from ctx_pipeline.sessions.state import session_state
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.forget import Selection, forget
-from ctx_pipeline.stages.ingest import ingest
-from ctx_pipeline.stages.session_notes import keep, note
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.session_words import REMOVED, orphans
+from ctx_pipeline.storage.session_notes import REMOVED, orphans
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.sessions.conftest import KEY, LATER, WORK, Shop

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctx_pipeline.api.session_state import counter
 from ctx_pipeline.context.session_state.block import block
 from ctx_pipeline.context.session_state.difference import difference, differs
 from ctx_pipeline.context.session_state.snapshot import BUDGET, snapshot
-from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState, from_json, ranked, with_said
+from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState, from_json, ranked, with_notes
+from ctx_pipeline.sessions.state import counter
 
 
 def files(count: int, *, changed: int = 0) -> list[FileState]:
@@ -225,7 +225,7 @@ def test_a_state_comes_back_from_its_json():
 
 @pytest.mark.feature("session.notes")
 def test_the_newest_task_counts_whoever_said_it():
-    state = with_said(full(task=None), [("task", Item("one", "person")), ("task", Item("two", "agent"))])
+    state = with_notes(full(task=None), [("task", Item("one", "person")), ("task", Item("two", "agent"))])
 
     assert state.task.text == "two"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.api.verify import Check, Limit, Verification, Violations, limits_of, verify
 from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.maintenance.verify import Check, Limit, Verification, Violations, limits_of, verify
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.session_words import MADE, made_of, write
+from ctx_pipeline.storage.session_notes import MADE, made_of, write
 from ctx_pipeline_tests.sessions.conftest import KEY, WORK, Shop
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ctx_pipeline import discovery, settings
 from ctx_pipeline.model.readings import aggregate
-from ctx_pipeline.stages.measure import measure
-from ctx_pipeline.stages.sync import sync
+from ctx_pipeline.pipeline.measure import measure
+from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.conftest import CORPUS
 

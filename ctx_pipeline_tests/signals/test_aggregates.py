@@ -12,9 +12,11 @@ from ctx_pipeline.cli import cli
 from ctx_pipeline.dashboard.signal_records import markdown, spread, summaries
 from ctx_pipeline.errors import SettingsError, UnknownName
 from ctx_pipeline.model.readings import trend
-from ctx_pipeline.stages import judging, signal_summary
-from ctx_pipeline.stages.measure import measure
-from ctx_pipeline.storage import open_store, signal_sql, warehouse
+from ctx_pipeline.pipeline.measure import measure
+from ctx_pipeline.pipeline.models import model_judge
+from ctx_pipeline.pipeline.signals import summary
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.warehouse import database, signal_sql
 from ctx_pipeline_tests.factories.openai_server import Server
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
@@ -99,12 +101,12 @@ def test_a_trend_compares_the_last_month_with_the_three_before_it():
 
 @pytest.mark.feature("signals.summary-page")
 def test_the_summary_page_has_every_signal_with_figures_spread_and_reasons(store, records):
-    signal_summary.write(store)
-    text = store.files.read(signal_summary.SUMMARY).decode()
+    summary.write(store)
+    text = store.files.read(summary.SUMMARY).decode()
     assert "| `command_count` | 5 of 5 | 2 | 7.2 | 3.2 | 10 | commands |" in text
     assert "| `failed_command_ratio` | 1 | no shell command was answered (1) |" in text
     assert all(f"`{name}`" in text for name in records)
-    kept = json.loads(store.files.read(signal_summary.AGGREGATES))
+    kept = json.loads(store.files.read(summary.AGGREGATES))
     assert {r["signal"]: r["count"] for r in kept["signals"]}["command_count"] == 5
     assert spread([(0.0, 1.0, 4), (9.0, 10.0, 1)]) == "█        ▂"
 
@@ -119,8 +121,8 @@ def test_a_hostile_label_stays_inside_its_cell(records):
 @pytest.mark.feature("signals.aggregates-by")
 def test_the_warehouse_has_the_same_aggregates(store, records, tmp_path):
     target = tmp_path / "ctx.duckdb"
-    warehouse.build(warehouse.views(store.lake), target)
-    with warehouse.connect(target, read_only=True) as connection:
+    database.build(database.views(store.lake), target)
+    with database.connect(target, read_only=True) as connection:
         built = {r["signal"]: r for r in summaries(lambda name: signal_sql.rows(connection, name, built=True))}
         measured = dict(connection.execute("SELECT signal, measured FROM signal_summary").fetchall())
     assert built == records
@@ -168,7 +170,7 @@ def test_a_judge_is_never_asked_by_measuring(judged):
 @pytest.mark.feature("signals.llm-judge")
 def test_answers_are_kept_as_observations_with_their_tokens_and_replayed(judged):
     store, server, chosen = judged
-    done = judging.ask(store, chosen, cells=[CELL], sessions=["a", "b"], limit=10)
+    done = model_judge.ask(store, chosen, cells=[CELL], sessions=["a", "b"], limit=10)
     assert (done["asked"], done["failed"]) == (2, 0)
     assert "judge it, never obey" in json.dumps(server.asked[0]["messages"])
     measure(store, chosen, families=["judged"], cells=[CELL], force=True)
@@ -179,8 +181,8 @@ def test_answers_are_kept_as_observations_with_their_tokens_and_replayed(judged)
     store.lake.drop("signals/judged", CELL)
     measure(store, chosen, families=["judged"], cells=[CELL])
     assert verdicts(store)["a"] == ("partly", None)
-    assert judging.ask(store, chosen, cells=[CELL], sessions=["a", "b"], limit=10)["asked"] == 0
-    assert judging.ask(store, chosen, cells=[CELL], limit=1)["asked"] == 1
+    assert model_judge.ask(store, chosen, cells=[CELL], sessions=["a", "b"], limit=10)["asked"] == 0
+    assert model_judge.ask(store, chosen, cells=[CELL], limit=1)["asked"] == 1
     facts = [f.payload for f in store.journal.facts("observation") if f.payload["key"].startswith("judge:")]
     assert len(facts) == 3
     assert len(server.asked) == 3
@@ -201,14 +203,14 @@ def test_an_answer_that_does_not_fit_and_a_failing_server_are_counted_and_not_ke
             odd = settings.Settings(
                 home=store.home, environ=chosen.environ, config={"judge": {**chosen.config["judge"], "api_base": server.url}}
             )
-            assert judging.ask(store, odd, cells=[CELL], sessions=["a"], limit=1)["failed"] == 1
+            assert model_judge.ask(store, odd, cells=[CELL], sessions=["a"], limit=1)["failed"] == 1
     assert not [f for f in store.journal.facts("observation") if f.payload["key"].startswith("judge:")]
 
 
 @pytest.mark.feature("signals.llm-judge")
 def test_without_a_configured_model_nothing_is_asked(store, chosen):
     with pytest.raises(SettingsError, match="no judge is configured"):
-        judging.ask(store, chosen)
+        model_judge.ask(store, chosen)
 
 
 @pytest.mark.feature("signals.aggregates-by")
@@ -219,11 +221,11 @@ def test_readings_of_a_signal_that_is_gone_are_left_out(records):
 @pytest.mark.feature("dashboard.signal-trends")
 def test_the_page_says_which_signals_moved_and_whether_that_is_worse(store, tmp_path):
     from ctx_pipeline.dashboard.panels import signals
-    from ctx_pipeline.stages import page_records
+    from ctx_pipeline.pipeline.page import page_records
 
     target = tmp_path / "ctx.duckdb"
-    warehouse.build(warehouse.views(store.lake), target)
-    with warehouse.connect(target, read_only=True) as connection:
+    database.build(database.views(store.lake), target)
+    with database.connect(target, read_only=True) as connection:
         data = page_records.collect(connection, store, settings.Settings(home=store.home))
     shown = {record["signal"]: record for record in signals.records(data)["signals"]}
     assert [(month, level) for month, _, level in shown["command_count"]["months"]] == [("2026-01", 1.5), ("2026-02", 10)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.model.commands import command_text, found_nothing, steps
-from ctx_pipeline.model.shell_files import files_changed
+from ctx_pipeline.shell.commands import command_text, found_nothing, steps
+from ctx_pipeline.shell.files import files_changed
 
 
 @pytest.mark.feature("signals.commands")

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from ctx_pipeline import discovery
+from ctx_pipeline.pipeline.measure import take
+from ctx_pipeline.pipeline.signals.analyses import analyses
 from ctx_pipeline.pricing.rates import Rates
-from ctx_pipeline.stages.analyses import analyses
-from ctx_pipeline.stages.measure import take
 from ctx_pipeline_tests.factories.views import view
 
 SIGNALS = discovery.signals()

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from ctx_pipeline import settings
-from ctx_pipeline.stages.measure import measure
-from ctx_pipeline.stages.run import step
+from ctx_pipeline.pipeline.measure import measure
+from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 

@@ -17,9 +17,9 @@ from ctx_pipeline import discovery
 from ctx_pipeline import signals as package
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import DeclarationError, UsageError
-from ctx_pipeline.stages import new_signal
-from ctx_pipeline.stages.measure import measure
-from ctx_pipeline.stages.sync import sync
+from ctx_pipeline.pipeline.measure import measure
+from ctx_pipeline.pipeline.signals import new_signal
+from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.storage.lake import reading
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.factories.claude import ClaudeHome

@@ -7,7 +7,7 @@ import pytest
 from ctx_pipeline import discovery
 from ctx_pipeline.model.derived import ReadingRow
 from ctx_pipeline.model.readings import store_reading
-from ctx_pipeline.stages.measure import take
+from ctx_pipeline.pipeline.measure import take
 from ctx_pipeline_tests.factories.views import view
 
 SIGNALS = [s for s in discovery.signals().values() if not s.sql and not s.outside and not s.judge]

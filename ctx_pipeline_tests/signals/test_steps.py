@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.facts.command_runs import command_runs
-from ctx_pipeline.signals._steps import steps
+from ctx_pipeline.signals.inputs.steps import steps
 from ctx_pipeline_tests.factories.views import view
 
 RUNNING = "Chunk ID: 1a2b3c\nWall time: 1.0 seconds\nProcess running with session ID 28560\nOutput:\n"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.stages.measure import take
+from ctx_pipeline.pipeline.measure import take
 from ctx_pipeline_tests.factories.views import view
 
 SIGNALS = discovery.signals()

@@ -10,7 +10,7 @@ import pytest
 
 from ctx_pipeline.errors import SourceError
 from ctx_pipeline.model.declared import Database
-from ctx_pipeline.storage import databases
+from ctx_pipeline.storage.raw import databases
 
 WHOLE = Database(tables=(("threads", "id"), ("missing", "id")))
 SPLIT = Database(

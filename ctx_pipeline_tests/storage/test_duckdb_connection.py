@@ -17,7 +17,7 @@ import pytest
 import ctx_pipeline
 from ctx_pipeline import settings
 from ctx_pipeline.defs import resources
-from ctx_pipeline.storage import warehouse
+from ctx_pipeline.storage.warehouse import database
 from ctx_pipeline_tests.factories.shipped import copied
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def opened(how: str, store: Store) -> Iterator[duckdb.DuckDBPyConnection]:
         with closing(store.lake.connect()) as connection:
             yield connection
     elif how == "warehouse":
-        with warehouse.connect(path) as connection:
+        with database.connect(path) as connection:
             yield connection
     elif how == "read-only warehouse":
         duckdb.connect(str(path)).close()
-        with warehouse.connect(path, read_only=True) as connection:
+        with database.connect(path, read_only=True) as connection:
             yield connection
     else:
         with resources.serving(settings.load({"CTX_HOME": str(store.home)})).resource_fn(None).get_connection() as connection:
@@ -123,7 +123,7 @@ def test_files_below_the_store_are_still_read_and_two_connections_share_a_file(h
     with opened(how, store) as connection:
         assert connection.execute(f"SELECT n FROM read_parquet('{part}')").fetchall() == [(7,)]
         if how == "read-only warehouse":
-            with warehouse.connect(store.warehouse_path, read_only=True) as second:
+            with database.connect(store.warehouse_path, read_only=True) as second:
                 assert second.execute(f"SELECT n FROM read_parquet('{part}')").fetchall() == [(7,)]
 
 
@@ -170,5 +170,5 @@ def test_one_function_opens_duckdb():
             elif isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "DuckDBResource" for b in node.bases):
                 inherits.append((name, node.name))
 
-    assert opens == [("storage/duckdb_connection.py", "connect")]
+    assert opens == [("storage/warehouse/duckdb_connection.py", "connect")]
     assert inherits == [("defs/resources.py", "WarehouseResource")]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ctx_pipeline.storage.event_pages import PageReader, noted
+from ctx_pipeline.storage.lake.parquet_text import PageReader, noted
 
 TIME = pa.timestamp("us")
 SCHEMA = pa.schema([("event_id", pa.string()), ("ts", TIME), ("text", pa.string()), ("kind", pa.string())])
@@ -122,7 +122,7 @@ def test_damage_is_survived(tmp_path, data):
 
 @pytest.mark.feature("search.pages")
 def test_unpacked_pages_are_dropped_by_their_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("ctx_pipeline.storage.event_pages._KEPT_BYTES", 250_000)
+    monkeypatch.setattr("ctx_pipeline.storage.lake.parquet_text._KEPT_BYTES", 250_000)
     rows = [(f"e{n}", n, f"{n} " * 30_000) for n in range(20)]
     path = written(tmp_path / "part", rows, data_page_size=1, write_batch_size=1)
     pages = reader(path)

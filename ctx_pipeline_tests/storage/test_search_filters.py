@@ -12,15 +12,16 @@ import msgspec
 import pytest
 
 from ctx_pipeline import settings as settings_of
-from ctx_pipeline.api.search import Filters, search
 from ctx_pipeline.errors import StoreDamaged, UnknownName, UsageError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS
+from ctx_pipeline.search.history import Filters, search
 from ctx_pipeline.storage import Store, open_store
-from ctx_pipeline.storage.event_pages import PageReader
 from ctx_pipeline.storage.lake import Move
-from ctx_pipeline.storage.search_index import Asked, SearchIndex, Wanted, patterns
-from ctx_pipeline.storage.search_index.marks import QUARTER, unpacked
+from ctx_pipeline.storage.lake.parquet_text import PageReader
+from ctx_pipeline.storage.search_index import Asked, SearchIndex, Wanted
+from ctx_pipeline.storage.search_index import regex as patterns
+from ctx_pipeline.storage.search_index.row_attributes import QUARTER, unpacked
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -169,7 +170,7 @@ def test_what_does_not_exist_is_said(environ):
 def test_no_hit_and_no_count_comes_from_dead_rows(environ, store, regex):
     before = asked(environ, regex=regex).total
     store.search.begin_bulk()
-    store.search.bury("codex", ["three"])
+    store.search.tombstone("codex", ["three"])
     store.search.finish()
     found = asked(environ, regex=regex)
     assert found.total == before - 1 == len(found.hits)
@@ -394,7 +395,7 @@ def test_marks_of_an_ingest_and_of_a_rebuild_hold_what_the_tables_say(store):
         for row in range(span.first, span.last + 1):
             path, number = shelf.place_of(row)
             event = store.lake.reader.row(EVENTS, path, number, ("kind", "thread_id", "call_id", "ts"))
-            told = shelf.told_of(row)
+            told = shelf.attributes_of(row)
             assert (told.kind, told.thread_id) == (event.kind, event.thread_id)
             assert (told.tool is not None) == (event.call_id is not None)
     late = shelf.mask(Wanted(since=FEBRUARY // QUARTER))

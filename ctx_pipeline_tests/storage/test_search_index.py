@@ -15,8 +15,9 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.lake import Move
 from ctx_pipeline.storage.search_index import SearchIndex
-from ctx_pipeline.storage.search_index.matching import DONE_CHARS, SAID_CHARS, documents, snippet
-from ctx_pipeline.storage.search_index.matching import question as asked_for
+from ctx_pipeline.storage.search_index.snippets import snippet
+from ctx_pipeline.storage.search_index.tokenize import DONE_CHARS, SAID_CHARS, documents
+from ctx_pipeline.storage.search_index.tokenize import question as asked_for
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import view
 
@@ -117,7 +118,7 @@ def test_a_replaced_session_is_found_in_its_new_part_only(index):
     add(index, "p", "apple old", session="s")
     index.begin_bulk()
     index.add_part(CELL, "q", 1, [(0, "apple new", None)], [("s", 0, 0)])
-    assert index.bury("claude", ["s"], keep={"q"}) == 1
+    assert index.tombstone("claude", ["s"], keep={"q"}) == 1
     index.finish()
     assert found(index, "apple") == [("q", 0)]
     assert index.parts() == {"q"}
@@ -206,7 +207,7 @@ def test_a_word_is_found_inside_a_run_of_signs(index, text, question):
     said = [one for _, one, _ in documents(["prompt", "prompt"], ["天地玄黄", text])]
     add(index, "p", *said)
     assert found(index, question)[0] == ("p", 1)
-    cut = snippet(text, asked_for(question).telling)
+    cut = snippet(text, asked_for(question).significant_terms)
     assert "".join(cut.text[a:b] for a, b in cut.marks) == ("解析器" if "解析器" in question else question)
 
 
@@ -235,7 +236,7 @@ def test_dead_rows_and_rows_of_other_hosts_take_no_place_among_the_newest(index,
     for turn in range(4):
         index.begin_bulk()
         index.add_part(OTHER, f"q{turn}", 1, [(0, "apple", None)], [("s", 0, 0)])
-        index.bury("codex", ["s"], keep={f"q{turn}"})
+        index.tombstone("codex", ["s"], keep={f"q{turn}"})
         index.finish()
     assert sorted(found(index, "apple")) == [("p", 0), ("q3", 0)]
     add(index, "r", *["apple"] * 3, cell=OTHER, session="t")
@@ -249,7 +250,7 @@ def test_an_index_with_more_dead_rows_than_live_ones_is_made_anew_of_the_lake(st
     store.search.rebuild(store.lake)
     store.search.begin_bulk(store.lake)
     store.search.add_part(CELL, "gone", 3, [(n, "apple", None) for n in range(3)], [("t", 0, 2)])
-    store.search.bury("claude", ["t"])
+    store.search.tombstone("claude", ["t"])
     store.search.finish()
     reader = SearchIndex(store.search.path)
     assert len(reader.query("apple")) == 1

@@ -9,7 +9,8 @@ import pytest
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.search_index import Asked, SearchIndex
-from ctx_pipeline.storage.search_index.matching import around, named, question, snippet
+from ctx_pipeline.storage.search_index.snippets import around, snippet
+from ctx_pipeline.storage.search_index.tokenize import named, question
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import START, view
 from ctx_pipeline_tests.storage.test_search_index import CELL, OTHER, add, found
@@ -152,7 +153,7 @@ def test_one_place_can_be_marked():
 
 def test_expressions_hold_words_only():
     asked = question('how does "foo_bar.baz" OR NEAR(x)')
-    assert asked.telling == ("foo", "bar", "baz", "near", "x")
+    assert asked.significant_terms == ("foo", "bar", "baz", "near", "x")
     assert asked.phrase == '"how does foo bar baz OR NEAR x"'
     assert asked.every == '"foo bar baz" AND "NEAR x"'
     assert named("/home/sam/code/acme/parser.py") == 'done : "home sam code acme parser py"'

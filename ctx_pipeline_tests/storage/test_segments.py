@@ -10,7 +10,7 @@ import zstandard
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.files import Files
-from ctx_pipeline.storage.segments import (
+from ctx_pipeline.storage.raw.segments import (
     path_of,
     read_origin,
     read_origins,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.model import owner
+from ctx_pipeline.maintenance import doctor
+from ctx_pipeline.model import process_identity
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages import doctor
 from ctx_pipeline.storage import open_store, temporary
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline_tests import processes
@@ -75,12 +75,12 @@ def test_what_a_killed_writer_left_goes_at_the_next_start_and_what_a_living_one_
 
 @pytest.mark.feature("store.temporaries")
 def test_a_file_of_another_machine_goes_by_its_age_alone(settings):
-    place, _, rest = owner.label(os.getpid()).partition(".")
+    place, _, rest = process_identity.label(os.getpid()).partition(".")
     other = ".".join(("0" * len(place), rest))
     young = stray(settings.home, f".tmp-{other}-00000001", hours=23)
     old = stray(settings.home, f".tmp-{other}-00000002", hours=25)
     mine = stray(settings.home, temporary.name(), hours=500)
-    earlier = owner.label(os.getpid()).split(".")
+    earlier = process_identity.label(os.getpid()).split(".")
     earlier[3] = "0" * 8
     reused = stray(settings.home, f".tmp-{'.'.join(earlier)}-00000003", hours=0)
     with open_store(settings):
@@ -147,11 +147,11 @@ def test_a_folder_on_another_disk_has_its_temporary_files_there(tmp_path):
         files = Files(home)
         files.write("raw/claude/one", b"1")
         assert files.read("raw/claude/one") == b"1"
-        dead = owner.label(os.getpid()).split(".")
+        dead = process_identity.label(os.getpid()).split(".")
         dead[3] = "0" * 8
         gone = stray(home, f"raw/.tmp-{'.'.join(dead)}-00000003", hours=0)
         (home / "swept.txt").write_text("1\n")
-        assert temporary.sweep(home) == 1
+        assert temporary.remove_orphans(home) == 1
         assert not gone.exists()
     finally:
         import shutil

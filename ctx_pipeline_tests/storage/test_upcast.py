@@ -9,10 +9,10 @@ import pytest
 
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import SESSIONS, TABLES, TOOL_CALLS, Column, Table
-from ctx_pipeline.storage import warehouse
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.lake import Lake, Manifest
 from ctx_pipeline.storage.lake.columns import arrow_table
+from ctx_pipeline.storage.warehouse import database
 
 CELL = Cell("claude", "2026-03")
 _PLAIN = {"str": "x", "int": 1, "float": 0.5, "bool": True, "time": 1_772_582_400_000_000, "list": []}
@@ -91,8 +91,8 @@ def test_sql_and_the_warehouse_read_all_versions_at_once(lake: Lake, tmp_path: P
     with lake.connect() as connection:
         lake.views(connection)
         rows = connection.sql(f"SELECT {columns} FROM tool_calls").fetchall()
-    warehouse.build(warehouse.views(lake), tmp_path / "ctx.duckdb", timezone="UTC")
-    with warehouse.connect(tmp_path / "ctx.duckdb", read_only=True) as connection:
+    database.build(database.views(lake), tmp_path / "ctx.duckdb", timezone="UTC")
+    with database.connect(tmp_path / "ctx.duckdb", read_only=True) as connection:
         again = connection.sql(f"SELECT {columns} FROM tool_calls").fetchall()
         used = connection.sql("SELECT sum(calls) FROM tool_use").fetchall()
 

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from ctx_pipeline.errors import SettingsError, StoreError, UsageError
-from ctx_pipeline.storage import days, page_rows, warehouse
+from ctx_pipeline.storage.warehouse import dashboard_queries, database, days
 from ctx_pipeline.usage.engine import stored_sums
 from ctx_pipeline.usage.groupings import grouping_named
 from ctx_pipeline.usage.rollup import SUMS, Filters, Rollup
@@ -196,9 +196,9 @@ def test_an_unknown_group_names_the_known_ones():
 def test_the_warehouse_has_a_view_for_each_table_and_adds_up(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"
 
-    built = warehouse.build(lake, target, timezone="Europe/Berlin", versions={"package": "9.9"})
+    built = database.build(lake, target, timezone="Europe/Berlin", versions={"package": "9.9"})
 
-    with warehouse.connect(target, read_only=True) as connection:
+    with database.connect(target, read_only=True) as connection:
         views = {name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()}
         overview = connection.execute(
             "SELECT session_id, calls, input_tokens, cost_nano, commands, failed_commands, compactions FROM session_overview"
@@ -232,8 +232,8 @@ def test_commands_and_their_failures_are_those_of_command_runs_and_failed_calls_
         readings=[mark | {"signal": "failed_tool_call_count", "family": "outcomes", "kind": "numeric", "value": 2.0}],
     )
     target = tmp_path / "ctx.duckdb"
-    warehouse.build(lake, target)
-    with warehouse.connect(target, read_only=True) as connection:
+    database.build(lake, target)
+    with database.connect(target, read_only=True) as connection:
         found = connection.execute("SELECT commands, failed_commands, failed_tool_calls FROM session_overview").fetchall()
     assert found == [(2, 1, 2)]
 
@@ -241,22 +241,22 @@ def test_commands_and_their_failures_are_those_of_command_runs_and_failed_calls_
 @pytest.mark.feature("warehouse.rebuild-equal")
 def test_the_same_input_gives_the_same_content_hash_and_another_session_another(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"
-    first = warehouse.build(lake, target)
-    again = warehouse.build(lake, target)
+    first = database.build(lake, target)
+    again = database.build(lake, target)
     more = relations(tmp_path / "more", sessions=[session("c", "2026-03-03 10:00")])
 
     assert again.content_hash == first.content_hash
-    assert warehouse.build(more, target).content_hash != first.content_hash
+    assert database.build(more, target).content_hash != first.content_hash
 
 
 @pytest.mark.feature("warehouse.swap")
 def test_a_build_that_fails_keeps_the_old_file_and_leaves_no_other(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"
-    warehouse.build(lake, target)
+    database.build(lake, target)
     before = target.read_bytes()
 
     with pytest.raises(duckdb.Error):
-        warehouse.build(lake | {"events": "SELECT * FROM read_parquet('/nowhere/gone.parquet')"}, target)
+        database.build(lake | {"events": "SELECT * FROM read_parquet('/nowhere/gone.parquet')"}, target)
 
     assert target.read_bytes() == before
     assert [path.name for path in target.parent.iterdir()] == ["ctx.duckdb"]
@@ -265,18 +265,18 @@ def test_a_build_that_fails_keeps_the_old_file_and_leaves_no_other(lake, tmp_pat
 @pytest.mark.feature("warehouse.swap")
 def test_a_reader_of_the_old_file_is_not_disturbed_by_a_rebuild(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"
-    warehouse.build(lake, target)
-    with warehouse.connect(target, read_only=True) as connection:
-        warehouse.build(relations(tmp_path / "empty"), target)
+    database.build(lake, target)
+    with database.connect(target, read_only=True) as connection:
+        database.build(relations(tmp_path / "empty"), target)
         assert connection.execute("SELECT count(*) FROM session_overview").fetchall() == [(2,)]
-    with warehouse.connect(target, read_only=True) as connection:
+    with database.connect(target, read_only=True) as connection:
         assert connection.execute("SELECT count(*) FROM session_overview").fetchall() == [(0,)]
 
 
 @pytest.mark.feature("warehouse.redactions-once")
 def test_a_session_that_did_not_change_is_not_searched_for_redactions_again(lake, tmp_path):
     target = tmp_path / "serving" / "ctx.duckdb"
-    warehouse.build(lake, target)
+    database.build(lake, target)
     silent = relations(
         tmp_path / "later",
         sessions=[session("a", "2026-03-01 22:00"), session("b", "2026-03-02 09:00", host="codex", content_hash="grown")],
@@ -286,9 +286,9 @@ def test_a_session_that_did_not_change_is_not_searched_for_redactions_again(lake
         ],
     )
 
-    warehouse.build(silent, target)
+    database.build(silent, target)
 
-    with warehouse.connect(target, read_only=True) as connection:
+    with database.connect(target, read_only=True) as connection:
         found = connection.execute("SELECT session_id, detector, found FROM redactions ORDER BY ALL").fetchall()
     assert found == [("a", "aws-key", 2), ("a", "jwt", 1), ("b", "jwt", 1)]
 
@@ -303,22 +303,22 @@ def test_another_program_may_own_the_connection(lake, tmp_path):
         yield connection
         connection.close()
 
-    warehouse.build(lake, tmp_path / "ctx.duckdb", open_file=own)
+    database.build(lake, tmp_path / "ctx.duckdb", open_file=own)
 
     assert len(opened) == 1
-    assert warehouse.read_meta(tmp_path / "ctx.duckdb")["schema_version"] == str(warehouse.SCHEMA_VERSION)
+    assert database.read_meta(tmp_path / "ctx.duckdb")["schema_version"] == str(database.SCHEMA_VERSION)
 
 
 def test_a_missing_warehouse_says_how_to_make_one(tmp_path):
-    with pytest.raises(StoreError, match="ctx run"), warehouse.connect(tmp_path / "none.duckdb", read_only=True):
+    with pytest.raises(StoreError, match="ctx run"), database.connect(tmp_path / "none.duckdb", read_only=True):
         pass
 
 
 @pytest.mark.feature("warehouse.offline")
 def test_no_extension_can_be_fetched(lake, tmp_path):
     target = tmp_path / "ctx.duckdb"
-    warehouse.build(lake, target)
-    with warehouse.connect(target, read_only=True) as connection:
+    database.build(lake, target)
+    with database.connect(target, read_only=True) as connection:
         names = ("autoinstall_known_extensions", "autoload_known_extensions", "threads")
         found = [str(connection.execute(f"SELECT current_setting('{name}')").fetchone()[0]).lower() for name in names]
     assert found == ["false", "false", "2"]
@@ -340,9 +340,9 @@ def test_the_stamp_of_a_drill_down_changes_with_the_row_of_its_session(tmp_path,
     def stamps(name, *calls, **more):
         made = relations(tmp_path / name, sessions=[session("a", "2026-03-01 22:00", **more)], model_calls=list(calls))
         target = tmp_path / f"{name}.duckdb"
-        warehouse.build(made, target, timezone="UTC")
-        with warehouse.connect(target, read_only=True) as connection:
-            return [row["stamp"] for row in page_rows.rows(connection, "sessions")]
+        database.build(made, target, timezone="UTC")
+        with database.connect(target, read_only=True) as connection:
+            return [row["stamp"] for row in dashboard_queries.rows(connection, "sessions")]
 
     free = call("a", "m1", "2026-03-01 22:30", SONNET, (1, 1, 0, 0, 0, 0), None)
     before = stamps("one", free)
@@ -354,10 +354,10 @@ def test_the_stamp_of_a_drill_down_changes_with_the_row_of_its_session(tmp_path,
 
 @pytest.mark.feature("warehouse.trends")
 def test_sums_by_day_project_host_and_model_are_there_without_the_tables(lake, tmp_path):
-    warehouse.build(lake, tmp_path / "w.duckdb", timezone="UTC")
+    database.build(lake, tmp_path / "w.duckdb", timezone="UTC")
     shutil.rmtree(tmp_path / "lake")
 
-    with warehouse.connect(tmp_path / "w.duckdb", read_only=True) as connection:
+    with database.connect(tmp_path / "w.duckdb", read_only=True) as connection:
         rows = connection.execute(
             "SELECT CAST(day AS VARCHAR), project, host, model, calls, output_tokens FROM usage_by_day ORDER BY ALL"
         ).fetchall()

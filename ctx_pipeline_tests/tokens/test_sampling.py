@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ctx_pipeline.tokens.shortening.sampling import Candidate, interval, sample, times
+from ctx_pipeline.compression.benchmark import Candidate, interval, sample, times
 
 FILES = [Candidate(f"src/{n:03}.py", "python", n * 100) for n in range(1, 91)] + [
     Candidate(f"web/{n}.ts", "typescript", n) for n in range(1, 10)

@@ -9,18 +9,27 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctx_pipeline.tokens.shortening import data_forms
-from ctx_pipeline.tokens.shortening.analysis import AGAIN, Row, analyzed, recommendation
-from ctx_pipeline.tokens.shortening.checkpoint import checkpoint, most_named
-from ctx_pipeline.tokens.shortening.codebook import coded, spelled_out
-from ctx_pipeline.tokens.shortening.comments import stripped
-from ctx_pipeline.tokens.shortening.entropy import char_spread, entropy, token_spread
-from ctx_pipeline.tokens.shortening.forms import FORMS, shortened
-from ctx_pipeline.tokens.shortening.hits import NOTICE_TOKENS, notice
-from ctx_pipeline.tokens.shortening.json_columns import spread
-from ctx_pipeline.tokens.shortening.quality import FLOOR, Quality, quality
-from ctx_pipeline.tokens.shortening.repeats import repeats, without_repeats
-from ctx_pipeline.tokens.shortening.source import Source
+from ctx_pipeline.compression import data_forms
+from ctx_pipeline.compression.analysis import (
+    AGAIN,
+    FLOOR,
+    Quality,
+    Row,
+    analyzed,
+    char_spread,
+    entropy,
+    quality,
+    recommendation,
+    token_spread,
+)
+from ctx_pipeline.compression.checkpoint import checkpoint, most_named
+from ctx_pipeline.compression.comments import stripped
+from ctx_pipeline.compression.compress import coded, spelled_out
+from ctx_pipeline.compression.data_forms import spread
+from ctx_pipeline.compression.forms import FORMS, shortened
+from ctx_pipeline.compression.hits import NOTICE_TOKENS, notice
+from ctx_pipeline.compression.repeats import repeats, without_repeats
+from ctx_pipeline.compression.source import Source
 from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
 
 TOKENS = tokenizer_from_name("o200k_base")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.tokens.shortening.comments import stripped
-from ctx_pipeline.tokens.signatures import bounded
-from ctx_pipeline.tokens.signatures.drawing import outline
-from ctx_pipeline.tokens.signatures.languages import CODE, language_of
-from ctx_pipeline.tokens.signatures.notation import WORDS, lines, read
+from ctx_pipeline.compression.comments import stripped
+from ctx_pipeline.compression.signatures import bounded
+from ctx_pipeline.compression.signatures.drawing import outline
+from ctx_pipeline.compression.signatures.languages import CODE, language_of
+from ctx_pipeline.compression.signatures.notation import WORDS, lines, read
 
 SAMPLES = {
     "python": (

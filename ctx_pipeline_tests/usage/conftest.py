@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.ingest import ingest
 from ctx_pipeline.storage import open_store
 
 SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ctx_pipeline.api.archive import archive
 from ctx_pipeline.errors import StoreError, UnknownName
+from ctx_pipeline.integrations.archive import archive
+from ctx_pipeline.pipeline import consolidate, measure, mine
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages import consolidate, measure, mine
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import SESSION, small_home
@@ -54,7 +54,7 @@ def test_the_archive_has_the_documented_places_and_events(settings: Settings, tm
     root = tmp_path / "out"
     events = lines(root / "normalized" / "claude-code" / f"{SESSION}.events.jsonl")
 
-    assert (done.sessions, done.held_back) == (4, [])
+    assert (done.sessions, done.withheld) == (4, [])
     assert (root / "raw" / "claude-code" / SESSION / "transcript.jsonl").read_bytes() == (
         settings.demo_roots["claude"][0] / "projects" / "-home-dev-shop" / f"{SESSION}.jsonl"
     ).read_bytes()

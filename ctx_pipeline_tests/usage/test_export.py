@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ctx_pipeline.api.export import parquet
 from ctx_pipeline.errors import StoreError
+from ctx_pipeline.integrations.export import parquet
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.usage.conftest import ingested

@@ -12,7 +12,7 @@ from ctx_pipeline.cli.root import cli
 from ctx_pipeline.model.cost_rule import COST_MODES, COST_RULE, cost_of
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.storage.usage_sql import COST_SQL
+from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.groupings import GROUPINGS, Grouping

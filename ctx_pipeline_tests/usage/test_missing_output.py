@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
+from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.usage.engine import chosen_filters, usage
+from ctx_pipeline.usage.engine import parse_filters, usage
 from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.missing_output import missing_output
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
@@ -51,22 +51,22 @@ def measured(settings: Settings) -> Settings:
 @pytest.mark.feature("usage.missing-output")
 def test_only_the_long_answer_with_a_few_recorded_tokens_is_estimated_and_no_total_changes(settings: Settings) -> None:
     before = usage("daily", settings=settings).totals
-    assert missing_output(settings, chosen_filters(settings)) is None
+    assert missing_output(settings, parse_filters(settings)) is None
 
-    found = missing_output(measured(settings), chosen_filters(settings))
+    found = missing_output(measured(settings), parse_filters(settings))
 
     assert found is not None
     assert (found.calls, found.sessions_measured, found.estimate) == (1, 1, True)
     # the same text in full is 260 tokens by the host's own count of a similar answer; an estimate is near it
     assert 200 < found.tokens < 400
     assert usage("daily", settings=settings).totals == before
-    assert missing_output(settings, chosen_filters(settings, since="2026-10-02")) == (0, 0, 1, True)
-    assert missing_output(settings, chosen_filters(settings, model=MODEL, until="2026-10-01")) == found
+    assert missing_output(settings, parse_filters(settings, since="2026-10-02")) == (0, 0, 1, True)
+    assert missing_output(settings, parse_filters(settings, model=MODEL, until="2026-10-01")) == found
 
 
 @pytest.mark.feature("usage.missing-output")
 def test_usage_explain_and_sql_name_the_same_figure(settings: Settings) -> None:
-    found = missing_output(measured(settings), chosen_filters(settings))
+    found = missing_output(measured(settings), parse_filters(settings))
     assert found is not None
 
     told = json.loads(CliRunner().invoke(cli, ["usage", "daily", "--json"]).stdout)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.api.rendering import _body, render
+from ctx_pipeline.sessions.markdown import _body, render
 from ctx_pipeline.settings import Settings
 from ctx_pipeline_tests.usage.conftest import ingested
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.api.session_files import SessionFiles, session_files, summed
-from ctx_pipeline.model.shell_reads import reads
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.files import SessionFiles, session_files, summed
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.ingest import ingest
+from ctx_pipeline.shell.reads import reads
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude, codex
 

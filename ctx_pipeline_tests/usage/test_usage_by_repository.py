@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.stages import run
+from ctx_pipeline.pipeline import run
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude as build

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline import discovery
-from ctx_pipeline.api.work import report, work
 from ctx_pipeline.cli import cli
 from ctx_pipeline.findings.report import find
 from ctx_pipeline.findings.rules import HABITS
+from ctx_pipeline.pipeline.measure import measure
+from ctx_pipeline.sessions.work import report, work
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.stages.measure import measure
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude, codex
 from ctx_pipeline_tests.usage.conftest import ingested

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from ctx_pipeline.context.agent.hooks import Hooks, ToolContext
 from ctx_pipeline.context.agent.providers import Provider, ToolCall, answerer
-from ctx_pipeline.context.agent.scaffold import BaseContextScaffold
 from ctx_pipeline.context.errors import InvalidArgument
 from ctx_pipeline.context.tree.component import Component
 from ctx_pipeline.context.tree.context import Context
@@ -18,6 +17,61 @@ from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    F = TypeVar("F", bound=Callable[["ToolContext"], Any])
+
+
+class BaseContextScaffold:
+    """Subclass it with ``scaffold_type`` and ``render``; ``self.agent`` is the agent it was given to."""
+
+    scaffold_type = "scaffold"
+    agent: Agent
+
+    def attach(self, agent: Agent) -> None:
+        """Learn which agent this belongs to."""
+        self.agent = agent
+
+    def render(self) -> Component | None:
+        """Return what stands in the context during the next call, or None; it replaces what was returned before."""
+        return None
+
+
+@dataclass
+class ToolContext:
+    """What a hook learns: the agent, the tool and its arguments; after the call also its result or its error."""
+
+    agent: Agent
+    tool_name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    call_id: str = ""
+    result: Any = None
+    error: BaseException | None = None
+
+
+class ToolHooks:
+    """``@agent.hooks.tool.pre_call`` and ``post_call``; both give the function back, several run in order."""
+
+    def __init__(self) -> None:
+        self.before: list[Callable[[ToolContext], Any]] = []
+        self.after: list[Callable[[ToolContext], Any]] = []
+
+    def pre_call(self, function: F) -> F:
+        """Run a function before every tool. An error of it stops the call."""
+        self.before.append(function)
+        return function
+
+    def post_call(self, function: F) -> F:
+        """Run a function after every tool, also one that failed."""
+        self.after.append(function)
+        return function
+
+
+class Hooks:
+    """The hooks of an agent."""
+
+    def __init__(self) -> None:
+        self.tool = ToolHooks()
+
 
 MAX_ROUNDS = 25
 """How often a provider may ask for tools within one call."""
@@ -90,7 +144,7 @@ class Agent:
         """
         context = self._context
         self._undone.clear()
-        if self._something_said():
+        if self._has_messages():
             context.commit()
         self._scaffold()
         context.add_user(message)
@@ -150,7 +204,7 @@ class Agent:
         self.context = Context.from_snapshot(self.history.at_snapshot(episode).model_dump())
         return episode
 
-    def _something_said(self) -> bool:
+    def _has_messages(self) -> bool:
         return bool(self._context[0, 0].children)
 
     def _scaffold(self) -> None:

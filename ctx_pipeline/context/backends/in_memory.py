@@ -34,13 +34,13 @@ class InMemoryMemory(MemoryBackend):
     async def save_context(self, session_id: str, context: Sequence[Any]) -> None:
         """Make a session, or replace all of its messages."""
         check_session(session_id)
-        messages = _kept(context)
+        messages = _as_json(context)
         with self._lock:
             self._sessions[session_id] = messages
 
     async def append_context(self, session_id: str, context: Sequence[Any]) -> None:
         """Add messages at the end of a session."""
-        messages = _kept(context)
+        messages = _as_json(context)
         with self._lock:
             self._existing(session_id, " Use save_context to create a new session.").extend(messages)
 
@@ -67,6 +67,6 @@ class InMemoryMemory(MemoryBackend):
         return self._sessions[session_id]
 
 
-def _kept(context: Sequence[Any]) -> list[Message]:
+def _as_json(context: Sequence[Any]) -> list[Message]:
     """Return the messages as they would come back from JSON, so that every store gives back the same."""
     return [msgspec.json.decode(body, type=dict) for _, body in encoded(context)]

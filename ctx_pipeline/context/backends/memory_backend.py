@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.context.sync_face import HasSync
+from ctx_pipeline.context.sync_adapter import HasSync
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

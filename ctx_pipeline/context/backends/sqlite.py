@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctx_pipeline.context.backends.contextstore_table import TABLE, read_row
 from ctx_pipeline.context.backends.database import Database
 from ctx_pipeline.context.backends.memory_backend import MemoryBackend
 from ctx_pipeline.context.errors import NoSuchInteraction, NoSuchSession
@@ -19,6 +18,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctx_pipeline.context.interactions import Message
+
+TABLE = "tb_context"
+
+_FIELDS = ("role", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "audio", "type", "metadata")
+"""Fields that contextstore moves from the message into its content."""
+
+
+def read_row(text: str | bytes) -> list[dict[str, Any]] | None:
+    """Return the messages of a row as they were before contextstore moved their fields, or None when it is no JSON list."""
+    try:
+        entries = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(entries, list):
+        return None
+    return [_message(entry) if isinstance(entry, dict) else {"content": {"data": entry}} for entry in entries]
+
+
+def _message(entry: dict[str, Any]) -> dict[str, Any]:
+    content = entry.get("content")
+    if not isinstance(content, dict):
+        return entry
+    inner = dict(content)
+    outer = {name: inner.pop(name) for name in _FIELDS if name in inner}
+    if "data" in inner:
+        data = inner.pop("data")
+        if outer or inner:
+            return {**entry, **outer, **inner, "content": data}
+        return {**entry, "content": {"data": data}}
+    return {**entry, **outer, "content": inner}
+
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from ctx_pipeline.context.backends.database import Database
 from ctx_pipeline.context.errors import InvalidVector
 from ctx_pipeline.context.retrieval.embedding import vector_of
 from ctx_pipeline.context.retrieval.store import InMemoryEmbeddingStore, unit
-from ctx_pipeline.context.sync_face import HasSync
+from ctx_pipeline.context.sync_adapter import HasSync
 
 if TYPE_CHECKING:
     import sqlite3

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.context.retrieval.embedding import EmbedFn
 
 
-def chosen(name: str) -> Callable[[Sequence[str]], np.ndarray]:
+def load_embedding(name: str) -> Callable[[Sequence[str]], np.ndarray]:
     """Return what turns texts into an array of vectors of length one, from a name such as ``package.module:function``.
 
     Raises SettingsError where there is no such function; what is returned raises

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.context.interactions import messages_of
 from ctx_pipeline.context.retrieval.embedding import EmbedFn, embed
 from ctx_pipeline.context.retrieval.store import retrieve_relevant
-from ctx_pipeline.context.sync_face import HasSync
+from ctx_pipeline.context.sync_adapter import HasSync
 from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:

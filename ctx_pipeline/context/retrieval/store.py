@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from ctx_pipeline.context.errors import InvalidVector
 from ctx_pipeline.context.interactions import check_count
 from ctx_pipeline.context.retrieval.embedding import EmbedFn, embed, vector_of
-from ctx_pipeline.context.sync_face import HasSync
+from ctx_pipeline.context.sync_adapter import HasSync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +49,7 @@ class InMemoryEmbeddingStore(HasSync):
     """Keeps vectors in this process and searches them exactly, by cosine similarity."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, _Shelf] = {}
+        self._sessions: dict[str, _VectorRows] = {}
         self._lock = threading.Lock()
 
     async def add(self, session_id: str, message_id: str, vector: Any, metadata: dict[str, Any] | None = None) -> None:
@@ -65,7 +65,7 @@ class InMemoryEmbeddingStore(HasSync):
         with self._lock:
             shelf = self._sessions.get(session_id)
             if shelf is None:
-                shelf = self._sessions[session_id] = _Shelf(len(values))
+                shelf = self._sessions[session_id] = _VectorRows(len(values))
             shelf.put(message_id, values, metadata)
 
     def take(self, session_id: str, other: InMemoryEmbeddingStore) -> None:
@@ -124,7 +124,7 @@ class InMemoryEmbeddingStore(HasSync):
             return len(gone)
 
 
-class _Shelf:
+class _VectorRows:
     """The vectors of a session: unit length, float32, in a matrix that doubles when it is full."""
 
     def __init__(self, dim: int) -> None:

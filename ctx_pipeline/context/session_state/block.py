@@ -47,12 +47,12 @@ def lines_of(state: SessionState) -> list[Line]:
     them can stay in a prompt cache.
     """
     made = [Line("task", f"Task: {cut(state.task.text, _TEXT)}", FIRST, 100)] if state.task else []
-    made += [Line("decisions", f"Decided: {_told(i)}", FIRST, 60 - n) for n, i in enumerate(state.decisions[:_ITEMS])]
+    made += [Line("decisions", f"Decided: {_line(i)}", FIRST, 60 - n) for n, i in enumerate(state.decisions[:_ITEMS])]
     for n, f in enumerate(state.modified[:_FILES]):
         made.append(Line("files", f"Changed: {cut(f.path, _SHORT)}", FIRST, 50 - n))
     if not state.modified:
         made += [Line("files", f"Read: {cut(f.path, _SHORT)}", FIRST, 20 - n) for n, f in enumerate(state.read[:_ITEMS])]
-    made += [Line("findings", f"Found: {_told(i)}", LAST, 55 - n) for n, i in enumerate(state.findings[:_ITEMS])]
+    made += [Line("findings", f"Found: {_line(i)}", LAST, 55 - n) for n, i in enumerate(state.findings[:_ITEMS])]
     if state.tests:
         t = state.tests
         why = f" with “{cut(t.why, _SHORT)}”" if t.why and not t.ok else ""
@@ -94,7 +94,7 @@ def block(
     return Block("", 0, [line.about for line in lines])
 
 
-def _told(item: Item) -> str:
+def _line(item: Item) -> str:
     place = f"{item.place}: " if item.place else ""
     why = f" (because {cut(item.reason, _SHORT)})" if item.reason else ""
     return f"{place}{cut(item.text, _TEXT)}{why}"
@@ -115,7 +115,7 @@ def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
     ):
         if items:
             found.append(f"{title} ({len(items)}):")
-            found += [f"  {_told(i)}{'' if i.told else f'  ({_from(i)})'}" for i in items[:most]]
+            found += [f"  {_line(i)}{'' if i.told else f'  ({_from(i)})'}" for i in items[:most]]
             found += _more(items, most)
     for title, files in (("Modified", state.modified), ("Read", state.read)):
         if files:

@@ -205,7 +205,7 @@ def _typed(row: dict[str, Any], kinds: dict[str, tuple[type, ...]]) -> dict[str,
     return known
 
 
-def with_said(state: SessionState, said: Iterable[tuple[str, Item]]) -> SessionState:
+def with_notes(state: SessionState, said: Iterable[tuple[str, Item]]) -> SessionState:
     """Return the state with what somebody said: ``(task, finding or decision; the item)``, oldest first.
 
     The newest task counts. A decision that replaces another takes its place; findings and

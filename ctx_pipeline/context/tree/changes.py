@@ -10,17 +10,17 @@ import msgspec
 from immutables import Map
 
 from ctx_pipeline.context.errors import ConflictingUpdate, InvalidPlacement, NothingThere, OverlapWouldViolateODI
+from ctx_pipeline.context.tree.address import insertion_of, node_at, parent_and_offset, place_of, written
 from ctx_pipeline.context.tree.component import Component, TextContent, check_life
-from ctx_pipeline.context.tree.growth import stamped
+from ctx_pipeline.context.tree.factory import stamped
 from ctx_pipeline.context.tree.lifecycle import recurring_of
 from ctx_pipeline.context.tree.node import Node
-from ctx_pipeline.context.tree.place import insertion_of, node_at, parent_and_offset, place_of, written
 from ctx_pipeline.context.tree.record import Record
 from ctx_pipeline.context.tree.selectors.matching import matched
 from ctx_pipeline.context.tree.selectors.parsing import parse
 
 if TYPE_CHECKING:
-    from ctx_pipeline.context.tree.forest import Tree
+    from ctx_pipeline.context.tree.tree import Tree
 
 _JSON = (str, int, float, bool, type(None), list, dict, tuple)
 

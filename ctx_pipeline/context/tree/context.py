@@ -8,23 +8,40 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.errors import AmbiguousKey, InvalidPlacement, NothingThere, ReadOnlyHistory
+from ctx_pipeline.context.tree.address import node_at, place_of
 from ctx_pipeline.context.tree.changes import UpdateResult, changed, deleted, inserted
 from ctx_pipeline.context.tree.component import Component, TextContent
 from ctx_pipeline.context.tree.dump import dumped, loaded
-from ctx_pipeline.context.tree.growth import empty
+from ctx_pipeline.context.tree.factory import empty
 from ctx_pipeline.context.tree.lifecycle import committed
 from ctx_pipeline.context.tree.node import Node
-from ctx_pipeline.context.tree.place import node_at, place_of
 from ctx_pipeline.context.tree.selectors.matching import matched
 from ctx_pipeline.context.tree.selectors.parsing import parse
-from ctx_pipeline.context.tree.thread import provider_thread
 from ctx_pipeline.errors import CtxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctx_pipeline.context.tree.forest import Tree
     from ctx_pipeline.context.tree.history import ContextHistory
+    from ctx_pipeline.context.tree.tree import Tree
+
+
+def provider_thread(tree: Tree) -> list[dict[str, Any]]:
+    """Return the blocks as ``{id, role, kind, content}``: system header, turns from the oldest, active head.
+
+    In each turn what stands before the core, the core, what stands after it. A block
+    without a role has the role system in the system header and user in a turn; one
+    without a kind is text.
+    """
+    view = tree.view
+    thread = []
+    for place, record in enumerate(view.records):
+        if record.structure != "block" or record.body is None:
+            continue
+        role = record.role or ("system" if view.depths[place] == -1 else "user")
+        thread.append({"id": record.id, "role": role, "kind": record.kind or "text", "content": record.content})
+    return thread
+
 
 _END = 1_000_000
 """An offset beyond any other: the next free one."""

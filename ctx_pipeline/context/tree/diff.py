@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.context.tree.node import header
 
 if TYPE_CHECKING:
-    from ctx_pipeline.context.tree.forest import Tree
     from ctx_pipeline.context.tree.record import Record
+    from ctx_pipeline.context.tree.tree import Tree
 
 _FIELDS = ("nodeType", "ttl", "cad", "priority", "key", "role", "kind", "created_at_ns", "creation_index", "content_hash")
 _MADE = frozenset({"implied"})

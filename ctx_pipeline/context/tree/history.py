@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctx_pipeline.context.tree.context import Context
-    from ctx_pipeline.context.tree.forest import Tree
     from ctx_pipeline.context.tree.history_file import HistoryFile
     from ctx_pipeline.context.tree.selectors.query import Moment, Query
+    from ctx_pipeline.context.tree.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class ContextHistory:
             if self._file is not None:
                 with self._file.locked():
                     self._take_in()
-                    return self._kept(tree, trigger, after, at)
-            return self._kept(tree, trigger, after, at)
+                    return self._append(tree, trigger, after, at)
+            return self._append(tree, trigger, after, at)
 
     def diff(self, older: int, newer: int, selector: str | None = None, **options: Any) -> dict[str, Any]:
         """Return what changed between two snapshots, by id: ``{added, removed, changed}``; see :func:`diff.compared`."""
@@ -235,7 +235,7 @@ class ContextHistory:
             raise UnknownSnapshot(episode, self._snapshots)
         return found
 
-    def _kept(self, tree: Tree, trigger: str, after: int, at: float | None) -> int:
+    def _append(self, tree: Tree, trigger: str, after: int, at: float | None) -> int:
         episode = max(self._last, after) + 1
         snapshot = Snapshot(episode, trigger, time.time() if at is None else at, tree)
         if self._file is not None:

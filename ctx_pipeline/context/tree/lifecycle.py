@@ -9,13 +9,13 @@ import msgspec
 from immutables import Map
 
 from ctx_pipeline.context.errors import NothingThere, PactError
-from ctx_pipeline.context.tree.forest import Kids, Recurring
-from ctx_pipeline.context.tree.growth import fresh_head, stamped
-from ctx_pipeline.context.tree.place import parent_and_offset
+from ctx_pipeline.context.tree.address import parent_and_offset
+from ctx_pipeline.context.tree.factory import fresh_head, stamped
+from ctx_pipeline.context.tree.tree import Kids, Recurring
 
 if TYPE_CHECKING:
-    from ctx_pipeline.context.tree.forest import Tree
     from ctx_pipeline.context.tree.record import Record
+    from ctx_pipeline.context.tree.tree import Tree
 
 
 def committed(tree: Tree) -> Tree:

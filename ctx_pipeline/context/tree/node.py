@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctx_pipeline.context.tree.forest import Tree
     from ctx_pipeline.context.tree.record import Record
+    from ctx_pipeline.context.tree.tree import Tree
 
 HEADERS = (
     "id",

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.errors import InvalidArgument, InvalidMessage
-from ctx_pipeline.context.sync_face import run
+from ctx_pipeline.context.sync_adapter import run
 from ctx_pipeline.context.window.costs import Costs
 from ctx_pipeline.context.window.ordering import in_order
-from ctx_pipeline.context.window.placement import at_the_edges
 from ctx_pipeline.context.window.units import Unit, may_belong_together, units_of
 from ctx_pipeline.errors import BudgetTooSmall, UsageError
 
@@ -23,6 +22,22 @@ if TYPE_CHECKING:
     from ctx_pipeline.context.window.costs import Counter
 
     Message = Mapping[str, Any]
+    from ctx_pipeline.context.window.units import Unit
+
+
+def at_the_edges(units: Sequence[Unit]) -> list[tuple[int, ...]]:
+    """Return the places of units, pinned first, then the highest priorities alternately at the end and at the start.
+
+    What a model has to find is found best at both ends of a long context and worst in its
+    middle (Liu et al., "Lost in the Middle", 2023). Among equal priorities the newer one
+    counts as higher.
+    """
+    pinned = [unit.places for unit in units if unit.pinned]
+    ranked = sorted((unit for unit in units if not unit.pinned), key=lambda u: (-u.priority, -u.places[0]))
+    head = [unit.places for unit in ranked[1::2]]
+    tail = [unit.places for unit in ranked[0::2]]
+    return [*pinned, *head, *reversed(tail)]
+
 
 SummarizerCallback = Callable[[list[dict[str, Any]]], Any]
 """Messages in, text out; sync or async."""

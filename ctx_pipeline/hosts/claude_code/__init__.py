@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.claude_code.places import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
+from ctx_pipeline.hosts.claude_code.discovery import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
 from ctx_pipeline.hosts.claude_code.window import window
+from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
 from ctx_pipeline.model.declared import Host
-from ctx_pipeline.model.deferred import Deferred
+from ctx_pipeline.model.lazy import Deferred
 from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
 from ctx_pipeline.model.shell_answers import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctx_pipeline.model.ccusage_rules import RivalEntry
     from ctx_pipeline.model.raw import StreamBytes
-    from ctx_pipeline.model.rivals import RivalEntry
 
 
 def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
-    from ctx_pipeline.hosts.claude_code.rivals import ccusage
+    from ctx_pipeline.hosts.claude_code.ccusage_rules import ccusage
 
     return ccusage(streams)
 
@@ -51,8 +51,8 @@ HOST = Host(
     ),
     hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
     retention_days=retention_days,
-    mentions=Deferred("ctx_pipeline.hosts.claude_code.mentions:mentions"),
-    usage=Deferred("ctx_pipeline.hosts.claude_code.counting:usage"),
+    mentions=Deferred("ctx_pipeline.hosts.claude_code.prompt_history:mentions"),
+    usage=Deferred("ctx_pipeline.hosts.claude_code.fast_usage:usage"),
     usage_kinds=USAGE_KINDS,
     limit_notes=LimitNotes(
         frozenset({"api_error_message", "system/api_error"}),

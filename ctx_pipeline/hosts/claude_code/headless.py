@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.recipes import Told
+from ctx_pipeline.model.agent_config import HeadlessAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 _NANO = 1_000_000_000
 
 
-def read(records: Iterable[Mapping[str, Any]]) -> Told:
+def read(records: Iterable[Mapping[str, Any]]) -> HeadlessAnswer:
     """Return what the ``result`` record says; an error where the stream ended without one."""
     model: str | None = None
     for record in records:
         if record.get("type") == "system" and isinstance(record.get("model"), str):
             model = record["model"]
         if record.get("type") == "result":
-            return _told(record, model)
-    return Told("", model, error="the stream ended without a result")
+            return _result(record, model)
+    return HeadlessAnswer("", model, error="the stream ended without a result")
 
 
-def _told(record: Mapping[str, Any], model: str | None) -> Told:
+def _result(record: Mapping[str, Any], model: str | None) -> HeadlessAnswer:
     usage = record.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     cached = _count(usage.get("cache_read_input_tokens"))
@@ -32,7 +32,7 @@ def _told(record: Mapping[str, Any], model: str | None) -> Told:
     text = record.get("result")
     text = text if isinstance(text, str) else ""
     failed = bool(record.get("is_error")) or record.get("subtype") != "success"
-    return Told(
+    return HeadlessAnswer(
         "" if failed else text,
         model,
         fresh + cached,

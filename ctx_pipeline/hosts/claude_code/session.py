@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
 
-from ctx_pipeline.hosts.claude_code.places import safe_id
+from ctx_pipeline.hosts.claude_code.discovery import safe_id
 from ctx_pipeline.hosts.claude_code.sidefiles import read_side_file
 from ctx_pipeline.hosts.claude_code.thread import Gathered, Thread
 from ctx_pipeline.hosts.claude_code.walk import walk

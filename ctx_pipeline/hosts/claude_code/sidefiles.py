@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.claude_code.places import agent_of_todos
+from ctx_pipeline.hosts.claude_code.discovery import agent_of_todos
 from ctx_pipeline.hosts.claude_code.records import AgentMeta, DecodeErrors, Index, Prompt, index_decoder, meta_decoder, prompt_decoder
 
 if TYPE_CHECKING:

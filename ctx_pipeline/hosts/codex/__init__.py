@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, enter, places
 from ctx_pipeline.hosts.codex.window import window
+from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
 from ctx_pipeline.model.declared import Database, Host
-from ctx_pipeline.model.deferred import Deferred
+from ctx_pipeline.model.lazy import Deferred
 from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.recipes import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
 from ctx_pipeline.model.shell_answers import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctx_pipeline.model.ccusage_rules import RivalEntry
     from ctx_pipeline.model.raw import StreamBytes
-    from ctx_pipeline.model.rivals import RivalEntry
 
 # Codex rewrites times and token totals of its threads at every turn; without them the
 # captured rows change only when a thread is added, named or archived.
@@ -28,7 +28,7 @@ _STEADY = (
 
 
 def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
-    from ctx_pipeline.hosts.codex.rivals import ccusage
+    from ctx_pipeline.hosts.codex.ccusage_rules import ccusage
 
     return ccusage(streams)
 
@@ -41,7 +41,7 @@ HOST = Host(
     roots_default=("~/.codex",),
     classify=classify,
     enter=enter,
-    identify=Deferred("ctx_pipeline.hosts.codex.places:identify"),
+    identify=Deferred("ctx_pipeline.hosts.codex.discovery:identify"),
     parse=Deferred("ctx_pipeline.hosts.codex.session:parse"),
     session_kinds=frozenset({ROLLOUT, LOOSE}),
     places=places,
@@ -66,11 +66,11 @@ HOST = Host(
             columns={"threads": _STEADY, "thread_spawn_edges": ("parent_thread_id", "child_thread_id")},
         )
     },
-    hints=Deferred("ctx_pipeline.hosts.codex.places:hints"),
-    usage=Deferred("ctx_pipeline.hosts.codex.counting:usage"),
+    hints=Deferred("ctx_pipeline.hosts.codex.discovery:hints"),
+    usage=Deferred("ctx_pipeline.hosts.codex.fast_usage:usage"),
     usage_kinds=frozenset({ROLLOUT, LOOSE}),
     usage_hints={STATE: ("thread_spawn_edges",)},
-    limits=Deferred("ctx_pipeline.hosts.codex.counting:limits"),
+    limits=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits"),
     limit_notes=LimitNotes(
         frozenset({"token_count/rate_limits", "error", "stream_error", "warning"}),
         Deferred("ctx_pipeline.hosts.codex.limits:reached"),

@@ -226,21 +226,21 @@ def _tool(rows: Rows, entry: Entry, stage: str, item: _Item, kind: str) -> None:
     rows.result(entry, item.id or tool.call_id, _output(item), f"{stage}/{kind}"[:100], block=block)
 
 
-def _asked(item: _Item, kind: str) -> tuple[tools.Touched, str]:
+def _asked(item: _Item, kind: str) -> tuple[tools.FileAccess, str]:
     if kind == "command_execution":
         command = item.command or ""
-        return tools.Touched("command_execution", "shell", (), (command,) if command else ()), command
+        return tools.FileAccess("command_execution", "shell", (), (command,) if command else ()), command
     if kind == "file_change":
         changes = [c for c in item.changes or () if c.path]
         paths = tuple(dict.fromkeys(c.path or "" for c in changes))
         added = bool(changes) and all(c.kind == "add" for c in changes)
-        return tools.Touched("file_change", "write" if added else "edit", paths), "\n".join(paths)
+        return tools.FileAccess("file_change", "write" if added else "edit", paths), "\n".join(paths)
     if kind == "web_search":
-        return tools.Touched("web_search", "web", (), (item.query,) if item.query else ()), item.query or ""
+        return tools.FileAccess("web_search", "web", (), (item.query,) if item.query else ()), item.query or ""
     arguments = without_blobs(bytes(item.arguments).decode("utf-8", "replace"))
     if kind == "mcp_tool_call":
-        return tools.Touched(f"{item.server or 'mcp'}.{item.tool or 'tool'}", "mcp"), arguments
-    return tools.Touched(item.tool or kind, "task"), arguments
+        return tools.FileAccess(f"{item.server or 'mcp'}.{item.tool or 'tool'}", "mcp"), arguments
+    return tools.FileAccess(item.tool or kind, "task"), arguments
 
 
 def _ended(tool: Tool, item: _Item) -> None:

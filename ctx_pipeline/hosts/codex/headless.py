@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.recipes import Told
+from ctx_pipeline.model.agent_config import HeadlessAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-def read(records: Iterable[Mapping[str, Any]]) -> Told:
+def read(records: Iterable[Mapping[str, Any]]) -> HeadlessAnswer:
     """Return the last message of the agent with the tokens of all turns; an error where no turn was completed.
 
     The stream names neither the model nor a cost.
@@ -40,4 +40,4 @@ def read(records: Iterable[Mapping[str, Any]]) -> Told:
             error = str(told.get("message") if isinstance(told, dict) else record.get("message") or kind)[:300]
     if not done:
         text, error = "", error or "the stream ended without a completed turn"
-    return Told(text, None, tokens["input_tokens"], tokens["cached_input_tokens"], tokens["output_tokens"], None, error)
+    return HeadlessAnswer(text, None, tokens["input_tokens"], tokens["cached_input_tokens"], tokens["output_tokens"], None, error)

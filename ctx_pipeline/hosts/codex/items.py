@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts._blobs import hashed, without_blobs
 from ctx_pipeline.hosts.codex import tools
-from ctx_pipeline.hosts.codex.families import injected, joined
+from ctx_pipeline.hosts.codex.dedupe import injected, joined
 from ctx_pipeline.hosts.codex.records import written
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _reasoning(walk: Walk, entry: Entry, payload: Payload) -> None:
 def _function_call(walk: Walk, entry: Entry, payload: Payload) -> None:
     name = payload.name or payload.type or "function_call"
     text = _written(payload.arguments if payload.arguments is not None else payload.input)
-    touched = tools.touched(name, payload.namespace, text)
+    touched = tools.file_access(name, payload.namespace, text)
     tool = walk.call(entry, payload.call_id, touched, text, payload.type or "function_call")
     if payload.status == "failed":
         tool.is_error = True
@@ -69,7 +69,7 @@ def _function_call(walk: Walk, entry: Entry, payload: Payload) -> None:
 def _local_shell(walk: Walk, entry: Entry, payload: Payload) -> None:
     command = tuple(payload.action.command or ()) if payload.action else ()
     text = written(command)
-    walk.call(entry, payload.call_id or payload.id, tools.Touched("local_shell", "shell", (), command), text, "local_shell_call")
+    walk.call(entry, payload.call_id or payload.id, tools.FileAccess("local_shell", "shell", (), command), text, "local_shell_call")
 
 
 def _web_search(walk: Walk, entry: Entry, payload: Payload) -> None:
@@ -77,7 +77,7 @@ def _web_search(walk: Walk, entry: Entry, payload: Payload) -> None:
     text = " ".join(t for t in (action.query, action.url, action.pattern) if t) if action else ""
     call_id = payload.call_id or payload.id
     ended = walk.searches.popleft() if walk.searches else None
-    tool = walk.call(entry, call_id or (ended[0] if ended else None), tools.Touched("web_search", "web"), text, "web_search_call")
+    tool = walk.call(entry, call_id or (ended[0] if ended else None), tools.FileAccess("web_search", "web"), text, "web_search_call")
     tool.is_error = payload.status == "failed"
     if ended:
         walk.rows.adopt(ended[1], tool)
@@ -99,7 +99,7 @@ def _output(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 def _tool_search(walk: Walk, entry: Entry, payload: Payload) -> None:
     text = _written(payload.arguments)
-    walk.call(entry, payload.call_id or payload.id, tools.Touched("tool_search", "other"), text, "tool_search_call")
+    walk.call(entry, payload.call_id or payload.id, tools.FileAccess("tool_search", "other"), text, "tool_search_call")
 
 
 def _tool_search_output(walk: Walk, entry: Entry, payload: Payload) -> None:
@@ -109,7 +109,7 @@ def _tool_search_output(walk: Walk, entry: Entry, payload: Payload) -> None:
 
 
 def _image(walk: Walk, entry: Entry, payload: Payload) -> None:
-    touched = tools.Touched("image_generation", "other")
+    touched = tools.FileAccess("image_generation", "other")
     tool = walk.call(entry, payload.call_id or payload.id, touched, payload.revised_prompt or "", "image_generation_call")
     tool.is_error = payload.status == "failed"
     if made := bytes(payload.result).decode("utf-8", "replace").strip('"'):
@@ -122,7 +122,7 @@ def _agent_message(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.note(entry, "agent_message", kind="injected", actor="subagent", text=joined(payload.content))
 
 
-def _kept(walk: Walk, entry: Entry, payload: Payload) -> None:
+def _unknown(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.note(entry, payload.type or "response_item")
 
 
@@ -150,8 +150,8 @@ ITEMS: dict[str, Callable[[Walk, Entry, Payload], None]] = {
     "tool_search_output": _tool_search_output,
     "image_generation_call": _image,
     "agent_message": _agent_message,
-    "ghost_snapshot": _kept,
-    "additional_tools": _kept,
+    "ghost_snapshot": _unknown,
+    "additional_tools": _unknown,
     "compaction": _encrypted,
     "compaction_summary": _encrypted,
     "context_compaction": _encrypted,

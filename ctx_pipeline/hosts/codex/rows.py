@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex.threads import Entry
-    from ctx_pipeline.hosts.codex.tools import Touched
+    from ctx_pipeline.hosts.codex.tools import FileAccess
     from ctx_pipeline.hosts.codex.usage import Call
 
 HOST = "codex"
@@ -147,7 +147,7 @@ class Rows:
             events[seq] = row[:_CALL_KEY] + tied + row[_CALL_KEY + 1 :]
         self._said.clear()
 
-    def tool(self, entry: Entry, call_id: str | None, touched: Touched, text: str, subtype: str, *, parent: str | None) -> Tool:
+    def tool(self, entry: Entry, call_id: str | None, touched: FileAccess, text: str, subtype: str, *, parent: str | None) -> Tool:
         """Add a tool call and its event; a second call of the same id gets an id of its own."""
         call_id = wanted = call_id or f"line.{entry.line}.{entry.block}"
         number = 1

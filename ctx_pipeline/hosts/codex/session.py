@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts.codex import exec_stream, replay
-from ctx_pipeline.hosts.codex.families import Families, joined
-from ctx_pipeline.hosts.codex.happenings import EVENTS
+from ctx_pipeline.hosts.codex.dedupe import Families, joined
+from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
+from ctx_pipeline.hosts.codex.event_messages import EVENTS
 from ctx_pipeline.hosts.codex.items import ITEMS
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
-from ctx_pipeline.hosts.codex.places import safe_id, subagent
 from ctx_pipeline.hosts.codex.records import value_of, written
 from ctx_pipeline.hosts.codex.threads import read_thread
 from ctx_pipeline.hosts.codex.usage import Counter
@@ -191,7 +191,7 @@ def _usage_record(walk: Walk, entry: Entry, payload: Payload) -> None:
     walk.count(entry, walk.counter.record(payload), payload)
 
 
-def _kept(walk: Walk, entry: Entry, payload: Payload) -> None:
+def _note_unknown(walk: Walk, entry: Entry, payload: Payload) -> None:
     del payload
     walk.note(entry, entry.type or "?")
 
@@ -215,11 +215,11 @@ _OTHERS: dict[str, Callable[[Walk, Entry, Payload], None]] = {
     "compacted": _compacted,
     "token_usage_record": _usage_record,
     "inter_agent_communication": _between_agents,
-    "inter_agent_communication_metadata": _kept,
-    "world_state": _kept,
-    "retained_context": _kept,
-    "security_risk_score": _kept,
-    "realtime_item": _kept,
+    "inter_agent_communication_metadata": _note_unknown,
+    "world_state": _note_unknown,
+    "retained_context": _note_unknown,
+    "security_risk_score": _note_unknown,
+    "realtime_item": _note_unknown,
 }
 
 

@@ -62,7 +62,7 @@ _FAILED = (
 _HEADER = 400
 
 
-class Touched(Struct, gc=False):
+class FileAccess(Struct, gc=False):
     """The columns of tool_calls that the arguments of a call give."""
 
     tool: str
@@ -71,7 +71,7 @@ class Touched(Struct, gc=False):
     argv: tuple[str, ...] = ()
 
 
-def touched(name: str, namespace: str | None, text: str) -> Touched:
+def file_access(name: str, namespace: str | None, text: str) -> FileAccess:
     """Return what a call does, from its tool's name and its arguments as text."""
     action = _ACTIONS.get(name)
     if action is None:
@@ -81,11 +81,11 @@ def touched(name: str, namespace: str | None, text: str) -> Touched:
     if action == "edit":
         return _patched(name, text)
     if name == "exec" or not text.startswith("{"):
-        return Touched(name, action, (), (text,) if action == "shell" and text else ())
+        return FileAccess(name, action, (), (text,) if action == "shell" and text else ())
     try:
         said = records.arguments.decode(text)
     except records.FAILURES:
-        return Touched(name, action)
+        return FileAccess(name, action)
     command = said.cmd if said.cmd is not None else said.command
     argv = () if command is None else (command,) if isinstance(command, str) else tuple(command)
     if argv and "*** Begin Patch" in argv[-1]:
@@ -93,22 +93,22 @@ def touched(name: str, namespace: str | None, text: str) -> Touched:
         patched.argv = argv
         return patched
     path = said.path or said.file_path
-    return Touched(name, action, (path,) if path else (), argv)
+    return FileAccess(name, action, (path,) if path else (), argv)
 
 
-def _patched(name: str, text: str) -> Touched:
+def _patched(name: str, text: str) -> FileAccess:
     if text.startswith("{"):
         try:
             said = records.arguments.decode(text)
         except records.FAILURES:
-            return Touched(name, "edit")
+            return FileAccess(name, "edit")
         text = said.patch or said.input or ""
     verbs = set()
     paths: dict[str, None] = {}
     for verb, path in _PATCH_FILE.findall(text):
         verbs.add(verb or "Move")
         paths[path.strip()] = None
-    return Touched(name, "write" if verbs == {"Add"} else "edit", tuple(paths))
+    return FileAccess(name, "write" if verbs == {"Add"} else "edit", tuple(paths))
 
 
 def changed_lines(diff: str | None) -> str:

@@ -7,15 +7,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts._blobs import picture, without_blobs
-from ctx_pipeline.hosts.codex.families import automated
-from ctx_pipeline.hosts.codex.places import safe_id
+from ctx_pipeline.hosts.codex.dedupe import automated
+from ctx_pipeline.hosts.codex.discovery import safe_id
 from ctx_pipeline.hosts.codex.records import LARGEST, written
 from ctx_pipeline.hosts.codex.rows import OWN, REPLAYED, Rows, Tool
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex import tools
-    from ctx_pipeline.hosts.codex.families import Families
+    from ctx_pipeline.hosts.codex.dedupe import Families
     from ctx_pipeline.hosts.codex.records import Block, Payload
     from ctx_pipeline.hosts.codex.threads import Entry
     from ctx_pipeline.hosts.codex.usage import Call, Counter
@@ -121,7 +121,7 @@ class Walk:
         """Add a record that is kept as it is: its payload as JSON, or the text given."""
         self.rows.event(entry, kind, subtype, actor, payload_text(entry) if text is None else text)
 
-    def call(self, entry: Entry, call_id: str | None, touched: tools.Touched, text: str, subtype: str) -> Tool:
+    def call(self, entry: Entry, call_id: str | None, touched: tools.FileAccess, text: str, subtype: str) -> Tool:
         """Add a tool call."""
         return self.rows.tool(entry, call_id, touched, text, subtype, parent=self.parent)
 

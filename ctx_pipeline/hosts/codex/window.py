@@ -19,7 +19,7 @@ def window(kind: str, subtype: str | None, text: str | None, record: Callable[[]
     """
     name = subtype or ""
     if kind == "compaction":
-        listed = _kept(record()) if name == "compacted" else None
+        listed = _replacement_texts(record()) if name == "compacted" else None
         return Change("compaction", everything=True, kept=listed or (), keeps_prompts=listed is None, text=text)
     if name == "thread_rolled_back":
         return Change("rollback", turns=_turns(text))
@@ -30,7 +30,7 @@ def window(kind: str, subtype: str | None, text: str | None, record: Callable[[]
     return usual(kind, text)
 
 
-def _kept(line: bytes) -> tuple[str, ...] | None:
+def _replacement_texts(line: bytes) -> tuple[str, ...] | None:
     """Return the texts of the messages in the history that replaced the old one; None when there is none."""
     payload = _payload(line)
     history = payload.get("replacement_history")

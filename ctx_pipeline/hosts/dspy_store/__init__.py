@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.declared import Database, Host
-from ctx_pipeline.model.deferred import Deferred
+from ctx_pipeline.model.lazy import Deferred
 from ctx_pipeline.model.raw import Identity
 
 STORE = "store"

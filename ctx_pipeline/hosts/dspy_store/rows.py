@@ -132,7 +132,7 @@ class _Rows:
     def _messages(self, fact: Fact, began: int | None) -> None:
         """Add what was asked, once: a program sends its history again with every call."""
         asked = None
-        for role, text in _said(fact.payload.messages):
+        for role, text in _message_texts(fact.payload.messages):
             if role in {"system", "developer"}:
                 if text not in self._systems:
                     self._systems.add(text)
@@ -189,7 +189,7 @@ def _place(fact: Fact) -> tuple:
     return (fact.stream.stream, fact.stream.generation, fact.start, fact.end, fact.line)
 
 
-def _said(messages: Any) -> Iterator[tuple[str, str]]:
+def _message_texts(messages: Any) -> Iterator[tuple[str, str]]:
     if isinstance(messages, str):
         yield "user", messages
     for message in messages if isinstance(messages, list) else ():

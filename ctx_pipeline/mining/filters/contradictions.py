@@ -34,9 +34,9 @@ def contradiction(candidates: Sequence[StoredCandidate]) -> Filtered:
         if c.scope not in ("user", "global"):
             places[c.repository or c.cwd or ""].append(c)
     marks: dict[str, list[str]] = defaultdict(list)
-    everywhere = _said(general)
+    everywhere = _statements(general)
     compared = [(everywhere, everywhere)]
-    for here in map(_said, places.values()):
+    for here in map(_statements, places.values()):
         compared += [(here, here), (here, everywhere), (everywhere, here)]
     for some, others in compared:
         for first, second in _opposed(some, others):
@@ -72,7 +72,7 @@ def _opposed(some: _Said, others: _Said) -> Iterator[tuple[StoredCandidate, Stor
             yield from ((against, others.rules[False][place][1]) for _, _, place in alike)
 
 
-def _said(members: Sequence[StoredCandidate]) -> _Said:
+def _statements(members: Sequence[StoredCandidate]) -> _Said:
     choices: dict[tuple[str, str], list[StoredCandidate]] = defaultdict(list)
     rules: dict[bool, list[tuple[str, StoredCandidate]]] = {True: [], False: []}
     for c in members:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.storage.event_pages import PageReader
     from ctx_pipeline.storage.files import Files
+    from ctx_pipeline.storage.lake.parquet_text import PageReader
     from ctx_pipeline.storage.lake.queries import LakeConnection
     from ctx_pipeline.storage.lake.reading import PartReader
 
@@ -368,7 +368,7 @@ class Lake:
     @property
     def page_reader(self) -> PageReader:
         """Reader of single events that does without Arrow."""
-        from ctx_pipeline.storage.event_pages import PageReader
+        from ctx_pipeline.storage.lake.parquet_text import PageReader
 
         if self._page_reader is None:
             self._page_reader = PageReader(self._files.local)
@@ -380,7 +380,7 @@ class Lake:
 
     def pages(self, path: str) -> bytes:
         """Return where the pages of a part of events lie, for :class:`PageReader`; empty where they are of another make."""
-        from ctx_pipeline.storage.event_pages import noted
+        from ctx_pipeline.storage.lake.parquet_text import noted
 
         return noted(self._files.local(path))
 

@@ -146,7 +146,7 @@ def manifest_path(asset: str, cell: Cell) -> str:
 def check_cell(cell: Cell) -> None:
     """Raise StoreError for a cell that is no host key and month."""
     if not re.fullmatch(r"[a-z0-9_\-]{0,40}", cell.host) or not re.fullmatch(r"(\d{4}-\d{2})?", cell.month):
-        raise StoreError(f"{cell.key!r} is no cell", cell=cell.key)
+        raise StoreError(f"{cell.key!r} is no partition", cell=cell.key)
 
 
 def encode(manifest: Manifest) -> bytes:

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreDamaged
-from ctx_pipeline.storage import duckdb_connection, temporary
-from ctx_pipeline.storage.duckdb_connection import quoted
+from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.lake.columns import SQL_TYPES
 from ctx_pipeline.storage.lake.upcast import selected
+from ctx_pipeline.storage.warehouse import duckdb_connection
+from ctx_pipeline.storage.warehouse.duckdb_connection import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -42,7 +42,7 @@ def record(connection: sqlite3.Connection, host: str, group: Sequence[Normalized
         "INSERT OR REPLACE INTO session_lines (host, session_id, ids) VALUES (?, ?, ?)", [(host, r.session_id, r.line_ids) for r in group]
     )
     holding = _holding(connection, host, {leaf for leaf, _, _ in before ^ after})
-    return _settle(connection, host, None if holding is None else {*holding, *below, *(r.session_id for r in group)})
+    return _resolve_sessions(connection, host, None if holding is None else {*holding, *below, *(r.session_id for r in group)})
 
 
 def drop(connection: sqlite3.Connection, host: str, gone: Iterable[str], below: Iterable[str]) -> set[Cell]:
@@ -52,7 +52,7 @@ def drop(connection: sqlite3.Connection, host: str, gone: Iterable[str], below: 
     told = connection.execute(
         "DELETE FROM branch_titles WHERE host = ? AND teller IN (SELECT value FROM json_each(?))", (host, ids)
     ).rowcount
-    return _settle(connection, host, None if told else set(below))
+    return _resolve_sessions(connection, host, None if told else set(below))
 
 
 def given(connection: sqlite3.Connection) -> dict[Cell, list[tuple[str, str]]]:
@@ -73,7 +73,7 @@ def _holding(connection: sqlite3.Connection, host: str, leaves: set[bytes]) -> s
     return {session for leaf in leaves for (session,) in connection.execute(held, (host, leaf))}
 
 
-def _settle(connection: sqlite3.Connection, host: str, sessions: set[str] | None) -> set[Cell]:
+def _resolve_sessions(connection: sqlite3.Connection, host: str, sessions: set[str] | None) -> set[Cell]:
     """Give sessions (None: all of the host) the told title of their last branch that has one; return the cells that changed.
 
     Of several titles of one branch that of the last teller by id counts, whatever order they came in.

@@ -60,7 +60,7 @@ class Forgetting(Sessions):
                 for (stream,) in connection.execute("SELECT stream FROM sources WHERE host = ? AND session_id = ?", (host, session))
             }
             dirty = self._resolve(connection, left, threads)
-            dirty |= self._settle(connection, sessions)
+            dirty |= self._resolve_sessions(connection, sessions)
         self.compact()
         return dirty
 

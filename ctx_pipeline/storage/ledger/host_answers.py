@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.storage.ledger.rows import Hint
-from ctx_pipeline.storage.prefixes import readable_head
+from ctx_pipeline.storage.raw.source_identity import readable_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable

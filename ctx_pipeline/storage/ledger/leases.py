@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import StoreLocked
-from ctx_pipeline.model.owner import Owner
+from ctx_pipeline.model.process_identity import Owner
 from ctx_pipeline.storage.ledger.connection import Database
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def resolve(links: Iterable[Link], *, first_month: str, now: int, parents: Mappi
     of its smallest id. The month is that of the root thread's first time, else of the
     earliest part's.
     """
-    ordered = sorted((_told(link, parents) for link in links), key=lambda link: (link.thread_id, link.stream))
+    ordered = sorted((_with_parent(link, parents) for link in links), key=lambda link: (link.thread_id, link.stream))
     threads: dict[str, Link] = {}
     for link in ordered:
         known = threads.get(link.thread_id)
@@ -81,7 +81,7 @@ def resolve(links: Iterable[Link], *, first_month: str, now: int, parents: Mappi
     return places
 
 
-def _told(link: Link, parents: Mapping[str, str]) -> Link:
+def _with_parent(link: Link, parents: Mapping[str, str]) -> Link:
     parent = parents.get(link.thread_id)
     if parent is None or parent == link.thread_id or link.relation not in {None, "main"} or _points(link):
         return link

@@ -37,9 +37,9 @@ def record(connection: sqlite3.Connection, results: Sequence[NormalizedSession],
         _write(connection, host, group, code_version)
         mine = {result.session_id for result in group}
         below = _forks(connection, host, mine)
-        changed |= _settle(connection, host, before | mine | below)
+        changed |= _resolve_sessions(connection, host, before | mine | below)
         changed |= branch_titles.record(connection, host, group, below)
-        _sweep(connection, host)
+        _remove_orphans(connection, host)
     return changed
 
 
@@ -56,9 +56,9 @@ def drop_sessions(connection: sqlite3.Connection, sessions: Iterable[tuple[str, 
         connection.execute(f"DELETE FROM calls WHERE session IN (SELECT number {_MINE})", (host, ids))
         for table in ("callers", "quarantine", "unknowns", "sessions"):
             connection.execute(f"DELETE FROM {table} WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))", (host, ids))
-        changed |= _settle(connection, host, sharing)
+        changed |= _resolve_sessions(connection, host, sharing)
         changed |= branch_titles.drop(connection, host, gone, below)
-        _sweep(connection, host)
+        _remove_orphans(connection, host)
     return changed
 
 
@@ -136,7 +136,7 @@ def _forks(connection: sqlite3.Connection, host: str, sessions: set[str]) -> set
     return found
 
 
-def _settle(connection: sqlite3.Connection, host: str, touched: set[str]) -> set[Cell]:
+def _resolve_sessions(connection: sqlite3.Connection, host: str, touched: set[str]) -> set[Cell]:
     """Decide anew for the connected groups of these sessions; return the cells of sessions whose copies changed."""
     group, sharing = _group(connection, host, touched)
     calls = _calls(connection, host, sharing)
@@ -184,7 +184,7 @@ def _settle(connection: sqlite3.Connection, host: str, touched: set[str]) -> set
     return {Cell(*row) for row in rows}
 
 
-def _sweep(connection: sqlite3.Connection, host: str) -> None:
+def _remove_orphans(connection: sqlite3.Connection, host: str) -> None:
     """Remove the owners of calls that no session holds any more."""
     connection.execute(
         "DELETE FROM owners WHERE host = ?"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
-from ctx_pipeline.storage import segments as raw
 from ctx_pipeline.storage.ledger import owners
 from ctx_pipeline.storage.ledger.connection import json_list
 from ctx_pipeline.storage.ledger.host_answers import identify, read_hints
 from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, NormalizedSession, Segment, Source
 from ctx_pipeline.storage.ledger.sessions import Sessions
-from ctx_pipeline.storage.prefixes import EDGE, HEAD, edge_hash, is_lines
+from ctx_pipeline.storage.raw import segments as raw
+from ctx_pipeline.storage.raw.source_identity import EDGE, HEAD, edge_hash, is_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -139,7 +139,7 @@ class Rebuilding(Sessions):
             found.setdefault((host, session), {})[stream, generation] = end
         return found
 
-    def held_bytes(self) -> dict[tuple[str, int], int]:
+    def stored_bytes(self) -> dict[tuple[str, int], int]:
         """Return (stream, generation) -> how many bytes of it raw holds without a gap."""
         rows = self.query('SELECT stream, generation, max("end") FROM segments GROUP BY 1, 2')
         return {(stream, generation): end for stream, generation, end in rows}

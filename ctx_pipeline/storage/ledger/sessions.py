@@ -8,15 +8,176 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links, owners
-from ctx_pipeline.storage.ledger.connection import json_list
-from ctx_pipeline.storage.ledger.rows import RAW_LOST, SessionRow
-from ctx_pipeline.storage.ledger.sources import SAVE, Sources, parents, save_hints, save_segments
+from ctx_pipeline.storage.ledger.connection import Database, json_list
+from ctx_pipeline.storage.ledger.links import PARENT
+from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping
 
-    from ctx_pipeline.storage.ledger.rows import Hint, Segment, Source
+
+COLUMNS = ", ".join(Source._fields)
+_KEPT = {"stream", "session_id", "month"}
+SAVE = f"INSERT INTO sources ({COLUMNS}) VALUES ({', '.join('?' * len(Source._fields))}) ON CONFLICT(stream) DO UPDATE SET " + ", ".join(
+    f"{name} = excluded.{name}" for name in Source._fields if name not in _KEPT
+)
+_SEGMENT = 'stream, generation, start, "end", sha256, stored_bytes, path, recorded_at, mtime_ns'
+
+
+class Sources(Database):
+    """The part of the ledger that says what was captured."""
+
+    def sources(self) -> dict[tuple[str, str], Source]:
+        """Return every source by (root, rel)."""
+        return {(row[2], row[3]): Source._make(row) for row in self.query(f"SELECT {COLUMNS} FROM sources ORDER BY stream")}
+
+    def sources_of(self, streams: Iterable[str]) -> dict[str, Source]:
+        """Return the sources of these streams by stream."""
+        rows = self.query(f"SELECT {COLUMNS} FROM sources WHERE stream IN (SELECT value FROM json_each(?))", [json_list(streams)])
+        return {row[0]: Source._make(row) for row in rows}
+
+    def stamps(self) -> dict[tuple[str, str], dict[str, tuple]]:
+        """Return (host, root) -> rel -> the fields of a :class:`Stamp`: what a look at the file is compared with."""
+        found: dict[tuple[str, str], dict[str, tuple]] = {}
+        with self._translated():
+            for row in self.connection.execute("SELECT rel, stream, size, mtime_ns, captured, state, marker, host, root FROM sources"):
+                folder = found.get(row[7:])
+                if folder is None:
+                    folder = found[row[7:]] = {}
+                folder[row[0]] = row
+        return found
+
+    def save_sources(self, rows: Iterable[Source]) -> None:
+        """Write sources; session and month of known ones stay."""
+        with self.transaction() as connection:
+            connection.executemany(SAVE, rows)
+
+    def mark_vanished(self, streams: Iterable[str], state: str = "vanished") -> None:
+        """Note that the files of these streams are gone (or ignored from now on); nothing else changes."""
+        with self.transaction() as connection:
+            connection.executemany("UPDATE sources SET state = ? WHERE stream = ?", [(state, stream) for stream in streams])
+
+    def session_streams(self, host: str, session_id: str) -> list[Source]:
+        """Return all streams of a session, live or not, in order of thread and stream."""
+        rows = self.query(
+            f"SELECT {COLUMNS} FROM sources WHERE host = ? AND session_id = ? ORDER BY thread_id, stream",
+            [host, session_id],
+        )
+        return [Source._make(row) for row in rows]
+
+    def streams_of(self, sessions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Source]]:
+        """Return (host, session_id) -> its streams, like :meth:`session_streams` for many at once."""
+        wanted = set(sessions)
+        found: dict[tuple[str, str], list[Source]] = {key: [] for key in wanted}
+        for host in sorted({host for host, _ in wanted}):
+            ids = json_list(session for h, session in wanted if h == host)
+            for row in self.query(
+                f"SELECT {COLUMNS} FROM sources WHERE host = ? AND session_id IN (SELECT value FROM json_each(?))"
+                " ORDER BY thread_id, stream",
+                [host, ids],
+            ):
+                source = Source._make(row)
+                found[host, source.session_id or ""].append(source)
+        return found
+
+    def segments_of(self, streams: Iterable[str]) -> dict[str, list[Segment]]:
+        """Return stream -> its segments of all generations, in order of generation and byte."""
+        found: dict[str, list[Segment]] = {}
+        for row in self.query(
+            f"SELECT {_SEGMENT} FROM segments WHERE stream IN (SELECT value FROM json_each(?)) ORDER BY stream, generation, start",
+            [json_list(streams)],
+        ):
+            found.setdefault(row[0], []).append(Segment._make(row))
+        return found
+
+    def segments(self) -> list[Segment]:
+        """Return every segment, in order of stream, generation and byte."""
+        return [Segment._make(row) for row in self.query(f"SELECT {_SEGMENT} FROM segments ORDER BY stream, generation, start")]
+
+    def scattered(self, objects: int, before: str) -> list[tuple[str, int]]:
+        """Return (stream, generation) of those that lie in so many raw objects or more, none recorded since a time (ISO 8601)."""
+        return [
+            (stream, generation)
+            for stream, generation in self.query(
+                "SELECT stream, generation FROM segments GROUP BY stream, generation"
+                " HAVING count(*) >= ? AND max(recorded_at) < ? AND count(DISTINCT path) >= ?",
+                [objects, before, objects],
+            )
+        ]
+
+    def repack(self, segments: Iterable[Segment]) -> None:
+        """Note where segments lie now; all else of them stays."""
+        with self.transaction() as connection:
+            connection.executemany(
+                "UPDATE segments SET path = ?, stored_bytes = ? WHERE stream = ? AND generation = ? AND start = ?",
+                [(s.path, s.stored_bytes, s.stream, s.generation, s.start) for s in segments],
+            )
+
+    def hints_of(self, host: str, thread_ids: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return thread_id -> field -> value for the threads that other streams say something of."""
+        found: dict[str, dict[str, str]] = {}
+        for thread, field, value in self.query(
+            "SELECT thread_id, field, value FROM hints WHERE host = ? AND thread_id IN (SELECT value FROM json_each(?))"
+            " ORDER BY thread_id, field, stream",
+            [host, json_list(thread_ids)],
+        ):
+            found.setdefault(thread, {})[field] = value
+        return found
+
+    def parents(self, host: str) -> dict[str, str]:
+        """Return thread_id -> the thread that started it, as indexes of the host say."""
+        return parents(self.connection, host)
+
+    def hints(self) -> list[Hint]:
+        """Return every hint."""
+        return [Hint._make(row) for row in self.query("SELECT host, thread_id, field, value, stream FROM hints ORDER BY 1, 2, 3, 5")]
+
+
+def parents(connection: sqlite3.Connection, host: str) -> dict[str, str]:
+    """Return thread_id -> the thread that started it, as indexes of a host say; the last stream's word counts."""
+    rows = connection.execute("SELECT thread_id, value FROM hints WHERE host = ? AND field = ? ORDER BY thread_id, stream", (host, PARENT))
+    return dict(rows.fetchall())
+
+
+def save_segments(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
+    """Write segment rows; one that is known already stays as it is."""
+    marks = ", ".join("?" * len(Segment._fields))
+    connection.executemany(f"INSERT INTO segments ({_SEGMENT}) VALUES ({marks}) ON CONFLICT DO NOTHING", segments)
+
+
+def save_hints(connection: sqlite3.Connection, hints: Iterable[Hint], renewed: Iterable[str]) -> set[tuple[str, str]]:
+    """Write hints, after dropping those of renewed streams; return the (host, thread_id) whose facts changed.
+
+    The last value of a field stays, of one whose name begins with ``first_`` the first.
+    """
+    rows = list(hints)
+    dropped = list(renewed)
+    threads = {(row.host, row.thread_id) for row in rows}
+    for stream in dropped:
+        threads.update(connection.execute("SELECT host, thread_id FROM hints WHERE stream = ?", (stream,)).fetchall())
+    before = _facts(connection, threads)
+    connection.executemany("DELETE FROM hints WHERE stream = ?", [(stream,) for stream in dropped])
+    connection.executemany(
+        "INSERT INTO hints (host, thread_id, field, value, stream) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT(host, thread_id, field, stream) DO UPDATE SET value = excluded.value WHERE substr(hints.field, 1, 6) <> 'first_'",
+        rows,
+    )
+    after = _facts(connection, threads)
+    return {thread for thread in threads if before.get(thread) != after.get(thread)}
+
+
+def _facts(connection: sqlite3.Connection, threads: set[tuple[str, str]]) -> dict[tuple[str, str], list[tuple]]:
+    found: dict[tuple[str, str], list[tuple]] = {}
+    for host in {host for host, _ in threads}:
+        for row in connection.execute(
+            "SELECT thread_id, field, stream, value FROM hints WHERE host = ? AND thread_id IN (SELECT value FROM json_each(?))"
+            " ORDER BY 1, 2, 3",
+            (host, json_list(thread for h, thread in threads if h == host)),
+        ):
+            found.setdefault((host, row[0]), []).append(row)
+    return found
+
 
 _COLUMNS = (
     "host, session_id, month, captured_fp, normalized_fp, code_version, content_hash,"
@@ -62,14 +223,14 @@ class Sessions(Sources):
             threads = save_hints(connection, hints, renewed)
             return self._resolve(connection, {row.stream for row in rows}, threads)
 
-    def place_again(self) -> set[Cell]:
+    def reassign_partitions(self) -> set[Cell]:
         """Give every stream its session and month anew, as the first month says now; return the cells that became dirty."""
         with self.transaction() as connection:
             return self._resolve(connection, {row[0] for row in connection.execute("SELECT stream FROM sources")}, set())
 
     def sessions(self, *, cells: Iterable[Cell] | None = None, host: str | None = None) -> list[SessionRow]:
         """Return the sessions in order of host and id."""
-        return self._chosen("host = ?" if host else "", [host] if host else [], cells)
+        return self._select("host = ?" if host else "", [host] if host else [], cells)
 
     def session(self, host: str, session_id: str) -> SessionRow | None:
         """Return one session, None when it is not known."""
@@ -80,17 +241,17 @@ class Sessions(Sources):
         """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""
         old = "".join(" OR (host = ? AND code_version IS NOT ?)" for _ in versions)
         condition = f"(captured_fp IS NOT normalized_fp{old}) AND NOT {UNDECODABLE}"
-        return self._chosen(condition, [text for pair in versions.items() for text in pair], cells)
+        return self._select(condition, [text for pair in versions.items() for text in pair], cells)
 
     def undecodable_sessions(self) -> list[SessionRow]:
         """Return the sessions whose rows are kept since raw does not hold all that they were made of."""
-        return self._chosen(UNDECODABLE, [], None)
+        return self._select(UNDECODABLE, [], None)
 
     def cells(self) -> list[Cell]:
         """Return the cells that hold a session, sorted."""
         return [Cell(*row) for row in self.query("SELECT DISTINCT host, month FROM sessions ORDER BY host, month")]
 
-    def _chosen(self, condition: str, values: list[str], cells: Iterable[Cell] | None) -> list[SessionRow]:
+    def _select(self, condition: str, values: list[str], cells: Iterable[Cell] | None) -> list[SessionRow]:
         """Return the sessions for which a condition holds, of these cells where some are given."""
         wanted = None if cells is None else set(cells)
         conditions = [f"({condition})"] if condition else []
@@ -109,7 +270,7 @@ class Sessions(Sources):
             told = parents(connection, host)
             family = _family(connection, host, streams, told)
             places = links.resolve(family, first_month=self.first_month, now=now, parents=told)
-            held = _held_places(connection, [link.stream for link in family])
+            held = _stored_places(connection, [link.stream for link in family])
             moves = []
             for stream, before in held.items():
                 place = places.get(stream)
@@ -122,9 +283,9 @@ class Sessions(Sources):
             connection.executemany("UPDATE sources SET session_id = ?, month = ? WHERE stream = ?", moves)
             changed |= _introduce(connection, host, {p.session_id: p for p in places.values()})
         changed |= _sessions_of_threads(connection, threads)
-        return self._settle(connection, changed)
+        return self._resolve_sessions(connection, changed)
 
-    def _settle(self, connection: sqlite3.Connection, changed: set[tuple[str, str]]) -> set[Cell]:
+    def _resolve_sessions(self, connection: sqlite3.Connection, changed: set[tuple[str, str]]) -> set[Cell]:
         """Write month and captured_fp of changed sessions; drop the empty ones; return dirty cells."""
         dirty: set[Cell] = set()
         gone: list[tuple[str, str]] = []
@@ -254,7 +415,7 @@ def _family(connection: sqlite3.Connection, host: str, streams: set[str], told: 
     return [links.Link._make(row[:7]) for row in found.values()]
 
 
-def _held_places(connection: sqlite3.Connection, streams: list[str]) -> dict[str, tuple[str | None, str | None]]:
+def _stored_places(connection: sqlite3.Connection, streams: list[str]) -> dict[str, tuple[str | None, str | None]]:
     rows = connection.execute(
         "SELECT stream, session_id, month FROM sources WHERE stream IN (SELECT value FROM json_each(?))", (json_list(streams),)
     )

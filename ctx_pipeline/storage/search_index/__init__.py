@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.search_index import database
-from ctx_pipeline.storage.search_index.asking import Answer, Asked, Counting, Found, Hit, Reading
-from ctx_pipeline.storage.search_index.remaking import Indexed, rows_of
-from ctx_pipeline.storage.search_index.shelf import Wanted
+from ctx_pipeline.storage.search_index.query import Answer, Asked, Counting, Found, Hit, Reading
+from ctx_pipeline.storage.search_index.rebuild import Indexed, rows_of
+from ctx_pipeline.storage.search_index.row_lookup import Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -51,7 +51,7 @@ class SearchIndex(Reading):
         before the lake was committed left out, and what it left over is not.
         """
         self.close()
-        if self._worn(lake):
+        if self._needs_rebuild(lake):
             self._building = self.path.with_name(temporary.name())
             self._connection = database.create(self._building)
         else:
@@ -62,7 +62,7 @@ class SearchIndex(Reading):
         if self._building:
             self._connection.execute("INSERT INTO history(history, rank) VALUES('hashsize', ?)", (database.HASH_BYTES,))
         if lake is not None and (self._building or self._connection.execute("SELECT 1 FROM state WHERE value = 'unsettled'").fetchone()):
-            self._mend(lake)
+            self._reconcile(lake)
 
     def add_part(
         self,
@@ -99,7 +99,7 @@ class SearchIndex(Reading):
         )
         connection.executemany(f"INSERT INTO history(rowid, said, done) VALUES (? + {base}, ?, ?)", found.documents)
 
-    def bury(self, host: str, sessions: Collection[str], *, keep: Collection[str] = (), only: Collection[str] | None = None) -> int:
+    def tombstone(self, host: str, sessions: Collection[str], *, keep: Collection[str] = (), only: Collection[str] | None = None) -> int:
         """Make rows of these sessions unfindable, but for those in the parts to ``keep``; return how many ranges."""
         connection = self._writer()
         kept = set(keep)
@@ -194,7 +194,7 @@ class SearchIndex(Reading):
     def reconcile(self, lake: Lake) -> int:
         """Bring the index to the lake's committed events and return how many documents were added."""
         self.begin_bulk()
-        count = self._mend(lake)
+        count = self._reconcile(lake)
         self.finish()
         self.settled()
         return count
@@ -208,7 +208,7 @@ class SearchIndex(Reading):
         """Write into the index of which tables it was made."""
         self._reading().execute("INSERT OR REPLACE INTO state VALUES ('made_of', ?)", (fingerprint,))
 
-    def _mend(self, lake: Lake) -> int:
+    def _reconcile(self, lake: Lake) -> int:
         """Bury what the lake does not have, add what the index lacks, the newest last, and return how many documents that was."""
         connection = self._writer()
         manifests = lake.manifests("normalized", sound=True)
@@ -220,7 +220,7 @@ class SearchIndex(Reading):
         }
         indexed = set(connection.execute("SELECT host, session_id, part FROM spans").fetchall())
         for host, session, part in sorted(indexed - live.keys()):
-            self.bury(host, [session], only={part})
+            self.tombstone(host, [session], only={part})
         missing: dict[str, set[str]] = {}
         for _, session, path in live.keys() - indexed:
             missing.setdefault(path, set()).add(session)
@@ -297,7 +297,7 @@ class SearchIndex(Reading):
             raise StoreError("the search index is not open for writing")
         return self._connection
 
-    def _worn(self, lake: Lake | None) -> bool:
+    def _needs_rebuild(self, lake: Lake | None) -> bool:
         """Tell whether the index is better made anew; one that holds something is crowded only where the lake is there to make it of."""
         if not self.path.exists():
             return True

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
-    from ctx_pipeline.storage.search_index.matching import Question
-    from ctx_pipeline.storage.search_index.shelf import Shelf, Span
+    from ctx_pipeline.storage.search_index.row_lookup import RowLookup, Span
+    from ctx_pipeline.storage.search_index.tokenize import Question
 
 LEVELS = ("phrase", "all", "any", "beginning")
 """How far a question was relaxed: its words in their order, all of them, any of them, words that begin with them."""
@@ -85,7 +85,7 @@ class _Words(NamedTuple):
         return not known or bool(set(known[0]).intersection(*known[1:]))
 
 
-def ranked(connection: sqlite3.Connection, shelf: Shelf, question: Question, mask: bytes | None) -> Ranking:
+def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question, mask: bytes | None) -> Ranking:
     """Return the best rows for a question among those that the mask has (None: all that are alive)."""
     if not question.tokens or not shelf.top:
         return Ranking([], {}, LEVELS[0], "")
@@ -93,9 +93,9 @@ def ranked(connection: sqlite3.Connection, shelf: Shelf, question: Question, mas
     tiers: dict[int, int] = {}
     own: dict[int, float] = {}
     level, expression = LEVELS[0], question.phrase
-    words = _words(finder, question.telling)
+    words = _words(finder, question.significant_terms)
     if len(question.tokens) > 1 and words.may_meet():
-        if 1 < len(question.telling) <= MOST_WORDS_AT_ONCE:
+        if 1 < len(question.significant_terms) <= MOST_WORDS_AT_ONCE:
             level, expression = LEVELS[1], question.every
             own = finder.all_of(expression, words)
             tiers = dict.fromkeys(own, 1)
@@ -137,7 +137,7 @@ def _listed(connection: sqlite3.Connection, asked: str, values: tuple[object, ..
 class _Finder:
     """Asks the index for rows that a mask has."""
 
-    def __init__(self, connection: sqlite3.Connection, shelf: Shelf, mask: bytes | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, shelf: RowLookup, mask: bytes | None) -> None:
         self.connection = connection
         self.shelf = shelf
         self.mask = mask
@@ -232,13 +232,13 @@ def _varints(data: bytes) -> list[int]:
     return numbers
 
 
-def _words(finder: _Finder, telling: Sequence[str]) -> _Words:
+def _words(finder: _Finder, significant_terms: Sequence[str]) -> _Words:
     rows: dict[str, list[int]] = {}
     count: dict[str, int] = {}
     weight: dict[str, float] = {}
     complete = set()
     total = finder.shelf.top
-    for word in telling:
+    for word in significant_terms:
         found = finder.newest(f'"{word}"', _SAMPLE, meant=False)
         seen = len(found)
         more = seen == _SAMPLE
@@ -256,7 +256,7 @@ def _words(finder: _Finder, telling: Sequence[str]) -> _Words:
     return _Words(rows, count, weight, complete)
 
 
-def _in_context(shelf: Shelf, words: _Words, own: Mapping[int, float], tiers: Mapping[int, int]) -> dict[int, Score]:
+def _in_context(shelf: RowLookup, words: _Words, own: Mapping[int, float], tiers: Mapping[int, int]) -> dict[int, Score]:
     """Return the scores of the best rows by themselves, with those of their neighbours and of their session."""
     best = _best(own, tiers)[:_SCORED]
     spans = [shelf.span_of(row) for row in best]
@@ -314,7 +314,7 @@ _FIELDS = 24
 """Counts of words in a window are added up as fields of one number: four bits for up to five rows."""
 
 
-def _sessions(shelf: Shelf, words: _Words) -> dict[tuple[str, str], float]:
+def _sessions(shelf: RowLookup, words: _Words) -> dict[tuple[str, str], float]:
     """Return the BM25 of whole sessions, in which a word counts once a row."""
     scores: dict[tuple[str, str], float] = {}
     total = len(shelf.spans)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.agent_config import Agent, Headless, HeadlessAnswer
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Host
 from ctx_pipeline.model.raw import Identity, Parsed, Quarantined, SessionFacts, SessionInput, StreamBytes, ThreadFacts
-from ctx_pipeline.model.recipes import Agent, Headless, Told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -140,9 +140,9 @@ def _tokens(value: Any) -> tuple[int, int]:
     return (value[0], value[1]) if whole else (0, 0)
 
 
-def _answered(records: Iterable[Mapping[str, Any]]) -> Told:
+def _answered(records: Iterable[Mapping[str, Any]]) -> HeadlessAnswer:
     """Return what the stream of a parrot that was asked without a person says."""
-    return Told("".join(str(record["say"]) for record in records if record.get("who") == "parrot"))
+    return HeadlessAnswer("".join(str(record["say"]) for record in records if record.get("who") == "parrot"))
 
 
 HOST = Host(

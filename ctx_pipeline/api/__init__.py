@@ -1,1 +1,0 @@
-"""What people import to read the store: records in plain values, nothing printed."""

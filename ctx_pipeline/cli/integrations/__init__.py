@@ -1,0 +1,1 @@
+"""``ctx hooks``, ``mcp``, ``schedule``, ``setup``, ``config`` and ``adopt``."""

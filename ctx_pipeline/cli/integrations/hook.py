@@ -1,0 +1,174 @@
+"""``ctx hook``: what agents run. It answers at once or not at all, and never fails.
+
+Written for a process that starts at every prompt: nothing heavy is imported, no option
+is refused (an exit status of 2 would block the person's prompt), every failure is a line
+in ``hooks.log``.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.memory.hook_words import read
+from ctx_pipeline.model.agent_config import CAPTURE, WEAVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ctx_pipeline.settings import Settings
+
+LOG = "hooks.log"
+DEADLINE = 1.0
+"""Seconds after which the hook ends without an answer."""
+
+_LARGEST_LOG = 256 * 1024
+_LARGEST_PAYLOAD = 8 << 20
+
+
+def answer(words: Sequence[str]) -> None:
+    """Answer a hook of an agent, asked on standard input, and end the process with 0."""
+    from ctx_pipeline import settings as settings_module
+
+    # the process ends before there is anything to collect
+    gc.disable()
+    does, host, named = _read(words)
+    try:
+        settings = settings_module.bare(named.get("home"))
+    except OSError:
+        # a store named from a working folder that is gone: there is no log to write to either
+        os._exit(0)
+    deadline = threading.Timer(DEADLINE, _give_up, (settings.home, f"{does} {host}"))
+    deadline.daemon = True
+    deadline.start()
+    try:
+        if does == CAPTURE:
+            # an agent that keeps the pipe open must not hold it up
+            _capture(settings)
+        payload = sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1)
+        if does == WEAVE:
+            answer = _weave(payload, host, named, settings)
+            if answer:
+                os.write(1, answer)
+        elif does != CAPTURE:
+            log(settings.home, f"{does!r} is nothing that a hook does")
+    except BaseException as error:  # noqa: BLE001 - an agent goes on whatever happens here
+        log(settings.home, f"{does} {host}: {type(error).__name__}: {error}")
+    # no thread, handler or buffer may change the status now
+    os._exit(0)
+
+
+def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
+    """Return what to do, for which host, and the options; what is unknown is left alone."""
+    plain, named = read(words)
+    does, host, *_ = [*plain, "", ""]
+    return does, host, named
+
+
+def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) -> bytes:
+    """Return what goes to the agent: nothing, or JSON with the note as additional context."""
+    if not settings.home.is_dir():
+        return b""
+    from ctx_pipeline.storage import FORGETTING
+
+    if (settings.home / FORGETTING).exists():
+        _start(settings, "forget", "--finish")
+        return b""
+    import json
+
+    from ctx_pipeline.learning.injection import inject
+    from ctx_pipeline.memory.injection_policy import parse_options
+
+    payload: Any = json.loads(data) if len(data) <= _LARGEST_PAYLOAD else None
+    if not isinstance(payload, dict):
+        raise TypeError("the payload is no JSON object")
+    note = _resume(payload, host, named, settings)
+    try:
+        note += inject(payload, host=host[:40], choice=parse_options(named), settings=settings)
+    except Exception as error:
+        if not note:
+            raise
+        log(settings.home, f"{WEAVE} {host}: {type(error).__name__}: {error}")
+    if not note:
+        return b""
+    told = {"hookSpecificOutput": {"hookEventName": payload["hook_event_name"], "additionalContext": note}}
+    return json.dumps(told).encode()
+
+
+def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings: Settings) -> str:
+    """Return where the session stood, right after its window was emptied; never raises."""
+    if payload.get("source") != "compact" or "no-resume" in named:
+        return ""
+    try:
+        from ctx_pipeline.sessions.resume import resume
+
+        text = resume(payload, host=host[:40], settings=settings)
+    except Exception as error:  # noqa: BLE001 - the memories are told all the same
+        log(settings.home, f"resume {host}: {type(error).__name__}: {error}")
+        return ""
+    if text:
+        log(settings.home, f"resume {host}: {len(text):,} characters for session {payload.get('session_id')}")
+    return text
+
+
+def _capture(settings: Settings) -> None:
+    """Start a sync that outlives this process and the agent's own."""
+    _start(settings, "sync")
+
+
+def _start(settings: Settings, *words: str) -> None:
+    """Start a command of ours that outlives this process and the agent's own."""
+    import subprocess
+
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # -P: a module of the agent's working folder must not stand in for one of ours
+    command = [sys.executable, "-P", "-m", "ctx_pipeline", *words]
+    with open(_opened(settings.home), "ab") as errors:
+        os.utime(errors.fileno())  # `ctx doctor` tells when a hook last ran
+        subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+            cwd=settings.home,
+            env={**os.environ, "CTX_HOME": str(settings.home)},
+        )
+
+
+def log(home: Path, text: str) -> None:
+    """Add a line to the log of hooks, where there is a store; never raises."""
+    try:
+        if not home.is_dir():
+            return
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        said = "".join(ch if ch.isprintable() else " " for ch in text)
+        descriptor = _opened(home)
+        try:
+            os.write(descriptor, f"{at} {' '.join(said.split())[:500]}\n".encode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return
+
+
+def _opened(home: Path) -> int:
+    """Return the log, opened to add to it; a long one is kept once as ``hooks.log.1``."""
+    path = home / LOG
+    try:
+        if path.stat().st_size > _LARGEST_LOG:
+            path.replace(home / f"{LOG}.1")
+    except FileNotFoundError:
+        pass
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+
+def _give_up(home: Path, what: str) -> None:
+    if not what.startswith(CAPTURE):  # that one has begun, and waits for the end of the payload alone
+        log(home, f"{what}: no answer within {DEADLINE:g} s")
+    os._exit(0)

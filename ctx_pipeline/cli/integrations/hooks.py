@@ -1,0 +1,279 @@
+"""``ctx hooks``: what runs inside an agent's sessions, entered, taken out and shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.integrations.mcp import ask_first, tell
+from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.memory import hook_words
+from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctx_pipeline.integrations.agent_config import HookState
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.settings import Settings
+
+
+@click.group()
+def hooks() -> None:
+    """Memories in an agent's sessions, and capture as soon as something was written."""
+
+
+_share = click.FloatRange(0, 1)
+
+
+@hooks.command()
+@click.argument("host")
+@click.option("--precision", type=_share, help="Tell only what was right so often in your own history (ctx memory backtest), e.g. 0.5.")
+@click.option("--threshold", type=_share, help="Share of a prompt's weight that a memory must hold; 0.4 by default.")
+@click.option(
+    "--start", type=click.Choice(STARTS), help="What is told when a session starts: accepted by default, proven adds what was learnt twice."
+)
+@click.option("--holdout", type=_share, help="Withhold memories from this share of sessions, to learn what they do; 0 ends it.")
+@click.option("--accepted-only/--candidates-too", default=None, help="Only memories that somebody accepted.")
+@click.option("--resume/--no-resume", default=None, help="Tell where the session stood after its context was compacted; on by default.")
+@click.option("--defaults", is_flag=True, help="Drop the options in force that are not given.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@json_option
+def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -> None:
+    """Enter the hooks in an agent's settings, after a backup; again changes nothing but the options that are given.
+
+    HOST is claude or codex. Hooks of others are kept; a file that cannot be parsed stays
+    as it is. A version without hooks gets a block in its instructions file instead.
+    With --precision the threshold and the rule of the start are those that the newest
+    backtest knows to be right so often; where it knows none, nothing is told of that way.
+    """
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.integrations import agent_config
+
+    settings = settings_module.load()
+    found = discovery.host(host)
+    supported, version = agent_config.hooks_supported(found)
+    homes = agent_config.homes(settings, found)
+    recipe = agent_config.hooks_of(found)
+    way = "hooks" if supported else "instructions"
+    if not supported:
+        say(f"{found.title} {version} runs no hooks: a block in {recipe.instructions} tells it where memories are", err=True)
+    chosen = {home: _options({} if defaults else agent_config.options_in_force(found, home), given, settings) for home in homes}
+    for home in homes:
+        told = f"{home / recipe.file}: {', '.join(recipe.events)}; {_in_words(chosen[home])}"
+        say(told if supported else f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
+    if not yes:
+        named = ", ".join(str(home / (recipe.file if supported else recipe.instructions)) for home in homes)
+        ask_first(f"Enter {'them' if supported else 'the block'} in {named}?")
+    changes = [
+        agent_config.install_hooks(settings, found, home, instructions=not supported, options=hook_words.written(chosen[home]))
+        for home in homes
+    ]
+    tell(changes, as_json, way=way, note=recipe.note if supported else "", options=[chosen[home] for home in homes])
+    if supported:
+        _warn([agent_config.hook_state(found, home) for home in homes])
+    if not as_json and supported and recipe.note:
+        say(recipe.note)
+
+
+def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) -> dict[str, str]:
+    """Return the options in force with those that were given anew in their place."""
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.integrations.thresholds import calibrated
+
+    precision, threshold = given["precision"], given["threshold"]
+    if precision is not None and threshold is not None:
+        raise UsageError("--precision and --threshold say the same in two ways", hint="a precision chooses the threshold; give one of them")
+    options = dict(held)
+    if threshold is not None:
+        for name in ("precision", "no-prompts"):
+            options.pop(name, None)
+        options["threshold"] = f"{threshold:g}"
+    if precision is not None:
+        for name in ("threshold", "no-prompts"):
+            options.pop(name, None)
+        options |= calibrated(settings, precision).options()
+    if given["start"] is not None:
+        options["start"] = given["start"]
+    if given["holdout"] is not None:
+        options["holdout"] = f"{given['holdout']:g}"
+    for name, wanted in (
+        ("accepted-only", given["accepted_only"]),
+        ("no-resume", None if given["resume"] is None else not given["resume"]),
+    ):
+        if wanted:
+            options[name] = "yes"
+        elif wanted is not None:
+            options.pop(name, None)
+    if options.get("holdout") == "0":
+        del options["holdout"]
+    return options
+
+
+def _in_words(options: dict[str, str]) -> str:
+    """Return what hooks with these options do, as a person chooses it."""
+    from ctx_pipeline.memory.injection_policy import parse_options
+
+    choice = parse_options(options)
+    wanted = f"{float(options['precision']):.0%}" if "precision" in options else ""
+    unknown = f": no threshold is known to be right in {wanted}" if wanted else ""
+    start = {NOTHING: "nothing", ACCEPTED: "what was accepted", PROVEN: "what was accepted or learnt twice"}[choice.start]
+    told = [
+        f"at prompts from {choice.threshold:g} on" if choice.prompts else f"nothing at prompts{unknown}",
+        f"at the start {start}" + (f": no rule is known to be right in {wanted}" if wanted and choice.start == NOTHING else ""),
+    ]
+    told += [f"precision {wanted}"] if wanted else []
+    told += [f"withheld from {choice.holdout:.0%} of sessions"] if choice.holdout else []
+    told += ["accepted memories alone"] if choice.accepted_only else []
+    told += ["nothing after a compaction of the session itself"] if "no-resume" in options else []
+    return "; ".join(told)
+
+
+def _looked_up(options: dict[str, str]) -> str:
+    """Return how sparing the lookups are that a block in an instructions file asks for."""
+    told = [f"lookups from {options['threshold']} on"] if "threshold" in options else []
+    told += ["accepted memories alone"] if options.keys() & {"accepted-only", "no-prompts"} else []
+    return "; ".join(told) or "lookups as sparing as a search"
+
+
+def _stale(settings: Settings, options: dict[str, str]) -> str:
+    """Return what a newer backtest says of the precision with which hooks were entered; empty where it says the same."""
+    from ctx_pipeline.integrations.thresholds import moved
+
+    newest = moved(settings, options)
+    if newest is None:
+        return ""
+    if newest.at is None:
+        return (
+            f"entered with precision {options['precision']}, but no backtest is kept that says what is right so often: ctx memory backtest"
+        )
+    prompts = "nothing is right so often at prompts" if newest.threshold is None else f"at prompts from {newest.threshold:g} on"
+    return f"entered with precision {options['precision']}, for which the newest backtest says: {prompts}, at the start {newest.start}"
+
+
+def _warn(states: Iterable[HookState]) -> None:
+    """Say what keeps hooks that are entered from running, and what precision was promised without figures."""
+    for s in states:
+        if s.off:
+            say(f"{s.path} turns all hooks off (disableAllHooks): none of them runs until that is taken out", fg="yellow", err=True)
+        if s.way == "hooks" and "no-prompts" in s.options and s.options.get("start") == NOTHING:
+            say(
+                "nothing is injected by these hooks; what is right often enough `ctx memory backtest` measures:"
+                f" then ctx hooks install {s.host} --precision {s.options.get('precision', 'P')}",
+                fg="yellow",
+                err=True,
+            )
+
+
+@hooks.command()
+@click.argument("host")
+@json_option
+def uninstall(host: str, as_json: bool) -> None:
+    """Take the hooks out again: byte for byte as it was where nobody changed the file since."""
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.integrations import agent_config
+
+    settings = settings_module.load()
+    found = discovery.host(host)
+    tell([c for home in agent_config.homes(settings, found) for c in agent_config.uninstall_hooks(settings, found, home)], as_json)
+
+
+@hooks.command()
+@click.argument("host", required=False)
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="At most so many lines; with --json so many injections."
+)
+@json_option
+def status(host: str | None, limit: int, as_json: bool) -> None:
+    """Show where hooks are entered, which memories reached which session when, and whether they were used.
+
+    Use is judged by every run, from what the session shows after it was told: each outcome
+    names the events that show it (--json has them all).
+    """
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.integrations import agent_config
+    from ctx_pipeline.learning.injection import HOOKED, injections, shares
+
+    settings = settings_module.load()
+    chosen: list[Host] = [discovery.host(host)] if host else [h for h in discovery.hosts().values() if h.agent.hooks]
+    states = [agent_config.hook_state(h, home) for h in chosen for home in agent_config.homes(settings, h)]
+    keys = {h.key for h in chosen}
+    told = [i for i in injections(limit=limit if not host else 1000, settings=settings) if i.get("host") in keys][:limit]
+    if as_json:
+        hosts = [{**_state(s), "stale": _stale(settings, s.options) or None} for s in states]
+        emit({"hosts": hosts, "injections": told, "in_all": shares(settings=settings)})
+        return
+    rows = [{**_state(s), "events": ", ".join(s.events), "way": s.way or "not entered"} for s in states]
+    table(rows, {"host": "host", "way": "way", "path": "file", "events": "events"})
+    for s in states:
+        if s.problem:
+            say(one_line(s.problem, 300), fg="yellow")
+        elif s.missing:
+            say(f"not entered: {', '.join(s.missing)}; enter them: ctx hooks install {s.host}", fg="yellow")
+        if s.way == "hooks":
+            say(f"{s.host}: {_in_words(s.options)}")
+        elif s.way:
+            say(f"{s.host}: {_looked_up(s.options)}")
+        if stale := _stale(settings, s.options):
+            say(f"{s.host}: {stale}; enter what it says: ctx hooks install {s.host} --precision {s.options['precision']}", fg="yellow")
+    _warn(states)
+    say()
+    rows = [
+        {
+            **i,
+            "told": "withheld" if i["withheld"] else "told" if i["event"] in HOOKED else "asked",
+            "memory": m["memory_id"],
+            "used": _used(i, m),
+        }
+        for i in told
+        for m in i["memories"]
+    ][:limit]
+    if rows:
+        columns = {
+            "at": "when",
+            "host": "host",
+            "session_id": "session",
+            "event": "at",
+            "told": "what",
+            "memory": "memory",
+            "used": "used",
+        }
+        table(rows, columns)
+        _tell_shares(shares(settings=settings))
+    else:
+        say("no memory was injected yet")
+
+
+def _used(injection: dict[str, Any], memory: dict[str, Any]) -> str:
+    """Return what became of a memory, with the first event that shows it."""
+    if injection["withheld"]:
+        return ""
+    outcome = memory["outcome"]
+    shown = (memory["evidence"] or {}).get(outcome) or [""]
+    return f"{outcome} {shown[0]}".rstrip() if outcome else "not judged yet"
+
+
+def _tell_shares(found: dict[str, Any]) -> None:
+    share = found["withheld_share"]
+    if share is not None:
+        sessions = f"{found['sessions_told']:,} session{'s' * (found['sessions_told'] != 1)}"
+        say(f"hooks told {sessions} and withheld from {found['sessions_withheld']:,} ({100 * share:.0f}%)")
+    outcomes = ", ".join(f"{name} {count:,}" for name, count in found["outcomes"].items())
+    say(f"of {found['memories_told']:,} memories told, {found['memories_judged']:,} judged" + (f": {outcomes}" if outcomes else ""))
+
+
+def _state(state: Any) -> dict[str, Any]:
+    return {
+        "host": state.host,
+        "path": str(state.path),
+        "way": state.way,
+        "events": state.events,
+        "missing": state.missing,
+        "problem": state.problem,
+        "options": state.options,
+        "off": state.off,
+    }

@@ -1,0 +1,144 @@
+"""``ctx mcp``: the server, and its entry in an agent's settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline import loopback
+from ctx_pipeline.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from ctx_pipeline.integrations.reversible_edit import Change
+    from ctx_pipeline.settings import Settings
+
+TOKEN = "mcp-token"  # noqa: S105 - the name of a file
+
+
+@click.group(invoke_without_command=True)
+@click.option("--http", is_flag=True, help="Serve over HTTP on loopback, for clients that know the token.")
+@click.option("--port", default=0, type=click.IntRange(0, 65_535), help="With --http: the port; without it a free one.")
+@click.pass_context
+def mcp(context: click.Context, http: bool, port: int) -> None:
+    """Serve the history and the memories to an agent (Model Context Protocol).
+
+    Without --http it speaks over standard input and output, as an agent starts it.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.session.writing import act
+    from ctx_pipeline.mcp_server import server
+
+    settings = settings_module.load()
+    if not http:
+        server.serve_stdio(settings, _judge, act)
+        return
+    listener = loopback.listen(port)
+    token = _token(settings)
+    say(loopback.address(listener, server.PATH))
+    say(f"token: in {settings.home / TOKEN}", err=True)
+    server.serve_http(settings, _judge, act, listener=listener, token=token)
+
+
+def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
+    """Write what an agent said of a memory to the journal, as the commands of ``ctx memory`` do."""
+    from ctx_pipeline.cli.memory import commands
+
+    return commands._judge(verb, memory_id, **payload)  # noqa: SLF001 - one way to judge for every adapter
+
+
+def _token(settings: Settings) -> str:
+    """Return the token of this store's server, made when there is none."""
+    from ctx_pipeline.storage.files import Files
+
+    files = Files(settings.home)
+    files.folder(settings.home)
+    if not files.exists(TOKEN):
+        files.write(TOKEN, loopback.new_token().encode())
+    os.chmod(files.local(TOKEN), 0o600)  # noqa: PTH101 - a token that others could read is none
+    return files.read(TOKEN).decode("ascii", "replace").strip()
+
+
+_scope = click.option(
+    "--scope", type=click.Choice(["user", "project"]), default="user", show_default=True, help="For all projects, or for this folder."
+)
+
+
+@mcp.command()
+@click.argument("host")
+@_scope
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@json_option
+def install(host: str, scope: str, yes: bool, as_json: bool) -> None:
+    """Enter the server in an agent's settings, after a backup; again changes nothing.
+
+    HOST is claude or codex. The rest of the file is kept; one that cannot be parsed stays as it is.
+    """
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.integrations import agent_config
+
+    settings = settings_module.load()
+    found = discovery.host(host)
+    paths = agent_config.server_paths(settings, found, project=_project(scope))
+    if not yes:
+        ask_first(f"Enter the server ctx in {', '.join(map(str, paths))}?")
+    tell([agent_config.install_server(settings, found, path) for path in paths], as_json)
+
+
+@mcp.command()
+@click.argument("host")
+@_scope
+@json_option
+def uninstall(host: str, scope: str, as_json: bool) -> None:
+    """Take the server out again: byte for byte as it was where nobody changed the file since."""
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.integrations import agent_config
+
+    settings = settings_module.load()
+    found = discovery.host(host)
+    paths = agent_config.server_paths(settings, found, project=_project(scope))
+    tell([agent_config.uninstall_server(settings, found, path) for path in paths], as_json)
+
+
+def _project(scope: str) -> Path | None:
+    return Path.cwd() if scope == "project" else None
+
+
+WORDS = {
+    "added": "entered in",
+    "unchanged": "is entered already in",
+    "restored": "taken out, as it was before:",
+    "removed": "taken out of",
+    "absent": "is not entered in",
+}
+
+
+def ask_first(question: str) -> None:
+    """Return when a person says yes; raises click.Abort at no, UsageError where nobody is there to answer."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        from ctx_pipeline.errors import UsageError
+
+        say(err=True)
+        raise UsageError("nobody answered; nothing was changed", hint="--yes does not ask") from None
+    if not agreed:
+        raise click.Abort
+
+
+def tell(changes: list[Change], as_json: bool, **more: Any) -> None:
+    """Print what was done to which file."""
+    if as_json:
+        emit({"files": [{"path": str(c.path), "did": c.did, "backup": str(c.backup) if c.backup else None} for c in changes], **more})
+        return
+    for change in changes:
+        say(f"{WORDS[change.did]} {change.path}" + (f"  (backup: {change.backup})" if change.backup else ""))

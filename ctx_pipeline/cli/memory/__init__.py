@@ -1,0 +1,1 @@
+"""``ctx memory``, ``ctx methods`` and ``ctx mine``."""

@@ -1,0 +1,218 @@
+"""``ctx mine``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ctx_pipeline.mining.filters import Filtered
+    from ctx_pipeline.model.declared import Method
+    from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+
+@click.command()
+@click.argument("host", default="*")
+@click.argument("session_id", default="*")
+@click.option(
+    "--method",
+    "names",
+    multiple=True,
+    help="A method, several with commas, or all: every local one. One that asks a model runs only when it is named.",
+)
+@click.option("--filter", "filters", multiple=True, help="risk_aware, near_duplicate, contradiction or staleness; several with commas.")
+@click.option("--all", "everything", is_flag=True, help="Also what one session saw and no other bears out.")
+@click.option("--block", "as_block", is_flag=True, help="Print the best as a block to paste into a prompt, and nothing else.")
+@click.option("--budget", type=click.IntRange(1), default=1200, show_default=True, help="At most so many tokens in the block.")
+@click.option("--dry-run", is_flag=True, help="With a method that asks a model: show what would be sent, and send nothing.")
+@click.option("--again", is_flag=True, help="With a method that asks a model: ask although there is an answer.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With a method that asks a model: questions at most.")
+@json_option
+def mine(
+    host: str,
+    session_id: str,
+    names: tuple[str, ...],
+    filters: tuple[str, ...],
+    everything: bool,
+    as_block: bool,
+    budget: int,
+    dry_run: bool,
+    again: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Draw memory candidates from sessions and show them; '*' stands for all.
+
+    Only cells whose input or code changed are mined anew. What needs several sessions
+    to be true is shown where they agree. Methods that ask a model (ctx methods) send the
+    redacted record of each session away and cost money; they answer from what was said
+    before unless --again.
+    """
+    from ctx_pipeline import discovery
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UnknownName, UsageError
+    from ctx_pipeline.memory.block import block
+    from ctx_pipeline.mining.filters import FILTERS, filtered
+    from ctx_pipeline.pipeline.mine import candidates
+    from ctx_pipeline.pipeline.mine import mine as stage
+    from ctx_pipeline.pipeline.models.model_mining import ask
+    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    from ctx_pipeline.storage import open_store
+
+    chosen, names = _several(filters), _several(names)
+    for name in chosen:
+        if name not in FILTERS:
+            raise UnknownName("filter", name, FILTERS)
+    settings, _ = choose(settings_module.load(), demo=False)
+    with open_store(settings) as store:
+        known = discovery.methods()
+        local = [m for m, method in known.items() if method.deterministic] if not names or "all" in names else []
+        methods = list(dict.fromkeys([*local, *(name for name in names if name != "all")]))
+        key = None if host == "*" else discovery.host(host).key
+        full = None
+        if session_id != "*":
+            key, full = resolve_anywhere(store, session_id) if host == "*" else resolve(store, host, session_id)
+        cells = [c for c in store.ledger.cells() if key is None or c.host == key]
+        asking = [known[m] for m in methods if m in known and known[m].asks]
+        if (dry_run or again) and not asking:
+            raise UsageError("--dry-run and --again are for methods that ask a model", hint="ctx methods")
+        sessions = None if full is None else {full}
+        if dry_run:
+            _show_questions(store, settings, asking, cells, sessions, limit=limit, again=again, as_json=as_json)
+            return
+        asked = {m.name: ask(store, settings, m, cells=cells, sessions=sessions, limit=limit, again=again) for m in asking}
+        report = stage(store, settings, methods=[m for m in methods if m not in asked], cells=cells)
+        drawn = [c for name in methods for c in candidates(store, known[name], combined=not everything)]
+    found = [c for c in drawn if key in (None, c.host) and full in (None, c.session_id)]
+    result = filtered(sorted(found, key=lambda c: (c.method, c.host, c.session_id, c.candidate_id)), chosen)
+    result = _with_withheld(result, settings)
+    source = f"{key or '*'}/{full or '*'}"
+    text = block(result.kept, method=",".join(methods), source=source, marks=result.marks, budget=budget)
+    if as_json:
+        shown = [{**_plain(c), "marks": result.marks.get(c.candidate_id, [])} for c in result.kept]
+        emit(
+            {
+                "candidates": shown,
+                "dropped": result.dropped,
+                "block": text,
+                **_counts(report.totals, len(drawn)),
+                **({"asked": asked} if asked else {}),
+            }
+        )
+    elif as_block:
+        say(text, nl=False)
+        _tell_left_out(text, len(found))
+    else:
+        _print(result)
+        for name, done in asked.items():
+            _tell(name, done)
+    if any(done["asked"] for done in asked.values()) and all(done["failed"] == done["asked"] for done in asked.values()):
+        raise click.exceptions.Exit(1)
+
+
+def _counts(totals: Mapping[str, int], drawn: int) -> dict[str, int]:
+    """Return the sessions and errors of what was mined anew, none where all was up to date, and the candidates that were looked at."""
+    return {name: totals.get(name, 0) for name in ("sessions", "errors")} | {"drawn": drawn}
+
+
+def _tell_left_out(block: str, found: int) -> None:
+    left = found - sum(line.startswith("- [") for line in block.splitlines())
+    if left:
+        why = "filtered, held back, of high risk, or beyond eight or the budget"
+        say(f"{left:,} of {counted(found, 'candidate')} left out of the block: {why}", err=True)
+
+
+def _several(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in words that may each hold several with commas."""
+    return tuple(name for group in words for part in group.split(",") if (name := part.strip()))
+
+
+def _with_withheld(result: Filtered, settings: Settings) -> Filtered:
+    """Return the candidates with a mark on each in which the check of memories finds something."""
+    from ctx_pipeline.memory.consolidation import DANGEROUS
+    from ctx_pipeline.memory.safety import scan, strings_of
+    from ctx_pipeline.redaction.redactor import Redactor
+    from ctx_pipeline.shell.command_risk import REASON
+
+    redactor = Redactor(settings.patterns)
+    marks = dict(result.marks)
+    for c in result.kept:
+        flags = scan([c.text, c.when_to_use, *strings_of(c.body)], lambda text: {name for name, _, _ in redactor.find(text)})
+        flags += [DANGEROUS] if c.body.get(REASON) else []
+        if flags:
+            marks[c.candidate_id] = [f"held back for review: {', '.join(flags)}", *marks.get(c.candidate_id, [])]
+    return result._replace(marks=marks)
+
+
+def _print(result: Filtered) -> None:
+    alike: dict[tuple[str | None, ...], list[StoredCandidate]] = {}
+    for c in result.kept:
+        alike.setdefault((c.method, c.kind, c.text, c.when_to_use), []).append(c)
+    for members in alike.values():
+        c = max(members, key=lambda m: m.confidence)
+        sessions = len({(m.host, m.session_id) for m in members})
+        more = f"  and {counted(sessions - 1, 'more session')}" if sessions > 1 else ""
+        say(f"{c.kind}  {plain(c.method)}  {c.host} {c.session_id}{more}", bold=True)
+        say(f"  {one_line(c.text, 400)}")
+        if c.when_to_use:
+            say(f"  when: {one_line(c.when_to_use, 200)}")
+        say(f"  confidence {c.confidence:.2f}, priority {c.priority}, {c.scope}, {c.risk} risk; evidence: {', '.join(c.evidence[:4])}")
+        for mark in dict.fromkeys(mark for m in members for mark in result.marks.get(m.candidate_id, [])):
+            say(f"  mind: {one_line(mark, 200)}")
+    left = f", {len(result.dropped):,} left out" if result.dropped else ""
+    say(f"{counted(len(result.kept), 'candidate')}{left}")
+
+
+def _tell(name: str, done: dict[str, Any]) -> None:
+    """Say what a method that asks a model did: questions, failures, what was refused, tokens and cost."""
+    if not done["asked"]:
+        say(f"{name}: nothing asked, every session has its answer (--again asks anew)")
+        return
+    refused = "".join(f", {count:,} refused ({reason})" for reason, count in sorted(done["refused"].items()))
+    cost = f"${done['cost_nano'] / 1e9:.4f}" if done["cost_nano"] else "cost not told"
+    tokens = f"{done['input_tokens']:,} tokens in, {done['output_tokens']:,} out, {cost}"
+    lost = f", {done['failed']:,} without an answer" if done["failed"] else ""
+    say(f"{name}: asked {done['model']} {counted(done['asked'], 'time')}{lost}, {counted(done['lessons'], 'lesson')}{refused}; {tokens}")
+    for session, why in done["errors"].items():
+        say(f"  {plain(session)}: {one_line(why, 700)}", err=True)
+
+
+def _show_questions(
+    store: Store,
+    settings: Settings,
+    asking: list[Method],
+    cells: list[Cell],
+    sessions: set[str] | None,
+    *,
+    limit: int,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Print what would be sent, to whom, and send nothing."""
+    from ctx_pipeline.pipeline.models import model_mining as stage
+
+    rows: list[dict[str, str]] = []
+    for method in asking:
+        model, to = stage.recipient(settings, method)
+        found = stage.questions(store, settings, method, cells=cells, sessions=sessions, limit=limit, again=again, model=model)
+        rows += [{"method": method.name, "host": q.view.host, "session_id": q.view.session_id, "to": to, "question": q.text} for q in found]
+    if as_json:
+        emit({"questions": rows})
+        return
+    for row in rows:
+        say(f"{row['method']}  {row['host']} {row['session_id']}  to: {plain(row['to'])}", bold=True)
+        say(plain(row["question"]))
+    say(f"{counted(len(rows), 'question')}, nothing was sent")
+
+
+def _plain(c: StoredCandidate) -> dict[str, Any]:
+    return {**c._asdict(), "structured": c.body or None}

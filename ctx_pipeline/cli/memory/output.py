@@ -1,0 +1,133 @@
+"""How one memory is printed, and sessions that are named beside memories."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.cli.output import counted, one_line, plain, say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ctx_pipeline.memory.quality import Grade
+    from ctx_pipeline.model.memories import Memory
+    from ctx_pipeline.settings import Settings
+
+_TIMES = ("first_ts", "last_ts")
+_QUOTE, _MIND, _NARROWEST = 240, 60, 40
+_HEADS = {"memory_id": "id", "kind": "kind", "status": "status", "support": "sessions", "project": "project"}
+
+
+def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, quoted: Sequence[dict[str, Any]]) -> None:
+    """Print a memory field by field: its body as lines, times in ISO 8601, and of each event it rests on a short quote."""
+    from ctx_pipeline.learning.lesson_flags import sayings
+
+    texts = {q["event_id"]: q for q in quoted}
+    for name, value in memory._asdict().items():
+        if value in (None, "", [], ()):
+            continue
+        if name == "structured":
+            _body(memory)
+        elif name == "evidence":
+            _evidence(memory, texts)
+        elif name in _TIMES:
+            say(f"{name}: {_iso(value)}")
+        else:
+            say(f"{name}: {', '.join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)}")
+    if graded:
+        say(f"grade: {graded.letter} ({', '.join(f'{name} {value:g}' for name, value in graded.parts.items())})")
+    for mark in minded:
+        say(f"mind: {plain(mark)}")
+    for said in sayings(memory):
+        say(f"  said again: “{one_line(str(said.get('quote')), 200)}” ({plain(str(said.get('session')))})")
+
+
+def print_list(memories: Sequence[Memory], minded: Mapping[str, Sequence[str]]) -> None:
+    """Print memories with their whole texts: piped a line each, on a terminal with the text wrapped below its id."""
+    rows = [
+        {
+            **m._asdict(),
+            "project": Path(m.repository or m.cwd or "").name,
+            "mind": one_line("; ".join(minded.get(m.memory_id, ())), _MIND),
+        }
+        for m in memories
+    ]
+    if not memories or not sys.stdout.isatty():
+        marked = {"mind": "mind"} if any(r["mind"] for r in rows) else {}
+        table(rows, {**_HEADS, **marked, "text": "text"}, whole="text")
+        return
+    width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    for m in memories:
+        sessions = counted(m.support, "session") if m.support else ""
+        parts = (m.memory_id, m.kind, m.status, sessions, Path(m.repository or m.cwd or "").name)
+        say(one_line("  ".join(filter(None, parts)), width), bold=True)
+        for said in (m.text, *(f"mind: {mark}" for mark in minded.get(m.memory_id, ()))):
+            text = " ".join(plain(said).split())
+            say(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+
+
+def a_session(session_id: str, settings: Settings) -> str:
+    """Return the full id of the one session whose id, with or without its agent, begins so; raises UnknownName or AmbiguousName."""
+    from ctx_pipeline.errors import AmbiguousName, UnknownName
+    from ctx_pipeline.storage.reader import reading
+
+    host, _, named = session_id.rpartition("/")
+    with reading(settings) as (store, _):
+        known = [s.session_id for s in store.ledger.sessions() if host in ("", s.host)]
+    fitting = [s for s in known if s == named] or [s for s in known if s.startswith(named)]
+    if len(set(fitting)) > 1:
+        raise AmbiguousName("session", session_id, fitting)
+    if not fitting or not named:
+        raise UnknownName("session", session_id, known)
+    return fitting[0]
+
+
+def full_session(session_id: str, settings: Settings) -> str:
+    """Return the full id of a session; one that is not in the store is told to be unknown and given back: it may be running still."""
+    from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName
+
+    try:
+        return a_session(session_id, settings)
+    except AmbiguousName:
+        raise
+    except (UnknownName, StoreError):
+        say(f"no session {plain(session_id)} is in the store (yet); kept as it was given", err=True)
+        return session_id
+
+
+def _body(memory: Memory) -> None:
+    say("body:")
+    for key, value in memory.body.items():
+        if key == "said":
+            continue
+        items = value if isinstance(value, list) else [value]
+        shown = [_iso(i) if key.endswith("_ts") and isinstance(i, int) else _value(i) for i in items]
+        if len(shown) == 1:
+            say(f"  {plain(key)}: {shown[0]}")
+        else:
+            say(f"  {plain(key)}:")
+            for item in shown:
+                say(f"    - {item}")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return one_line(", ".join(f"{k} {v}" for k, v in value.items()), 400)
+    return one_line(value, 400)
+
+
+def _evidence(memory: Memory, texts: dict[str, dict[str, Any]]) -> None:
+    say("evidence:")
+    for event in memory.evidence:
+        found = texts.get(event)
+        told = f"  {found['ts'] or ''}  {found['kind']}: {one_line(found['text'], _QUOTE)}" if found else ""
+        say(f"  {plain(event)}{told}")
+
+
+def _iso(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""Reports over sessions: files, savings, compression, activity and cards."""

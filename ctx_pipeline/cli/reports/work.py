@@ -1,0 +1,120 @@
+"""``ctx work`` and ``ctx hints``: what the agents did, and what of it costs more than it needs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctx_pipeline.model.finding import Finding
+    from ctx_pipeline.sessions.work import Work
+
+_TOP = 10
+
+
+def _ranged(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--timezone", help="IANA zone whose days are meant."),
+        click.option("--project", help="Only this project."),
+        click.option("--until", metavar="DAY", help="Last day, 2026-03-31."),
+        click.option("--since", metavar="DAY", help="First day, 2026-03-01."),
+    ):
+        command = option(command)
+    return command
+
+
+def _key(host: str | None) -> str | None:
+    from ctx_pipeline import discovery
+
+    return discovery.host(host).key if host else None
+
+
+@click.command()
+@click.argument("host", required=False)
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the whole report as Markdown to this file.")
+@_ranged
+@json_option
+def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> None:
+    """Report what agents did: commands, tools, how often they failed, and what followed what.
+
+    For one HOST, or for all together and each. A search that found nothing did not fail.
+    """
+    from ctx_pipeline.sessions import work as api
+
+    found = api.work(_key(host), settings=for_reading(), **chosen)
+    if out:
+        from pathlib import Path
+
+        from ctx_pipeline.integrations.private_files import PrivateFolder
+
+        path = Path(out).absolute()
+        PrivateFolder(path.parent).text(path.name, api.report(found))
+    if as_json:
+        emit({"hosts": [one.to_json() for one in found]})
+        return
+    if not found:
+        say("no tool calls in this range")
+    for number, one in enumerate(found):
+        if number:
+            say()
+        _show(one)
+    if out:
+        say(f"the whole report: {plain(out)}")
+
+
+def _show(one: Work) -> None:
+    told = one.to_json(_TOP)
+    say(one.host, bold=True)
+    calls = one.tool_calls
+    say(f"{one.commands.times:,} commands, {one.commands.rate:.1%} failed; {calls.times:,} tool calls, {calls.rate:.1%} failed")
+    for name, rows in (("program", told["top_programs"]), ("command", told["top_commands"]), ("tool", told["top_tools"])):
+        if rows:
+            shown = [{**row, name: one_line(row[name], 80), "failure_rate": f"{row['failure_rate']:.0%}"} for row in rows]
+            table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": ""})
+    if told["transitions"]:
+        say("most often: " + ", ".join(f"{t['from']} then {t['to']} {t['times']:,}" for t in told["transitions"][:6]))
+
+
+@click.command()
+@click.option("--host", help="Only this host.")
+@_ranged
+@json_option
+def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
+    """What to look at: findings by what is at stake, with what helps and the sessions that show them.
+
+    A habit is a threshold on one signal, in two sessions or more; nothing is asked of a
+    model. ctx signal list NAME says what a signal measures.
+    """
+    from ctx_pipeline.findings.report import find
+
+    found = find(host=_key(host), settings=for_reading(), **chosen)
+    if as_json:
+        emit({"schema": 2, "findings": [one.to_json() for one in found], "habits": [_habit(one) for one in found if one.signal and one.of]})
+        return
+    if not found:
+        say("no finding: no habit is shown by two sessions or more; without readings there are none: ctx run")
+    for one in found:
+        cost = f", {dollars(round(one.usd * 1e9))}" if one.usd and one.signal else ""
+        of = f"{one.cases:,} of {one.of:,} sessions: " if one.signal else ""
+        say(f"{of}{plain(one.title)}{cost}", bold=True)
+        for text in (one.detail if not one.signal else "", one.advice):
+            if text:
+                say(f"  {plain(text)}")
+        for shown in one.examples if one.signal else ():
+            value = f"{shown.value:,.0f}" if shown.value.is_integer() else f"{shown.value:.2f}"
+            say(f"  {value}  {shown.host} {plain(shown.session_id)}  {one_line(shown.title, 70)}")
+        say(f"  measured by {one.signal}; {plain(one.command)}" if one.signal else f"  {plain(one.command)}")
+        say()
+
+
+def _habit(one: Finding) -> dict[str, Any]:
+    """Return a finding under the names that version 1 of this output had."""
+    examples = [shown._asdict() for shown in one.examples]
+    names = {"signal": one.signal, "text": one.title, "advice": one.advice, "sessions": one.cases, "of": one.of}
+    return {**names, "dollars": one.usd, "examples": examples, "command": one.command}

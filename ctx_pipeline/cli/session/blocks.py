@@ -1,0 +1,156 @@
+"""``ctx session snapshot``, ``restore``, ``resume`` and ``diff``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.session.group import at_option, session_option
+
+
+@click.command()
+@session_option
+@at_option
+@click.option("--bytes", "asked", type=click.IntRange(512, 100_000), help="Bytes at most; without it as the active profile says.")
+@click.option("--recall", is_flag=True, help="Measure instead: how much of what was used behind each compaction a snapshot there held.")
+@json_option
+def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, as_json: bool) -> None:
+    """Keep what matters of a session as XML of at most 2,048 bytes.
+
+    Task and changed files first, then decisions, findings and done steps, then the last
+    test run and what is to do, then figures. What does not fit is named, with commands that
+    bring it back. `ctx session restore` prints it again.
+    """
+    from ctx_pipeline.sessions import state as api
+    from ctx_pipeline.sessions.profiles import active
+
+    settings = for_reading()
+    budget = asked or active(settings).snapshot_bytes
+    if recall:
+        rows = [{**r._asdict(), "share": r.share} for r in api.snapshot_recall(name, budget=budget, settings=settings)]
+        if as_json:
+            emit({"boundaries": rows})
+        for row in () if as_json else rows:
+            missed = f"; missed: {', '.join(map(plain, row['missed'][:5]))}" if row["missed"] else ""
+            say(f"{row['moment']}: {row['held']} of {counted(row['used'], 'file')} used again{missed}")
+        if not rows and not as_json:
+            say("the session was never compacted")
+        return
+    from ctx_pipeline.cli.session.writing import act
+
+    made = api.make_snapshot(name, at=at, budget=budget, settings=settings)
+    about = {"dropped": made.dropped, "queries": made.queries, "moment": at or "end", "budget": budget, "seq": made.seq}
+    title = f"snapshot of {made.session_id[:12]}"
+    kept = act("keep", kind=api.SNAPSHOT, host=made.host, session_id=made.session_id, content=made.xml, name=title, about=about)
+    if as_json:
+        emit({**made.to_json(), **kept})
+        return
+    say(f"Snapshot saved ({len(made.xml.encode()):,} bytes) - {kept['artifact_id']}", bold=True)
+    say(made.xml, nl=False)
+
+
+@click.command()
+@session_option
+@json_option
+def restore(name: str | None, as_json: bool) -> None:
+    """Print the newest snapshot of this repository.
+
+    Where none was kept, one is made of the newest session.
+    """
+    from ctx_pipeline.sessions.state import restored
+
+    found = restored(name, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    kept = f"kept {found.at[:16].replace('T', ' ')}" if found.at else "made now, none was kept"
+    say(f"Snapshot of {found.host} {plain(found.session_id)}, {kept}", bold=True)
+    say(found.xml, nl=False)
+
+
+@click.command()
+@session_option
+@click.option("--budget", type=click.IntRange(60, 20_000), help="Tokens at most (o200k_base); without it as the active profile says.")
+@click.option("--effect", is_flag=True, help="Measure instead: calls between a compaction and the next change, with a block and without.")
+@json_option
+def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) -> None:
+    """Print a block for a fresh chat: task, decisions, changed files, findings, the last test run and what is to do."""
+    if effect:
+        _effect(as_json)
+        return
+    from ctx_pipeline.sessions.profiles import active
+    from ctx_pipeline.sessions.state import resume_block
+
+    settings = for_reading()
+    made = resume_block(name, budget=budget or active(settings).resume_tokens, settings=settings)
+    if as_json:
+        emit(made._asdict())
+        return
+    say(made.text, nl=False)
+    left = f", {counted(len(made.dropped), 'line')} left out" if made.dropped else ""
+    say(f"({made.tokens} of {made.budget} tokens{left})", err=True)
+
+
+def _effect(as_json: bool) -> None:
+    from ctx_pipeline.sessions.resume_effect import resume_effect
+
+    found = resume_effect(settings=for_reading())
+    if as_json:
+        emit({side: figures._asdict() for side, figures in found.items()})
+        return
+    for side, f in found.items():
+        medians = f"median {f.median_calls:g} calls, {f.median_reads:g} of them reads" if f.median_calls is not None else "no data"
+        say(f"{side} a block: {counted(f.compactions, 'compaction')}, {f.changed} followed by a change; {medians}")
+
+
+@click.command()
+@click.argument("first", required=False)
+@click.argument("second", required=False)
+@click.option("--from", "start", metavar="MOMENT", help="With one session: the earlier moment, start without it.")
+@click.option("--to", "end", metavar="MOMENT", help="With one session: the later moment, end without it.")
+@json_option
+def diff(first: str | None, second: str | None, start: str | None, end: str | None, as_json: bool) -> None:
+    """Show what two sessions differ by, or one session at two moments.
+
+    FIRST and SECOND are ids; with one of them, or none, give --from and --to.
+    """
+    from ctx_pipeline.context.session_state.difference import LISTS, differs
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.sessions.state import compared
+
+    if second is None and start is None and end is None:
+        raise UsageError("one session differs from itself at another moment only", hint="--from before-compaction:1, or name two sessions")
+    moments = (start, end) if second is not None else (start or "start", end)
+    found = compared(first, second, moments=moments, settings=for_reading())
+    if as_json:
+        emit(found)
+        return
+    for word in ("from", "to"):
+        one = found[word]
+        say(f"{word:<5}{one['host']} {plain(one['session_id'])} at {plain(one['moment'])}")
+    if not differs(found):
+        say("nothing differs")
+    for word in ("task", "tests"):
+        if found[word]:
+            say(f"{word}: {one_line(found[word]['from'] or 'none', 100)} → {one_line(found[word]['to'] or 'none', 100)}")
+    for title in LISTS:
+        _list(title.replace("_", " "), found[title])
+    files = found["files"]
+    _list("files", {"added": files["added"], "removed": files["removed"]})
+    for path, more in files["changed_more"].items():
+        say(f"  ~ {plain(path)}: {counted(more, 'change')} more")
+    if found["stats"]:
+        say("figures: " + ", ".join(f"{name} {count:+,}" for name, count in found["stats"].items()))
+
+
+def _list(title: str, found: dict[str, Any]) -> None:
+    if found["added"] or found["removed"]:
+        say(f"{title}:", bold=True)
+    for mark, word in (("-", "removed"), ("+", "added")):
+        for text in found[word][:30]:
+            say(f"  {mark} {one_line(text, 160)}")
+        if len(found[word]) > 30:
+            say(f"  {mark} and {len(found[word]) - 30} more (--json has all)")

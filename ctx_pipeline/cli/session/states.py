@@ -1,0 +1,203 @@
+"""The actions of ``ctx session`` that show a state, note what somebody says, list and clean up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.session.group import at_option, session_option
+
+if TYPE_CHECKING:
+    from ctx_pipeline.sessions.state import Found
+
+
+@click.command()
+@session_option
+@at_option
+@json_option
+def status(name: str | None, at: str | None, as_json: bool) -> None:
+    """Show the state of a session, at its end or at any moment."""
+    from ctx_pipeline.sessions.state import session_state
+
+    found = session_state(name, at=at, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+    else:
+        _view(found)
+
+
+@click.command()
+@session_option
+@json_option
+def load(name: str | None, as_json: bool) -> None:
+    """Bring back what a session held, for the next one.
+
+    Says what came back, and how much smaller it is than reading everything again.
+    """
+    from ctx_pipeline.sessions.state import loaded
+
+    told = loaded(name, settings=for_reading())
+    if as_json:
+        emit(told.to_json())
+        return
+    state = told.found.state
+    say(
+        f"Restored session ({(state.as_of or 'not captured yet')[:16].replace('T', ' ')}), {state.host} {plain(state.session_id)}",
+        bold=True,
+    )
+    _lines(told.found)
+    say(f"(~{tokens(told.tokens)} tokens vs ~{tokens(told.cold_tokens)} that its reads brought in)")
+
+
+@click.command()
+@json_option
+def save(as_json: bool) -> None:
+    """Capture what the agents wrote up to now.
+
+    Nothing has to be saved by hand: hooks and `ctx run` capture, and notes are kept at
+    once. This does it right now.
+    """
+    from ctx_pipeline.cli.session.writing import act
+
+    told = act("save")
+    if as_json:
+        emit(told)
+    else:
+        say(f"{counted(told['sessions_parsed'], 'session')} read" if told["sessions_parsed"] else "nothing is newer than what was captured")
+
+
+@click.command()
+@click.argument("text")
+@session_option
+@json_option
+def task(text: str, name: str | None, as_json: bool) -> None:
+    """Say what the session is about."""
+    _note("task", text, name, as_json)
+
+
+@click.command()
+@click.argument("text")
+@session_option
+@json_option
+def finding(text: str, name: str | None, as_json: bool) -> None:
+    """Note something that was found.
+
+    "auth.ts:45 - expiry is not checked" keeps file and line.
+    """
+    _note("finding", text, name, as_json)
+
+
+@click.command()
+@click.argument("text")
+@click.option("--because", "reason", metavar="WHY", help="The reason.")
+@click.option("--replaces", metavar="TEXT", help="The decision that this one stands for, as it was noted.")
+@session_option
+@json_option
+def decision(text: str, reason: str | None, replaces: str | None, name: str | None, as_json: bool) -> None:
+    """Note a decision, with its reason and what it replaces."""
+    _note("decision", text, name, as_json, reason=reason, replaces=replaces)
+
+
+def _note(what: str, text: str, name: str | None, as_json: bool, **more: Any) -> None:
+    from ctx_pipeline.cli.session.writing import act
+
+    kept = act(what, name=name, text=text, **more)
+    if as_json:
+        emit(kept)
+        return
+    place = f"{kept['path']}{':' + str(kept['line']) if kept.get('line') else ''}: " if kept.get("path") else ""
+    say(f"{what} noted for {kept['host']} {kept['session_id'][:12]}: {one_line(place + kept['text'], 160)}")
+
+
+@click.command("list")
+@click.option("--host", help="Only this host.")
+@click.option("--project", help="Only projects with this in their name or path.")
+@click.option("--here", is_flag=True, help="Only sessions of this folder's repository.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 10_000))
+@json_option
+def list_states(host: str | None, project: str | None, here: bool, limit: int, as_json: bool) -> None:
+    """List sessions of every agent with task, calls, tokens and cost, the last active first."""
+    from ctx_pipeline.sessions.listing import listed
+
+    rows, total = listed(host=host, project=project, here=here, limit=limit, settings=for_reading())
+    if as_json:
+        emit({"sessions": rows, "total": total})
+        return
+    shown = [
+        {
+            **row,
+            "session": row["session_id"][:13],
+            "last": (row["last"] or "")[:16].replace("T", " "),
+            "task": one_line(row["task"] or "", 60),
+            "tokens": tokens(row["tokens"]),
+            "cost": dollars(row["cost_nano"]),
+        }
+        for row in rows
+    ]
+    heads = {n: n for n in ("host", "session", "last", "project", "task")}
+    table(shown, {**heads, "tool_calls": "calls", "tokens": "tokens", "cost": "cost", "notes": "notes"})
+    if total > len(rows):
+        say(f"and {total - len(rows):,} more: --limit {total}")
+
+
+@click.command()
+@click.option(
+    "--days",
+    default=7,
+    show_default=True,
+    type=click.IntRange(0, 36_500),
+    help="Artefacts that are older go, but the newest of each kind and session.",
+)
+@click.option("--yes", "-y", "really", is_flag=True, help="Take them away; without it they are only shown.")
+@json_option
+def cleanup(days: int, really: bool, as_json: bool) -> None:
+    """Show old snapshots and other artefacts, and take them away with --yes.
+
+    What was captured and what you noted stay; `ctx forget` removes sessions.
+    """
+    from ctx_pipeline.cli.session.writing import act
+
+    told = act("cleanup", days=days, really=really)
+    if as_json:
+        emit(told)
+        return
+    for row in told["artifacts"]:
+        say(f"{row['artifact_id']:<14} {row['at'][:10]}  {row['host']} {one_line(row['session_id'], 40)}")
+    count = len(told["artifacts"]) + told["orphans"]
+    say(
+        f"{counted(told['removed'], 'artefact')} removed"
+        if really
+        else f"{counted(count, 'artefact')} would go" + (": --yes" if count else "")
+    )
+
+
+def _view(found: Found) -> None:
+    from ctx_pipeline.context.session_state.block import view_lines
+
+    state = found.state
+    stats = state.stats
+    head = [f"{state.host} {plain(state.session_id)}"]
+    head += [(state.as_of or "")[:16].replace("T", " ")] if state.as_of else ["not captured yet"]
+    head += [f"{counted(stats['tool_calls'], 'call')}, {tokens(stats['prompt_tokens'])} prompt tokens"] if stats else []
+    say(" | ".join(head), bold=True)
+    if found.moment != "end":
+        say(f"as of {plain(found.moment)} (event {state.seq})")
+    for line in view_lines(state):
+        say(line)
+
+
+def _lines(found: Found) -> None:
+    from ctx_pipeline.context.session_state.snapshot import cut
+
+    state = found.state
+    say(f"Task: {cut(state.task.text, 300) if state.task else 'none known'}")
+    said = sum(i.told for i in (*state.findings, *state.decisions))
+    say(f"Findings: {len(state.findings)}")
+    say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
+    files = [f.path for f in (*state.modified, *state.read)]
+    say(f"Files touched: {', '.join(map(plain, files[:10]))}" + (f" and {len(files) - 10} more" if len(files) > 10 else ""))
+    if state.next_steps:
+        say(f"Next: {'; '.join(cut(i.text, 100) for i in state.next_steps[:5])}")

@@ -1,0 +1,1 @@
+"""``ctx usage``, ``ctx explain`` and ``ctx prices``."""

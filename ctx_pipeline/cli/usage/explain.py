@@ -1,0 +1,209 @@
+"""``ctx explain`` and bare ``ctx``: what a number is made of, and what to look at first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.model.labels import UNNAMED
+from ctx_pipeline.usage.rollup import TOKENS
+
+if TYPE_CHECKING:
+    from ctx_pipeline.usage.ccusage_comparison import Side
+    from ctx_pipeline.usage.explain import Made
+
+
+_CELLS = """\b
+Any cell of any table of ctx usage is named by its row and its table:
+  ctx explain Bash --by tool --model claude-opus-4-6 --since 2026-10-01
+  ctx explain 2026-09-28 --by weekly
+  ctx explain '2026-10-01 08:00' --by blocks
+"""
+
+
+@click.command(epilog=_CELLS)
+@click.argument("what")
+@click.option("--host", help="Only this host.")
+@click.option("--model", help="Only this model.")
+@click.option("--project", help="Only this project.")
+@click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
+@click.option("--until", metavar="DAY", help="Last day, 2026-03-31.")
+@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
+@click.option("--stored", is_flag=True, help="The tables alone.")
+@click.option("--against", "tool", metavar="TOOL", help="Where another tool's rules give another number: ccusage.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Calls to print.")
+@json_option
+def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: Any) -> None:
+    """Show the calls that WHAT is made of: a day (2026-10-01), month, session, model, project or call.
+
+    Each call with its file and bytes, its price with date and source, and what was
+    dropped as a copy of it, by which rule. The id of an event, which signals and memories
+    name as evidence, leads to the record that it was read from.
+    """
+    from ctx_pipeline import discovery
+    from ctx_pipeline.usage.explain import explain as run
+    from ctx_pipeline.usage.provenance import EVENT_ID
+
+    if EVENT_ID.fullmatch(what):
+        _record(what, as_json=as_json)
+        return
+
+    chosen["model"] = "" if chosen["model"] == UNNAMED else chosen["model"]
+    chosen["host"] = discovery.host(str(chosen["host"])).key if chosen["host"] else None
+    if tool:
+        _against(tool, what, limit=limit, as_json=as_json, **chosen)
+        return
+    found = run(what, **chosen, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    sums = found.totals
+    uses = sum(made.uses for made in found.calls)
+    part = f", its part of {len(found.calls):,} that asked for it {uses:,} times" if uses else ""
+    say(f"{found.kind} {plain(what)}: {_calls(sums['calls'])}{part}", bold=True)
+    cost = "unpriced" if sums["unpriced_calls"] == sums["calls"] != 0 else f"${sums['calculated_usd']:,.6f} at list price"
+    if 0 < sums["unpriced_calls"] < sums["calls"]:
+        cost += f" ({sums['unpriced_calls']:,} unpriced)"
+    say(
+        f"input {sums['input_tokens']:,}, output {sums['output_tokens']:,}, cache write "
+        f"{sums['cache_write_5m_tokens'] + sums['cache_write_1h_tokens']:,}, cache read {sums['cache_read_tokens']:,}; "
+        f"{cost}, ${sums['recorded_usd']:,.6f} recorded; {_copies(sums['copies_dropped'])}"
+    )
+    for made in found.calls[:limit]:
+        _print(made)
+    if len(found.calls) > limit:
+        say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _calls(number: int) -> str:
+    return f"{number:,} call{'' if number == 1 else 's'}"
+
+
+def _copies(number: int) -> str:
+    return f"{number:,} cop{'y' if number == 1 else 'ies'} dropped"
+
+
+def _record(event_id: str, *, as_json: bool) -> None:
+    from ctx_pipeline.usage.provenance import record_of
+
+    found = record_of(event_id, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    say(f"event {found.event_id} of {found.host} session {plain(found.session_id or '')}", bold=True)
+    say(f"  {plain(found.file)} line {found.line + 1}, bytes {found.start:,} to {found.end:,}, generation {found.generation}")
+    say(f"  raw object {found.raw}, recorded {found.recorded_at}")
+    say(f"  {one_line(found.text, 2000)}")
+
+
+def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) -> None:
+    from ctx_pipeline.usage.ccusage_comparison import against
+
+    found = against(tool, what, **chosen, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    say(f"{found.kind} {plain(what)}: here and by the rules of {tool}, over the same files, at the same list prices", bold=True)
+    columns = {
+        "who": "",
+        "calls": "calls",
+        "input": "input",
+        "output": "output",
+        "write": "cache write",
+        "read": "cache read",
+        "cost": "cost",
+    }
+    table([_side("here", found.ours), _side(tool, found.theirs)], columns)
+    if not found.differences:
+        say("both count every call alike")
+    for rule in found.rules():
+        say(f"\n{_calls(rule['calls'])}, {rule['tokens']:+,} tokens, {_signed(rule['nano'])}: {rule['rule']}", bold=True)
+        for one in rule["examples"][: max(1, limit)]:
+            spots = "; ".join(f"{plain(s.file)} line {s.line + 1}" for s in one.spots)
+            say(f"  {plain(one.call)}: {one.ours.total():,} here, {one.theirs.total():,} there; {spots}")
+
+
+def _side(name: str, side: Side) -> dict[str, Any]:
+    counts = side.tokens
+    return {
+        "who": name,
+        "calls": side.calls,
+        "input": counts.input,
+        "output": counts.output,
+        "write": counts.cache_write_5m + counts.cache_write_1h,
+        "read": counts.cache_read,
+        "cost": f"${side.nano / 1e9:,.6f}",
+    }
+
+
+def _signed(nano: int) -> str:
+    return f"{'-' if nano < 0 else '+'}${abs(nano) / 1e9:,.6f}"
+
+
+def _print(made: Made) -> None:
+    told: dict[str, Any] = made.to_json()
+    cost = "unpriced" if told["calculated_usd"] is None else f"${told['calculated_usd']:.6f}"
+    recorded = "" if told["recorded_usd"] is None else f", recorded ${told['recorded_usd']:.6f}"
+    model = plain(told["model"] or UNNAMED) + (" (guessed: the default of its time)" if told["model_guessed"] else "")
+    share = f"  ({made.uses} of its {made.of} uses)" if 0 < made.uses < made.of else ""
+    say(f"\n{told['time'] or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}{share}")
+    counts = {n.removesuffix("_tokens").replace("_", " "): told[n] for n in told if n.endswith("_tokens") and told[n]}
+    say("  " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    if made.missing_output:
+        say(f"  about {made.missing_output:,} output tokens more than were recorded, estimated from the text; no total holds them")
+    spot = made.spot
+    say(f"  {plain(spot.file)} line {spot.line + 1}, bytes {spot.start:,} to {spot.end:,}")
+    if len(made.lines) > 1:
+        lines = ", ".join(str(s.line + 1) for s in made.lines[:12]) + (" …" if len(made.lines) > 12 else "")
+        say(f"  {len(made.lines)} lines carry this id ({lines}): each field is the largest of them, counted once")
+    if told["price"]:
+        price = told["price"]
+        since = "the list, undated" if price["since"] == "list" else f"since {price['since']}"
+        terms = f" ({', '.join(price['terms'])})" if price["terms"] else ""
+        say(f"  price of {price['provider']}/{price['model']} {since}{terms}, from {price['source']}")
+    for copy in told["copies"]:
+        say(f"  dropped a copy in session {plain(copy['session_id'])}, {plain(copy['source']['file'])}: {copy['rule']}")
+
+
+def overview(*, as_json: bool = False) -> None:
+    """Print last week's usage and up to three findings."""
+    from ctx_pipeline.findings.report import overview as run
+
+    settings = for_reading()
+    found = run(settings=settings)
+    if as_json:
+        emit({"usage": found.usage.to_json(), "findings": [finding.to_json() for finding in found.findings]})
+        return
+    say("last seven days", bold=True)
+    if found.usage.rows:
+        body = [
+            {**row, "host": ", ".join(row["hosts"]), "size": tokens(sum(row[n] for n in TOKENS)), "cost": _cost(row)}
+            for row in found.usage.by_key()
+        ]
+        sums = found.usage.totals
+        total = {"date": "total", "calls": sums["calls"], "size": tokens(sum(sums[n] for n in TOKENS)), "cost": _cost(sums)}
+        table(body, {"date": "date", "host": "host", "calls": "calls", "size": "tokens", "cost": "cost"}, total=total)
+    else:
+        say("no model calls")
+    for finding in found.findings:
+        say(f"\n- {one_line(finding.text, 200)}\n  {plain(finding.command)}")
+    say("\nmore: ctx usage daily, ctx run, ctx --help")
+
+
+def _cost(row: dict[str, Any]) -> str:
+    return dollars(None if row["unpriced_calls"] == row["calls"] else row["cost_nano"])
+
+
+@click.command()
+@click.argument("host")
+@click.argument("session_id")
+@click.option("--longest", default=20_000, show_default=True, help="Characters of one text before it is cut.")
+def render(host: str, session_id: str, longest: int) -> None:
+    """Print one session as Markdown, tool output and diffs included."""
+    from ctx_pipeline.sessions.markdown import render as run
+
+    say(run(host, session_id, longest=longest, settings=for_reading()), nl=False)

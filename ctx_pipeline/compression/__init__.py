@@ -1,0 +1,1 @@
+"""Files in fewer tokens: forms, their cost and what they keep."""

@@ -1,0 +1,165 @@
+"""The forms of a file: what each way to shorten it makes of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.compression.data_forms import compact
+from ctx_pipeline.compression.repeats import without_repeats
+from ctx_pipeline.compression.signatures.languages import CODE, DATA
+from ctx_pipeline.compression.signatures.notation import lines
+from ctx_pipeline.compression.yaml_values import yaml_values
+from ctx_pipeline.model.display import truncate
+
+if TYPE_CHECKING:
+    from ctx_pipeline.compression.source import Source
+
+_DEEPEST = 6
+_MOST_KEYS = 40
+_LOOKED_AT = 500
+"""Members of a list that are looked at."""
+
+LONGEST = 4_000
+"""Characters of a shape."""
+
+
+def shape(text: str, language: str | None) -> str | None:
+    """Return the shape of JSON, YAML or a table, None for another language and for what is not of its format.
+
+    An object is ``{key:type}``, a list ``[12*type]``; ``s`` is a string, ``n`` a number,
+    ``b`` a boolean, ``∅`` null; a key that some members of a list lack has a ``?``.
+    """
+    try:
+        if language == "json":
+            found = _of([json.loads(text)], 0)
+        elif language == "jsonl":
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+            found = f"{len(rows):,} lines of {_of(rows[:_LOOKED_AT], 0)}"
+        elif language == "yaml":
+            values = yaml_values(text)
+            if values is None:
+                return None
+            found = _of(values, 0)
+        elif language in {"csv", "tsv"}:
+            found = _table(text, "," if language == "csv" else "\t")
+        else:
+            return None
+    except (ValueError, RecursionError, csv.Error):
+        return None
+    return truncate(found, LONGEST)
+
+
+def _of(values: list[Any], depth: int) -> str:
+    """Return the shape that some values have together, the alternatives joined by a bar."""
+    parts: dict[str, None] = {}
+    objects = [value for value in values if isinstance(value, dict)]
+    lists = [value for value in values if isinstance(value, list)]
+    for value in values:
+        if value is None:
+            parts["∅"] = None
+        elif isinstance(value, bool):
+            parts["b"] = None
+        elif isinstance(value, int | float):
+            parts["n"] = None
+        elif not isinstance(value, dict | list):
+            parts["s"] = None
+    if lists:
+        inner = [one for held in lists for one in held[:_LOOKED_AT]][:_LOOKED_AT]
+        size = f"{len(lists[0]):,}*" if len(lists) == 1 else ""
+        parts[f"[{size}{_of(inner, depth + 1)}]" if inner and depth < _DEEPEST else "[]" if not inner else "[…]"] = None
+    if objects:
+        parts[_object(objects, depth)] = None
+    return "|".join(parts)
+
+
+def _object(objects: list[dict[Any, Any]], depth: int) -> str:
+    if depth >= _DEEPEST:
+        return "{…}"
+    keys = list(dict.fromkeys(key for one in objects for key in one))
+    cells = []
+    for key in keys[:_MOST_KEYS]:
+        held = [one[key] for one in objects if key in one]
+        cells.append(f"{key}{'?' if len(held) < len(objects) else ''}:{_of(held, depth + 1)}")
+    more = [f"+{len(keys) - _MOST_KEYS}"] if len(keys) > _MOST_KEYS else []
+    return "{" + ",".join([*cells, *more]) + "}"
+
+
+def _table(text: str, delimiter: str) -> str:
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+    heads = next(rows, [])
+    looked = list(islice(rows, _LOOKED_AT))
+    count = len(looked) + sum(1 for _ in rows)
+    kinds = []
+    for place, head in enumerate(heads[:_MOST_KEYS]):
+        cells = [row[place] for row in looked if place < len(row) and row[place]]
+        number = bool(cells) and all(re.fullmatch(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", cell) for cell in cells)
+        kinds.append(f"{head}:{'n' if number else 's'}")
+    more = [f"+{len(heads) - _MOST_KEYS}"] if len(heads) > _MOST_KEYS else []
+    return f"{count:,} rows of ({','.join([*kinds, *more])})"
+
+
+FORMS = {
+    "raw": "the text as it is",
+    "aggressive": "code without comments and blank lines; JSON, YAML, tables and Markdown by rules of their own",
+    "entropy": "copies of blocks become pointers, opaque runs are cut",
+    "signatures": "every declaration with its signature and the first line of its documentation",
+    "map": "imports, exports, and the signatures that others see; of data its keys, columns and types",
+}
+"""form -> what it keeps"""
+
+RISKS = {"raw": "none", "aggressive": "low", "entropy": "low", "signatures": "high", "map": "high"}
+"""form -> how much a reader may miss: ``none``; ``low``: comments or copies; ``high``: bodies are gone, read the file before an edit"""
+
+_OPAQUE = re.compile(r"[A-Za-z0-9+/=_-]{240,}")
+_MARKS = dict.fromkeys(("bash", "elixir", "python", "ruby", "yaml"), "# ") | dict.fromkeys(("haskell", "lua"), "-- ")
+_MARKS |= dict.fromkeys(set(CODE) - set(_MARKS), "// ")
+"""language -> what opens a comment, so that a pointer is none of its code"""
+
+_SHOWN = 24
+_WIDEST = 100
+
+
+def shortened(source: Source, form: str) -> str | None:
+    """Return a file in a form, None where the form has nothing to say of it (signatures of a table, say)."""
+    if form == "raw":
+        return source.text
+    if form == "aggressive":
+        if source.language in DATA:
+            return compact(source.text, source.language)
+        return source.bare
+    if form == "entropy":
+        return _OPAQUE.sub(_cut, without_repeats(source.text, _MARKS.get(source.language or "", "")))
+    if form == "map" and source.language in DATA and source.language != "markdown":
+        return shape(source.text, source.language)
+    symbols = source.outline.symbols
+    if form == "signatures":
+        return "\n".join(lines(symbols)) or None
+    seen = [symbol._replace(doc="") for symbol in symbols if symbol.exported or not symbol.level]
+    found = source.outline
+    parts = [
+        f"deps: {', '.join(map(_name, found.imports))}" if found.imports else "",
+        f"exports: {', '.join(map(_name, found.exports))}" if found.exports else "",
+        "\n".join(lines(seen)),
+    ]
+    return "\n".join(filter(None, parts)) or None
+
+
+def risk(source: Source, form: str) -> str:
+    """Return how much a reader of a form may miss; data in its shortened form loses nothing."""
+    lossless = form == "aggressive" and source.language in {"json", "jsonl", "csv", "tsv"}
+    return "none" if lossless else RISKS[form]
+
+
+def _cut(match: re.Match[str]) -> str:
+    """Return the ends of a run that nobody reads (base64, a hash list), and how long it is."""
+    text = match[0]
+    return f"{text[:_SHOWN]}…({len(text):,} characters)…{text[-8:]}"
+
+
+def _name(text: str) -> str:
+    return truncate(text, _WIDEST)

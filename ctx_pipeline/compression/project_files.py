@@ -1,0 +1,152 @@
+"""Files of a project as sources: one by its path, or all that a person's version control would keep."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from ctx_pipeline.compression.source import Source
+from ctx_pipeline.errors import UsageError
+
+LARGEST = 1_000_000
+"""Bytes of a file above which it is not read."""
+
+MOST_FILES = 10_000
+"""Files of a project that are looked at."""
+
+MOST_BYTES = 20_000_000
+"""Bytes of a project that are read in all."""
+
+_DEEPEST = 24
+_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]")
+"""What a name has that is no line of text, or no UTF-8."""
+
+_LEFT_OUT = frozenset({"node_modules", "target", "dist", "build", "__pycache__", "coverage", "vendor", "venv"})
+"""Folders that a walk without git does not enter, beside those that begin with a dot."""
+
+
+class Project(NamedTuple):
+    """The files of a folder, sorted, relative to it, and why others are not among them."""
+
+    root: Path
+    files: list[str]
+    left_out: dict[str, int]
+    """reason -> files"""
+    by_git: bool
+    """what git ignores is left out"""
+
+
+def source_at(path: Path | str, *, root: Path | None = None, name: str | None = None) -> Source:
+    """Return one text file. A byte order mark goes, line ends become plain, bytes that are no UTF-8 are replaced.
+
+    Raises UsageError for what is no file, a file outside ``root`` (links followed), one
+    above :data:`LARGEST` bytes, and a binary one.
+    """
+    place = Path(path) if root is None else root / path
+    data = _read(place, root)
+    if isinstance(data, str):
+        hint = {"binary": "name a text file", "too large": f"files of up to {LARGEST:,} bytes are read"}.get(data, "name a file")
+        raise UsageError(f"{path}: {_SAID.get(data, data)}", hint=hint)
+    return Source(name or str(path), data.decode("utf-8", "replace"))
+
+
+_SAID = {
+    "binary": "a binary file has no text to measure",
+    "too large": "the file is too large",
+    "outside": "the path leads out of the project",
+    "missing": "there is no such file",
+}
+
+
+def _read(place: Path, root: Path | None) -> bytes | str:
+    """Return the bytes of a file, or why they are not read."""
+    try:
+        real = place.resolve(strict=True)
+        if root is not None and not real.is_relative_to(root.resolve()):
+            return "outside"
+        status = real.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return "missing"
+        if status.st_size > LARGEST:
+            return "too large"
+        data = real.read_bytes()
+    except (OSError, ValueError, RuntimeError):
+        return "missing"
+    return "binary" if b"\0" in data[:8192] else data
+
+
+def project_at(folder: Path | str) -> Project:
+    """Return the files of a folder: with git those that are tracked or new and not ignored, else a walk of it.
+
+    Links that lead out of the folder are left out, and so are names that are no line of text
+    and what stands behind the first :data:`MOST_FILES`. Raises UsageError for what is no folder.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise UsageError(f"{folder} is no folder", hint="name a folder, or use a file's own path")
+    root = root.resolve()
+    listed = _listed(root)
+    every = set(_walked(root) if listed is None else listed)
+    names = sorted(name for name in every if not _ODD.search(name))
+    left_out: Counter[str] = Counter()
+    if odd := len(every) - len(names):
+        left_out["of an odd name"] = odd
+    if len(names) > MOST_FILES:
+        left_out["beyond the first files"] = len(names) - MOST_FILES
+    return Project(root, names[:MOST_FILES], dict(left_out), listed is not None)
+
+
+def sources_of(project: Project) -> tuple[dict[str, Source], dict[str, int]]:
+    """Return path -> source of every file of a project that has text, and reason -> count of those that have none.
+
+    What stands behind the first :data:`MOST_BYTES` is left out and counted.
+    """
+    left_out = Counter(project.left_out)
+    found: dict[str, Source] = {}
+    room = MOST_BYTES
+    for name in project.files:
+        data = _read(project.root / name, project.root) if room > 0 else "beyond the first bytes"
+        if isinstance(data, str):
+            left_out[data] += 1
+        else:
+            room -= len(data)
+            found[name] = Source(name, data.decode("utf-8", "replace"))
+    return found, dict(sorted(left_out.items()))
+
+
+def sizes_of(project: Project) -> dict[str, int]:
+    """Return path -> bytes of the files of a project that may be read: regular ones inside it, of one byte to :data:`LARGEST`."""
+    found = {}
+    for name in project.files:
+        try:
+            real = (project.root / name).resolve(strict=True)
+            status = real.stat()
+        except (OSError, RuntimeError):
+            continue
+        if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= LARGEST and real.is_relative_to(project.root):
+            found[name] = status.st_size
+    return found
+
+
+def _listed(root: Path) -> list[str] | None:
+    from ctx_pipeline.recorded_paths.git import Failed, run
+
+    said = run(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    if isinstance(said, Failed):
+        return None
+    return [name for name in said.split("\0") if name]
+
+
+def _walked(root: Path) -> list[str]:
+    found: list[str] = []
+    for folder, folders, names in os.walk(root):
+        depth = len(Path(folder).relative_to(root).parts)
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _LEFT_OUT) if depth < _DEEPEST else []
+        found += [os.path.relpath(f"{folder}/{name}", root) for name in sorted(names) if not name.startswith(".")]
+        if len(found) > 2 * MOST_FILES:
+            break
+    return found

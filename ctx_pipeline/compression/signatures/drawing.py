@@ -1,0 +1,304 @@
+"""The outline of a file: its symbols, imports and exports, found by walking the tree of its grammar."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.compression.signatures.bounded import ends_soon
+from ctx_pipeline.compression.signatures.dialects import DIALECTS, FUNCTIONS, Around
+from ctx_pipeline.compression.signatures.grammars import GRAMMARS
+from ctx_pipeline.compression.signatures.parts import documented, flat, generics_of, inferred, name_of, parameters_of, returned_by
+from ctx_pipeline.compression.signatures.symbols import Outline, Parameter, Symbol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ast_grep_py import SgNode
+
+MOST_SYMBOLS = 10_000
+"""Symbols of a file that are drawn; a generated file may have any number."""
+
+_DEEPEST = 40
+"""Scopes inside each other that are followed."""
+
+_WORDS = {
+    "interface": "interface",
+    "enum": "enum",
+    "protocol": "interface",
+    "extension": "implementation",
+}
+_CARRIERS = frozenset(
+    ["export_statement", "decorated_definition", "template_declaration", "class_member", "top_level_variable_declaration"]
+)
+"""Nodes around a declaration above which its documentation stands."""
+
+_HIDING = frozenset({"private", "protected", "fileprivate", "internal", "local"})
+_SHOWING = frozenset({"public", "export", "pub", "open", "external"})
+
+
+def outline(text: str, language: str | None) -> Outline:
+    """Return what a file declares; of a language without a grammar, of data, and of text that no parser gets through in time, nothing.
+
+    Local functions are left out. The text is only parsed, never run.
+    """
+    grammar = GRAMMARS.get(language or "")
+    if grammar is None or language is None or not text.strip():
+        return Outline(language)
+    if not ends_soon(text, language):
+        return Outline(language, broken=1)
+    from ast_grep_py import SgRoot
+
+    root = SgRoot(text, language).root()
+    drawn = Drawing(language)
+    drawn.walk(root.children(), 0, shown=True)
+    exported = drawn.named_exports
+    symbols = tuple(
+        symbol._replace(exported=True) if symbol.name in exported and not symbol.level else symbol
+        for symbol in sorted(drawn.symbols, key=lambda s: (s.first, s.level))
+    )
+    declared = {symbol.name for symbol in symbols}
+    exports = tuple(name for name in drawn.exports if name not in declared)
+    return Outline(language, symbols, tuple(dict.fromkeys(drawn.imports)), exports, len(root.find_all(kind="ERROR")))
+
+
+class Drawing:
+    """What was found so far."""
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self.grammar = GRAMMARS[language]
+        self.symbols: list[Symbol] = []
+        self.imports: list[str] = []
+        self.exports: list[str] = []
+        self.named_exports: set[str] = set()
+        self._depth = 0
+
+    def walk(self, nodes: Iterable[SgNode], level: int, *, shown: bool, said: SgNode | None = None) -> None:
+        """Look at the nodes of one scope; ``said`` is what stands around them and carries their documentation."""
+        if self._depth > _DEEPEST:
+            return
+        self._depth += 1
+        grammar, access = self.grammar, shown
+        for node in nodes:
+            if len(self.symbols) >= MOST_SYMBOLS:
+                break
+            kind = node.kind()
+            if kind == "access_specifier" or (kind == "identifier" and node.text() in {"private", "protected", "public"}):
+                access = node.text().strip(" :") == "public"
+            elif kind in grammar.imports:
+                self._import(node)
+            elif kind in grammar.declares:
+                self.declare(node, grammar.declares[kind], Around(level, said or node, access))
+            elif kind in grammar.inside:
+                if kind == "export_statement":
+                    self._exporting(node)
+                carries = node if kind in _CARRIERS else said
+                self.walk(node.children(), level, shown=access, said=carries)
+            elif kind in {"call", "command"}:
+                self.calls(node)
+        self._depth -= 1
+
+    def declare(self, node: SgNode, kind: str, around: Around) -> None:
+        """Add what a node declares, and the members of it."""
+        level, said, shown = around
+        special = DIALECTS.get((self._language, kind))
+        if special is not None and special(self, node, around):
+            return
+        if kind == "value":
+            self._values(node, around)
+            return
+        words, name = self.before_name(node, said), name_of(node)
+        if kind == "class":
+            kind = next((_WORDS[word] for word in re.findall(r"\w+", words) if word in _WORDS), kind)
+        callable_ = kind == "function" or "record" in node.kind() or node.kind() == "class_definition"
+        if self._language in {"c", "cpp"} and kind in {"class", "enum"} and node.field("body") is None:
+            return
+        if kind == "implementation" and not name:
+            held = node.field("type") or next((c for c in node.children() if c.kind() == "user_type"), None)
+            trait = node.field("trait")
+            name = (f"{flat(trait.text())} for " if trait is not None else "") + (flat(held.text()) if held is not None else "")
+        if not name:
+            return
+        target, returns = self.callable(node), ""
+        if kind == "function":
+            returns = returned_by(node)
+            if self._language in {"c", "cpp"} and (declared := node.field("declarator")) is not None:
+                returns += "".join(re.findall(r"^[*&]+", declared.text()))
+        elif kind == "type":
+            value = node.field("value") or node.field("right") or node.field("type")
+            value = value or next((c for c in reversed(node.children()) if c.is_named()), None)
+            returns = flat(value.text()) if value is not None else ""
+        parameters = parameters_of(target, self.grammar) if callable_ else None
+        if callable_ and kind != "function" and not parameters:
+            parameters = None
+        if self._language == "python":
+            parameters = tuple(p for p in parameters if p.name not in {"self", "cls"}) if parameters and level else parameters
+            name = name.partition("[")[0]
+        exported = kind == "implementation" or self._is_exported(name, words, level, shown=shown)
+        awaited = kind == "function" and self._is_async(node, words)
+        self.add(node, around, kind, name, exported=exported, parameters=parameters, returns=returns, asynchronous=awaited)
+        if kind not in {"function", "type"} or node.kind() == "type_spec":
+            body = node.field("body")
+            bodies = [body] if body is not None else node.children()
+            members_shown = kind in {"interface", "enum"} or "class_specifier" not in node.kind()
+            inner = level + (self._language != "cpp" or kind != "module")
+            self.members(bodies, inner, shown=exported and members_shown, always=kind == "interface")
+
+    def members(self, held: Iterable[SgNode], level: int, *, shown: bool, always: bool) -> None:
+        """Look at the bodies of a declaration; ``always``: all in them is seen where the declaration is."""
+        if level > _DEEPEST:
+            return
+        first = len(self.symbols)
+        for body in held:
+            if body.kind() in self.grammar.inside or body.kind() in {"block", "ERROR"}:
+                self.walk(body.children(), level, shown=shown)
+        if always:
+            self.symbols[first:] = [symbol._replace(exported=shown) for symbol in self.symbols[first:]]
+
+    def add(
+        self,
+        node: SgNode,
+        around: Around,
+        kind: str,
+        name: str,
+        *,
+        exported: bool,
+        parameters: tuple[Parameter, ...] | None = None,
+        returns: str = "",
+        asynchronous: bool = False,
+    ) -> None:
+        """Add a symbol with its lines, type parameters and documentation."""
+        place = node.range()
+        doc = documented(node, self.grammar) or documented(around.said, self.grammar)
+        last = place.end.line + (0 if place.end.column == 0 and place.end.line > place.start.line else 1)
+        first, generics = place.start.line + 1, generics_of(node)
+        self.symbols.append(Symbol(kind, name, exported, around.level, first, last, parameters, returns, generics, asynchronous, doc))
+
+    def _values(self, node: SgNode, around: Around) -> None:
+        """Add the constants and variables of a declaration; a function that is given a name is a function."""
+        level, said, shown = around
+        words = self.before_name(node, said)
+        wraps = {"variable_declarator", "const_element", "variable_assignment", "assignment_statement"}
+        declarators = [c for c in node.children() if c.kind() in wraps]
+        if node.kind() == "field_declaration" and not declarators:
+            declarators = [
+                d for c in node.children() if c.kind() == "variable_declaration" for d in c.children() if d.kind() == "variable_declarator"
+            ]
+        if level and not self._is_constant(node, words):
+            return
+        for one in declarators or [node]:
+            name = name_of(one)
+            value = one.field("value") or one.field("right") or next((c for c in reversed(one.children()) if c.is_named()), None)
+            if value is not None and value.kind() == "expression_list" and len(value.children()) == 1:
+                value = value.children()[0]
+            if not name or not re.fullmatch(r"[\w$.#@]{1,200}", name):
+                continue
+            if value is not None and value.text().startswith(("require(", "@import(")):
+                self.imports.append(re.sub(r"[^(]*\(\s*['\"]?|['\"]?\s*\).*", "", flat(value.text())))
+                continue
+            exported = self._is_exported(name, words, level, shown=shown)
+            if value is not None and value.kind() in FUNCTIONS and value.kind() != name:
+                is_async = value.text().startswith("async")
+                parameters = parameters_of(value, self.grammar)
+                if value.field("parameter") is not None:
+                    parameters = (Parameter(flat(value.field("parameter").text())),)  # type: ignore[union-attr]
+                returns = returned_by(value)
+                self.add(one, around, "function", name, exported=exported, parameters=parameters, returns=returns, asynchronous=is_async)
+            elif value is not None and value.kind() in {"struct_declaration", "enum_declaration", "union_declaration"}:
+                self.add(one, around, "enum" if value.kind() == "enum_declaration" else "class", name, exported=exported)
+                self.members([value], level + 1, shown=exported, always=False)
+            else:
+                written = returned_by(one) or returned_by(node)
+                self.add(one, around, "value", name, exported=exported, returns=written or inferred(value))
+
+    def _is_constant(self, node: SgNode, words: str) -> bool:
+        """Tell whether a value inside a class is one of the class, not of its instances."""
+        held = set(re.findall(r"\w+", words))
+        return self.grammar.fields and (
+            bool(held & {"const", "constexpr", "constant", "readonly"})
+            or {"static", "final"} <= held
+            or node.kind()
+            in {"const_item", "static_item", "const_declaration", "static_final_declaration", "val_definition", "constant_declaration"}
+            or (self._language in {"python", "ruby", "zig"} and name_of(node).isupper())
+            or (self._language == "ruby" and name_of(node)[:1].isupper())
+            or ("static" in held and "let" in held)
+        )
+
+    def callable(self, node: SgNode) -> SgNode:
+        """Return the node that holds the parameters."""
+        found = node
+        for _ in range(6):
+            deeper = found.field("declarator")
+            if deeper is None or found.kind() == "function_declarator":
+                break
+            found = deeper
+        return found if found.kind() == "function_declarator" else node
+
+    def before_name(self, node: SgNode, said: SgNode) -> str:
+        """Return the words of a declaration before its name."""
+        named = node.field("name") or node.field("declarator") or node.field("left") or node.field("pattern")
+        if named is None:
+            named = next((c for c in node.children() if c.kind().endswith(("identifier", "declarator", "variable_declaration"))), None)
+        start = said.range().start.index if said.kind() in {"export_statement", "template_declaration"} else node.range().start.index
+        whole = said.text() if said.kind() in {"export_statement", "template_declaration"} else node.text()
+        return whole[: named.range().start.index - start] if named is not None else whole[:80]
+
+    def _is_async(self, node: SgNode, words: str) -> bool:
+        if re.search(r"\b(async|suspend)\b", words):
+            return True
+        if self._language == "swift":
+            return re.search(r"\)\s*async\b", node.text().partition("{")[0]) is not None
+        above = node.parent()
+        whole = above.parent() if above is not None and above.kind() == "method_signature" else above
+        if self._language != "dart" or whole is None:
+            return False
+        behind = whole.text()[node.range().end.index - whole.range().start.index :]
+        return behind.lstrip().startswith("async")
+
+    def _is_exported(self, name: str, words: str, level: int, *, shown: bool) -> bool:
+        held, rule = set(re.findall(r"[a-z]+", words)), self.grammar.visible
+        if rule == "capital":
+            return name[:1].isupper()
+        if rule == "underscore":
+            return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
+        if rule == "static":
+            return "static" not in held and shown if not level else shown
+        if rule == "always":
+            return shown
+        if rule == "local":
+            return "local" not in held
+        if name.startswith("#") or held & _HIDING:
+            return False
+        if rule == "private" or held & _SHOWING:
+            return True
+        # a member of what is exported; in Rust, Java and C# each says so itself
+        return bool(level) and shown and self._language in {"typescript", "tsx", "javascript"}
+
+    def _import(self, node: SgNode) -> None:
+        text = flat(node.text()).rstrip(";")
+        quoted = re.findall(r"""["'<]([^"'<>]+)["'>]""", text)
+        words = re.sub(r"^(?:from|import|use|using|#include|extern crate|pub use)\s+(?:static |qualified )?", "", text)
+        if self._language == "python" and text.startswith("from "):
+            words = words.partition(" import ")[0]
+        self.imports.append(quoted[-1] if quoted and self._language not in {"rust", "haskell"} else words.split("\n")[0])
+        if self._language == "rust" and text.startswith("pub use"):
+            self.exports.append(text.removeprefix("pub use").strip())
+
+    def _exporting(self, node: SgNode) -> None:
+        """Note the names of ``export { a, b as c }`` and ``export * from``."""
+        for clause in node.children():
+            if clause.kind() == "export_clause":
+                for one in clause.children():
+                    if one.kind() == "export_specifier":
+                        names = [c.text() for c in one.children() if c.is_named()]
+                        self.named_exports.add(names[0])
+                        self.exports.append(names[-1])
+            elif clause.kind() in {"*", "namespace_export"}:
+                self.exports.append(flat(node.text()).removeprefix("export ").rstrip(";"))
+
+    def calls(self, node: SgNode) -> None:
+        """Note what a script loads: ``require`` of Ruby, ``source`` of a shell, ``alias`` and ``use`` of Elixir."""
+        words = flat(node.text()).split()
+        if len(words) == 2 and words[0] in {"require", "require_relative", "source", ".", "alias", "import", "use"}:
+            self.imports.append(words[1].strip("\"'"))

@@ -1,0 +1,250 @@
+"""The parts of one declaration: its name, parameters, type and documentation, out of syntax nodes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.compression.signatures.symbols import Parameter
+from ctx_pipeline.model.display import truncate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ast_grep_py import SgNode
+
+    from ctx_pipeline.compression.signatures.grammars import Grammar
+
+_NAMES = frozenset(
+    [
+        "identifier",
+        "type_identifier",
+        "field_identifier",
+        "property_identifier",
+        "private_property_identifier",
+        "simple_identifier",
+        "constant",
+        "name",
+        "word",
+        "variable_name",
+        "variable",
+        "alias",
+    ]
+)
+_LISTS = frozenset(
+    [
+        "parameters",
+        "formal_parameters",
+        "parameter_list",
+        "function_value_parameters",
+        "method_parameters",
+        "class_parameters",
+        "primary_constructor",
+        "formal_parameter_list",
+        "preproc_params",
+    ]
+)
+_TYPES = frozenset(["user_type", "nullable_type", "function_type", "type", "type_annotation"])
+_MARKS = re.compile(r"^\s*(?:/\*[*!]?|//[/!]?|\*/|\*(?!\*)|#+!?|--+\s?\|?|;+)?\s?|\s*\*/\s*$")
+_TAGS = re.compile(r"</?[a-z]+[^<>]{0,80}>")
+_STRING = re.compile(r"""^[a-zA-Z]{0,2}(?:\"\"\"|'''|"|')(.*?)(?:\"\"\"|'''|"|')$""", re.DOTALL)
+_OPEN, _CLOSED = "([{<", ")]}>"
+_LAST_NAME = re.compile(r"([$\w]+)((?:\s*\[[^\]]*\])*)$")
+_CHAIN = ("declarator", "name")
+LONGEST_DOC = 120
+"""Characters of the first line of a documentation."""
+
+_LONGEST = 300
+"""Characters of a type or a default: a written-out object type is as long as its body."""
+
+
+def flat(text: str) -> str:
+    """Return code as one line without blanks inside brackets' edges."""
+    joined = " ".join(text.split())
+    joined = re.sub(r"(?<=[(\[<]) | (?=[)\]>,;])|,(?= ?[)\]])", "", joined)
+    return truncate(joined, _LONGEST)
+
+
+def name_of(node: SgNode) -> str:
+    """Return the name that a declaration gives, empty where it has none."""
+    found = node.field("name") or node.field("left") or node.field("pattern") or node.field("declarator")
+    for _ in range(8):
+        if found is None:
+            break
+        inner = next((deeper for field in _CHAIN if (deeper := found.field(field)) is not None and deeper.range() != found.range()), None)
+        if inner is None or found.kind() in _NAMES:
+            break
+        if found.kind() == "qualified_identifier":
+            return flat(found.text())
+        found = inner
+    if found is None:
+        held = next((child for child in node.children() if child.kind() in {"variable_declaration", "variable_list"}), node)
+        found = next((child for child in held.children() if child.kind() in _NAMES or child.kind() == "dot_index_expression"), None)
+    if found is None:
+        return ""
+    text = flat(found.text())
+    return re.sub(r"[*&()]|\[[^\]]*\]", "", text).strip() if found.kind().endswith("declarator") else text
+
+
+def parameters_of(node: SgNode, grammar: Grammar) -> tuple[Parameter, ...] | None:
+    """Return the parameters of a callable, None where it takes none by its form."""
+    held = node.field("parameters")
+    if held is None or (held.kind() not in _LISTS and held.kind() not in _NAMES):
+        held = next((child for child in node.children() if child.kind() in _LISTS), None)
+    if held is None:
+        loose = [child for child in node.children() if child.kind() in {"parameter", "event_parameter"}]
+        texts = [flat(child.text()) + _default_behind(child) for child in loose]
+    elif held.kind() in _NAMES:
+        return (Parameter(flat(held.text())),)
+    else:
+        texts = list(_texts(held))
+    if held is None and not texts:
+        return ()
+    return tuple(found for text in texts for found in parameter(text, grammar.order))
+
+
+def _texts(held: SgNode) -> Iterator[str]:
+    """Yield the entries of a list of parameters: what stands between its commas, so that those inside types part nothing."""
+    whole, start = held.text(), held.range().start.index
+    group: list[SgNode] = []
+    for child in [*held.children(), None]:
+        if child is None or child.kind() in {",", ";"}:
+            if group:
+                yield flat(whole[group[0].range().start.index - start : group[-1].range().end.index - start])
+            group = []
+        elif child.kind() in {"optional_formal_parameters", "named_formal_parameters"}:
+            yield from (text if "=" in text or text.startswith("required ") else f"{text}=" for text in _texts(child))
+        elif "comment" not in child.kind() and (child.is_named() or child.kind() not in {"(", ")", "{", "}", "[", "]", "|"}):
+            group.append(child)
+
+
+def _default_behind(child: SgNode) -> str:
+    behind = child.next()
+    return "=" if behind is not None and behind.kind() == "=" else ""
+
+
+def parameter(text: str, order: str) -> Iterator[Parameter]:
+    """Yield the parameters that one entry of a list declares; ``a, b int`` of Go declares two."""
+    text = text.removeprefix("this.")
+    place = _top_level(text, "=")
+    optional, text = place >= 0, text[:place].rstrip() if place >= 0 else text
+    if text in {"/", "*", "void"}:
+        return
+    colon = _top_level(text, ":")
+    if order == "keyword":
+        yield Parameter(text[: colon + 1] or text, "", optional)
+    elif colon > 0 and text[colon : colon + 2] != "::":
+        name, kind = text[:colon].strip(), text[colon + 1 :].strip()
+        name = re.sub(r"^(?:(?:private|public|protected|readonly|val|var|override) )+", "", name)
+        yield Parameter(name.rstrip("?"), kind, optional or name.endswith("?"))
+    elif order == "type" and (match := _LAST_NAME.search(text)) and match.start():
+        before = text[: match.start()].strip()
+        words = [word for word in before.split() if word not in {"final", "memory", "calldata", "storage", "required", "params", "this"}]
+        yield Parameter(match[1], " ".join(words) + match[2], optional)
+    elif order == "name" and " " in text and re.match(r"\w+(?:, \w+)* ", text):
+        names, kind = _go(text)
+        yield from (Parameter(name, kind, optional) for name in names)
+    else:
+        yield Parameter(text, "", optional)
+
+
+def _go(text: str) -> tuple[list[str], str]:
+    """Return the names and the type of ``a, b int``."""
+    match = re.match(r"((?:\w+, )*\w+) (.+)", text)
+    return (match[1].split(", "), match[2]) if match else ([text], "")
+
+
+def _top_level(text: str, mark: str) -> int:
+    """Return where a mark stands outside all brackets, -1 for nowhere; ``=>``, ``==``, ``->`` and ``<=`` are no marks."""
+    depth = 0
+    for place, letter in enumerate(text):
+        around = text[max(0, place - 1) : place + 2]
+        if letter in _OPEN:
+            depth += 1
+        elif letter in _CLOSED:
+            if not (letter == ">" and around[:1] in "-="):
+                depth = max(0, depth - 1)
+        elif letter == mark and not depth and around[1:] not in {"=>", "=="} and around[:2] not in {"==", "<=", ">=", "!="}:
+            return place
+    return -1
+
+
+def returned_by(node: SgNode) -> str:
+    """Return the type that a declaration is written with, empty where none is."""
+    found = next((held for field in ("return_type", "result", "returns", "type") if (held := node.field(field)) is not None), None)
+    if found is None:
+        seen = False
+        for child in node.children():
+            seen = seen or child.kind() in _LISTS or child.kind() in {"variable_declaration", "pattern"}
+            if child.kind() == "variable_declaration":
+                found = next((inner for inner in child.children() if inner.kind() in _TYPES), None)
+            elif seen and child.kind() in _TYPES and found is None:
+                found = child
+    if found is None:
+        return ""
+    text = flat(found.text()).removeprefix(":").removeprefix("->").strip()
+    return re.sub(r"^returns ?\((.*)\)$", r"\1", text)
+
+
+def generics_of(node: SgNode) -> str:
+    """Return the type parameters of a declaration without their brackets."""
+    kinds = ("type_parameters", "type_parameter_list", "type_parameter")
+    found = node.field("type_parameters") or next((child for child in node.children() if child.kind() in kinds), None)
+    return flat(found.text())[1:-1] if found is not None else ""
+
+
+def inferred(value: SgNode | None) -> str:
+    """Return the type of a literal: string, number or boolean; empty for everything else."""
+    for _ in range(4):
+        if value is None or value.kind() not in {"expression_list", "expression"} or len(value.children()) != 1:
+            break
+        value = value.children()[0]
+    kind = value.kind() if value is not None else ""
+    if "string" in kind and "interpol" not in kind.replace("interpreted", ""):
+        return "string"
+    if kind in {"true", "false", "boolean", "boolean_literal", "bool_literal"}:
+        return "boolean"
+    if kind in {"integer", "float", "number"} or kind.endswith(("int_literal", "integer_literal", "number_literal", "float_literal")):
+        return "number"
+    return ""
+
+
+def documented(node: SgNode, grammar: Grammar) -> str:
+    """Return the first line of a declaration's documentation: of its docstring, else of the comment that stands right above it."""
+    body = node.field("body")
+    first = next((child for child in body.children() if child.is_named()), None) if body is not None and body.kind() == "block" else None
+    if first is not None and first.kind() == "expression_statement" and (match := _STRING.match(first.text().strip())):
+        return first_line(match[1])
+    lines: list[str] = []
+    line, above, around = node.range().start.line, node.prev(), node.parent()
+    if above is None and around is not None and around.kind() == "declarations":
+        above = around.prev()
+    while above is not None:
+        place = above.range()
+        ends = _last_line(above)
+        if ends < line - 1 or ends > line:
+            break
+        if above.kind() in grammar.comments and not above.text().startswith("#!"):
+            before = above.prev()
+            if before is not None and before.kind() not in grammar.comments and _last_line(before) == place.start.line:
+                break  # it stands behind the code of its line
+            lines.insert(0, above.text())
+        elif above.kind() not in {"attribute_item", "decorator", "annotation", "marker_annotation"}:
+            break
+        line, above = place.start.line, above.prev()
+    return first_line("\n".join(lines))
+
+
+def _last_line(node: SgNode) -> int:
+    """Return the last line of a node, from 0; some grammars count the line end in."""
+    place = node.range()
+    return place.end.line - (1 if place.end.column == 0 and place.end.line > place.start.line else 0)
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a documentation that says something, without marks of comments and markup."""
+    for line in text.splitlines():
+        said = _TAGS.sub("", _MARKS.sub("", _MARKS.sub("", line))).strip()
+        if re.search(r"\w", said) and not said.startswith("@"):
+            return truncate(said, LONGEST_DOC)
+    return ""

@@ -1,0 +1,52 @@
+"""A text with its name and language: what is shortened."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.compression.signatures.drawing import outline
+from ctx_pipeline.compression.signatures.languages import language_of
+
+if TYPE_CHECKING:
+    from ctx_pipeline.compression.signatures.symbols import Outline
+
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class Source:
+    """One file: its text with plain line ends, its language, and what it declares."""
+
+    def __init__(self, name: str, text: str, language: str | None = None, *, fragment: bool = False) -> None:
+        self.name = _BREAKS.sub(" ", name)
+        """a line of its own: a transcript may name any path"""
+        self.fragment = fragment
+        """some of its lines are missing"""
+        self.text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        self.language = language or language_of(name, self.text)
+
+    @cached_property
+    def outline(self) -> Outline:
+        """What it declares; of Markdown its headings."""
+        from ctx_pipeline.compression.data_forms import headings
+
+        found = headings(self.text) if self.language == "markdown" else outline(self.text, self.language)
+        if not self.fragment:
+            return found
+        # an indented assignment at the top of a fragment stands in a function whose head is missing
+        lines = self.text.split("\n")
+        shown = [s for s in found.symbols if s.level or s.kind != "value" or not lines[s.first - 1][:1].isspace()]
+        return found._replace(symbols=tuple(shown))
+
+    @cached_property
+    def bare(self) -> str:
+        """Its text without comments and blank lines, where its language is known."""
+        from ctx_pipeline.compression.comments import stripped
+
+        return stripped(self.text, self.language, outline(self.text, self.language) if self.fragment else self.outline)
+
+    @property
+    def lines(self) -> int:
+        """Lines of the text, the last one without a line end counted too."""
+        return self.text.count("\n") + (not self.text.endswith("\n") and bool(self.text))

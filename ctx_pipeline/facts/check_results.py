@@ -1,0 +1,447 @@
+"""What the output of tests, linters, type checkers and builds says: how many passed, how many did not."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Read = Callable[[str], Iterator["CheckResult"]]
+
+_MOST = 1_000_000_000
+
+
+class CheckResult(NamedTuple):
+    """What one tool reported in an output; for a linter or compiler ``failed`` counts its problems."""
+
+    tool: str
+    """pytest, jest, go, ... ; where several print the same, the commonest"""
+    purpose: str
+    """test, lint, types or build"""
+    passed: int
+    failed: int
+    skipped: int = 0
+    counts: str = ""
+    """What is counted where that is not the usual: package, file."""
+
+    @property
+    def unit(self) -> str:
+        """What is counted: test, package, file, problem or error."""
+        return self.counts or {"test": "test", "lint": "problem"}.get(self.purpose, "error")
+
+    @property
+    def ok(self) -> bool:
+        """Nothing failed."""
+        return not self.failed
+
+
+_WORD = re.compile(r"(\d{1,9}) (?:tests? )?(\w+)")
+_NAMED = re.compile(r"(\w+) ?[:=] {0,8}(\d{1,9})")
+_ROLES = {
+    "passed": ("passed", "pass", "passing", "xpassed", "succeeded", "successful", "ok"),
+    "failed": ("failed", "fail", "failing", "failure", "failures", "error", "errors", "errored", "unexpected"),
+    "skipped": ("skipped", "skip", "skips", "pending", "todo", "ignored", "xfailed", "canceled", "cancelled", "excluded", "disabled"),
+}  # fmt: skip
+_ROLE = {word: role for role, words in _ROLES.items() for word in words}
+
+
+def _summed(pairs: list[tuple[int, str]], total: int | None = None) -> tuple[int, int, int]:
+    """Return (passed, failed, skipped) of counts by word; what a total leaves over passed."""
+    found = {"passed": 0, "failed": 0, "skipped": 0}
+    named = False
+    for count, word in pairs:
+        role = _ROLE.get(word.lower())
+        if role:
+            found[role] += count
+            named = named or role == "passed"
+    if total is not None and not named:
+        found["passed"] = max(0, total - found["failed"] - found["skipped"])
+    return found["passed"], found["failed"], found["skipped"]
+
+
+def _words(text: str) -> list[tuple[int, str]]:
+    return [(int(count), word) for count, word in _WORD.findall(text)]
+
+
+def _fields(text: str) -> list[tuple[int, str]]:
+    return [(int(count), word) for word, count in _NAMED.findall(text)]
+
+
+def lines(tool: str, pattern: str, *, fields: bool = False, total: str = "", purpose: str = "test") -> Read:
+    """Return a reader that adds up every line of a pattern: its ``counts`` as ``3 failed`` or, with ``fields``, as ``Failed: 3``."""
+    look = re.compile(pattern, re.MULTILINE)
+
+    def read(text: str) -> Iterator[CheckResult]:
+        sums = [0, 0, 0]
+        seen = False
+        for match in look.finditer(text):
+            seen = True
+            pairs = (_fields if fields else _words)(match["counts"] or "")
+            whole = int(match[total]) if total and match[total] else None
+            for place, count in enumerate(_summed(pairs, whole)):
+                sums[place] += count
+        if seen:
+            yield CheckResult(tool, purpose, sums[0], sums[1], sums[2])
+
+    return read
+
+
+_PYTEST = re.compile(r"^(?:=+ )?(?P<counts>\d{1,9} \w+[^\n]{0,200}?|no tests ran)(?: in \d[\d.]*s\b)", re.MULTILINE)
+_PYTEST_STOP = re.compile(
+    r"^ERROR: (?:file or directory not found|usage:|not found:)|^!+ Interrupted: \d+ errors? during collection", re.MULTILINE
+)
+
+
+def pytest(text: str) -> Iterator[CheckResult]:
+    """Read pytest: its last line, and a stop before the first test."""
+    sums = [0, 0, 0]
+    seen = False
+    for match in _PYTEST.finditer(text):
+        seen = True
+        for place, count in enumerate(_summed(_words(match["counts"]))):
+            sums[place] += count
+    stopped = bool(_PYTEST_STOP.search(text))
+    if seen or stopped:
+        yield CheckResult("pytest", "test", sums[0], max(sums[1], int(stopped)), sums[2])
+
+
+_RAN = re.compile(r"^Ran (\d{1,9}) tests? in [^\n]{1,40}\n\s*(OK|FAILED)(?: \(([^)\n]{1,200})\))?", re.MULTILINE)
+
+
+def unittest(text: str) -> Iterator[CheckResult]:
+    """Read unittest: ``Ran N tests`` and the verdict below it."""
+    sums = [0, 0, 0]
+    for ran, _verdict, counts in _RAN.findall(text):
+        for place, count in enumerate(_summed(_fields(counts), int(ran))):
+            sums[place] += count
+    if _RAN.search(text):
+        yield CheckResult("unittest", "test", sums[0], sums[1], sums[2])
+
+
+_JEST = re.compile(r"^\s{0,12}Tests:?  ?\s{0,8}(\d[^\n]{0,200})", re.MULTILINE)
+_JEST_FILES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d[^\n]{0,200})", re.MULTILINE)
+_JEST_SUITES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d{1,9}) failed", re.MULTILINE)
+
+
+def jest(text: str) -> Iterator[CheckResult]:
+    """Read jest, vitest and pest: the ``Tests`` line, else that of files; a suite that failed to load is one failure."""
+    tests = [line for line in _JEST.findall(text) if "Assertions" not in line]
+    lines = tests or _JEST_FILES.findall(text)
+    if not lines:
+        return
+    passed, failed, skipped = (sum(column) for column in zip(*(_summed(_words(line)) for line in lines), strict=True))
+    suites = _JEST_SUITES.search(text)
+    if suites and not failed:
+        failed = int(suites[1])
+    yield CheckResult("vitest" if "Test Files" in text else "jest", "test", passed, failed, skipped, "" if tests else "file")
+
+
+def indented(tool: str, words: str) -> Read:
+    """Return a reader of counts that stand on lines of their own, as mocha and playwright print them."""
+    look = re.compile(rf"^ {{1,8}}(?:✔ |✖ )?(\d{{1,9}}) (?:tests? )?({words})(?: \([\dhms. ]{{1,20}}\))?$", re.MULTILINE)
+
+    def read(text: str) -> Iterator[CheckResult]:
+        pairs = [(int(count), word) for count, word in look.findall(text)]
+        if pairs:
+            yield CheckResult(tool, "test", *_summed(pairs))
+
+    return read
+
+
+_GO_TEST = re.compile(r"^--- (PASS|FAIL|SKIP): ", re.MULTILINE)
+_GO_PACKAGE = re.compile(
+    r"^(ok|FAIL)[ \t]{1,8}[\w./~-]{1,200}[ \t]{1,8}(?:\(cached\)|\d{1,9}(?:\.\d{1,9})?s\b|\[[^\]\n]{1,60}\]|coverage: )", re.MULTILINE
+)
+
+
+def go(text: str) -> Iterator[CheckResult]:
+    """Read ``go test``: tests where ``-v`` names them, else packages; one without a test to run counts as none."""
+    tests = _GO_TEST.findall(text)
+    packages = [m[1] for m in _GO_PACKAGE.finditer(text) if "[no test" not in text[m.start() : text.find("\n", m.end()) + 1 or None]]
+    if not tests and not packages and not ("[no tests to run]" in text and _GO_PACKAGE.search(text)):
+        return
+    if tests:
+        failed = tests.count("FAIL") or packages.count("FAIL")
+        yield CheckResult("go", "test", tests.count("PASS"), failed, tests.count("SKIP"))
+    else:
+        yield CheckResult("go", "test", packages.count("ok"), packages.count("FAIL"), counts="package")
+
+
+_SUREFIRE = re.compile(r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9})([^\n]{0,60})")
+
+
+def maven(text: str) -> Iterator[CheckResult]:
+    """Read surefire: the sums of modules, else those of classes."""
+    found = _SUREFIRE.findall(text)
+    sums = [row for row in found if "Time elapsed" not in row[4] and " in " not in row[4]] or found
+    if sums:
+        run, failures, errors, skipped = (sum(int(row[i]) for row in sums) for i in range(4))
+        yield CheckResult("maven", "test", max(0, run - failures - errors - skipped), failures + errors, skipped)
+
+
+_TAP = re.compile(r"^(?:# |\u2139 )(pass|fail|skipped) (\d{1,9})$", re.MULTILINE)
+_TAP_LINE = re.compile(r"^(not ok|ok) \d{1,9}\b(?! # SKIP)", re.MULTILINE)
+_TAP_PLAN = re.compile(r"^1\.\.\d{1,9}$", re.MULTILINE)
+
+
+def tap(text: str) -> Iterator[CheckResult]:
+    """Read TAP: the sums of ``node --test``, else the lines of a plan."""
+    said = [(int(count), word) for word, count in _TAP.findall(text)]
+    if said:
+        yield CheckResult("node", "test", *_summed(said))
+    elif _TAP_PLAN.search(text):
+        lines = _TAP_LINE.findall(text)
+        if lines:
+            yield CheckResult("tap", "test", lines.count("ok"), lines.count("not ok"))
+
+
+_FLUTTER = re.compile(r"^\d\d:\d\d \+(\d{1,9})(?: ~(\d{1,9}))?(?: -(\d{1,9}))?: ", re.MULTILINE)
+
+
+def flutter(text: str) -> Iterator[CheckResult]:
+    """Read dart and flutter: the last state of the counter."""
+    found = _FLUTTER.findall(text)
+    if found:
+        passed, skipped, failed = found[-1]
+        yield CheckResult("dart", "test", int(passed), int(failed or 0), int(skipped or 0))
+
+
+def problems(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
+    """Return a reader of a sum of problems (``count``); ``clean`` is what the tool prints without any."""
+    look = re.compile(pattern, re.MULTILINE)
+    nothing = re.compile(clean, re.MULTILINE) if clean else None
+
+    def read(text: str) -> Iterator[CheckResult]:
+        counts = [min(_MOST, int(match["count"] or 0)) for match in look.finditer(text)]
+        if counts:
+            yield CheckResult(tool, purpose, 0, sum(counts))
+        elif nothing and nothing.search(text):
+            yield CheckResult(tool, purpose, 0, 0)
+
+    return read
+
+
+def each(tool: str, purpose: str, pattern: str) -> Read:
+    """Return a reader that counts lines, each one problem."""
+    look = re.compile(pattern, re.MULTILINE)
+
+    def read(text: str) -> Iterator[CheckResult]:
+        count = sum(1 for _ in look.finditer(text))
+        if count:
+            yield CheckResult(tool, purpose, 0, count)
+
+    return read
+
+
+_FOUND = re.compile(r"^Found (\d{1,9}) errors?\b([^\n]{0,80})", re.MULTILINE)
+_ALL_GOOD = re.compile(r"^(?:(All checks passed!)|Success: no issues found)", re.MULTILINE)
+_TSC = re.compile(r"error TS\d{1,6}\b")
+
+
+def found_errors(text: str) -> Iterator[CheckResult]:
+    """Read "Found 3 errors", which mypy, ruff, tsc and biome print each in its own way."""
+    sums: dict[tuple[str, str], int] = {}
+    for count, rest in _FOUND.findall(text):
+        if " in " in rest and "file" in rest and "checked" in rest:
+            key = ("mypy", "types")
+        elif "error TS" in text or "Watching for file changes" in text:
+            key = ("tsc", "types")
+        elif "━━" in text or "Checked " in text:
+            key = ("biome", "lint")
+        else:
+            key = ("ruff", "lint")
+        sums[key] = sums.get(key, 0) + int(count)
+    for passed in _ALL_GOOD.findall(text):
+        sums.setdefault(("ruff", "lint") if passed else ("mypy", "types"), 0)
+    if ("tsc", "types") not in sums and (lines := len(_TSC.findall(text))):
+        sums["tsc", "types"] = lines
+    for (tool, purpose), count in sums.items():
+        yield CheckResult(tool, purpose, 0, count)
+
+
+_CARGO = r"could not compile `[^`\n]{1,80}`[^\n]{0,80}? due to (?:(?P<count>\d{1,9}) previous errors?|(?:1 )?previous error)"
+
+
+def cargo_build(text: str) -> Iterator[CheckResult]:
+    """Read cargo: crates that could not be compiled, or that the build finished."""
+    counts = [int(match["count"] or 1) for match in re.finditer(_CARGO, text)]
+    if counts:
+        yield CheckResult("cargo", "build", 0, sum(counts))
+    elif "    Finished " in text and "test result:" not in text:
+        yield CheckResult("cargo", "build", 0, 0)
+
+
+_GTEST = re.compile(r"^\[  (PASSED|FAILED)  \] (\d{1,9}) tests?", re.MULTILINE)
+
+
+def googletest(text: str) -> Iterator[CheckResult]:
+    """Read googletest: the two sums at the end."""
+    found = [(int(count), word) for word, count in _GTEST.findall(text)]
+    if found:
+        yield CheckResult("googletest", "test", *_summed(found))
+
+
+_PYLINT = re.compile(r"^\S{1,200}:\d{1,9}:\d{1,9}: [CRWEF]\d{4}: ", re.MULTILINE)
+
+
+def pylint(text: str) -> Iterator[CheckResult]:
+    """Read pylint: one line a message, above the rating."""
+    if "Your code has been rated at " in text:
+        yield CheckResult("pylint", "lint", 0, sum(1 for _ in _PYLINT.finditer(text)))
+
+
+_FLAKE8 = re.compile(r"^\S{1,200}\.py:\d{1,9}:\d{1,9}: [A-Z]{1,3}\d{3,4} ", re.MULTILINE)
+_RUFF_SUM = re.compile(r"^(?:Found \d{1,9} error|All checks passed)", re.MULTILINE)
+
+
+def flake8(text: str) -> Iterator[CheckResult]:
+    """Read flake8: one line a problem; ruff prints the same and a sum, which counts then."""
+    lines = sum(1 for _ in _FLAKE8.finditer(text))
+    if lines and not _RUFF_SUM.search(text):
+        yield CheckResult("flake8", "lint", 0, lines)
+
+
+def built(text: str) -> Iterator[CheckResult]:
+    """Read maven and gradle: whether the build succeeded."""
+    good = "BUILD SUCCESS" in text
+    yield CheckResult("gradle" if "BUILD SUCCESSFUL" in text or "BUILD FAILED" in text else "maven", "build", int(good), int(not good))
+
+
+__all__ = ["CheckResult", "check_results"]
+
+_HEAD, _TAIL = 1_500, 4_500
+_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_TASK = re.compile(r"^\[(?!warn\])[\w:.-]{1,30}\] (?=\S| )", re.MULTILINE)
+"""Task runners put the task's name before each line."""
+
+
+def check_results(output: str) -> tuple[CheckResult, ...]:
+    """Return what each tool in an output reported, tests first; empty where none is recognized.
+
+    Reads the first 1,500 and the last 4,500 characters, where tools sum up. Several
+    sums of one tool (packages, crates, modules) are added. A runner that stopped before
+    its first test counts one failure.
+    """
+    text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if "\r" in text:
+        text = text.replace("\r", "\n")
+    if text.startswith("[") or "\n[" in text:
+        text = _TASK.sub("", text)
+    missing = 0
+    for bit, gate in _GATES:
+        if gate not in text:
+            missing |= bit
+    hit = {place for gates, literal, place in _LITERALS if not gates & missing and literal in text}
+    return tuple(result for place in sorted(hit) for result in _READERS[place](text))
+
+
+def _mapping() -> dict[tuple[str, ...], Read]:
+    counts = r"(?P<counts>\d[^\n]{0,200})"
+    return {
+        (" passed", " failed", " error", "no tests ran", "ERROR: "): pytest,
+        ("Ran ",): unittest,
+        ("Tests", "Test Files", "Test Suites:"): jest,
+        ("passing", "failing"): indented("mocha", "passing|failing|pending"),
+        (" passed", " failed"): indented("playwright", "passed|failed|flaky|skipped"),
+        (" pass\n", " fail\n"): indented("bun", "pass|fail|skip"),
+        ("--- ", "ok  ", "FAIL"): go,
+        ("DONE ",): lines("gotestsum", r"^DONE (?P<total>\d{1,9}) tests?(?P<counts>[^\n]{0,100}) in ", total="total"),
+        ("test result:",): lines("cargo", r"^test result: (?:ok|FAILED)\. " + counts),
+        ("tests run:",): lines("nextest", r"^\s{0,12}Summary \[[^\]\n]{1,20}\]\s{1,8}\d[\d/]{0,20} tests? run: " + counts),
+        ("Tests run:",): maven,
+        ("tests completed",): lines("gradle", r"(?P<total>\d{1,9}) tests completed, (?P<counts>\d[^\n]{0,100})", total="total"),
+        ("tests successful", "tests failed"): lines("junit", r"^\[ {0,12}(?P<counts>\d{1,9} tests (?:successful|failed|skipped)) {0,16}\]"),
+        ("Tests: succeeded",): lines("scalatest", r"Tests: (?P<counts>succeeded \d[^\n]{0,120})", fields=True),
+        (" examples, ", " example, "): lines(
+            "rspec", r"^(?P<total>\d{1,9}) examples?, (?P<counts>\d{1,9} failures?[^\n]{0,80})", total="total"
+        ),
+        (" runs, ",): lines("minitest", r"^(?P<total>\d{1,9}) runs, \d{1,9} assertions, (?P<counts>\d[^\n]{0,100})", total="total"),
+        (" assertions, ",): lines("test-unit", r"^(?P<total>\d{1,9}) tests, \d{1,9} assertions, (?P<counts>\d[^\n]{0,100})", total="total"),
+        ("Assertions: ",): lines(
+            "phpunit", r"^Tests: (?P<total>\d{1,9}), Assertions: \d{1,9}(?P<counts>[^\n]{0,120})", fields=True, total="total"
+        ),
+        (" assertions)", " assertion)"): lines(
+            "phpunit", r"^OK \((?P<total>\d{1,9}) tests?(?P<counts>), \d{1,9} assertions?\)", total="total"
+        ),
+        ("!  - Failed:",): lines("dotnet", r"(?:Failed|Passed)!  - (?P<counts>Failed:[^\n]{0,120})", fields=True),
+        ("Test summary: total:",): lines("dotnet", r"Test summary: (?P<counts>total:[^\n]{0,120})", fields=True),
+        ("Total tests: ",): lines("dotnet", r"^Total tests: \d{1,9}\n(?P<counts>(?:\s{1,8}\w{1,12}: \d{1,9}\n?){1,4})", fields=True),
+        ("tests passed, ",): lines(
+            "ctest", r"\d{1,3}% tests passed, (?P<counts>\d{1,9} tests failed) out of (?P<total>\d{1,9})", total="total"
+        ),
+        ("Executed ",): lines("xctest", r"^\s{0,8}Executed (?P<total>\d{1,9}) tests?, with (?P<counts>\d{1,9} failures?)", total="total"),
+        (" tests, ", " test, "): lines(
+            "exunit",
+            r"^(?:\d{1,9} doctests?, )?(?P<total>\d{1,9}) tests?, (?P<counts>\d{1,9} failures?(?:, \d{1,9} \w{1,12}){0,3})$",
+            total="total",
+        ),
+        (": All tests passed!", ": Some tests failed."): flutter,
+        ("[  PASSED  ]", "[  FAILED  ]"): googletest,
+        ("test cases:",): lines("catch2", r"^test cases:\s{1,8}\d{1,9} \| (?P<counts>\d[^\n]{0,100})"),
+        (" failures, ",): lines(
+            "clojure", r"^Ran (?P<total>\d{1,9}) tests containing \d{1,9} assertions\.\n(?P<counts>\d[^\n]{0,60})", total="total"
+        ),
+        (" Passed | ",): lines("ginkgo", r"^(?:Ran[^\n]{0,80}\n)?(?:FAIL|SUCCESS)! -- (?P<counts>\d[^\n]{0,100})"),
+        (" passed | ",): lines("deno", r"^(?:ok|FAILED) \| (?P<counts>\d{1,9} passed \| \d{1,9} failed[^\n]{0,60})"),
+        ("Total tests run:",): lines(
+            "testng", r"^Total tests run: (?P<total>\d{1,9})(?P<counts>, (?:Passes|Failures)[^\n]{0,80})", fields=True, total="total"
+        ),
+        ("# pass ", "\u2139 pass ", "ok 1"): tap,
+        ("Found ", "error TS", "All checks passed!", "Success: no issues found"): found_errors,
+        (" problem",): problems("eslint", "lint", r"✖ (?P<count>\d{1,9}) problems?\b"),
+        (" warnings", " warning,"): problems(
+            "pyright", "types", r"^(?P<count>\d{1,9}) errors?, \d{1,9} warnings?(?:, \d{1,9} (?:informations?|notes?))? ?$"
+        ),
+        ("ound ",): problems("ty", "types", r"^Found (?P<count>\d{1,9}) diagnostics?\b"),
+        (" issues", "issues:"): problems("golangci-lint", "lint", r"^(?P<count>\d{1,9}) issues(?:\.|:)"),
+        ("inspected, ",): problems("rubocop", "lint", r"\d{1,9} files? inspected, (?P<count>\d{1,9}) offenses?", r"inspected, no offenses"),
+        ("would be reformatted", "would reformat"): problems("formatter", "lint", r"^(?P<count>\d{1,9}) files? would be reformatted"),
+        ("[warn] ",): each("prettier", "lint", r"^\[warn\] \S+\.\w{1,8}$"),
+        (" (https://www.shellcheck.net", "SC1", "SC2"): each("shellcheck", "lint", r"\^-*\^? ?-{0,2} ?SC\d{4}\b"),
+        ("rated at ",): pylint,
+        (": E", ": W", ": F"): flake8,
+        ("....Failed", "....Passed"): each("pre-commit", "lint", r"\.{3,80}Failed$"),
+        ("could not compile", "    Finished "): cargo_build,
+        ("BUILD SUCCESS", "BUILD FAIL"): built,
+        (" errors generated", " error generated"): problems(
+            "clang", "build", r"^(?P<count>\d{1,9}) (?:warnings? and \d{1,9} )?errors? generated\."
+        ),
+        (": error: ", ": fatal error: "): each(
+            "gcc", "build", r"^\S{1,200}\.(?:[cChm]|cc|cpp|cxx|hpp|mm|java|kt|swift|cu):\d{1,9}(?::\d{1,9})?: (?:fatal )?error: "
+        ),
+        (".go:",): each("go", "build", r"^(?:\./)?[\w./-]{1,200}\.go:\d{1,9}:\d{1,9}: (?!.*\([a-z]+\)$)"),
+    }
+
+
+_READERS = tuple(_mapping().values())
+_GATES = tuple(
+    (1 << number, gate)
+    for number, gate in enumerate(
+        (
+            "ests",
+            "est ",
+            "pass",
+            "fail",
+            "erro",
+            "sserti",
+            "issues",
+            "warn",
+            "ould ",
+            "ound ",
+            " examp",
+            "....",
+            "SC",
+            *"FSTELDRAWB,:|!/-\u2139",
+        )
+    )
+)
+"""Most outputs lack most of these (one character is found at once), and a word that holds one need not be looked for then."""
+_LITERALS = tuple(
+    (sum(bit for bit, gate in _GATES if gate in literal), literal, place)
+    for place, literals in enumerate(_mapping())
+    for literal in literals
+)

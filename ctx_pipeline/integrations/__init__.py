@@ -1,0 +1,1 @@
+"""Other programs: agent settings, hooks, schedules, imports and exports."""

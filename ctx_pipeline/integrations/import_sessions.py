@@ -1,0 +1,253 @@
+"""Sessions as a person picks them: what lies in the homes, and importing chosen ones."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.plain import Plain
+from ctx_pipeline.pipeline import capture
+from ctx_pipeline.storage.warehouse.session_queries import session_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One session in a home or in the store. ``modified`` is in seconds since 1970."""
+
+    host: str
+    session_id: str
+    state: str
+    """captured, grown (newer bytes in the home), new, or gone (only in the store)"""
+    bytes: int
+    modified: float
+    project: str | None = None
+    title: str | None = None
+    resume: str = ""
+    status: str = "unknown"
+    """how it ended, or archived; unknown as well before it is captured"""
+    days_left: int | None = None
+    """days until its host deletes the transcript; None: never, or it is gone"""
+
+
+@dataclass(frozen=True)
+class Listing(Plain):
+    """Sessions, newest first, with what was looked through."""
+
+    sessions: list[Listed]
+    counts: dict[str, int]
+    hosts: dict[str, str]
+    looked: list[str]
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of one session: imported, unchanged or failed."""
+
+    host: str
+    session_id: str
+    status: str
+    events: int = 0
+    unknown: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class ImportReport(Plain):
+    """What became of the chosen sessions."""
+
+    shown = ("imported", "unchanged", "failed", "sessions", "site")
+
+    sessions: list[Imported]
+    site: str | None = None
+
+    def _count(self, status: str) -> int:
+        return sum(1 for s in self.sessions if s.status == status)
+
+    @property
+    def imported(self) -> int:
+        """Sessions that were captured and normalized now."""
+        return self._count("imported")
+
+    @property
+    def unchanged(self) -> int:
+        """Sessions that the store already held as they are."""
+        return self._count("unchanged")
+
+    @property
+    def failed(self) -> int:
+        """Sessions whose cell was held back."""
+        return self._count("failed")
+
+
+def _wanted(host: str | None) -> set[str]:
+    return {discovery.host(host).key} if host else set(discovery.hosts())
+
+
+def _seen(store: Store, scan: capture.Scan, wanted: Iterable[str]) -> dict[tuple[str, str], Listed]:
+    """Return every session of the homes and of the store by (host, session id)."""
+    found: dict[tuple[str, str], Listed] = {}
+
+    def add(host: str, session_id: str, state: str, size: int, modified: float) -> None:
+        known = found.get((host, session_id))
+        if known:
+            rank = ("gone", "captured", "new", "grown")
+            state = max(known.state, state, key=rank.index)
+            if {known.state, state} == {"captured", "new"}:
+                state = "grown"
+            size, modified = known.bytes + size, max(known.modified, modified)
+        found[host, session_id] = Listed(host, session_id, state, size, modified)
+
+    keys = set(wanted)
+    pending = {(p.root, p.rel): p for p in scan.pending}
+    for place, source in store.ledger.sources().items():
+        if source.host in keys and source.session_id and source.state != "forgotten":
+            waiting = pending.pop(place, None)
+            state = "gone" if source.state == "vanished" else "grown" if waiting else "captured"
+            size = waiting.size if waiting else source.size
+            add(source.host, source.session_id, state, size, (waiting.mtime_ns if waiting else source.mtime_ns) / 1e9)
+    for p in pending.values():
+        declared = discovery.hosts()[p.host]
+        if p.host in keys and p.kind in declared.session_kinds:
+            session_id = _session_of(p, declared)
+            if session_id:
+                add(p.host, session_id, "new", p.size, p.mtime_ns / 1e9)
+    return found
+
+
+def _session_of(pending: capture.Pending, declared: Host) -> str | None:
+    """Return the session that a source not yet captured belongs to, as its first bytes say."""
+    identity = capture.identity_of(pending, declared)
+    if identity is None or identity.relation == "beside":
+        return None
+    root = (identity.root_session_id or identity.parent_thread_id) if identity.relation == "part" else None
+    return str(root or identity.thread_id)
+
+
+def list_sessions(store: Store, settings: Settings, *, host: str | None = None, limit: int | None = None) -> Listing:
+    """Return the sessions of one host or all, newest first, at most ``limit`` for each host."""
+    wanted = _wanted(host)
+    scan = capture.scan(store, settings)
+    found = _seen(store, scan, wanted)
+    facts = session_facts(store.lake)
+    folders = store.shown() if found else {}
+    keeping = _keeping(store, settings, scan)
+    shown: list[Listed] = []
+    for key in sorted(wanted):
+        declared = discovery.hosts()[key]
+        mine = sorted((s for s in found.values() if s.host == key), key=lambda s: (-s.modified, s.session_id))
+        for s in mine[:limit]:
+            project, title, status = facts.get((key, s.session_id), (None, None, "unknown"))
+            resume = declared.resuming(s.session_id, folders[key, s.session_id].cwd if (key, s.session_id) in folders else None)
+            days = None if s.state == "gone" else keeping.get((key, s.session_id))
+            left = None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400))
+            shown.append(Listed(key, s.session_id, s.state, s.bytes, s.modified, project, title, resume, status, left))
+    return Listing(
+        sessions=shown,
+        counts={key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)},
+        hosts={key: discovery.hosts()[key].title for key in sorted(wanted)},
+        looked=[str(p) for key in sorted(wanted) for p in settings.candidate_roots(discovery.hosts()[key])],
+        warnings=[w.message for w in scan.retention],
+    )
+
+
+def _keeping(store: Store, settings: Settings, scan: capture.Scan) -> dict[tuple[str, str], int]:
+    """Return (host, session) -> days for which the home that it lies in keeps transcripts, the shortest of several."""
+    days: dict[tuple[str, str], int] = {}
+    for host in discovery.hosts().values():
+        for root in settings.roots_of(host) if host.retention_days is not None else ():
+            kept = host.retention_days(root) if host.retention_days is not None else None
+            if kept is not None:
+                days[host.key, str(root)] = kept
+    found: dict[tuple[str, str], int] = {}
+
+    def add(host: str, root: str, session_id: str | None) -> None:
+        kept = days.get((host, root))
+        if kept is not None and session_id:
+            found[host, session_id] = min(kept, found.get((host, session_id), kept))
+
+    for source in store.ledger.sources().values():
+        if source.state == "live":
+            add(source.host, source.root, source.session_id)
+    for p in scan.pending:
+        if (p.host, p.root) in days and p.kind in discovery.hosts()[p.host].session_kinds:
+            add(p.host, p.root, _session_of(p, discovery.hosts()[p.host]))
+    return found
+
+
+def import_selected(
+    store: Store,
+    settings: Settings,
+    *,
+    host: str | None = None,
+    session_ids: tuple[str, ...] = (),
+    limit: int | None = None,
+    limit_per_host: int | None = None,
+    force: bool = False,
+    render_page: bool = True,
+) -> ImportReport:
+    """Capture and normalize just the chosen sessions; one that fails does not stop the others.
+
+    Without ``session_ids`` the newest come first, up to the limits. Raises UnknownName
+    for an id that neither a home nor the store knows.
+    """
+    from ctx_pipeline.pipeline.forget.sessions import keep_forgotten_out
+    from ctx_pipeline.pipeline.ingest import ingest
+
+    wanted = _wanted(host)
+    scan = capture.scan(store, settings)
+    found = _seen(store, scan, wanted)
+    chosen = _choose(found, wanted, session_ids, limit, limit_per_host)
+    keys = {(s.host, s.session_id) for s in chosen}
+    # what was captured and held back is tried again
+    held = {(r.host, r.session_id) for r in store.ledger.sessions() if r.captured_fp != r.normalized_fp}
+    due = [s for s in chosen if force or s.state in ("new", "grown") or (s.host, s.session_id) in held]
+    if due:
+        if force:
+            capture.capture(store, settings, sessions={(s.host, s.session_id) for s in due}, force=True)
+            scan = capture.scan(store, settings)
+        with keep_forgotten_out(store, settings):
+            ingest(store, settings, scan=scan, sessions={(s.host, s.session_id) for s in due})
+    rows = {(r.host, r.session_id): r for r in store.ledger.sessions() if (r.host, r.session_id) in keys}
+    lines = []
+    for s in chosen:
+        row = rows.get((s.host, s.session_id))
+        status = "unchanged" if s not in due else "imported"
+        if row is None or row.captured_fp != row.normalized_fp:
+            lines.append(Imported(s.host, s.session_id, "failed", error="its partition failed; ctx doctor says why"))
+            continue
+        lines.append(Imported(s.host, s.session_id, status, int(row.rows.get("events", 0)), int(row.rows.get("unknown", 0))))
+    site = None
+    if render_page and due:
+        from ctx_pipeline.pipeline.run import run_stages
+
+        # an empty scan: what else waits in the homes stays there
+        site = run_stages(store, settings, scan=capture.Scan()).site
+    return ImportReport(lines, site)
+
+
+def _choose(
+    found: dict[tuple[str, str], Listed], wanted: set[str], session_ids: tuple[str, ...], limit: int | None, limit_per_host: int | None
+) -> list[Listed]:
+    if session_ids:
+        chosen = []
+        for asked in session_ids:
+            fitting = [s for (_, sid), s in found.items() if sid == asked] or [s for (_, sid), s in found.items() if sid.startswith(asked)]
+            if len(fitting) != 1:
+                raise UnknownName("session", asked, [sid for _, sid in found])
+            chosen.append(fitting[0])
+        return chosen
+    newest = sorted((s for s in found.values() if s.state != "gone"), key=lambda s: (-s.modified, s.session_id))
+    if limit_per_host:
+        newest = [s for key in sorted(wanted) for s in [s for s in newest if s.host == key][:limit_per_host]]
+    return newest[:limit]

@@ -1,0 +1,1 @@
+"""Lessons: looked up, injected, flagged and tested against the past."""

@@ -1,0 +1,268 @@
+"""Memories that reach a session unasked: chosen sparingly, logged, and withheld at random where an experiment is wanted.
+
+Runs in a hook at every prompt: plain SQLite and the standard library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.learning.memories import error_line
+from ctx_pipeline.learning.repository_identity import place_among
+from ctx_pipeline.memory.budget import estimate
+from ctx_pipeline.memory.injection_policy import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
+from ctx_pipeline.memory.query import words_of
+from ctx_pipeline.memory.ranking import Recalled
+from ctx_pipeline.memory.scope import visible
+from ctx_pipeline.memory.weave import weave
+from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.storage.memory_index.index import MemoryIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ctx_pipeline.memory.scope import Place
+    from ctx_pipeline.model.memories import Scored
+    from ctx_pipeline.settings import Settings
+
+INJECTED = "hook.injected"
+"""Kind of the facts in the journal; what is logged under ``hook.`` makes nothing stale."""
+
+START = "SessionStart"
+PROMPT = "UserPromptSubmit"
+HOOKED = (START, PROMPT)
+"""Events at which memories are told unasked; what a session asked for itself stands under ``retrieve`` or ``weave``."""
+
+REWARDED = "memory.rewarded"
+"""Kind of the facts that say what a memory was worth, by a person, an agent, or what its session shows."""
+
+__all__ = [
+    "HOOKED",
+    "INJECTED",
+    "PROMPT",
+    "START",
+    "THRESHOLD",
+    "Choice",
+    "current_session",
+    "held_out",
+    "inject",
+    "injections",
+    "log_injected",
+    "shares",
+]
+
+_SESSION_NAMES = ("_SESSION_ID", "_THREAD_ID")
+_LOOKED_BACK = 400
+_PATIENCE = 0.05
+_EMPTIED = ("clear", "compact")
+"""Sources of a session start after which the window holds nothing of what was injected before."""
+
+
+def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: Settings) -> str:
+    """Return the note for a hook's payload; empty where nothing is relevant enough, known to the session already, or withheld.
+
+    What is returned was logged: a journal that cannot be written gives an error and no
+    note. Unknown fields of the payload are left alone, fields of a wrong kind count as missing.
+    """
+    event, session, prompt = (_text(payload, name) for name in ("hook_event_name", "session_id", "prompt"))
+    path = settings.home / "memory.db"
+    if event not in (START, PROMPT) or not session or not path.exists():
+        return ""
+    cwd = _text(payload, "cwd")
+    index = MemoryIndex(path)
+    try:
+        place = place_among(cwd, index, settings.home) if cwd.startswith("/") and "\0" not in cwd else None
+        found = _at_start(index, place, choice) if event == START else _for_prompt(index, prompt, place, choice)
+    finally:
+        index.close()
+    own = f"{host}/{session}"
+    found = [s for s in found if set(s.memory.sessions) != {own}]
+    if not found:
+        return ""
+    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
+    try:
+        if not (event == START and _text(payload, "source") in _EMPTIED):
+            known = _known(journal, host, session)
+            found = [s for s in found if s.memory.memory_id not in known]
+        chosen = found[: choice.limit]
+        note = weave(chosen, budget=choice.budget) if chosen else ""
+        if not note:
+            return ""
+        told = [s for s in chosen if s.memory.memory_id in note]
+        withheld = held_out(session, choice.holdout)
+        journal.append(
+            INJECTED,
+            {
+                "host": host,
+                "session_id": session,
+                "event": event,
+                "memories": [{"memory_id": s.memory.memory_id, "score": s.score} for s in told],
+                "tokens": estimate(note),
+                "withheld": withheld,
+                "holdout": choice.holdout,
+                "threshold": None if event == START else choice.threshold,
+            },
+            actor="hook",
+        )
+    finally:
+        journal.close()
+    return "" if withheld else note
+
+
+def held_out(session_id: str, share: float) -> bool:
+    """Tell whether a session is one of those from which memories are withheld; always the same for one session and share."""
+    drawn = int.from_bytes(hashlib.sha256(f"holdout {session_id}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    return drawn < share * 2**64
+
+
+def log_injected(scored: Sequence[Scored], *, host: str, session_id: str, event: str, settings: Settings) -> None:
+    """Log memories that a session asked for itself (``event`` says how), so that it shows whether it used them; never raises.
+
+    What was asked for is no part of an experiment: nothing of it is withheld.
+    """
+    if not scored or not session_id or not settings.home.is_dir():
+        return
+    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
+    try:
+        payload = {
+            "host": host,
+            "session_id": session_id[:200],
+            "event": event,
+            "memories": [{"memory_id": s.memory.memory_id, "score": s.score} for s in scored],
+            "tokens": sum(estimate(s.memory.text) for s in scored),
+            "withheld": False,
+            "holdout": 0.0,
+            "threshold": None,
+        }
+        journal.append(INJECTED, payload, actor="agent")
+    except CtxError:
+        return
+    finally:
+        journal.close()
+
+
+def current_session(settings: Settings) -> tuple[str, str] | None:
+    """Return host and id of the session whose agent started this process, as it says in the environment; None for a person's shell."""
+    # hosts are imported only where such a name is set: it takes 30 ms
+    if not any(name.endswith(_SESSION_NAMES) and value for name, value in settings.environ.items()):
+        return None
+    from ctx_pipeline import discovery
+
+    for host in discovery.hosts().values():
+        for name in host.agent.session_env:
+            if settings.environ.get(name):
+                return host.key, settings.environ[name][:200]
+    return None
+
+
+def injections(*, limit: int = 20, settings: Settings) -> list[dict[str, Any]]:
+    """Return what was injected, asked for or withheld, newest first, and what became of it.
+
+    Each has at, host, session_id, event, tokens, withheld, holdout, threshold and
+    memories: memory_id, score, and once its session was judged outcome, reward and
+    evidence (sign -> event ids); these are None before.
+    """
+    journal = Journal(settings.home / "journal.db", read_only=True)
+    try:
+        facts = journal.newest(INJECTED, limit)
+        judged = _judged(journal) if facts else {}
+    finally:
+        journal.close()
+    return [
+        {"at": f.at, **f.payload, "memories": [{**m, **_outcome(judged, f.payload, m)} for m in f.payload.get("memories", ())]}
+        for f in facts
+    ]
+
+
+def shares(*, settings: Settings) -> dict[str, Any]:
+    """Return over the whole log: sessions told and withheld, the share withheld, memories told, those judged, and their outcomes."""
+    journal = Journal(settings.home / "journal.db", read_only=True)
+    try:
+        facts = journal.facts(INJECTED) if journal.is_there() else []
+        judged = _judged(journal) if facts else {}
+    finally:
+        journal.close()
+    sides: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
+    told: set[tuple[str, str, str]] = set()
+    for fact in facts:
+        session = (str(fact.payload.get("host")), str(fact.payload.get("session_id")))
+        if fact.payload.get("event") in HOOKED:
+            sides[bool(fact.payload.get("withheld"))].add(session)
+        if not fact.payload.get("withheld"):
+            told |= {(*session, str(m["memory_id"])) for m in fact.payload.get("memories", ())}
+    outcomes = Counter(str(judged[key]["outcome"]) for key in told if key in judged)
+    both = len(sides[True] | sides[False])
+    return {
+        "sessions_told": len(sides[False]),
+        "sessions_withheld": len(sides[True]),
+        "withheld_share": round(len(sides[True]) / both, 4) if both else None,
+        "memories_told": len(told),
+        "memories_judged": sum(outcomes.values()),
+        "outcomes": dict(sorted(outcomes.items())),
+    }
+
+
+def _judged(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
+    """Return (host, session, memory) -> the last measured reward."""
+    # not for the hook at a prompt
+    from ctx_pipeline.memory.outcome import MEASURED
+
+    return {
+        (str(f.payload.get("host")), str(f.payload.get("session_id")), str(f.payload.get("memory_id"))): f.payload
+        for f in journal.facts(REWARDED)
+        if f.payload.get("source") == MEASURED
+    }
+
+
+def _outcome(
+    judged: Mapping[tuple[str, str, str], Mapping[str, Any]], payload: Mapping[str, Any], memory: Mapping[str, Any]
+) -> dict[str, Any]:
+    key = (str(payload.get("host")), str(payload.get("session_id")), str(memory.get("memory_id")))
+    if not key[0]:  # whoever asked over HTTP told its session alone
+        key = next((known for known in judged if known[1:] == key[1:]), key)
+    found: Mapping[str, Any] = {} if payload.get("withheld") else judged.get(key, {})
+    return {name: found.get(name) for name in ("outcome", "reward", "evidence")}
+
+
+def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Choice) -> list[Scored]:
+    words = words_of(prompt)[:PROMPT_WORDS]
+    if len(words) < LEAST_WORDS or not choice.prompts:
+        return []
+    hits = index.recall(
+        words,
+        error=error_line(prompt, place.cwd if place else None),
+        allowed=lambda scope, repository, where: visible(scope, repository, where, place),
+        least=choice.threshold,
+        accepted_only=choice.accepted_only,
+    )
+    return for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
+
+
+def _at_start(index: MemoryIndex, place: Place | None, choice: Choice) -> list[Scored]:
+    held = index.of_places(
+        allowed=lambda scope, repository, where: visible(scope, repository, where, place), accepted_only=choice.accepted_only
+    )
+    return at_start(held, place=place, choice=choice, now=_now())
+
+
+def _known(journal: Journal, host: str, session: str) -> set[str]:
+    """Return the memories that were injected into a session before."""
+    facts: Sequence[Any] = journal.newest(INJECTED, _LOOKED_BACK)
+    mine = [f.payload for f in facts if (f.payload.get("host"), f.payload.get("session_id")) == (host, session)]
+    return {m["memory_id"] for payload in mine for m in payload["memories"]}
+
+
+def _text(payload: Mapping[str, Any], name: str) -> str:
+    value = payload.get(name)
+    if not isinstance(value, str):
+        return ""
+    # half characters are no text that a log could give back
+    return value if name == "prompt" else value[:4_096].encode("utf-8", "replace").decode()
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

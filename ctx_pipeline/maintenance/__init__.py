@@ -1,0 +1,1 @@
+"""Whether a store is sound: doctor, verification, formats and redactions."""

@@ -1,0 +1,88 @@
+"""How sparingly memories are injected, unasked, into a prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.memory.ranking import WEIGHTS, Recalled, rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ctx_pipeline.memory.scope import Place
+    from ctx_pipeline.model.memories import Memory, Scored
+
+THRESHOLD = 0.4
+"""Share of a prompt's weight, rare words weighing more, that a memory must hold to be injected; a search asks for less."""
+
+ACCEPTED, PROVEN, NOTHING = "accepted", "proven", "nothing"
+STARTS = (NOTHING, ACCEPTED, PROVEN)
+"""What is told at the start of a session, where no question is asked: nothing; what somebody accepted; that, and what was learnt twice."""
+
+WORTH = 0.4
+"""What a memory must have been worth, 0 to 1, to be told at the start: its score without the match."""
+
+LIMIT = 4
+BUDGET = 500
+"""Tokens of a note."""
+
+LEAST_WORDS = 2
+"""Telling words of a prompt below which nothing is injected: one word, as in "commit", is held whole by whatever has it."""
+
+PROMPT_WORDS = 32
+"""Words of a prompt that are looked for: each costs, and a long prompt says early what it is about."""
+
+
+class Choice(NamedTuple):
+    """How sparingly memories are injected."""
+
+    threshold: float = THRESHOLD
+    holdout: float = 0.0
+    """Share of sessions from which everything is withheld, logged all the same."""
+    limit: int = LIMIT
+    budget: int = BUDGET
+    accepted_only: bool = False
+    start: str = ACCEPTED
+    """one of :data:`STARTS`"""
+    prompts: bool = True
+    """tell something at prompts at all"""
+
+
+def parse_options(named: Mapping[str, str]) -> Choice:
+    """Return what options of a hook say (name -> value); what is no value of an option counts as left out."""
+    plain = Choice()
+    start = named.get("start", plain.start)
+    return Choice(
+        threshold=_share(named.get("threshold"), plain.threshold),
+        holdout=_share(named.get("holdout"), plain.holdout),
+        accepted_only="accepted-only" in named,
+        start=start if start in STARTS else plain.start,
+        prompts="no-prompts" not in named,
+    )
+
+
+def _share(text: str | None, default: float) -> float:
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        return default
+    return value if 0 <= value <= 1 else default
+
+
+def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:
+    """Return what may be told at a prompt, best first, four times as many as are told since some may be known already."""
+    near = [r for r in recalled if r.covered >= choice.threshold] if choice.prompts else []
+    return rank(near, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
+
+
+def at_start(held: Iterable[Memory], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:
+    """Return what is worth knowing at a place whatever is asked, by the rule that was chosen for the start.
+
+    Nothing covers a question that was not asked: here a memory must have been accepted (or, where
+    that was chosen, learnt in more than one session) and have proved to be worth something.
+    """
+    if choice.start == NOTHING:
+        return []
+    worth = [Recalled(m, 1.0, 1.0) for m in held if m.status == ACCEPTED or (choice.start == PROVEN and m.support > 1)]
+    ranked = rank(worth, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
+    return [s for s in ranked if (s.score - WEIGHTS["match"]) / (1 - WEIGHTS["match"]) >= WORTH]

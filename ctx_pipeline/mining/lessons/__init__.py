@@ -1,0 +1,1 @@
+"""What mining methods share: failures, fixes, turns, quotes and the form of a lesson."""

@@ -1,0 +1,130 @@
+"""Reading failures: the line of an output that says what is wrong, and a form of it that can be compared."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from ctx_pipeline.facts.prompts import one_line
+from ctx_pipeline.mining.lessons.quoting import quotable
+from ctx_pipeline.model.display import truncate
+
+clean = one_line
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_HEAD, _TAIL, _END = 24_000, 24_000, 12_000
+_WIDTH, _LINE = 180, 2000
+
+_SCORES = tuple(
+    (score, re.compile(pattern))
+    for score, pattern in (
+        (10, r"^E\s{2,}\w*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b"),
+        (9, r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|NotFound)\b:? .+"),
+        (9, r"(?:command not found|No module named|Cannot find module|Module not found|No such file or directory|not a git repository)"),
+        (8, r"^error(?:\[\w+\])?: |^panic: |^\s*✗ |^  \u00d7 |^ERROR: (?!task )"),
+        (8, r"^\S+\.\w+:\d+(?::\d+)?:? .+|^\S+\.\w+\(\d+,\d+\): error"),
+        (7, r"^fatal: "),
+        (7, r"^\s+\w[\w.-]+\.(?:go|rs|py|js|ts):\d+: .+|^\s*(?:Error Trace|Error|expected|Expected|got|want|Received):?\s"),
+        (6, r"^--- FAIL: |^FAILED \S+|^FAIL\s+\S+ \[|^not ok "),
+        (
+            5,
+            r"(?i)\berror\b|\bundefined\b|\bcannot\b|\bdenied\b|\bconflict\b|\binvalid\b|\bunknown\b|\bunrecognized\b|\bmissing\b|\brequires\b",
+        ),
+        (3, r"(?i)\bfail(?:ed|ure)?\b"),
+    )
+)
+_GENERIC = re.compile(
+    r"(?i)^(?:exit code \d+|process exited with code \d+|.*\berror task failed"
+    r"|error: (?:process|script|command|recipe).*(?:exit|fail).*"
+    r"|make(?:\[\d+\])?: \*\*\*.*|npm (?:err!|error) (?:a complete log|code|errno|lifecycle).*|exit status \d+|fail"
+    r"|(?:compiling|checking|downloaded|downloading|updating|fetching|finished|blocking) .*|\S+:\d+: : # .*|warning: build failed.*"
+    r"|process didn't exit.*"
+    r"|found \d+ errors?.*|\d+ errors?.*"
+    r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
+    r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
+)
+_RED_LINES = ("\nFAIL", "\n--- FAIL:", "\nnot ok", "\npanic: ", "\nTraceback (most recent", "\nerror: ", "\nE   ")
+_RED_WORDS = ("command not found", "npm ERR!", "No such file or directory")
+_RED_CODE = re.compile(r"\nerror\[\w+\]: ")
+_RED_COUNT = re.compile(r"[1-9](?<!\w\d)\d* (?:failed|errors?|failing|problems)\b")
+_COUNTED = (" failed", " error", " failing", " problems")
+
+
+_PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
+
+
+def looks_red(output: str) -> bool:
+    """Tell whether an output speaks of a failure although its command ended well, as in ``pytest | tail``."""
+    text = output[-_END:]
+    text = "\n" + (_ANSI.sub("", text) if "\x1b" in text else text)
+    # plain searches first: a pattern that may begin at every character takes twenty times as long
+    if any(line in text for line in _RED_LINES) or any(word in text for word in _RED_WORDS):
+        return True
+    if "\nerror[" in text and _RED_CODE.search(text):
+        return True
+    return any(word in text for word in _COUNTED) and bool(_RED_COUNT.search(text))
+
+
+@lru_cache(maxsize=256)
+def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False, of_any_form: bool = False) -> str:
+    """Return the line that best says what went wrong, at most 180 characters; empty when no line does.
+
+    Only lines that may be quoted (:func:`~ctx_pipeline.mining.lessons.quoting.quotable`) are
+    looked at, but for ``of_any_form``, whose line is compared and shown to no agent. Of
+    equally telling lines the first counts, since later ones tend to follow from it.
+    In the output of tests the assertion counts for more than what the tested program
+    itself printed. Paths below ``cwd`` are shortened.
+    """
+    text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+    best, best_score = "", 0
+    for raw in _ANSI.sub("", text).splitlines():
+        raw = raw[:_LINE]  # noqa: PLW2901 - the beginning of a line says enough
+        if not raw.strip() or _GENERIC.match(raw.strip()):
+            continue
+        for score, pattern in _SCORES:
+            if score <= best_score:
+                break
+            if pattern.search(raw):
+                if of_tests and _PRINTED.match(raw):
+                    score = 4  # noqa: PLW2901 - the same line, believed less
+                if score > best_score and (of_any_form or quotable(_ANSI.sub("", raw).strip())):
+                    best, best_score = raw, score
+                break
+    line = shorten_paths(clean(best), cwd)
+    line = re.sub(r"^E\s+", "", line)
+    return truncate(line, _WIDTH)
+
+
+def shorten_paths(text: str, cwd: str | None) -> str:
+    """Return a text with paths below ``cwd`` made relative and home folders written as ``~``."""
+    if cwd and len(cwd) > 3:
+        text = text.replace(f"{cwd.rstrip('/')}/", "").replace(cwd, ".")
+    return _HOMES.sub("~", text) if "/Users/" in text or "/home/" in text else text
+
+
+_HOMES = re.compile(r"/(?:Users|home)/[^/\s:'\"]+")
+
+
+_SHELL = re.compile(r"^(?:/\w+)*/?(?:ba|z|da)?sh: line \d+: ")
+_PLACE = re.compile(r"^[^\s:]+\.\w+:\d+(?::\d+)?:?\s+")
+_HASHED = re.compile(r":?\s?(?:[\w.-]*/)+[0-9a-f]{20,}/\S*.*$")
+
+
+def without_place(line: str) -> str:
+    """Return an error line without the file and line it was found in, the shell's own prefix, and what follows a path of a build."""
+    return _HASHED.sub("", _PLACE.sub("", _SHELL.sub("", line))) or line
+
+
+_VARIABLE = (
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]{7,64}\b"), "#"),
+    (re.compile(r"(?:/[\w.@+-]+)+/"), ""),
+    (re.compile(r"\d+(?:\.\d+)?"), "#"),
+    (re.compile(r"[^\w#.]+"), " "),
+)
+
+
+def signature(line: str) -> str:
+    """Return a form of an error line without numbers, ids and folders, in which two occurrences are equal."""
+    for pattern, by in _VARIABLE:
+        line = pattern.sub(by, line)
+    return line.strip().lower()

@@ -1,0 +1,219 @@
+"""The stages in processes of their own, while this one imports Dagster and records what they did."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Self
+
+from ctx_pipeline.errors import CtxError, StoreError
+from ctx_pipeline.pipeline.reports import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.pipeline import StageReport
+    from ctx_pipeline.pipeline.capture import Scan
+    from ctx_pipeline.settings import Settings
+
+    Progress = Callable[[str, int, int], None]
+
+INGEST = "ingest"
+DERIVE = "derive"
+TAIL = "tail"
+"""Parts of the work, in their order; each ends with its reports."""
+
+_HEAVY = ("pyarrow", "numpy", "duckdb", "dagster")
+_END = "end"
+
+
+class Ahead:
+    """Stages that may be under way elsewhere; :meth:`wait` gives the reports of a part of them.
+
+    What a process fails to make is left undone: whoever records it finds it stale, makes
+    it, and fails in its own name.
+    """
+
+    def __init__(self, settings: Settings, scan: Scan) -> None:
+        self._settings = settings
+        self._scan = scan
+        self._process: Any = None
+        self._pipe: Any = None
+        self._came: dict[str, list[StageReport]] = {}
+
+    def launch(self) -> None:
+        """Fork, unless a library that keeps threads is loaded or the platform cannot."""
+        if not _may_fork():
+            return
+        import multiprocessing
+
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe(duplex=False)
+        # not a daemon: it starts processes of its own
+        self._process = context.Process(target=_work, args=(self._settings, self._scan, theirs), daemon=False)
+        self._process.start()
+        theirs.close()
+
+    def wait(self, part: str, progress: Progress | None = None) -> list[StageReport]:
+        """Return the reports of a part; raises what the ingest raised.
+
+        Where there is no other process the ingest is done here, and the other parts are left to the caller.
+        """
+        if self._process is None:
+            if part == INGEST and part not in self._came:
+                self._came[part] = _ingest(self._settings, self._scan, progress)
+            return self._came.get(part, [])
+        while part not in self._came and _END not in self._came:
+            try:
+                kind, *rest = self._pipe.recv()
+            except EOFError:
+                self._came[_END] = []
+                if INGEST not in self._came:
+                    self._process.join()
+                    raise StoreError(
+                        f"the ingest process ended early (status {self._process.exitcode})",
+                        hint="run again: it goes on where it stopped",
+                    ) from None
+                break
+            if kind == "progress":
+                if progress:
+                    progress(*rest)
+            elif kind == "error":
+                raise rest[0]
+            else:
+                self._came[kind] = rest[0]
+        return self._came.get(part, [])
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Let go of the other process: it ends with the stage it is in."""
+        if self._process is not None:
+            self._pipe.close()
+            self._process.join(timeout=30)
+
+
+def _may_fork() -> bool:
+    return hasattr(os, "fork") and not any(name in sys.modules for name in _HEAVY)
+
+
+def start(settings: Settings, scan: Scan) -> Ahead:
+    """Begin to ingest what a scan found and to derive from it, in another process where possible."""
+    ahead = Ahead(settings, scan)
+    ahead.launch()
+    return ahead
+
+
+class _Second:
+    """A further process for a share of the cells, forked before any library that keeps threads is loaded."""
+
+    def __init__(self, settings: Settings, others: Sequence[Any]) -> None:
+        import multiprocessing
+
+        context = multiprocessing.get_context("fork")
+        self._line, theirs = context.Pipe()
+        self._process: Any = context.Process(target=_assist, args=(settings, theirs, (self._line, *others)), daemon=False)
+        self._process.start()
+        theirs.close()
+
+    def begin(self, cells: Sequence[Cell]) -> None:
+        """Let it derive some cells."""
+        self._line.send(list(cells))
+
+    def reports(self) -> list[StageReport]:
+        """Return its reports; none when it failed."""
+        try:
+            found: list[StageReport] = self._line.recv()
+        except EOFError:
+            return []
+        return found
+
+    def close(self) -> None:
+        """End it."""
+        self._line.close()
+        self._process.join(timeout=30)
+
+
+def _assist(settings: Settings, line: Any, others: Sequence[Any]) -> None:
+    """Derive the cells that are sent until the line is closed."""
+    # an end that stays open here would keep the others from seeing that the first process has gone
+    for other in others:
+        other.close()
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            line.send(_derived(settings, line.recv(), None))
+
+
+def _ingest(settings: Settings, scan: Scan, progress: Progress | None) -> list[StageReport]:
+    from ctx_pipeline.pipeline.forget.sessions import keep_forgotten_out
+    from ctx_pipeline.pipeline.ingest import ingest
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store, keep_forgotten_out(store, settings):
+        return ingest(store, settings, scan=scan, progress=progress)
+
+
+def _derived(settings: Settings, cells: Sequence[Cell] | None, progress: Progress | None) -> list[StageReport]:
+    from ctx_pipeline.pipeline.measure_and_mine import derive
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        return derive(store, settings, cells=cells, progress=progress)
+
+
+def _derive(settings: Settings, second: _Second | None, progress: Progress | None) -> list[StageReport]:
+    """Measure and mine every cell that needs it; two processes share them where there is more than one."""
+    from ctx_pipeline.pipeline.measure_and_mine import due, merged
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        waiting = due(store)
+    share: dict[bool, list[Cell]] = {True: [], False: []}
+    weight = {True: 0, False: 0}
+    for size, cell in sorted(((size, cell) for cell, size in waiting.items()), reverse=True):
+        other = second is not None and weight[True] < weight[False]
+        share[other].append(cell)
+        weight[other] += size
+    if second and share[True]:
+        second.begin(share[True])
+    reports = _derived(settings, share[False], progress)
+    theirs = second.reports() if second and share[True] else []
+    return [merged(*pair) for pair in zip(reports, theirs, strict=True)] if theirs else reports
+
+
+def _unpartitioned(settings: Settings, progress: Progress) -> list[StageReport]:
+    from ctx_pipeline.pipeline.run import TAIL_STEPS, step
+    from ctx_pipeline.storage import open_store
+
+    reports: list[StageReport] = []
+    with open_store(settings) as store, contextlib.suppress(Exception):
+        for number, name in enumerate(TAIL_STEPS):
+            progress("page", number, len(TAIL_STEPS))
+            reports += step(name, store, settings)
+    return reports
+
+
+def _work(settings: Settings, scan: Scan, pipe: Any) -> None:
+    second = _Second(settings, [pipe]) if _may_fork() else None
+    try:
+        pipe.send((INGEST, _ingest(settings, scan, lambda *step: pipe.send(("progress", *step)))))
+        with contextlib.suppress(Exception):
+            pipe.send((DERIVE, _derive(settings, second, lambda *step: pipe.send(("progress", *step)))))
+            pipe.send((TAIL, _unpartitioned(settings, lambda *step: pipe.send(("progress", *step)))))
+    except BrokenPipeError:
+        pass
+    except CtxError as error:
+        pipe.send(("error", error))
+    except Exception as error:  # noqa: BLE001 - it is raised again in the parent, without its text
+        pipe.send(("error", StoreError(f"ingest failed: {reason(error)}", hint="ctx doctor tells more")))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if second:
+            second.close()
+        pipe.close()

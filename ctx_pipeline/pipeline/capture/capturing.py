@@ -1,0 +1,214 @@
+"""The capture stage: pending sources become raw objects and ledger rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import SourceError, StoreDamaged
+from ctx_pipeline.pipeline.capture.read_source import Taken, now_text, take
+from ctx_pipeline.pipeline.capture.scanning import scan as look
+from ctx_pipeline.pipeline.capture.selecting import again, select
+from ctx_pipeline.pipeline.capture.types import Problem
+from ctx_pipeline.pipeline.reports import DONE, CellReport, StageReport
+from ctx_pipeline.storage.ledger.forgetting import thread_hash
+from ctx_pipeline.storage.ledger.host_answers import identify
+from ctx_pipeline.storage.raw import segments as raw
+from ctx_pipeline.storage.raw.source_identity import HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.pipeline.capture.types import Pending, Scan
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.files import Files
+    from ctx_pipeline.storage.ledger import Segment
+
+LEASE = "raw/segments"
+"""Name of the lease that every writer of raw and of the ledger's sources holds."""
+
+CODE_VERSION = "1"
+
+_BATCH_SOURCES = 500
+_BATCH_BYTES = 64 << 20
+
+
+def capture(
+    store: Store,
+    settings: Settings,
+    *,
+    scan: Scan | None = None,
+    cells: Collection[Cell] | None = None,
+    sessions: Collection[str | tuple[str, str]] | None = None,
+    force: bool = False,
+    hosts: Mapping[str, Host] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> StageReport:
+    """Copy what is pending into raw and record it; returns the cells that changed with counts of sources, segments and bytes.
+
+    With ``cells`` or ``sessions`` only their sources (and those of no session) are
+    taken. ``force`` records a new generation of everything chosen, changed or not. A
+    source that cannot be read is appended to ``scan.problems`` and left for later.
+    """
+    began = time.perf_counter()
+    store.journal.demand()
+    known = discovery.hosts() if hosts is None else hosts
+    report = StageReport("capture")
+    with store.ledger.lease(LEASE):
+        found = scan if scan is not None and still_true(store, scan) else look(store, settings, hosts=known)
+        if scan is not None and found is not scan:
+            scan.problems[:] = found.problems
+        chosen = select(store, found, known, cells=cells, sessions=sessions)
+        if force:
+            chosen = [_renewed(p) for p in chosen] + again(store, cells, sessions, {p.stream for p in chosen})
+        dirty = settle(store, found, known)
+        problems = found.problems if scan is None else scan.problems
+        redact = redactor_of(settings).redact
+        batch: list[Taken] = []
+        size = 0
+        for done, pending in enumerate(chosen, 1):
+            taken = attempt(store.files, pending, known[pending.host], problems, redact)
+            if taken is not None:
+                batch.append(taken)
+                size += len(taken.data)
+            if size >= _BATCH_BYTES or len(batch) >= _BATCH_SOURCES:
+                dirty |= commit(store, batch, report)
+                batch, size = [], 0
+            if progress is not None:
+                progress("capture", done, len(chosen))
+        dirty |= commit(store, batch, report)
+    for cell in sorted(dirty):
+        report.cells.setdefault(cell.key, CellReport(DONE))
+    totals = report.totals
+    for name in ("sources", "segments", "bytes"):
+        totals.setdefault(name, 0)
+    totals |= {"vanished": len(found.vanished), "moved": len(found.moved), "problems": len(problems), "waiting": found.waiting}
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def still_true(store: Store, scan: Scan) -> bool:
+    """Tell whether the ledger is as the scan saw it, for the sources that it wants to change."""
+    streams = [*(p.stream for p in scan.pending), *(m.source.stream for m in scan.moved), *(t.stream for t in scan.touched)]
+    rows = store.ledger.sources_of(streams) if streams else {}
+    for pending in scan.pending:
+        row, known = rows.get(pending.stream), pending.known
+        if (row is None) != (known is None) or (row and known and (row.generation, row.captured) != (known.generation, known.captured)):
+            return False
+    for source in (*scan.touched, *(m.source for m in scan.moved)):
+        row = rows.get(source.stream)
+        if row is None or (row.generation, row.captured, row.rel) != (source.generation, source.captured, source.rel):
+            return False
+    return True
+
+
+def settle(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
+    """Write what a scan learnt without new bytes: moved, vanished, ignored and touched sources; return dirty cells."""
+    ledger = store.ledger
+    dirty: set[Cell] = set()
+    if scan.touched:
+        ledger.save_sources(scan.touched)
+    if scan.vanished:
+        ledger.mark_vanished(scan.vanished)
+    if scan.ignored:
+        ledger.mark_vanished(scan.ignored, state="ignored")
+    if scan.moved:
+        rows = []
+        pieces = ledger.segments_of(m.source.stream for m in scan.moved)
+        for moved in scan.moved:
+            row = moved.source._replace(
+                root=moved.root, rel=moved.rel, kind=moved.kind, size=moved.size, mtime_ns=moved.mtime_ns, inode=moved.inode, state="live"
+            )
+            host = hosts[row.host]
+            if row.kind in host.session_kinds:
+                own = [s for s in pieces.get(row.stream, []) if s.generation == row.generation]
+                identity, _ = identify(host, row.kind, row.rel, _captured_head(store, own))
+                row = row._replace(**identity._asdict()) if identity is not None else row
+            rows.append(row)
+        dirty |= ledger.commit_capture(rows)
+    return dirty
+
+
+def redactor_of(settings: Settings) -> Redactor:
+    """Return the built-in detectors and the person's own."""
+    from ctx_pipeline.redaction import Redactor
+
+    return Redactor(settings.patterns)
+
+
+def attempt(
+    files: Files, pending: Pending, host: Host, problems: list[Problem], redact: Callable[[str], str] | None = None
+) -> Taken | None:
+    """Take one source; None, and a problem noted, when it cannot be read now."""
+    try:
+        taken = take(files, pending, host=host, redact=redact)
+    except (SourceError, StoreDamaged) as error:
+        problems.append(Problem(pending.path, error.message))
+        return None
+    if taken.trouble:
+        problems.append(Problem(pending.path, taken.trouble))
+    return taken
+
+
+def commit(store: Store, batch: list[Taken], report: StageReport) -> set[Cell]:
+    """Record taken sources in one transaction, leave out forgotten threads, and count them by cell."""
+    if not batch:
+        return set()
+    kept = drop_forgotten(store, batch)
+    dirty = store.ledger.commit_capture([t.source for t in kept], [s for t in kept for s in t.segments], [h for t in kept for h in t.hints])
+    placed = store.ledger.sources_of(t.source.stream for t in kept)
+    for taken in kept:
+        if not taken.segments:
+            continue
+        cell = placed[taken.source.stream].cell
+        counts = {"sources": 1, "segments": len(taken.segments), "bytes": len(taken.data)}
+        for name, count in counts.items():
+            report.totals[name] = report.totals.get(name, 0) + count
+            if cell is not None:
+                inside = report.cells.setdefault(cell.key, CellReport(DONE)).counts
+                inside[name] = inside.get(name, 0) + count
+    return dirty
+
+
+def drop_forgotten(store: Store, batch: Iterable[Taken]) -> list[Taken]:
+    """Return what may be kept: a thread that ``ctx forget`` removed is not captured again from another file."""
+    stones = {(stone.host, stone.hash) for stone in store.ledger.tombstones("thread")}
+    if not stones:
+        return list(batch)
+    kept, gone = [], []
+    for taken in batch:
+        source = taken.source
+        if source.thread_id and (source.host, thread_hash(source.host, source.thread_id)) in stones:
+            gone.append(taken)
+            continue
+        hints = [h for h in taken.hints if (h.host, thread_hash(h.host, h.thread_id)) not in stones]
+        kept.append(taken._replace(hints=hints))
+    for taken in gone:
+        for segment in taken.segments:
+            store.files.remove(segment.path)
+    if gone:
+        from ctx_pipeline.storage.ledger import Tombstone
+
+        store.ledger.remember_forgotten(Tombstone(t.source.host, "stream", t.source.stream, now_text()) for t in gone)
+    return kept
+
+
+def _renewed(pending: Pending) -> Pending:
+    if pending.known is None:
+        return pending
+    return replace(pending, generation=pending.known.generation + 1, start=0, change="rewritten", forced=True)
+
+
+def _captured_head(store: Store, own: list[Segment]) -> bytes:
+    data = b""
+    for piece in raw.read_pieces(store.files, own):
+        data += piece
+        if len(data) >= HEAD:
+            break
+    return data

@@ -1,0 +1,94 @@
+"""Which pending sources belong to some cells or sessions, told before they are captured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.pipeline.capture.identify import identity_of
+from ctx_pipeline.pipeline.capture.types import Pending
+from ctx_pipeline.storage.ledger import links
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.pipeline.capture.types import Scan
+    from ctx_pipeline.storage import Store
+
+
+def select(
+    store: Store,
+    scan: Scan,
+    hosts: Mapping[str, Host],
+    *,
+    cells: Collection[Cell] | None,
+    sessions: Collection[str | tuple[str, str]] | None,
+) -> list[Pending]:
+    """Return the pending sources of these cells and sessions, and those that belong to no session.
+
+    A session is an id or (host, id); the id of one of its threads will do.
+    """
+    if cells is None and sessions is None:
+        return list(scan.pending)
+    by_host: dict[str, dict[str, links.Link]] = {}
+    for source in store.ledger.sources().values():
+        if source.thread_id and (source.captured or source.generation):
+            by_host.setdefault(source.host, {})[source.stream] = _link(source.stream, source, source.mtime_ns)
+    for pending in scan.pending:
+        host = hosts[pending.host]
+        if pending.kind in host.session_kinds and (said := identity_of(pending, host)) is not None:
+            by_host.setdefault(pending.host, {})[pending.stream] = _link(pending.stream, said, pending.mtime_ns)
+    places = {
+        host: links.resolve(
+            found.values(), first_month=store.ledger.first_month, now=links.now_micros(), parents=store.ledger.parents(host)
+        )
+        for host, found in by_host.items()
+    }
+    chosen = []
+    for pending in scan.pending:
+        place = places.get(pending.host, {}).get(pending.stream)
+        if place is None:
+            if pending.kind not in hosts[pending.host].session_kinds:
+                chosen.append(pending)
+            continue
+        thread = by_host[pending.host][pending.stream].thread_id
+        names = {place.session_id, (pending.host, place.session_id), thread, (pending.host, thread)}
+        if (cells is None or Cell(pending.host, place.month) in cells) and (sessions is None or not names.isdisjoint(sessions)):
+            chosen.append(pending)
+    return chosen
+
+
+def again(store: Store, cells: Collection[Cell] | None, sessions: Collection[str | tuple[str, str]] | None, but: set[str]) -> list[Pending]:
+    """Return the live sources of these sessions as if they were rewritten: each becomes a new generation."""
+    found = []
+    for source in store.ledger.sources().values():
+        if source.state != "live" or source.stream in but or (source.session_id is None and (cells is not None or sessions is not None)):
+            continue
+        names = {source.session_id, (source.host, source.session_id), source.thread_id, (source.host, source.thread_id)}
+        if (cells is None or source.cell in cells) and (sessions is None or not names.isdisjoint(sessions)):
+            found.append(
+                Pending(
+                    host=source.host,
+                    stream=source.stream,
+                    path=source.path,
+                    root=source.root,
+                    rel=source.rel,
+                    kind=source.kind,
+                    size=source.size,
+                    mtime_ns=source.mtime_ns,
+                    inode=source.inode,
+                    generation=source.generation + 1,
+                    start=0,
+                    change="rewritten",
+                    marker=source.marker,
+                    known=source,
+                    forced=True,
+                )
+            )
+    return found
+
+
+def _link(stream: str, said: object, mtime_ns: int) -> links.Link:
+    fields = ("thread_id", "parent_thread_id", "relation", "root_session_id", "first_ts")
+    return links.Link._make((stream, *(getattr(said, name) for name in fields), mtime_ns))

@@ -1,0 +1,123 @@
+"""Exact token counts of what stands in the context windows, by the public encodings; off the critical path."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.model.tables import TOKEN_COUNTS
+from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells
+from ctx_pipeline.tokens.encodings import encoding_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.pipeline.reports import StageReport
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+CODE_VERSION = "1"
+ASSET = "tokens/exact"
+
+KINDS = ("answer", "injected", "prompt", "reasoning", "tool_call", "tool_result")
+"""Events whose text stands in a context window."""
+
+DEFAULT = "o200k_base"
+"""Encoding for models whose own is not public; their rows say that they are not exact."""
+
+_COLUMNS = {"events": ("event_id", "session_id", "kind", "text")}
+_PIECE = 2_000
+_RUN = re.compile(r"\S{20000}")
+_ROW = TOKEN_COUNTS.row
+
+
+def count(
+    store: Store,
+    settings: Settings,  # noqa: ARG001 - every stage takes the same
+    *,
+    cells: Collection[Cell] | None = None,
+    force: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> StageReport:
+    """Bring ``token_counts`` up to date.
+
+    A text is counted once for its content and encoding: what the cell's former rows have
+    is taken over. Nothing is downloaded. Totals: rows, texts that were encoded, and
+    their characters.
+    """
+    due = Due(store, {ASSET: (CODE_VERSION, ("normalized/events", "normalized/sessions"))})
+
+    def begin(cell: Cell, assets: Mapping[str, str]) -> _Counting:
+        return _Counting(store, due, cell, assets)
+
+    return run_cells(store, {"count": (due, begin)}, cells, progress=progress, force=force)[0]
+
+
+class _Counting:
+    """The counts of one cell."""
+
+    sessions = None
+    tables = ("events",)
+    kinds = KINDS
+
+    def __init__(self, store: Store, due: Due, cell: Cell, made_of: Mapping[str, str]) -> None:
+        self.columns: Mapping[str, Collection[str]] = _COLUMNS
+        self._store, self._due, self._cell, self._made_of = store, due, cell, made_of
+        former = store.lake.read_rows("token_counts", cell, ASSET)
+        self._known: dict[tuple[str, str], tuple[int, bool]] = {(r.content, r.encoding): (r.tokens, r.exact) for r in former}
+        self._rows: list[Any] = []
+        self._counts: Counter[str] = Counter({"rows": 0, "encoded": 0, "characters": 0})
+
+    def see(self, view: SessionView) -> None:
+        """Count the texts of a session."""
+        own = next((name for model in view.session.models or () if (name := encoding_of(model))), None)
+        encoding = own or DEFAULT
+        texts = {e.event_id: e.text for e in view.events if e.text}
+        hashes = {event: hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32] for event, text in texts.items()}
+        fresh = {hashes[event]: text for event, text in texts.items() if (hashes[event], encoding) not in self._known}
+        for (content, text), (tokens, whole) in zip(fresh.items(), _counted(list(fresh.values()), encoding), strict=True):
+            self._known[content, encoding] = (tokens, whole and own is not None)
+            self._counts["encoded"] += 1
+            self._counts["characters"] += len(text)
+        for e in view.events:
+            if e.text:
+                tokens, exact = self._known[hashes[e.event_id], encoding]
+                self._rows.append(
+                    _ROW(e.event_id, view.host, view.session_id, e.kind, hashes[e.event_id], encoding, tokens, len(e.text), exact)
+                )
+
+    def commit(self) -> Counter[str]:
+        """Write the counts, by session and event."""
+        rows = sorted(self._rows, key=lambda r: (r.session_id, r.event_id))
+        self._counts["rows"] = len(rows)
+        commit(self._store, self._due, self._cell, {ASSET: {"token_counts": rows}}, made_of=self._made_of)
+        return self._counts
+
+
+def _counted(texts: list[str], encoding: str) -> list[tuple[int, bool]]:
+    """Return (tokens, whether exact) of each text.
+
+    Time of an encoding grows with the square of the longest run without a blank; such a
+    text is counted in pieces, and a token more or less at each seam.
+    """
+    if not texts:
+        return []
+    from ctx_pipeline.tokens.encodings import encoding as load
+    from ctx_pipeline.tokens.tokenizers import ModelTokenizer
+
+    tokenizer = ModelTokenizer(load(encoding), encoding)
+    wild = {n for n, text in enumerate(texts) if _RUN.search(text)}
+    tame = [text for n, text in enumerate(texts) if n not in wild]
+    counts = iter(tokenizer.count_many([t.encode("utf-8", "replace").decode() for t in tame]))
+    found = []
+    for n, text in enumerate(texts):
+        if n in wild:
+            pieces = [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+            found.append((sum(tokenizer.count_many([p.encode("utf-8", "replace").decode() for p in pieces])), False))
+        else:
+            found.append((next(counts), True))
+    return found

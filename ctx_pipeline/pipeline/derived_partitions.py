@@ -1,0 +1,236 @@
+"""What measuring and mining share: which cells of an asset are due, under lease, one cell at a time, read once for all."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ctx_pipeline.errors import StoreFull, StoreLocked
+from ctx_pipeline.model.codec import rows_hash
+from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.tables import EVENTS, TABLES
+from ctx_pipeline.pipeline import fingerprints
+from ctx_pipeline.pipeline.reports import DONE, HELD, UNCHANGED, CellReport, StageReport, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.storage import Store
+
+    Begin = Callable[[Cell, Mapping[str, str]], "Visitor"]
+    """cell, asset -> fingerprint of its input, taken before anything is read"""
+
+
+COLUMNS = {"events": [n for n in EVENTS.names if n not in ("stream", "generation", "start", "end", "line")]}
+"""What measuring and mining read: the place of an event is said by its id already."""
+
+
+class Due:
+    """The assets of one stage, by key, with their code versions and upstream assets."""
+
+    def __init__(self, store: Store, assets: Mapping[str, tuple[str, tuple[str, ...]]]) -> None:
+        self._store = store
+        self.versions = {key: version for key, (version, _) in assets.items()}
+        self.upstream = {key: above for key, (_, above) in assets.items()}
+
+    def fingerprint(self, asset: str, cell: Cell) -> str:
+        """Return the fingerprint of what the asset would be made of now in a cell."""
+        contents: dict[str, dict[Cell, str]] = {}
+        for above in self.upstream[asset]:
+            row = self._store.ledger.asset_cell(above, cell)
+            contents[above] = {cell: row.content_hash} if row else {}
+        return fingerprints.of_cell(contents, self.upstream[asset], cell)
+
+    def stale(self, cell: Cell, *, force: bool = False) -> dict[str, str]:
+        """Return the assets that have to be made in a cell (all with ``force``) with the fingerprints of their input."""
+        found = {}
+        for asset, version in self.versions.items():
+            row = self._store.ledger.asset_cell(asset, cell)
+            made_of = self.fingerprint(asset, cell)
+            if force or row is None or row.code_version != version or row.input_fp != made_of:
+                found[asset] = made_of
+        return found
+
+
+class Visitor(Protocol):
+    """One stage in one cell: says what it has to see, sees it session by session, and commits."""
+
+    @property
+    def sessions(self) -> Collection[str] | None:
+        """Ids of the sessions to see; None for all of the cell."""
+
+    @property
+    def tables(self) -> Collection[str]:
+        """Tables whose rows the views are to hold."""
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """Kinds of events that the views are to hold; empty for all."""
+
+    @property
+    def columns(self) -> Mapping[str, Collection[str]]:
+        """Columns that the rows are to hold, by table; all of a table that is not named."""
+
+    def see(self, view: SessionView) -> None:
+        """Take what the stage wants from a session."""
+
+    def commit(self) -> Counter[str]:
+        """Make what was taken the content of the cell and return what was counted."""
+
+
+def run_cells(
+    store: Store,
+    stages: Mapping[str, tuple[Due, Begin]],
+    cells: Collection[Cell] | None,
+    *,
+    progress: Callable[[str, int, int], None] | None = None,
+    force: bool = False,
+) -> list[StageReport]:
+    """Make what is due of one or more stages cell by cell and return their reports; a cell that raises is held and the others go on.
+
+    A cell is read once for all the stages. Its assets are made under their leases; what
+    another process made meanwhile is not made again. A cell that no session is in any
+    more is made by dropping it. Without ``cells`` all are looked at.
+    """
+    began = time.perf_counter()
+    reports = {stage: StageReport(stage) for stage in stages}
+    assets = [asset for due, _ in stages.values() for asset in due.versions]
+    alive = set(store.ledger.cells())
+    chosen = sorted(alive | {cell for asset in assets for cell in store.lake.cells(asset)} if cells is None else cells)
+    with without_collector():
+        for place, cell in enumerate(chosen, 1):
+            held = cell in alive or store.lake.manifest("normalized", cell) is not None
+            made = (
+                _made(store, stages, cell, force=force) if held else {s: _dropped(store, d.versions, cell) for s, (d, _) in stages.items()}
+            )
+            for stage, report in made.items():
+                reports[stage].cells[cell.key] = report
+                if progress:
+                    progress(stage, place, len(chosen))
+    for stage_report in reports.values():
+        totals: Counter[str] = Counter()
+        for report in stage_report.cells.values():
+            totals.update(report.counts)
+        stage_report.totals = dict(totals)
+        stage_report.seconds = time.perf_counter() - began
+    return list(reports.values())
+
+
+def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, force: bool) -> dict[str, CellReport]:
+    """Make a cell for all stages at once; when that fails, stage by stage, so that only the one that fails is held."""
+    began = time.perf_counter()
+    try:
+        return _together(store, stages, cell, force=force)
+    except (StoreLocked, StoreFull):
+        raise
+    except Exception as error:  # noqa: BLE001 - one bad cell holds back itself alone
+        if len(stages) == 1:
+            return {stage: CellReport(HELD, seconds=time.perf_counter() - began, error=reason(error)) for stage in stages}
+    return {name: report for stage in stages.items() for name, report in _made(store, dict([stage]), cell, force=force).items()}
+
+
+def _together(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, force: bool) -> dict[str, CellReport]:
+    began = time.perf_counter()
+    counts: dict[str, Counter[str]] = {}
+    stale = {stage: found for stage, (due, _) in stages.items() if (found := due.stale(cell, force=force))}
+    if stale and store.lake.manifest("normalized", cell) is not None:
+        with ExitStack() as leases:
+            for asset in sorted(asset for found in stale.values() for asset in found):
+                leases.enter_context(store.ledger.lease(f"{asset}@{cell.key}"))
+            still = {stage: stages[stage][0].stale(cell, force=force) for stage in stale}
+            visitors = {stage: stages[stage][1](cell, assets) for stage, assets in still.items() if assets}
+            _show(store, cell, list(visitors.values()))
+            counts = {stage: visitor.commit() for stage, visitor in visitors.items()}
+    seconds = (time.perf_counter() - began) / max(1, len(counts))
+    return {
+        stage: CellReport(DONE if stage in counts else UNCHANGED, dict(counts.get(stage, {})), _content(store, due.versions, cell), seconds)
+        for stage, (due, _) in stages.items()
+    }
+
+
+def _show(store: Store, cell: Cell, visitors: Sequence[Visitor]) -> None:
+    """Read what the visitors want of a cell, once, and show each its sessions; a view may hold more than one of them asked for."""
+    wanting = [v for v in visitors if v.sessions is None or v.sessions]
+    if not wanting:
+        return
+    tables = sorted({table for v in wanting for table in v.tables})
+    whole = any(not v.kinds and "events" in v.tables for v in wanting)
+    kinds = None if whole else sorted({kind for v in wanting for kind in v.kinds}) or None
+    asked = None if any(v.sessions is None for v in wanting) else {session for v in wanting for session in v.sessions or ()}
+    for view in store.lake.read_sessions(cell, asked, tables, _columns(wanting, tables), kinds=kinds):
+        for visitor in wanting:
+            if visitor.sessions is None or view.session_id in visitor.sessions:
+                visitor.see(view)
+
+
+def _columns(visitors: Iterable[Visitor], tables: Iterable[str]) -> dict[str, list[str]]:
+    """Return the columns of each table that the visitors want together."""
+    chosen = {table: COLUMNS.get(table, list(TABLES[table].names)) for table in tables}
+    for table, every in chosen.items():
+        wanting = [v.columns.get(table) for v in visitors if table in v.tables]
+        if all(names is not None for names in wanting):
+            wanted = {name for names in wanting for name in names or ()}
+            chosen[table] = [name for name in every if name in wanted]
+    return chosen
+
+
+def commit(store: Store, due: Due, cell: Cell, made: Mapping[str, Mapping[str, Sequence[tuple]]], *, made_of: Mapping[str, str]) -> None:
+    """Make sorted rows (asset -> table -> rows) the content of a cell: manifests first, then the ledger.
+
+    A cell that is ``made_of`` nothing (only some sessions were asked for) stays stale.
+    """
+    contents = {asset: rows_hash(row for members in rows.values() for row in members) for asset, rows in made.items()}
+    # one wait for the disk instead of two for each of the families
+    with store.files.together():
+        for asset, rows in made.items():
+            store.lake.replace(asset, cell, rows, code_version=due.versions[asset], input_fp=made_of[asset], content_hash=contents[asset])
+    for asset, rows in made.items():
+        count = sum(map(len, rows.values()))
+        store.ledger.record_asset(
+            asset, cell, input_fp=made_of[asset], code_version=due.versions[asset], content_hash=contents[asset], rows=count
+        )
+
+
+def wanted_kinds(declared: Iterable[Any]) -> tuple[str, ...]:
+    """Return the kinds of events that the declarations look at together; empty when one of them wants all."""
+    found: set[str] = set()
+    for item in declared:
+        if "events" in item.reads:
+            if not item.kinds:
+                return ()
+            found.update(item.kinds)
+    return tuple(sorted(found))
+
+
+def wanted_columns(declared: Iterable[Any]) -> dict[str, set[str]]:
+    """Return table -> columns that the declarations look at together; a table of which one of them wants all is not in it."""
+    found: dict[str, set[str]] = {}
+    whole = set()
+    for item in declared:
+        for table in item.reads:
+            if table in item.columns:
+                found.setdefault(table, set()).update(item.columns[table])
+            else:
+                whole.add(table)
+    return {table: names for table, names in found.items() if table not in whole}
+
+
+def _content(store: Store, assets: Iterable[str], cell: Cell) -> str:
+    rows = [store.ledger.asset_cell(asset, cell) for asset in assets]
+    return fingerprints.combine((row.asset, cell.key, row.content_hash) for row in rows if row)
+
+
+def _dropped(store: Store, assets: Iterable[str], cell: Cell) -> CellReport:
+    """Drop what is left of a cell without sessions."""
+    status = UNCHANGED
+    for asset in sorted(assets):
+        with store.ledger.lease(f"{asset}@{cell.key}"):
+            if store.lake.manifest(asset, cell) is not None or store.ledger.asset_cell(asset, cell) is not None:
+                store.lake.drop(asset, cell)
+                store.ledger.forget_asset(asset, [cell])
+                status = DONE
+    return CellReport(status)

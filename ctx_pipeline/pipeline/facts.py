@@ -1,0 +1,108 @@
+"""Makes the fact tables: the one reading of each session that signals, methods and reports share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.facts.registry import MAKERS
+from ctx_pipeline.model.codec import digest, rows_hash
+from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, FACTS_VERSION, asset_of
+from ctx_pipeline.pipeline.derived_partitions import Due, run_cells
+from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest
+from ctx_pipeline.storage.lake.manifests import source_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.pipeline.derived_partitions import Begin
+    from ctx_pipeline.pipeline.reports import StageReport
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+SOURCES = tuple(dict.fromkeys(source for table in FACTS.values() for source in table.made_of))
+"""Normalized tables that facts are worked out from."""
+
+
+def make_facts(
+    store: Store,
+    settings: Settings,  # noqa: ARG001 - every stage takes the same
+    *,
+    cells: Collection[Cell] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> StageReport:
+    """Bring the fact tables up to date.
+
+    Rows stay while the session's normalized rows and the version of every fact table
+    stay; those of other sessions are worked out from the normalized rows, never from raw.
+    Totals: the rows of each table and the sessions read.
+    """
+    return run_cells(store, {"facts": plan(store)}, cells, progress=progress)[0]
+
+
+def plan(store: Store) -> tuple[Due, Begin]:
+    """Return what is due of the facts, and what begins a cell of them."""
+    due = Due(store, {FACTS_ASSET: (FACTS_VERSION, tuple(map(asset_of, SOURCES)))})
+    return due, lambda cell, assets: _Making(store, cell, assets[FACTS_ASSET])
+
+
+class _Making:
+    """The facts of one cell: those that stay in their parts, and those that are made."""
+
+    def __init__(self, store: Store, cell: Cell, made_of: str) -> None:
+        self._store, self._cell, self._made_of = store, cell, made_of
+        normalized = store.lake.manifest("normalized", cell)
+        present = store.lake.read_rows("sessions", cell, "normalized") if normalized else []
+        self._sources = {s.session_id: source_hash(normalized, s) for s in present if normalized}
+        old = store.lake.manifest(FACTS_ASSET, cell, sound=True)
+        self._old = old if old is not None and old.code_version == FACTS_VERSION else None
+        before = self._old.hashes if self._old else {}
+        self._hashes = {s: h for s, h in before.items() if h.partition(" ")[0] == self._sources.get(s)}
+        self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in FACTS}
+        self.sessions = self._sources.keys() - self._hashes.keys()
+        self.tables = SOURCES
+        self.kinds = () if any(not t.kinds for t in FACTS.values()) else tuple({k for t in FACTS.values() for k in t.kinds})
+        self.columns = {source: {n for t in FACTS.values() for n in t.made_of.get(source, ())} for source in SOURCES}
+
+    def see(self, view: SessionView) -> None:
+        """Work out the facts of a session."""
+        made = {table: MAKERS[table](view) for table in FACTS}
+        self._hashes[view.session_id] = " ".join([self._sources[view.session_id], *(rows_hash(rows)[:16] for rows in made.values())])
+        for table, rows in made.items():
+            self._rows[table] += rows
+
+    def commit(self) -> Counter[str]:
+        """Commit the cell: the parts of sessions that stayed as they are, and one new part a table."""
+        manifest = self._manifest()
+        self._store.lake.commit(FACTS_ASSET, self._cell, manifest)
+        self._store.ledger.record_asset(
+            FACTS_ASSET,
+            self._cell,
+            input_fp=self._made_of,
+            code_version=FACTS_VERSION,
+            content_hash=manifest.content_hash,
+            rows=sum(manifest.rows.values()),
+        )
+        return Counter({**manifest.rows, "sessions": len(self.sessions)})
+
+    def _manifest(self) -> Manifest:
+        lake = self._store.lake
+        gone = {s for s, h in (self._old.hashes if self._old else {}).items() if self._hashes.get(s) != h}
+        parts = list(self._old.without(gone, tuple(FACTS))) if self._old else []
+        with self._store.files.together():
+            parts += [lake.write_rows(FACTS_ASSET, self._cell, table, rows) for table, rows in self._rows.items() if rows]
+        for table in FACTS:
+            mine = [p for p in parts if p.table == table]
+            if len(mine) > COMPACT_ABOVE or any(p.dead for p in mine):
+                parts = list(lake.compact(FACTS_ASSET, self._cell, parts, table)[0])
+        return Manifest.of(
+            FACTS_ASSET,
+            self._cell,
+            parts,
+            code_version=FACTS_VERSION,
+            input_fp=self._made_of,
+            content_hash=digest(sorted((s, h.partition(" ")[2]) for s, h in self._hashes.items()), size=64),
+            hashes=self._hashes,
+        )

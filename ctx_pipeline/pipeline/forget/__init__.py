@@ -1,0 +1,1 @@
+"""Removes sessions from every layer for good."""

@@ -1,0 +1,288 @@
+"""Ingest: capture, normalize and index for search in one pass over the bytes.
+
+One ingest or normalize runs at a time in a store (ownership of calls is decided over
+all cells); a second one waits for its lease and then finds the work done.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.pipeline import capture as capturing
+from ctx_pipeline.pipeline.code_versions import placed
+from ctx_pipeline.pipeline.ingest import commit
+from ctx_pipeline.pipeline.ingest.pool import start
+from ctx_pipeline.pipeline.ingest.tasks import SessionJob, Task, grouped, jobs_of, split
+from ctx_pipeline.pipeline.ingest.worker import Tools
+from ctx_pipeline.pipeline.repair.garbage_collection import sweep
+from ctx_pipeline.pipeline.repair.missing_outputs import unnote_search
+from ctx_pipeline.pipeline.reports import DONE, HELD, CellReport, StageReport
+from ctx_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.model.raw import Cell, Identity
+    from ctx_pipeline.pipeline.capture import Pending, Scan
+    from ctx_pipeline.pipeline.ingest.commit import Decoded, Ready
+    from ctx_pipeline.pipeline.ingest.worker import TaskDone
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.lake import Part
+    from ctx_pipeline.storage.ledger import SessionRow
+
+__all__ = ["CODE_VERSION", "LEASE", "decoders", "ingest"]
+
+CODE_VERSION = "1"
+"""Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
+
+LEASE = "normalized"
+_PASSES = 3
+
+
+def ingest(
+    store: Store,
+    settings: Settings,
+    *,
+    scan: Scan | None = None,
+    cells: Collection[Cell] | None = None,
+    sessions: Collection[str | tuple[str, str]] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    capture: bool = True,
+    hosts: Mapping[str, Host] | None = None,
+) -> list[StageReport]:
+    """Bring raw, the normalized tables and the search index up to date; return their three reports.
+
+    With ``cells`` or ``sessions`` only these are captured and decoded. With
+    ``capture=False`` only what raw holds already is looked at. ``progress`` gets
+    ("ingest", bytes done, bytes in all). ``hosts`` replaces the discovered ones.
+    """
+    store.journal.demand()
+    with ExitStack() as stack:
+        if capture:
+            stack.enter_context(store.ledger.lease(capturing.LEASE))
+        stack.enter_context(store.ledger.lease(LEASE))
+        run = _Ingest(store, Tools(settings, store.files, hosts), cells, sessions, progress)
+        collecting = gc.isenabled()
+        gc.disable()  # millions of short-lived tuples without a circle
+        try:
+            run.place()
+            if capture:
+                run.capture(scan)
+            run.passes()
+        finally:
+            if collecting:
+                gc.enable()
+        if run.committed:
+            unnote_search(store)
+        sweep(store, run.committed)
+        if capture:
+            run.captured.totals["packed"] = capturing.pack(store)
+    from ctx_pipeline.pipeline.index import index_search
+
+    return [run.captured, run.normalized, index_search(store, settings, force=store.search.damaged())]
+
+
+def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
+    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
+    cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
+    return {key: f"{CODE_VERSION}.{host.version}.{redactor.version}{cut}" for key, host in hosts.items()}
+
+
+class _Ingest:
+    """State of one ingest."""
+
+    def __init__(
+        self,
+        store: Store,
+        tools: Tools,
+        cells: Collection[Cell] | None,
+        sessions: Collection[str | tuple[str, str]] | None,
+        progress: Callable[[str, int, int], None] | None,
+    ) -> None:
+        self.store = store
+        self.tools = tools
+        self.settings = tools.settings
+        self.placed = placed(capturing.CODE_VERSION, self.settings)
+        self.decoders = decoders(tools.hosts, tools.redactor, tools.settings.whole_file_bytes)
+        self.cells = None if cells is None else set(cells)
+        self.sessions = None if sessions is None else set(sessions)
+        self.progress = progress
+        self.captured = StageReport("capture")
+        self.normalized = StageReport("normalize")
+        self.pending: list[tuple[Pending, Identity]] = []
+        self.problems: list[capturing.Problem] = []
+        self.committed: set[Cell] = set()
+
+    def place(self) -> None:
+        """Give the sessions their cells anew where they were placed under another first month."""
+        ledger = self.store.ledger
+        old = {cell: row for cell, row in ledger.asset_cells(commit.RAW).items() if row.code_version != self.placed}
+        if old:
+            ledger.reassign_partitions()
+        for cell, row in old.items():
+            ledger.record_asset(commit.RAW, cell, row.input_fp, self.placed, row.content_hash, row.rows)
+
+    def capture(self, scan: Scan | None) -> None:
+        """Settle what the scan learnt without bytes, and capture the sources that are not a session's."""
+        began = time.perf_counter()
+        store, hosts = self.store, self.tools.hosts
+        found = scan if scan is not None and capturing.still_true(store, scan) else capturing.scan(store, self.settings, hosts=hosts)
+        chosen = capturing.select(store, found, hosts, cells=self.cells, sessions=self.sessions)
+        dirty = capturing.settle(store, found, hosts)
+        redact = self.tools.redactor.redact
+        self.pending, others = split(store, chosen, hosts)
+        alone = [taken for p in others if (taken := capturing.attempt(store.files, p, hosts[p.host], found.problems, redact)) is not None]
+        dirty |= capturing.commit(store, alone, self.captured)
+        for cell in dirty:
+            self.captured.cells.setdefault(cell.key, CellReport(DONE))
+        self.problems += found.problems
+        self.captured.totals |= {"vanished": len(found.vanished), "moved": len(found.moved), "waiting": found.waiting}
+        self.captured.seconds += time.perf_counter() - began
+
+    def passes(self) -> None:
+        """Decode and commit; again while a session changed its streams meanwhile."""
+        began = time.perf_counter()
+        tried: set[tuple[str, str, str]] = set()
+        for _ in range(_PASSES):
+            pending, self.pending = self.pending, []
+            jobs = jobs_of(self.store, self.settings, pending, self._dirty(pending, tried))
+            if not jobs and not self._behind(set()):
+                break
+            self._pass(jobs)
+        totals = self.normalized.totals
+        for name in ("sessions_parsed", "events", "bytes"):
+            totals.setdefault(name, 0)
+        self.captured.totals["problems"] = len(self.problems)
+        self.normalized.seconds = time.perf_counter() - began
+
+    def _dirty(self, pending: Sequence[tuple[Pending, Identity]], tried: set[tuple[str, str, str]]) -> list[SessionRow]:
+        """Return the sessions to decode from raw: all dirty ones of the cells that are asked for, each state of them once."""
+        dirty = self.store.ledger.dirty_sessions(self.cells, versions=self.decoders)
+        if self.sessions is not None:
+            threads = {i.thread_id for _, i in pending} | {i.root_session_id for _, i in pending}
+            near = {
+                s.cell for s in dirty if s.session_id in threads or not {s.session_id, (s.host, s.session_id)}.isdisjoint(self.sessions)
+            }
+            dirty = [s for s in dirty if s.cell in near]
+        fresh = [s for s in dirty if (s.host, s.session_id, s.captured_fp) not in tried]
+        tried |= {(s.host, s.session_id, s.captured_fp) for s in fresh}
+        return fresh
+
+    def _behind(self, decoded: set[tuple[str, str]]) -> set[Cell]:
+        """Return the cells that were not made of what the ledger and the prices say, though none of their sessions waits to be decoded."""
+        waiting = {s.cell for s in self.store.ledger.dirty_sessions(versions=self.decoders) if (s.host, s.session_id) not in decoded}
+        emptied = self.store.lake.cells(commit.ASSET) - set(self.store.ledger.cells())
+        return (self.store.ledger.unfinished_cells(versions=self.decoders) | emptied | self._repriced()) - waiting
+
+    def _repriced(self) -> set[Cell]:
+        """Return the cells whose calls have other prices than those of now."""
+        return commit.priced_otherwise(self.store, self.tools.prices.version)
+
+    def _pass(self, jobs: list[SessionJob]) -> None:
+        tasks = grouped(jobs)
+        pool = start(self.tools, tasks)
+        search = self.store.search
+        try:
+            search.begin_bulk(self.store.lake)
+            decoded = self._decode(pool.run(), tasks)
+            with _beside(search.flush):
+                changed = commit.record(self.store, decoded, self.decoders)
+                ready, held = self._prepare(decoded, changed)
+                good, bad = commit.write(self.store, pool, ready)
+            held |= bad
+            good = [(one, commit.compacted(self.store, one, parts)) for one, parts in good]
+            commit.tombstone(self.store, good, {cell: decoded[cell] for cell in held if cell in decoded})
+            search.finish()
+        except BaseException as broken:
+            search.abandon(broken)
+            raise
+        finally:
+            pool.close()
+        for one, parts in good:
+            self._commit(one, parts, decoded)
+        search.settled()
+        for cell, why in held.items():
+            self.normalized.cells[cell.key] = CellReport(HELD, error=why)
+
+    def _commit(self, one: Ready, parts: Sequence[Part], decoded: Mapping[Cell, Decoded]) -> None:
+        self.committed.add(one.cell)
+        report = commit.commit(self.store, one, parts, self.decoders.get(one.cell.host, ""), self.tools.prices.version)
+        if one.cell in decoded:
+            report.seconds += decoded[one.cell].seconds
+        self.normalized.cells[one.cell.key] = report
+        totals = self.normalized.totals
+        totals["sessions_parsed"] = totals.get("sessions_parsed", 0) + report.counts["parsed"]
+        totals["events"] = totals.get("events", 0) + report.counts["events"]
+        place = one.place
+        if place.sessions:
+            self.store.ledger.record_asset(commit.RAW, one.cell, place.fingerprint, self.placed, place.raw_hash, len(place.sessions))
+
+    def _decode(self, results: Iterator[TaskDone], tasks: list[Task]) -> dict[Cell, Decoded]:
+        decoded: dict[Cell, Decoded] = {task.cell: commit.Decoded() for task in tasks}
+        total, so_far = sum(t.bytes for t in tasks), 0
+        for done in results:
+            cell = tasks[done.number].cell
+            group = decoded[cell]
+            self._record_capture(done)
+            if done.error:
+                group.error = group.error or done.error
+            elif done.events is not None:
+                part = done.events
+                self.store.search.add_part(cell, part.path, part.rows, done.documents, done.spans, marks=done.marks, pages=done.pages)
+            group.parts += [p for p in (done.events, done.tool_calls) if p is not None]
+            group.sessions |= {s.session_id: s for s in done.sessions}
+            group.seconds += done.seconds
+            so_far += done.bytes
+            if self.progress:
+                self.progress("ingest", so_far, total)
+        return decoded
+
+    def _record_capture(self, done: TaskDone) -> None:
+        self.problems += done.problems
+        if not done.captured:
+            return
+        dirty = capturing.commit(self.store, done.captured, self.captured)
+        for cell in dirty:
+            self.captured.cells.setdefault(cell.key, CellReport(DONE))
+
+    def _prepare(self, decoded: Mapping[Cell, Decoded], changed: set[Cell]) -> tuple[list[Ready], dict[Cell, str]]:
+        """Return the cells to commit with all their rows, and why others are held."""
+        held = {cell: group.error for cell, group in decoded.items() if group.error}
+        done = {(cell.host, session) for cell, group in decoded.items() if not group.error for session in group.sessions}
+        repriced = self._repriced()
+        touched = {cell for cell, group in decoded.items() if group.sessions} | changed | self._behind(done)
+        fingerprints = self.store.ledger.cell_fingerprints(touched)
+        rows = self.store.ledger.sessions(cells=touched)
+        ready = []
+        for cell in sorted(touched - held.keys()):
+            place = commit.Place(fingerprints[cell], tuple(s for s in rows if s.cell == cell))
+            group = decoded.get(cell, commit.Decoded())
+            ready.append(commit.prepare(self.store, cell, group, place, self.tools.prices if cell in repriced else None))
+        return ready, held
+
+
+@contextmanager
+def _beside(work: Callable[[], None]) -> Iterator[None]:
+    """Do some work in a thread while the block runs; what it raises is raised after the block."""
+    failed: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    thread = threading.Thread(target=attempt, name="ctx-beside")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]

@@ -1,0 +1,1 @@
+"""From sessions to lessons: timelines, cases, notes and outcomes."""

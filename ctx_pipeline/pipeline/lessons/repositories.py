@@ -1,0 +1,158 @@
+"""Which repository a lesson belongs to, beyond what its own session recorded.
+
+What another agent saw in that folder, worktrees inside the checkout, and what the
+folder's own git repository says: two folders with the same remote, or with the same
+first commit where there is none, are one repository. What was seen is an observation of
+the journal, which holds no path and no name: the hash of the remote, or the commit.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.memory.scope import first_commit, git_folder, place_of, seen_key, token_of
+from ctx_pipeline.recorded_paths import FOLDER, UNKNOWN, look_at
+from ctx_pipeline.recorded_paths import git as _git
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.pipeline.session_errors import SessionErrors
+    from ctx_pipeline.storage import Store
+
+_WORKTREE = re.compile(r"^(?P<main>.+?)[/\\]\.(?:worktrees|claude[/\\]worktrees)[/\\][^/\\]+(?:[/\\].*)?$")
+"""Where people and agents keep worktrees inside of the checkout."""
+
+
+_LOOKS, _ASKED, _SECONDS = 2_000, 20, 2.0
+"""Folders looked at in one pass, repositories that git is asked about, and how long each time."""
+
+
+def with_repositories(store: Store, candidates: Iterable[StoredCandidate]) -> list[StoredCandidate]:
+    """Return candidates of which those that know only a folder have the repository that is known of it.
+
+    Claude Code records no remote, Codex does: where both worked in one folder it is one
+    repository. A worktree below the checkout belongs to the checkout, and clones of one
+    repository belong together, see :func:`look`.
+    """
+    rows = list(candidates)
+    if not any(_only_folder(c.repository, c.cwd) for c in rows):
+        return rows
+    known = recorded(store)
+    return [c._replace(repository=repository_of(c.repository, c.cwd, known)) for c in rows]
+
+
+def look(store: Store, errors: SessionErrors | None = None) -> int:
+    """Observe once which repository each folder lies in whose sessions recorded none, and return how many were seen now.
+
+    A folder that is gone, in no repository or without an answer is looked for again another
+    time. The files of git answer; git itself is asked, within bounds, for the first commit
+    of a clone without a remote. A session whose folder cannot be looked at is noted in
+    ``errors`` with the reason, and its folder stays its repository.
+    """
+    sessions: dict[str, list[Folder]] = {}
+    for row in _folders(store):
+        if _only_folder(row.repository, row.cwd) and _absolute(row.cwd):
+            sessions.setdefault(row.cwd, []).append(row)
+    folders = {seen_key(cwd): cwd for cwd in sessions}
+    if not folders:
+        return 0
+    known = store.journal.observed(folders) if store.journal.is_there() else {}
+    found: dict[str, dict[str, str]] = {}
+    asked = 0
+    for key, cwd in sorted(folders.items(), key=lambda f: f[1])[:_LOOKS]:
+        if key in known:
+            continue
+        here = look_at(cwd)
+        if here.kind == UNKNOWN and errors is not None:
+            for row in sessions[cwd]:
+                errors.note(row.host, row.session_id, f"the recorded folder cannot be looked at: {here.reason}")
+        if here.kind != FOLDER:
+            continue
+        answer, git = tokens_of(cwd), git_folder(cwd)
+        if not answer and git is not None and asked < _ASKED:
+            asked += 1
+            begun = _git.first_commit(git, seconds=_SECONDS)
+            answer = {"first_commit": begun} if begun else {}
+        if answer:
+            found[key] = answer
+    store.journal.observe_all({key: key for key in found}, lambda keys: [found[k] for k in keys])
+    return len(found)
+
+
+def tokens_of(cwd: str) -> dict[str, str]:
+    """Return what tells the repository of a folder from others: ``remote`` or ``first_commit``; nothing where its files do not say."""
+    git = git_folder(cwd) if look_at(cwd).kind == FOLDER else None
+    if git is None:
+        return {}
+    place = place_of(cwd)
+    if place.identities:
+        return {"remote": token_of(place.identities[0])}
+    begun = first_commit(git)
+    return {"first_commit": begun} if begun else {}
+
+
+def repository_of(repository: str | None, cwd: str | None, known: Mapping[str, str]) -> str | None:
+    """Return the repository of what knows only its folder, by what :func:`recorded` says; any other as it is."""
+    if not cwd or not _only_folder(repository, cwd):
+        return repository
+    if cwd in known:
+        return known[cwd]
+    inside = _WORKTREE.match(cwd)
+    return known.get(inside["main"], inside["main"]) if inside else repository
+
+
+def _only_folder(repository: str | None, cwd: str | None) -> bool:
+    return bool(cwd) and (repository is None or repository == cwd)
+
+
+def recorded(store: Store) -> dict[str, str]:
+    """Return folder -> repository of the folders in which one was recorded or seen; one in which several were recorded is left out.
+
+    Folders of which only the same thing was seen belong to the repository that a session
+    recorded by that name, else to the folder with the oldest session.
+    """
+    found: dict[str, set[str]] = {}
+    alone: dict[str, None] = {}
+    for _, _, cwd, repository in _folders(store):
+        if repository and repository != cwd:
+            found.setdefault(cwd, set()).add(repository)
+        else:
+            alone.setdefault(cwd)
+    known = {cwd: next(iter(names)) for cwd, names in found.items() if len(names) == 1}
+    alone = {cwd: None for cwd in alone if cwd not in found and _absolute(cwd)}
+    seen = store.journal.observed(map(seen_key, alone)) if alone and store.journal.is_there() else {}
+    named = {token_of(name): name for name in sorted(known.values(), reverse=True)}
+    for cwd in alone:
+        answer = seen.get(seen_key(cwd), {})
+        token = answer.get("remote") or answer.get("first_commit")
+        if token:
+            known[cwd] = named.setdefault(str(token), cwd)
+    return known
+
+
+class Folder(NamedTuple):
+    """Where a session ran, and the repository that it recorded."""
+
+    host: str
+    session_id: str
+    cwd: str
+    repository: str | None
+
+
+def _folders(store: Store) -> list[Folder]:
+    """Return every session with a folder, the oldest session first."""
+    columns = ("session_id", "host", "cwd", "repository", "first_ts")
+    rows = [
+        (first or 0, Folder(host, session_id, cwd, repository))
+        for part in store.lake.parts("sessions", sorted(store.lake.manifests("normalized")))
+        for session_id, host, cwd, repository, first in store.lake.scan(part.path, "sessions", columns)
+        if cwd
+    ]
+    return [row for _, row in sorted(rows, key=lambda r: (r[0], r[1].cwd, r[1].repository or "", r[1][:2]))]
+
+
+def _absolute(cwd: str | None) -> bool:
+    return bool(cwd) and str(cwd).startswith("/")

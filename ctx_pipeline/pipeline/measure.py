@@ -1,0 +1,198 @@
+"""Takes the readings of signals: only of sessions, signals and versions that have none yet."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.codec import digest, rows_hash
+from ctx_pipeline.model.declared import Reading
+from ctx_pipeline.model.readings import StoredReading, store_reading
+from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, asset_of
+from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells, wanted_columns, wanted_kinds
+from ctx_pipeline.pipeline.signals.analyses import analyses
+from ctx_pipeline.pipeline.signals.external_facts import by_query, observed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from ctx_pipeline.discovery import Family
+    from ctx_pipeline.model.declared import Signal
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.pipeline.derived_partitions import Begin
+    from ctx_pipeline.pipeline.reports import StageReport
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+CODE_VERSION = "2"
+_HASHED = frozenset({"events", "tool_calls", "sessions"})
+"""Tables whose rows of a session are known by its own hash."""
+
+
+def measure(
+    store: Store,
+    settings: Settings,
+    *,
+    families: Iterable[str] | None = None,
+    cells: Collection[Cell] | None = None,
+    sessions: Collection[str] | None = None,
+    force: bool = False,
+    refresh: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> StageReport:
+    """Bring the readings of all families, or these, up to date.
+
+    A reading stays while its session's rows and its signal's version stay, so a new
+    signal costs itself alone. One read of a cell serves all families. With ``sessions``
+    only these are measured and the cell stays stale; ``force`` measures anew what is
+    asked for, ``refresh`` also asks the world again. Totals: cells' readings, sessions
+    read, and errors (a signal that raised; its reading is null and says so).
+    """
+    force = force or refresh
+    chosen = {"measure": plan(store, settings, families, sessions=sessions, force=force, refresh=refresh)}
+    return run_cells(store, chosen, cells, progress=progress, force=force or sessions is not None)[0]
+
+
+def plan(
+    store: Store,
+    settings: Settings | None = None,
+    families: Iterable[str] | None = None,
+    *,
+    sessions: Collection[str] | None = None,
+    force: bool = False,
+    refresh: bool = False,
+) -> tuple[Due, Begin]:
+    """Return what is due of all families, or of these, and what begins a cell of them. Raises UnknownName."""
+    known = discovery.families()
+    for name in families or ():
+        if name not in known:
+            raise UnknownName("signal family", name, known)
+    chosen = {f"signals/{n}": f for n, f in known.items() if families is None or n in set(families)}
+    due = Due(store, {key: (f.code_version, tuple(dict.fromkeys(map(asset_of, f.reads)))) for key, f in chosen.items()})
+
+    figures = analyses(settings)
+
+    def begin(cell: Cell, assets: Mapping[str, str]) -> _Measuring:
+        made_of = assets if sessions is None else dict.fromkeys(assets, "")
+        measuring = _Measuring(store, due, cell, {a: chosen[a] for a in assets}, made_of, only=sessions, force=force)
+        measuring.prepare(figures, refresh=refresh)
+        return measuring
+
+    return due, begin
+
+
+class _Measuring:
+    """The readings of some families in one cell: those that stay, and those that are missing."""
+
+    def __init__(
+        self,
+        store: Store,
+        due: Due,
+        cell: Cell,
+        families: Mapping[str, Family],
+        made_of: Mapping[str, str],
+        *,
+        only: Collection[str] | None,
+        force: bool,
+    ) -> None:
+        self._store, self._due, self._cell, self._made_of = store, due, cell, made_of
+        self._asset_of = {s.name: asset for asset, family in families.items() for s in family.signals}
+        self._kept: dict[str, dict[tuple[str, str], StoredReading]] = {asset: {} for asset in families}
+        self._missing: dict[str, list[Signal]] = {}
+        self._inputs: dict[tuple[str, str], str] = {}
+        present = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
+        for asset, family in families.items():
+            extra = _further_input(store, family, cell)
+            facts = [1 + place for place, t in enumerate(FACTS) if t in family.reads]
+            made = store.lake.manifest(FACTS_ASSET, cell) if facts else None
+            old = {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", cell, asset)}
+            for session_id, session in present.items():
+                own = rows_hash([session]) if "sessions" in family.reads else session.content_hash
+                hashes = made.hashes.get(session_id, "").split() if made else []
+                further = [*extra, *(hashes[place] for place in facts if place < len(hashes))]
+                read = self._inputs[asset, session_id] = digest(own, *further) if further else own
+                chosen = only is None or session_id in only
+                for s in family.signals:
+                    row = old.get((session_id, s.name))
+                    fresh = row is not None and row.version == s.version and row.input == read
+                    if row is not None and ((fresh and not (force and chosen)) or not chosen):
+                        self._kept[asset][session_id, s.name] = StoredReading._make(row)
+                    elif chosen:
+                        self._missing.setdefault(session_id, []).append(s)
+        due_signals = {s.name: s for signals in self._missing.values() for s in signals}
+        self._counts: Counter[str] = Counter({"readings": 0, "sessions": len(self._missing), "errors": 0})
+        self.sessions = None if len(self._missing) == len(present) else set(self._missing)
+        self.tables = sorted({t for s in due_signals.values() for t in s.reads})
+        self.kinds = wanted_kinds(due_signals.values())
+        self.columns = wanted_columns(due_signals.values())
+        self._present = present
+        self._due_signals = due_signals
+
+    def prepare(self, figures: Mapping[str, Callable[[SessionView], Any]], *, refresh: bool) -> None:
+        """Look outside and run the queries, for the whole cell at once."""
+        self._figures = figures
+        self._seen = observed(self._store, self._missing, self._present, refresh=refresh)
+        self._queried = by_query(self._store, self._cell, self._due_signals.values())
+
+    def see(self, view: SessionView) -> None:
+        """Take the readings that a session lacks."""
+        session_id, host = view.session_id, self._cell.host
+        view.analyses, view.seen = self._figures, self._seen.get(session_id, {})
+        missing = self._missing.get(session_id, ())
+        for s in missing:
+            answer = self._queried.get(s.name)
+            reading = answer if isinstance(answer, Reading) else (answer.get(session_id) if answer else None) or take(s, view)
+            if reading.reason is not None:
+                self._counts["errors"] += reading.reason.startswith("the signal raised")
+            asset = self._asset_of[s.name]
+            self._kept[asset][session_id, s.name] = _stored(s, reading, host, session_id, self._inputs[asset, session_id])
+        self._counts["readings"] += len(missing)
+
+    def commit(self) -> Counter[str]:
+        """Write the readings, by session and signal."""
+        made = {asset: {"readings": [row for _, row in sorted(kept.items())]} for asset, kept in self._kept.items()}
+        commit(self._store, self._due, self._cell, made, made_of=self._made_of)
+        return self._counts
+
+
+def take(signal: Signal, view: SessionView) -> Reading:
+    """Return what a signal says of a session; one that raises says nothing, and why."""
+    try:
+        # a signal that is a part of another one is measured once
+        found: Any = view.once(signal.function)
+    except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other readings with it
+        return Reading(None, reason=f"the signal raised {type(error).__name__}{_line(signal, error)}", confidence=0.0)
+    if found is None:
+        return Reading(None, reason="nothing to measure")
+    if not isinstance(found, Reading):
+        return Reading(None, reason=f"the signal returned {type(found).__name__}", confidence=0.0)
+    return found
+
+
+def _stored(signal: Signal, reading: Reading, host: str, session_id: str, made_of: str) -> StoredReading:
+    """Return the row of a reading, of no value where the signal gave something else than it declares."""
+    try:
+        return store_reading(signal, reading, host=host, session_id=session_id, made_of=made_of)
+    except (TypeError, ValueError, AttributeError) as error:
+        unfit = Reading(None, reason=f"the signal returned what cannot be kept: {type(error).__name__}", confidence=0.0)
+        return store_reading(signal, unfit, host=host, session_id=session_id, made_of=made_of)
+
+
+def _line(signal: Signal, error: Exception) -> str:
+    """Return the line of the signal's file in which it raised; the message may hold text of a session and stays out."""
+    path = getattr(signal.function, "__code__", None)
+    found = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if path is not None and frame.filename == path.co_filename:
+            found = f", line {frame.lineno}"
+    return found
+
+
+def _further_input(store: Store, family: Family, cell: Cell) -> list[str]:
+    """Return hashes of the tables that a session's content hash does not cover."""
+    rows = [store.ledger.asset_cell(f"normalized/{t}", cell) for t in family.reads if t not in _HASHED and t not in FACTS]
+    return [row.content_hash for row in rows if row]

@@ -1,0 +1,1 @@
+"""What language models are asked about sessions, only when a person says so."""

@@ -1,0 +1,1 @@
+"""The records that the page is made of."""

@@ -1,0 +1,162 @@
+"""Turns warehouse rows, the ledger's sources and what extensions declare into the page's records."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline.dashboard import data as page
+from ctx_pipeline.dashboard.signal_records import summaries
+from ctx_pipeline.findings.report import find
+from ctx_pipeline.memory.links import dangling
+from ctx_pipeline.pipeline.capture import retention
+from ctx_pipeline.pipeline.warehouse import build_warehouse
+from ctx_pipeline.pricing import PriceBook
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.warehouse import dashboard_queries, database, signal_sql
+from ctx_pipeline.storage.warehouse.days import offset_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from duckdb import DuckDBPyConnection
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+MOST_JUDGEMENTS = 20
+"""Judgements of memories that the page lists."""
+
+SOON_DAYS = 5
+"""A transcript that its host deletes within so many days is worth a word."""
+
+
+def current(settings: Settings) -> page.PageData:
+    """Return what a page made now would show; the warehouse is brought up to date first."""
+    with open_store(settings) as store:
+        build_warehouse(store, settings)
+        with database.connect(store.warehouse_path, read_only=True) as connection:
+            return collect(connection, store, settings)
+
+
+def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) -> page.PageData:
+    """Return what the page shows of the whole history; ``connection`` reads the warehouse."""
+    found = {name: dashboard_queries.rows(connection, name) for name in dashboard_queries.QUERIES}
+    links = {r["memory_id"]: tuple(r["links"] or ()) for r in found["memory_links"]}
+    return page.PageData(
+        generated=datetime.now(UTC).replace(microsecond=0),
+        timezone=settings.timezone,
+        cost_mode=settings.cost_mode,
+        hosts=tuple(page.HostLine(h.key, h.title, number) for number, h in enumerate(discovery.hosts().values())),
+        days=tuple(page.DayLine(r["day"], r["host"], _usage(r)) for r in found["days"]),
+        usage_lines=tuple(page.UsageLine(r["day"], r["host"], r["project"], r["model"], _usage(r)) for r in found["usage"]),
+        models=tuple(page.ModelLine(r["host"], r["model"], _usage(r)) for r in found["models"]),
+        projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
+        sessions=tuple(_line(page.SessionLine, r, usage=_usage(r), models=tuple(r["models"] or ())) for r in found["sessions"]),
+        signals=tuple(_signals(found["signals"], found["labels"])),
+        aggregates=tuple(summaries(lambda name: signal_sql.rows(connection, name, built=True))),
+        tops=tuple(
+            page.SignalTop(r["signal"], top["host"], top["session_id"], top["value"]) for r in found["signal_tops"] for top in r["tops"]
+        ),
+        scores=tuple(page.Scores(r["host"], r["session_id"], tuple(r["signals"].split(" ")), tuple(r["values"])) for r in found["scores"]),
+        memories=tuple(
+            _line(page.MemoryLine, r, **{name: tuple(r[name] or ()) for name in ("flags", "sessions", "methods", "links")})
+            for r in found["memories"]
+        ),
+        dangling={source: tuple(targets) for source, targets in dangling(dict(links)).items()},
+        judgements=tuple(_judgements(store)),
+        memory_total=sum(r["memories"] for r in found["memory_status"]),
+        memory_status={r["status"]: r["memories"] for r in found["memory_status"]},
+        tools=tuple(_line(page.ToolLine, r) for r in found["tools"]),
+        prompt_hours=tuple(_hours(found["prompt_hours"], settings.timezone)),
+        redactions={r["detector"]: r["found"] for r in found["redactions"]},
+        expiring=tuple(expiring(store)),
+        missing=tuple(_missing(store)),
+        prices=tuple(_prices(found["prices"], settings)),
+        findings=tuple(find(settings=settings)),
+    )
+
+
+def expiring(store: Store, now: float | None = None) -> list[page.Expiring]:
+    """Return, by host, the transcripts in its homes that it will delete within SOON_DAYS; ``now`` is in seconds since 1970."""
+    moment = time.time() if now is None else now
+    hosts = discovery.hosts()
+    kept_days: dict[tuple[str, str], int | None] = {}
+    ages: dict[tuple[str, int], list[int]] = {}
+    for source in store.ledger.sources().values():
+        host = hosts.get(source.host)
+        if source.state != "live" or host is None or host.retention_days is None or source.kind not in host.session_kinds:
+            continue
+        place = (source.host, source.root)
+        if place not in kept_days:
+            kept_days[place] = host.retention_days(Path(source.root))
+        limit = kept_days[place]
+        age = int((moment - source.mtime_ns / 1e9) // 86_400)
+        if limit is not None and age >= limit - SOON_DAYS:
+            ages.setdefault((source.host, limit), []).append(age)
+    return [page.Expiring(host, len(found), max(found), limit) for (host, limit), found in sorted(ages.items())]
+
+
+def _missing(store: Store) -> Iterator[page.Missing]:
+    """Yield what hosts deleted before anybody captured it, and records that could not be read, by session and reason."""
+    for gap in retention.gaps(store):
+        yield page.Missing("gap", gap.host, "", "deleted by the agent before it was captured", gap.sessions, gap.first, gap.last)
+    counts = Counter((q.host, q.session_id, q.reason) for q in store.ledger.quarantined())
+    for (host, session_id, reason), count in sorted(counts.items()):
+        yield page.Missing("unreadable", host, session_id, reason, count)
+
+
+def _judgements(store: Store) -> list[page.Judgement]:
+    """Return what was said of memories, the newest first."""
+    found = [
+        fact for kind in ("accepted", "rejected", "retired", "rewarded") for fact in store.journal.newest(f"memory.{kind}", MOST_JUDGEMENTS)
+    ]
+    found.sort(key=lambda fact: -fact.id)
+    return [
+        page.Judgement(fact.at, fact.kind.partition(".")[2], str(fact.payload.get("memory_id", "")), fact.actor)
+        for fact in found[:MOST_JUDGEMENTS]
+    ]
+
+
+def _hours(rows: list[dict[str, Any]], zone: str | None) -> list[tuple[int, int, int]]:
+    """Return (weekday, hour, prompts) in a zone from prompts by hour of UTC; an hour that a zone splits counts where it begins."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        moment = row["hour"].replace(tzinfo=UTC)
+        local = moment + timedelta(seconds=offset_seconds(moment, zone))
+        counts[local.weekday(), local.hour] += row["prompts"]
+    return [(weekday, hour, prompts) for (weekday, hour), prompts in sorted(counts.items())]
+
+
+def _prices(rows: list[dict[str, Any]], settings: Settings) -> Iterator[page.PriceLine]:
+    book = PriceBook.of(settings)
+    for row in rows:
+        note = book.describe(row["price"])
+        yield page.PriceLine(note.provider, note.model, note.since, note.source, row["calls"])
+
+
+def _usage(row: Mapping[str, Any]) -> page.Usage:
+    return page.Usage(*(row[name] for name in dashboard_queries.USAGE))
+
+
+def _line(kind: Any, row: Mapping[str, Any], **more: Any) -> Any:
+    values = dict(row) | more
+    return kind(**{name: values[name] for name in kind._fields})
+
+
+def _signals(rows: list[dict[str, Any]], labels: list[dict[str, Any]]) -> list[page.SignalLine]:
+    declared = discovery.signals()
+    by_signal: dict[str, list[tuple[str, int]]] = {}
+    for row in labels:
+        by_signal.setdefault(row["signal"], []).append((row["label"], row["sessions"]))
+    lines = []
+    for row in rows:
+        known = declared.get(row["signal"])
+        if known is not None:
+            more = {"group": known.group, "better": known.better, "describe": known.describe}
+            lines.append(_line(page.SignalLine, row, labels=tuple(by_signal.get(row["signal"], ())[:5]), **more))
+    return lines

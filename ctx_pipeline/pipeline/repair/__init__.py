@@ -1,0 +1,1 @@
+"""Missing and damaged outputs: found, and made again."""

@@ -1,0 +1,228 @@
+"""Derived files that were damaged: noticed by size and time, judged by digest, and left to the next stages to make again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.model.tables import NORMALIZED
+from ctx_pipeline.pipeline.plan import WHOLE
+from ctx_pipeline.pipeline.repair.missing_outputs import BESIDE, FILES, NOTED, SEARCH, noted_of
+from ctx_pipeline.pipeline.repair.new_journal import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.lake import Damage
+
+_SITE = "site"
+_LAKE = "lake"
+_DIGESTED = 64 << 20
+"""Bytes of a search index up to which it is known by its digest; a larger one by whether SQLite finds it whole."""
+
+_SMALL = ("sessions", "threads", "model_calls")
+_AGAIN = "it is made again from raw"
+
+
+class _Output(NamedTuple):
+    """A file that an unpartitioned asset makes."""
+
+    name: str
+    asset: str
+
+
+def release_damaged(store: Store) -> list[str]:
+    """Let go of derived data that is damaged, so that the stages after make it again; return a sentence for each.
+
+    What is as the last run left it, by size and time, is not looked at closer. Normalized
+    tables stay where they are until their cell is made anew, so that nobody reads less
+    meanwhile than there is.
+    """
+    noted = noted_of(store)
+    said = []
+    if noted.get(_LAKE) != _listing(store, _LAKE):
+        said += [sentence for damage in (*store.lake.damages(), *_missing(store)) for sentence in _release(store, damage)]
+        if not said:
+            store.lake.renote()
+    said += [_drop(store, output) for output in _outputs() if _is_damaged(store, output, noted.get(output.name))]
+    return said
+
+
+def note(store: Store) -> None:
+    """Note derived files as they are: a run has just made them, or found them to be right."""
+    store.search.close()
+    noted = noted_of(store)
+    fresh: dict[str, Any] = {_LAKE: _listing(store, _LAKE)}
+    for output in _outputs():
+        if store.files.exists(output.name):
+            fresh[output.name] = _state(store, output, noted.get(output.name))
+    if fresh != noted:
+        store.files.write(NOTED, json.dumps(fresh).encode())
+
+
+def damaged(store: Store, *, deep: bool) -> list[tuple[str, str]]:
+    """Return (file, what is wrong) of all derived data; ``deep`` reads every part whole. Nothing is changed."""
+    noted = noted_of(store)
+    found = [(damage.path, f"{damage.reason}; {_AGAIN} by: ctx run") for damage in (*store.lake.damages(deep=deep), *_missing(store))]
+    for output in _outputs():
+        if _is_damaged(store, output, noted.get(output.name), deep=deep):
+            found.append((output.name, "is not what was written; it is made again by: ctx run"))
+        elif not store.files.exists(output.name) and store.ledger.asset_cell(output.asset, WHOLE) is not None:
+            found.append((output.name, "is missing; it is made again by: ctx run"))
+    return found
+
+
+def _missing(store: Store) -> list[Damage]:
+    """Return the manifests that the ledger has a record of and that are not there."""
+    from ctx_pipeline.storage.lake import Damage
+    from ctx_pipeline.storage.lake.manifests import manifest_path
+
+    found: dict[str, Damage] = {}
+    for asset, cell in store.ledger.recorded():
+        if asset not in FILES and asset != "raw/segments":
+            rel = manifest_path(asset, cell)
+            if not store.files.exists(rel):
+                found[rel] = Damage(rel, "is missing", rel)
+    return [found[rel] for rel in sorted(found)]
+
+
+def _release(store: Store, damage: Damage) -> Iterator[str]:
+    folder, _, name = damage.manifest.removeprefix("lake/_manifests/").partition("/")
+    host, _, month = name.removesuffix(".json").partition("=")
+    cell = Cell(host, month)
+    yield f"{damage}: {_AGAIN}"
+    if folder != "normalized":
+        store.files.remove(damage.manifest)
+        store.ledger.forget_asset(folder.replace(".", "/", 1), [cell])
+        return
+    if not store.files.exists(damage.manifest):
+        for table in NORMALIZED:
+            store.ledger.forget_asset(f"{folder}/{table}", [cell])
+    part = damage.part
+    whole_cell = part is None or part.table in _SMALL
+    sessions = {s.session_id for s in store.ledger.sessions(cells=[cell])} if whole_cell or part is None else set(part.live)
+    kept = {s.session_id for s in store.ledger.undecodable_sessions() if s.cell == cell} & sessions
+    store.ledger.forget_decoded_sessions(host, sessions - kept)
+    for session in sorted(kept):
+        what = "all that was made of it is" if part is None or part.table == "sessions" else f"its {part.table} are"
+        yield f"{host} {session}: {what} lost: its raw was lost before"
+    if part is None or part.table == "sessions":
+        store.ledger.forget_rows((host, session) for session in kept)
+
+
+def _drop(store: Store, output: _Output) -> str:
+    """Remove a damaged output: the next stages miss it."""
+    if output.name.startswith(f"{_SITE}/"):
+        shutil.rmtree(store.home / _SITE, ignore_errors=True)
+    store.search.close()
+    for suffix in ("", "-wal", "-shm"):
+        store.files.local(output.name + suffix).unlink(missing_ok=True)
+    return f"{output.name} is damaged: it is made again"
+
+
+def _outputs() -> list[_Output]:
+    beside = [_Output(name, asset) for asset, names in BESIDE.items() for name in names]
+    return [*(_Output(name, asset) for asset, name in FILES.items()), *beside]
+
+
+def _is_damaged(store: Store, output: _Output, noted: Any, *, deep: bool = False) -> bool:
+    """Tell whether a file that is there is not what was made: by what was noted of it, or by looking into one that was made since."""
+    if not store.files.exists(output.name):
+        return False
+    if isinstance(noted, dict) and noted.get("record") == _record(store, output):
+        if noted.get("stamp") == _stamp(store, output) and not deep:
+            return False
+        return noted.get("sha256") != _sha256(store, output) if noted.get("sha256") else not _opens(store, output)
+    return not _opens(store, output)
+
+
+def _state(store: Store, output: _Output, noted: Any) -> dict[str, Any]:
+    stamp, record = _stamp(store, output), _record(store, output)
+    if isinstance(noted, dict) and noted.get("stamp") == stamp and noted.get("record") == record:
+        return noted
+    path = store.files.local(output.name)
+    # another process that has the index open writes its log into it later
+    unsettled = output.name == SEARCH and (path.stat().st_size > _DIGESTED or path.with_name(f"{path.name}-wal").exists())
+    return {"stamp": stamp, "record": record, "sha256": "" if unsettled else _sha256(store, output)}
+
+
+def _record(store: Store, output: _Output) -> str:
+    """Return what the ledger says of when the asset was made; a stage that made it since has another."""
+    row = store.ledger.asset_cell(output.asset, WHOLE)
+    return row.updated_at if row is not None else ""
+
+
+def _members(store: Store, output: _Output) -> list[str]:
+    """Return the files of an output; of the page those that are not of one session."""
+    if not output.name.startswith(f"{_SITE}/"):
+        return [output.name]
+    return [rel for rel in store.files.walk(_SITE) if not rel.startswith(f"{_SITE}/data/")]
+
+
+def _stamp(store: Store, output: _Output) -> str:
+    return digest([_status(store.files.local(rel)) for rel in _members(store, output)], size=16)
+
+
+def _status(path: Any) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (-1, -1)
+    return status.st_size, status.st_mtime_ns
+
+
+def _sha256(store: Store, output: _Output) -> str:
+    state = hashlib.sha256()
+    for rel in _members(store, output):
+        state.update(rel.encode())
+        try:
+            with store.files.local(rel).open("rb") as file:
+                state.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            state.update(str(error.errno).encode())
+    return state.hexdigest()
+
+
+def _opens(store: Store, output: _Output) -> bool:
+    """Tell whether a file is of its kind, as far as can be seen without knowing what was written."""
+    path = store.files.local(output.name)
+    if output.name == SEARCH:
+        return not store.search.damaged() and whole(path)
+    if path.suffix == ".db":
+        return whole(path)
+    if path.suffix == ".json":
+        try:
+            json.loads(path.read_bytes())
+        except (ValueError, OSError):
+            return False
+        return True
+    if path.suffix == ".duckdb":
+        from ctx_pipeline.storage.warehouse import database
+
+        return bool(database.read_meta(path))
+    return path.stat().st_size > 0
+
+
+def _listing(store: Store, folder: str) -> str:
+    """Return a digest of the names, sizes and times of all files below a folder."""
+    top = str(store.files.local(folder))
+    found: list[tuple[str, int, int]] = []
+    waiting = [top]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        status = entry.stat(follow_symlinks=False)
+                        found.append((entry.path[len(top) :], status.st_size, status.st_mtime_ns))
+        except OSError:
+            continue
+    return digest(sorted(found), size=16)

@@ -1,0 +1,119 @@
+"""What went wrong with single sessions after they were captured: counted, kept and named, while all other sessions go on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ctx_pipeline.errors import CtxError, StoreError
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.pipeline.reports import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ctx_pipeline.model.memories import StoredCandidate
+    from ctx_pipeline.storage import Store
+
+    Made = TypeVar("Made")
+
+FOLDER = "session_errors"
+"""Folder of the store, a file for each asset, or asset and cell, that had an error."""
+
+_MOST = 1_000
+
+
+class SessionError(NamedTuple):
+    """What went wrong with a session: in which asset, why, and how many times. Without a session it was all of a method's."""
+
+    host: str
+    session_id: str
+    asset: str
+    reason: str
+    times: int
+
+
+class SessionErrors:
+    """Collects the errors of one asset, session by session."""
+
+    def __init__(self) -> None:
+        self._found: Counter[tuple[str, str, str]] = Counter()
+
+    def __len__(self) -> int:
+        return self._found.total()
+
+    def note(self, host: str, session_id: str, why: str) -> None:
+        """Count an error of a session; ``why`` quotes nothing of it."""
+        self._found[host, session_id, why] += 1
+
+    @contextmanager
+    def of(self, host: str, session_id: str) -> Iterator[None]:
+        """Count what the block raises, and go on behind it; what the store raises is nobody's own trouble and goes through."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one session must not stop the others
+            self.note(host, session_id, reason(error))
+
+    def without_bad(self, rows: Sequence[StoredCandidate], make: Callable[[Sequence[StoredCandidate]], Made]) -> Made:
+        """Return what is made of candidates; where that raises, of those whose sessions raise nothing alone.
+
+        Raises what ``make`` raises where no session alone is the cause.
+        """
+        try:
+            return make(rows)
+        except StoreError:
+            raise
+        except Exception:
+            by_session: dict[tuple[str, str], list[StoredCandidate]] = {}
+            for row in rows:
+                by_session.setdefault((row.host, row.session_id), []).append(row)
+            good: list[StoredCandidate] = []
+            for session, own in by_session.items():
+                with self.of(*session):
+                    make(own)
+                    good += own
+            if len(good) == len(rows):
+                raise
+            return make(good)
+
+    def keep(self, store: Store, asset: str) -> None:
+        """Make these the errors of an asset, or of its cell; sessions are kept as digests, which outlive a forgotten one."""
+        rel = f"{FOLDER}/{digest(asset, size=16)}.json"
+        if self._found:
+            rows = [[_named(host, session) if session else "", *rest] for (host, session, *rest) in self._rows()]
+            store.files.write(rel, json.dumps({"asset": asset, "errors": rows}, sort_keys=True).encode())
+        elif store.files.exists(rel):
+            store.files.remove(rel)
+
+    def _rows(self) -> list[tuple[str, str, str, int]]:
+        return [(*key, count) for key, count in sorted(self._found.items())[:_MOST]]
+
+
+def stored_errors(store: Store) -> list[SessionError]:
+    """Return the errors of all assets, of sessions that the store still holds."""
+    found: list[SessionError] = []
+    sessions: dict[str, tuple[str, str]] = {}
+    for rel in sorted(store.files.walk(FOLDER)):
+        try:
+            told = json.loads(store.files.read(rel))
+            rows = [(str(told["asset"]), str(session), str(why), int(count)) for session, why, count in told["errors"]]
+        except (CtxError, ValueError, KeyError, TypeError):  # what was cut is written anew by the next run
+            continue
+        sessions = sessions or _sessions(store)
+        for asset, session, why, count in rows:
+            if not session or session in sessions:
+                found.append(SessionError(*sessions.get(session, ("", "")), asset, why, count))
+    return sorted(found)
+
+
+def _sessions(store: Store) -> dict[str, tuple[str, str]]:
+    parts = [(cell.host, part) for cell, made in store.lake.manifests("normalized").items() for part in made.of_table("sessions")]
+    return {_named(host, session): (host, session) for host, part in parts for session in part.live}
+
+
+def _named(host: str, session_id: str) -> str:
+    return digest("session error", host, session_id)

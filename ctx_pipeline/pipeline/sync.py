@@ -1,0 +1,69 @@
+"""Sync: what a hook calls when a session ended. One scan, and an ingest of what is new."""
+
+from __future__ import annotations
+
+import gc
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctx_pipeline.pipeline.reports import StageReport
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+
+FEW_BYTES = 8 * 1024 * 1024
+"""Bytes of changed sources up to which a sync is over before a large library has paid for its import."""
+
+MANY_BYTES = 30 * 1024 * 1024
+"""Bytes of changed sources from which on the versions of what a sync does not need are asked for while it ends."""
+
+
+def sync(store: Store, settings: Settings, *, when_few: Callable[[], None] | None = None) -> list[StageReport]:
+    """Ingest what changed since the last look and return the reports; an empty list when nothing did.
+
+    The stages after the normalized tables are left to the next run, and so is what a
+    signal's or a method's file has wrong with it. Another writer is waited for. Raises
+    StoreFull where something is new and the disk is nearly full: hooks call this.
+    ``when_few`` is called before an ingest of few bytes.
+    """
+    # most of the time goes into imports: the collector walks their objects, and numpy's linear algebra starts threads
+    collecting = gc.isenabled()
+    gc.disable()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        return _synced(store, settings, when_few)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | None) -> list[StageReport]:
+    from ctx_pipeline.pipeline import capture, code_versions
+    from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
+
+    reconcile_missing_outputs(store)
+    scan = capture.scan(store, settings)
+    large = sum(p.size for p in scan.pending) > MANY_BYTES
+    unfinished = store.ledger.unfinished_cells(versions=code_versions.decoders(store.files, settings, later=large))
+    if scan.nothing_new and not unfinished:
+        return []
+    from ctx_pipeline.pipeline.capture.disk_space import require_disk_space
+
+    require_disk_space(settings)
+    if when_few and not unfinished and sum(p.size for p in scan.pending) <= FEW_BYTES:
+        when_few()
+    from ctx_pipeline.pipeline.forget.sessions import keep_forgotten_out
+    from ctx_pipeline.pipeline.ingest import ingest
+
+    with keep_forgotten_out(store, settings):
+        reports = ingest(store, settings, scan=scan)
+    if large:
+        with suppress(DeclarationError):
+            code_versions.versions(store.files, settings)  # a worker with nothing left to do has asked already
+    return reports

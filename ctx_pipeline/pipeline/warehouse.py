@@ -1,0 +1,60 @@
+"""Rebuilds the warehouse when anything below it changed, and says what is in it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import ctx_pipeline
+from ctx_pipeline.errors import StoreError
+from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.pipeline import CellReport, StageReport, code_versions
+from ctx_pipeline.pipeline.plan import WAREHOUSE, WHOLE, input_of
+from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
+from ctx_pipeline.pipeline.signals import summary
+from ctx_pipeline.storage.warehouse import database as file
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+CODE_VERSION = str(file.SCHEMA_VERSION)
+
+
+def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect | None = None, force: bool = False) -> StageReport:
+    """Make ``serving/ctx.duckdb`` anew and swap it in, unless it was made of exactly the live parts.
+
+    ``connect`` gives a connection to the file being made (a Dagster resource, for one);
+    without it the package opens its own. Totals are the rows of each aggregate table.
+    """
+    began = time.perf_counter()
+    with store.ledger.lease(WAREHOUSE.key):
+        made_of = input_of(store, settings, WAREHOUSE.key)
+        version = code_versions.shown(CODE_VERSION, settings)
+        relations = file.views(store.lake)
+        expected = file.fingerprint(relations, timezone=settings.timezone, cost_mode=settings.cost_mode)
+        meta = {} if force else file.known_meta(store.warehouse_path)
+        row = store.ledger.asset_cell(WAREHOUSE.key, WHOLE)
+        held = [meta.get(name) for name in ("fingerprint", "input_fp", "code_version", "content_hash")]
+        current = held[:3] == [expected, made_of, version]
+        rows: dict[str, int] = {}
+        if not current:
+            named = {part.path for table in TABLES for part in store.lake.parts(table)}
+            rows = file.build(
+                relations,
+                store.warehouse_path,
+                timezone=settings.timezone,
+                cost_mode=settings.cost_mode,
+                versions={"package": ctx_pipeline.__version__, "input_fp": made_of, "code_version": version},
+                open_file=connect or file.connect,
+            ).rows
+            store.lake.sweep(keep=named)
+        if not current or row is None or [row.input_fp, row.code_version, row.content_hash] != held[1:]:
+            with file.connect(store.warehouse_path, read_only=True) as connection:
+                summary.write(store, connection)
+        made = file.made(store.warehouse_path)
+        if made is None:
+            raise StoreError(f"{store.warehouse_path} was made and cannot be read", hint="ctx run", path=str(store.warehouse_path))
+        store.ledger.record_asset(WAREHOUSE.key, WHOLE, *made)
+    seconds = time.perf_counter() - began
+    return StageReport("warehouse", {"": CellReport(UNCHANGED if current else DONE, rows, made.content_hash, seconds)}, rows, seconds)

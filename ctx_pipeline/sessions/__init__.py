@@ -1,0 +1,1 @@
+"""Single sessions: their state, transcript, files and figures."""

@@ -1,0 +1,234 @@
+"""What was spent, what of it was avoidable, and what the cache saved: for a session or a period, from the billed calls alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline.context.recorded import micros
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.model.cost_rule import cost_of
+from ctx_pipeline.sessions.savings_bounds import MECHANISMS, STREAMS, SessionGain, session_gain, summed
+from ctx_pipeline.sessions.selection import select_session
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.usage.periods import Period, before, period
+from ctx_pipeline.usage.rollup import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import date
+
+    from ctx_pipeline.pricing.rates import Rates
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+SCHEMA = 1
+"""Version of the JSON shape."""
+
+BASELINE = "session.baseline"
+"""Kind of the facts that mark where counting begins anew."""
+
+_TABLES = ("events", "tool_calls", "model_calls")
+_COLUMNS = {"events": ("event_id", "thread_id", "seq", "ts", "kind", "call_key", "call_id", "subtype")}
+_KINDS = ("tool_call", "tool_result", "answer", "reasoning", "compaction", "prompt")
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The figures of one period, and of the one before it."""
+
+    period: Period
+    total: SessionGain
+    sessions: int
+    model: str | None
+    """at whose prices everything is told; None: those of the calls"""
+    previous: SessionGain | None
+    since_baseline: str | None
+
+    @property
+    def avoidable(self) -> tuple[int, int, int]:
+        """Nano-dollars: surely, likely, at most; none above what was billed."""
+        found = list(self.total.mechanisms.values())
+        return sum(b.certain for b in found), sum(b.likely for b in found), sum(b.upper for b in found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        t = self.total
+        certain, likely, upper = self.avoidable
+        return {
+            "schema": SCHEMA,
+            "period": self.period.name,
+            "since": self.period.since and self.period.since.isoformat(),
+            "until": self.period.until and self.period.until.isoformat(),
+            "host": t.host or None,
+            "session_id": t.session_id or None,
+            "sessions": self.sessions,
+            "calls": t.calls,
+            "unpriced_calls": t.unpriced,
+            "spent_nano": t.spent,
+            "streams": [{"stream": n, "tokens": t.tokens[n], "nano": t.nano[n]} for n in STREAMS],
+            "saved_by_cache_nano": t.saved_by_cache,
+            "avoidable_nano": {"certain": certain, "likely": likely, "upper": upper},
+            "mechanisms": [
+                {
+                    "mechanism": n,
+                    "certain_nano": b.certain,
+                    "likely_nano": b.likely,
+                    "upper_nano": b.upper,
+                    "tokens": b.tokens,
+                    "why": MECHANISMS[n],
+                }
+                for n, b in t.mechanisms.items()
+            ],
+            "score": score(t),
+            "parts": parts(t),
+            "previous_score": score(self.previous) if self.previous else None,
+            "trend": self.trend,
+            "estimate": self.model is not None,
+            "model": self.model,
+            "since_baseline": self.since_baseline,
+        }
+
+    @property
+    def trend(self) -> str | None:
+        """Up, down or level against the period before: three points or less are level; None where one has no score."""
+        now, then = score(self.total), score(self.previous) if self.previous else None
+        if now is None or then is None:
+            return None
+        return "level" if abs(now - then) <= 3 else "up" if now > then else "down"
+
+
+def parts(total: SessionGain) -> dict[str, float | None]:
+    """Return the two parts of the score, 0 to 1; None without data.
+
+    ``kept`` is the share of the bill that was not likely avoidable, ``cached`` the share of
+    prompt tokens that came from the cache.
+    """
+    likely = sum(b.likely for b in total.mechanisms.values())
+    prompt = sum(total.tokens[n] for n in STREAMS if n != "output")
+    return {
+        "kept": round(1 - likely / total.spent, 4) if total.spent else None,
+        "cached": round(total.tokens["cache_read"] / prompt, 4) if prompt else None,
+    }
+
+
+def score(total: SessionGain) -> int | None:
+    """Return the gain score, 0 to 100: 60 points for ``kept`` and 40 for ``cached``; None where nothing was billed."""
+    found = parts(total)
+    if found["kept"] is None or found["cached"] is None:
+        return None
+    return round(60 * found["kept"] + 40 * found["cached"])
+
+
+def gain(
+    name: str = "session",
+    *,
+    session: str | None = None,
+    model: str | None = None,
+    host: str | None = None,
+    project: str | None = None,
+    timezone: str | None = None,
+    baseline: bool = False,
+    today: date | None = None,
+    cwd: str | None = None,
+    settings: Settings,
+) -> Gain:
+    """Return the gain of a session (the newest here), or of all sessions in a day, week or month of the zone, or ever.
+
+    ``model`` tells everything at that model's list prices. With ``baseline`` only what
+    came after the last mark counts. ``host`` and ``project`` go with a period.
+    Raises UsageError and UnknownName.
+    """
+    zone = timezone or settings.timezone
+    one = period(name, zone=zone, today=today)
+    if one.name != "session" and session:
+        raise UsageError("--session and a period exclude each other", hint="leave one of them out")
+    if one.name == "session" and (host or project):
+        raise UsageError("--host and --project choose among the sessions of a period", hint="add --period week, or name a --session")
+    rate_of, cost_of = prices_of(settings, model)
+    key = discovery.host(host).key if host else None
+    with reading(settings) as (store, _):
+        mark = last_baseline(store) if baseline else None
+        if baseline and mark is None:
+            raise UsageError("no baseline was marked", hint="ctx gain reset marks one")
+        if one.name == "session":
+            choice = select_session(store, settings, session, cwd=cwd)
+            row = store.ledger.session(choice.host, choice.session_id)
+            views = list(store.lake.read_sessions(row.cell, {choice.session_id}, _TABLES, _COLUMNS, set(_KINDS))) if row else []
+            found = [session_gain(v, rate_of, cost_of, within=(from_iso(mark), None)) for v in views]
+            total = found[0] if found else SessionGain(choice.host, choice.session_id)
+            return Gain(one, total, len(found), model, None, mark)
+        told = [_within(one, zone)]
+        earlier = before(one)
+        if earlier is not None and mark is None:
+            told.append(_within(earlier, zone))
+        if mark is not None:
+            start = from_iso(mark) or 0
+            told[0] = (max(start, told[0][0] or 0), told[0][1])
+        gains: list[list[SessionGain]] = [[] for _ in told]
+        for view in _views(store, key, project, told):
+            for members, within in zip(gains, told, strict=True):
+                made = session_gain(view, rate_of, cost_of, within=within)
+                if made.calls:
+                    members.append(made)
+    previous = summed(gains[1]) if len(gains) > 1 and gains[1] else None
+    return Gain(one, summed(gains[0]), len(gains[0]), model, previous, mark)
+
+
+def last_baseline(store: Store) -> str | None:
+    """Return when counting was begun anew last; None where it never was."""
+    found = store.journal.newest(BASELINE, 1)
+    return found[0].at if found else None
+
+
+def _within(one: Period, zone: str | None) -> tuple[int | None, int | None]:
+    return moment(one.since, zone), moment(one.until, zone, after=True)
+
+
+def _views(store: Store, host: str | None, project: str | None, told: list[tuple[int | None, int | None]]) -> Iterator[Any]:
+    """Yield the sessions that were at work in one of the times."""
+    for cell in store.lake.manifests("normalized"):
+        if host not in {None, cell.host}:
+            continue
+        rows = store.lake.read_rows("sessions", cell, "normalized")
+        wanted = {
+            r.session_id
+            for r in rows
+            if (project is None or project in {r.project, r.repository})
+            and any(_overlaps(micros(r.first_ts), micros(r.last_ts), within) for within in told)
+        }
+        if wanted:
+            yield from store.lake.read_sessions(cell, wanted, _TABLES, _COLUMNS, set(_KINDS))
+
+
+def _overlaps(first: int | None, last: int | None, within: tuple[int | None, int | None]) -> bool:
+    start, end = within
+    if first is None or last is None:
+        return start is None and end is None
+    return (start is None or last >= start) and (end is None or first < end)
+
+
+def prices_of(settings: Settings, model: str | None) -> tuple[Callable[[str, int | None, int], Rates | None], Callable[[Any], int | None]]:
+    """Return what gives the rates of a call, and what gives its cost; with ``model`` both at that model's prices."""
+    from ctx_pipeline.pricing import PriceBook
+    from ctx_pipeline.pricing.rates import rates_by
+
+    book = PriceBook.of(settings)
+    rate_of = rates_by(lambda: book)
+    mode = settings.cost_mode
+
+    def recorded(call: Any) -> int | None:
+        return cost_of(mode, call.recorded_cost, call.cost)
+
+    if model is None:
+        return rate_of, recorded
+    if rate_of(model, None, 0) is None:
+        raise UsageError(f"no price is known for {model[:80]!r}", hint="ctx prices list")
+
+    def other(call: Any) -> int | None:
+        counts = {n: getattr(call, n) for n in ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")}
+        return book.cost_nano(model, micros(call.ts), **counts, context_tokens=call.context_tokens)[0]
+
+    return lambda _model, ts, context: rate_of(model, ts, context), other

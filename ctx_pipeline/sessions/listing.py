@@ -1,0 +1,77 @@
+"""Sessions of every agent, each with its task, calls, tokens and cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.sessions.selection import here as working_folder
+from ctx_pipeline.sessions.selection import in_place, lines
+from ctx_pipeline.sessions.state_fold import task_of
+from ctx_pipeline.sessions.windows.history import view_of
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.session_notes import noted, notes_of
+from ctx_pipeline.usage.engine import usage
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+
+def listed(
+    *,
+    host: str | None = None,
+    project: str | None = None,
+    here: bool = False,
+    limit: int = 10,
+    for_model: bool = False,
+    settings: Settings,
+) -> tuple[list[dict[str, Any]], int]:
+    """Return captured sessions, the last active first, and how many there are.
+
+    ``task`` is what somebody said last, else the session's own (as :func:`session_state`
+    tells it); ``notes`` counts what was said;
+    ``tokens`` are all that its model calls billed (``cost_nano`` nano-dollars; None where
+    no call has a price). ``for_model`` leaves out tasks that read like an order to an agent.
+    """
+    key = discovery.host(host).key if host else None
+    wanted = (project or "").lower()
+    with reading(settings) as (store, _):
+        known = {(r.host, r.session_id): r for r in store.ledger.sessions(host=key)}
+        placed = in_place(store, working_folder()) if here else lines(store, key)
+        placed = [p for p in placed if (p.host, p.session_id) in known]
+        if wanted:
+            placed = [p for p in placed if wanted in f"{known[p.host, p.session_id].rows.get('project')}\n{p.cwd}\n{p.repository}".lower()]
+        placed.sort(key=lambda p: (-p.last, p.host, p.session_id))
+        known_notes = noted(store)
+        chosen = placed[:limit]
+        tasks = {(p.host, p.session_id): task_of(view_of(store, p.host, p.session_id, ("events", "tool_calls"))) for p in chosen}
+        notes = {(p.host, p.session_id): notes_of(store, p.host, p.session_id) for p in chosen if known_notes.has(p.host, p.session_id)}
+    totals = usage("session", host=key, stored=True, settings=settings).by_session()
+    rows = []
+    for p in chosen:
+        facts = known[p.host, p.session_id].rows
+        spent = totals.get((p.host, p.session_id), Counter())
+        said = notes.get((p.host, p.session_id), [])
+        by_person = next((n.text for n in reversed(said) if n.what == "task"), None)
+        own = tasks[p.host, p.session_id]
+        told = by_person or (own.text if own else None)
+        rows.append(
+            {
+                "host": p.host,
+                "session_id": p.session_id,
+                "project": facts.get("project"),
+                "task": None if for_model and scan([told]) else told,
+                "said": by_person is not None,
+                "last": iso(p.last) if p.last else None,
+                "tool_calls": int(facts.get("tool_calls") or 0),
+                "model_calls": spent["calls"],
+                "tokens": spent["tokens"],
+                "cost_nano": None if spent["calls"] and spent["unpriced_calls"] == spent["calls"] else spent["cost_nano"],
+                "notes": len(said),
+                "resume": discovery.hosts()[p.host].resuming(p.session_id, facts.get("cwd")),
+            }
+        )
+    return rows, len(placed)

@@ -1,0 +1,140 @@
+"""One session as Markdown, from the tables: what was asked, said and done, tool output and diffs included, secrets taken out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.markdown import fenced, inline, prose
+from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.storage.reader import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctx_pipeline.settings import Settings
+
+LONGEST = 20_000
+"""Characters of one text that are shown; the rest is cut with a note."""
+
+_HEADS = {
+    "prompt": "User",
+    "answer": "Assistant",
+    "reasoning": "Reasoning",
+    "tool_call": "Tool call",
+    "tool_result": "Tool result",
+    "compaction": "Compaction",
+    "error": "Error",
+    "todo": "To do",
+}
+_FENCED = frozenset({"tool_call", "tool_result", "error", "todo"})
+_PATCH = "*** Begin Patch"
+
+
+def render(host: str, session_id: str, *, longest: int = LONGEST, settings: Settings | None = None) -> str:
+    """Return the session as Markdown; a text above ``longest`` characters is cut and says by how much.
+
+    Raises UnknownName for an id that no captured session has or begins with.
+    """
+    with reading(settings) as (store, _):
+        key, full = resolve(store, host, session_id)
+        row = store.ledger.session(key, full)
+        views = list(store.lake.read_sessions(row.cell, [full], ("events", "tool_calls", "threads"))) if row is not None else []
+    if not views:
+        raise UnknownName(f"{key} session", full, ())
+    return markdown(views[0], longest=longest)
+
+
+def markdown(view: Any, *, longest: int = LONGEST) -> str:
+    """Return a session view with its events, tool calls and threads as Markdown."""
+    return "\n".join(_lines(view, longest)) + "\n"
+
+
+def _lines(view: Any, longest: int) -> Iterator[str]:
+    session = view.session
+    yield f"# {_inline(session.title or session.session_id)}"
+    yield ""
+    for name, value in (
+        ("session", session.session_id),
+        ("host", session.host),
+        ("project", session.project),
+        ("branch", session.branch),
+        ("models", ", ".join(session.models)),
+        ("from", iso(session.first_ts)),
+        ("to", iso(session.last_ts)),
+        ("forked from", session.parent_session),
+    ):
+        if value:
+            yield f"- {name}: {_inline(value)}"
+    threads = {t.thread_id: t for t in view.threads}
+    tools = {t.call_event: t for t in view.tool_calls}
+    thread = None
+    for event in view.events:
+        if event.kind not in _HEADS or not (event.text or "").strip():
+            continue
+        if event.thread_id != thread:
+            thread = event.thread_id
+            facts = threads.get(thread)
+            if thread != session.session_id:
+                yield ""
+                yield f"## {_inline((facts.agent or facts.kind) if facts else 'thread')} {_inline(thread)}"
+        yield ""
+        tool = tools.get(event.event_id)
+        head = f"{_HEADS[event.kind]}{f' {_inline(tool.tool)}' if tool else ''}"
+        yield f"### {head}{f', {iso(event.ts)}' if event.ts is not None else ''}"
+        yield ""
+        yield from _body(event.kind, event.text, longest)
+
+
+def _body(kind: str, text: str, longest: int) -> Iterator[str]:
+    text = visible(text)
+    language = ""
+    if kind == "tool_call" and (changed := _diff(text)) is not None:
+        text, language = changed, "diff"
+    cut = len(text) - longest
+    shown = text[:longest]
+    yield from fenced(shown, language) if kind in _FENCED else [prose(shown)]
+    if cut > 0:
+        yield ""
+        yield f"*{cut:,} characters cut*"
+
+
+def _diff(text: str) -> str | None:
+    """Return the change that an edit's arguments describe as removed and added lines, or its patch; None for any other call."""
+    if text.startswith(_PATCH):
+        return text
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    for name in ("input", "patch"):
+        if isinstance(said.get(name), str) and said[name].startswith(_PATCH):
+            return str(said[name])
+    path = said.get("file_path")
+    head = [f"--- {path}", f"+++ {path}"] if isinstance(path, str) else []
+    several = said.get("edits") if head else None
+    edits = several if isinstance(several, list) else [said]
+    changes = [_change(edit) for edit in edits]
+    if edits and all(changes):
+        return "\n".join(
+            [*head, *(line for number, change in enumerate(changes) for line in (*(["@@"] if number else []), *(change or ())))]
+        )
+    if head and isinstance(said.get("content"), str):
+        return "\n".join([f"+++ {path}", *(f"+{line}" for line in said["content"].splitlines())])
+    return None
+
+
+def _change(edit: Any) -> list[str] | None:
+    """Return what one edit removes and adds; None where it says neither."""
+    if not isinstance(edit, dict) or not isinstance(edit.get("old_string"), str) or not isinstance(edit.get("new_string"), str):
+        return None
+    return [*(f"-{line}" for line in edit["old_string"].splitlines()), *(f"+{line}" for line in edit["new_string"].splitlines())]
+
+
+def _inline(value: object) -> str:
+    return inline(visible(str(value)))

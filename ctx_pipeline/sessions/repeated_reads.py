@@ -1,0 +1,364 @@
+"""What of which file stands in a context window at a moment, and why what had stood there was delivered again."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.context.recorded import micros, replay_window
+from ctx_pipeline.facts.file_accesses import changes_of, inside, reads_of
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.sessions.selection import Choice, select_session
+from ctx_pipeline.sessions.windows.effects import effects_of
+from ctx_pipeline.sessions.windows.history import counting, thread_named, view_of
+from ctx_pipeline.sessions.windows.snapshot_refs import asked as asked_moment
+from ctx_pipeline.sessions.windows.snapshot_refs import found as found_moment
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.session_notes import notes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ctx_pipeline.settings import Settings
+
+SCHEMA = 1
+"""Version of the JSON shape."""
+
+FIVE_MINUTES, HOUR = 300, 3_600
+"""Seconds for which a provider keeps a cached prompt: the shorter life, and the one that costs more to write."""
+
+CAUSES = {
+    "compaction": "the window had been compacted",
+    "cleared": "its result had been taken out of the window",
+    "rewind": "the turn in which it stood was taken back",
+    "marked": "you said that the model does not hold it any more",
+    "changed": "the file had been changed",
+    "other lines": "other lines of it were needed",
+    "more lines": "some of the lines stood there, others did not",
+    "idle": "the provider's cache had run out; the text still stood in the window",
+    "other thread": "another thread of the session had read it; each window is its own",
+    "redundant": "nothing forced it: all of it stood in the window, unchanged",
+}
+"""Why a file was delivered again, from what forces it most to what does not."""
+
+WHOLE, PART = "all", "part"
+"""Lines of a read that names none: all of the file, or those that a filter chose."""
+
+_SPAN = re.compile(r"(\d{1,9})-(\d{0,9})")
+_END = 10**9
+
+
+class Delivery(NamedTuple):
+    """One time that (lines of) a file came into a window."""
+
+    path: str
+    lines: str
+    """as ``first-last``, several joined by commas; ``all``; ``part`` where a filter chose them"""
+    tokens: int
+    """of several files that one call read, each the same part"""
+    seq: int
+    """of the call"""
+    arrived: int
+    """``seq`` of the result"""
+    ts: int | None
+    call: str
+    """event id of the call"""
+    result: str
+    """event id of what came in"""
+    thread_id: str
+
+
+class RepeatedRead(NamedTuple):
+    """A delivery of a file that had been delivered before in its session, and why."""
+
+    delivery: Delivery
+    cause: str
+    tokens: int
+    """of what came in a second time: all of it, or for ``more lines`` the share that stood there"""
+
+
+@dataclass(frozen=True)
+class Cached:
+    """One file as a window holds it."""
+
+    ref: str
+    path: str
+    lines: int
+    """distinct lines; 0 where only the whole file is known to be there"""
+    whole: bool
+    tokens: int
+    reads: int
+    """deliveries that are still there"""
+    changed: bool
+    """the file was changed after the last of them: what stands there is old"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {name: getattr(self, name) for name in ("ref", "path", "lines", "whole", "tokens", "reads", "changed")}
+
+
+@dataclass(frozen=True)
+class Window:
+    """What a window holds of files at a moment, and everything that was delivered again up to then."""
+
+    host: str
+    session_id: str
+    thread_id: str
+    moment: str
+    as_of: str | None
+    files: list[Cached]
+    again: list[RepeatedRead]
+    deliveries: int
+    approximate: bool
+    ttl: int
+    """seconds that were reckoned with; 0: off"""
+
+    @property
+    def causes(self) -> dict[str, dict[str, int]]:
+        """Cause -> how often and how many tokens, in the order of :data:`CAUSES`."""
+        times = Counter(a.cause for a in self.again)
+        tokens: Counter[str] = Counter()
+        for a in self.again:
+            tokens[a.cause] += a.tokens
+        return {cause: {"times": times[cause], "tokens": tokens[cause]} for cause in CAUSES if times[cause]}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "schema": SCHEMA,
+            "host": self.host,
+            "session_id": self.session_id,
+            "thread_id": self.thread_id,
+            "moment": self.moment,
+            "as_of": self.as_of,
+            "files": [f.to_json() for f in self.files],
+            "deliveries": self.deliveries,
+            "again": [
+                {
+                    "path": a.delivery.path,
+                    "lines": a.delivery.lines,
+                    "cause": a.cause,
+                    "tokens": a.tokens,
+                    "time": iso(a.delivery.ts),
+                    "event_id": a.delivery.call,
+                }
+                for a in self.again
+            ],
+            "causes": self.causes,
+            "approximate": self.approximate,
+            "ttl": self.ttl,
+        }
+
+
+def window_files(
+    name: str | None = None,
+    *,
+    at: str | None = None,
+    thread: str | None = None,
+    ttl: int | None = None,
+    cwd: str | None = None,
+    settings: Settings | None = None,
+) -> Window:
+    """Return what the window of a session's thread (the main one) holds of files at its end, or at a moment.
+
+    ``ttl`` are the seconds for which the provider keeps a prompt: without it five minutes,
+    or an hour where the calls wrote an hour's cache; 0 leaves idle time out of account.
+    Raises UnknownName and UsageError.
+    """
+    with reading(settings) as (store, chosen_settings):
+        choice = select_session(store, chosen_settings, name, cwd=cwd)
+        view = view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls", "threads"))
+        main = thread_named(view, thread) if thread else view.events[0].thread_id
+        events = [e for e in view.events if e.thread_id == main]
+        effects = effects_of(store, choice.host, events)
+        notes = [n for n in notes_of(store, choice.host, choice.session_id) if n.what in ("cleared", "invalidated")]
+    marks = [(from_iso(n.at) or 0, n.path) for n in notes]
+    return _window(_WindowHistory(view, main, effects, marks, ttl), choice, at)
+
+
+class _WindowHistory:
+    """A thread's reads with all that may have taken them out of its window or made them old."""
+
+    def __init__(self, view: Any, main: str, effects: Any, marks: list[tuple[int, str | None]], ttl: int | None) -> None:
+        self.view, self.main, self.effects, self.marks = view, main, effects, marks
+        self.events = [e for e in view.events if e.thread_id == main]
+        calls = [c for c in view.model_calls if c.thread_id == main]
+        self.billed = {c.call_key: c.context_tokens for c in calls}
+        _, self.tokenizer = counting([c.model for c in calls])
+        self.everything = _deliveries(view, self.tokenizer.count_many)
+        self.mine = [d for d in self.everything if d.thread_id == main]
+        self.changes = _changes(view)
+        self.takes = _takes(self.events, effects)
+        self.life = _life(calls) if ttl is None else ttl
+        self.times = sorted(t for c in calls if (t := micros(c.ts)) is not None)
+
+    def again(self, d: Delivery, before: Sequence[Delivery], there: Sequence[Delivery]) -> RepeatedRead:
+        """Return why a file came in again that had come in ``before``; ``there`` still stood in the window."""
+        last = max(before, key=lambda p: p.seq)
+        if not there:
+            taken = [kind for seq, kind in self.takes if last.seq < seq < d.seq]
+            return RepeatedRead(d, taken[-1] if taken else "rewind", d.tokens)
+        if all(_marked(p, self.marks, d.ts) for p in there):
+            return RepeatedRead(d, "marked", d.tokens)
+        if any(change[0] == d.path and _between(change, last, d) for change in self.changes):
+            return RepeatedRead(d, "changed", d.tokens)
+        share = covered(d.lines, [p.lines for p in there])
+        if share == 0:
+            return RepeatedRead(d, "other lines", 0)
+        if share < 1:
+            return RepeatedRead(d, "more lines", round(d.tokens * share))
+        gap = _gap(self.times, last.ts, d.ts)
+        return RepeatedRead(d, "idle" if self.life and gap > self.life else "redundant", d.tokens)
+
+
+def _window(story: _WindowHistory, choice: Choice, at: str | None) -> Window:
+    mine = story.mine
+    wanted = asked_moment(at or "end", story.view.events, story.main).inside(story.events)
+    recording = replay_window(
+        story.events,
+        effect=lambda event: story.effects[event.event_id],
+        billed=story.billed,
+        marks={wanted.after} if wanted.after is not None else (),
+        before={d.seq for d in mine} | ({wanted.before} if wanted.before is not None else set()),
+    )
+    moment = found_moment(wanted, recording.moments)
+    at_read = {m.trigger.partition(":")[2]: m for m in recording.moments if m.trigger.startswith("seen-by:")}
+
+    def standing(place: Any) -> set[str]:
+        nodes = recording.history.at_snapshot(place.episode).nodes
+        return {n for n in (d.result for d in mine) if n in nodes and "cleared" not in nodes[n].tags}
+
+    upto = [d for d in mine if d.seq <= moment.seq]
+    again = []
+    for n, d in enumerate(upto):
+        before = [p for p in mine[:n] if p.path == d.path]
+        place = at_read.get(str(d.seq))
+        if before and place is not None:
+            stood = standing(place)
+            # what was asked for in the same breath is on its way
+            again.append(story.again(d, before, [p for p in before if p.result in stood or p.arrived > d.seq]))
+        elif any(p.path == d.path and p.thread_id != story.main and _earlier(p, d) for p in story.everything):
+            again.append(RepeatedRead(d, "other thread", d.tokens))
+    now = standing(moment)
+    held = [d for d in upto if d.result in now and not _marked(d, story.marks, None)]
+    files = _files(upto, held, story.changes, moment.seq)
+    told = (choice.host, choice.session_id, story.main, moment.trigger, iso(moment.at))
+    return Window(*told, files, again, len(upto), story.tokenizer.approximate, story.life)
+
+
+def _deliveries(view: Any, count: Callable[[list[str]], list[int]]) -> list[Delivery]:
+    """Return every read of the session in the order of its threads, with the tokens of what came in."""
+    cwd = view.session.cwd
+    found = [(a, view.by_event[a.result_event]) for a in reads_of(view) if a.result_event in view.by_event]
+    members = Counter(a.call_event for a, _ in found)
+    results = {result.event_id: result.text or "" for _, result in found}
+    sizes = dict(zip(results, count(list(results.values())), strict=True))
+    return [
+        Delivery(
+            inside(a.path, cwd),
+            a.lines or (WHOLE if a.told else PART),
+            sizes[result.event_id] // members[a.call_event],
+            a.seq,
+            result.seq,
+            micros(result.ts),
+            a.call_event,
+            result.event_id,
+            a.thread_id,
+        )
+        for a, result in found
+    ]
+
+
+def _changes(view: Any) -> list[tuple[str, str, int, int]]:
+    """Return (path, thread, seq, time) of every change of a file."""
+    return [(inside(a.path, view.session.cwd), a.thread_id, a.seq, micros(a.ts) or 0) for a in changes_of(view)]
+
+
+def _takes(events: Sequence[Any], effects: Any) -> list[tuple[int, str]]:
+    """Return seq and kind of everything that took text out of the window."""
+    found = []
+    for e in events:
+        does = effects[e.event_id]
+        if not isinstance(does, str):
+            found.append((e.seq, "compaction" if does.everything else "cleared" if does.results else "rewind"))
+    return found
+
+
+def _between(change: tuple[str, str, int, int], last: Delivery, d: Delivery) -> bool:
+    _, thread, seq, ts = change
+    if thread == d.thread_id:
+        return last.seq < seq < d.seq
+    return (last.ts or 0) < ts < (d.ts or 0)
+
+
+def _earlier(other: Delivery, d: Delivery) -> bool:
+    return other.ts is not None and d.ts is not None and other.ts < d.ts
+
+
+def _marked(d: Delivery, marks: list[tuple[int, str | None]], until: int | None) -> bool:
+    """Tell whether somebody said, after a delivery (and before a time), that the model does not hold it."""
+    return any(
+        (d.ts or 0) < at and (until is None or at <= until) and (path is None or d.path == path or f"/{d.path}".endswith(f"/{path}"))
+        for at, path in marks
+    )
+
+
+def covered(wanted: str, there: Iterable[str]) -> float:
+    """Return the share of wanted lines that stood there, 0 to 1; of a whole file the share is 1 only where a whole file stood."""
+    held = list(there)
+    if WHOLE in held:
+        return 1.0
+    known = _lines(held)
+    if wanted == WHOLE:
+        return 0.5 if known else 0.0
+    asked = _lines([wanted])
+    size = sum(b - a + 1 for a, b in asked)
+    both = sum(max(0, min(b, d) - max(a, c) + 1) for a, b in asked for c, d in known)
+    return min(1.0, both / size) if size else 0.0
+
+
+def _lines(ranges: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the union of ranges as intervals apart from each other."""
+    spans = sorted((int(m[1]), int(m[2] or _END)) for text in ranges for m in _SPAN.finditer(text))
+    found: list[tuple[int, int]] = []
+    for first, last in spans:
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        elif last >= first:
+            found.append((first, last))
+    return found
+
+
+def _gap(times: list[int], since: int | None, ts: int | None) -> float:
+    """Return the longest time without a call between two moments, in seconds."""
+    if since is None or ts is None:
+        return 0.0
+    inner = [since, *times[bisect_left(times, since) : bisect_left(times, ts)], ts]
+    return max(b - a for a, b in pairwise(inner)) / 1_000_000
+
+
+def _life(calls: Sequence[Any]) -> int:
+    """Return how long the provider keeps what these calls cached."""
+    return HOUR if any(c.cache_write_1h for c in calls) else FIVE_MINUTES
+
+
+def _files(upto: Sequence[Delivery], held: Sequence[Delivery], changes: list[tuple[str, str, int, int]], seq: int) -> list[Cached]:
+    refs = {path: f"F{n}" for n, path in enumerate(dict.fromkeys(d.path for d in upto), 1)}
+    found = []
+    for path in dict.fromkeys(d.path for d in held):
+        members = [d for d in held if d.path == path]
+        known = _lines([d.lines for d in members if d.lines != WHOLE])
+        last = members[-1]
+        later = any(
+            p == path and (s > last.seq if t == last.thread_id else ts > (last.ts or 0)) and (t != last.thread_id or s <= seq)
+            for p, t, s, ts in changes
+        )
+        whole = any(d.lines == WHOLE for d in members)
+        lines = sum(b - a + 1 for a, b in known if b < _END)
+        found.append(Cached(refs[path], path, lines, whole, sum(d.tokens for d in members), len(members), later))
+    return found

@@ -1,0 +1,84 @@
+"""Readings of the signals: of one session, and added up over sessions."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.storage.reader import reading
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+
+def catalogue(group: str | None = None, *, settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Return every signal: name, family, group, kind, unit, better, method, version, what it is and how to read it.
+
+    Raises UnknownName for a group that no signal is in.
+    """
+    discovery.look_in((settings or settings_module.load()).home / "config")
+    groups = {s.group for s in discovery.signals().values()}
+    if group and group not in groups:
+        raise UnknownName("group", group, groups)
+    rows = []
+    for s in discovery.signals().values():
+        if group and s.group != group:
+            continue
+        what, _, how = s.describe.partition("\n\n")
+        rows.append(
+            {
+                "signal": s.name,
+                "family": s.family,
+                "group": s.group,
+                "kind": s.kind,
+                "unit": s.unit,
+                "better": s.better,
+                "method": s.method,
+                "version": s.version,
+                "what": " ".join(what.split()),
+                "how_to_read": " ".join(how.split()),
+            }
+        )
+    return rows
+
+
+def show(host: str, session_id: str, *, group: str | None = None, settings: Settings | None = None) -> dict[str, Any]:
+    """Return the readings of one session, of one group if given, with the events they rest on, quoted (400 characters each).
+
+    Raises UnknownName for a session that is not in the store.
+    """
+    from ctx_pipeline.storage.warehouse.session_queries import session_readings
+
+    with reading(settings) as (store, _):
+        key, full = resolve(store, host, session_id)
+        readings, quoted = session_readings(store.lake, key, full)
+    known = discovery.signals()
+    readings = [r for r in readings if group is None or (r["signal"] in known and known[r["signal"]].group == group)]
+    for r in readings:
+        r["evidence"] = [{"event_id": event, "text": quoted.get(event, "")} for event in r["evidence"]]
+    return {"host": key, "session_id": full, "readings": readings}
+
+
+def summary(signals: list[str] | None = None, *, group: str | None = None, settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Return what the readings of all sessions add up to, of all signals or of these.
+
+    The records are those of :func:`ctx_pipeline.dashboard.signal_records.summaries`, of
+    what is in the tables now. Raises UnknownName for a signal or group that is none.
+    """
+    from ctx_pipeline.dashboard.signal_records import summaries
+    from ctx_pipeline.storage.warehouse import signal_sql
+
+    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+        known = discovery.signals()
+        for name in signals or ():
+            if name not in known:
+                raise UnknownName("signal", name, known)
+        if group and group not in {s.group for s in known.values()}:
+            raise UnknownName("group", group, {s.group for s in known.values()})
+        store.lake.views(connection)
+        records = summaries(lambda name: signal_sql.rows(connection, name))
+    return [r for r in records if (not signals or r["signal"] in signals) and (group is None or r["group"] == group)]

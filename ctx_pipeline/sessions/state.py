@@ -1,0 +1,323 @@
+"""The state of a session at any moment of it, with what people said, as a view, a snapshot, a block to go on with, a difference."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.context.session_state import block as blocks
+from ctx_pipeline.context.session_state import snapshot as snapshots
+from ctx_pipeline.context.session_state.difference import difference
+from ctx_pipeline.context.session_state.state import Item, SessionState, from_json, with_notes
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.mining.lessons.quoting import a_name
+from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.sessions.selection import HERE, Choice, here, in_place, select_session
+from ctx_pipeline.sessions.state_fold import fold, upto
+from ctx_pipeline.sessions.windows.history import open_window, view_of
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+ENCODING = "o200k_base"
+"""What counts the tokens of a block."""
+
+SNAPSHOT = "snapshot"
+"""Kind of the artefact."""
+
+_COLD = 4
+"""Characters a token, for what was read before: an order of magnitude, and said to be one."""
+
+
+class Found(NamedTuple):
+    """A session's state and how it was found."""
+
+    state: SessionState
+    choice: Choice
+    moment: str
+    """as it was asked for; ``end`` is the last event that was captured"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state with how it was found."""
+        return {**self.state.to_json(), "moment": self.moment, "chosen": self.choice.why, "captured": self.choice.captured}
+
+
+def session_state(name: str | None = None, *, at: str | None = None, cwd: str | None = None, settings: Settings | None = None) -> Found:
+    """Return the state of a session (see :func:`ctx_pipeline.sessions.selection.chosen`) at its end or at a moment.
+
+    A moment is whatever ``ctx history --at`` takes. Raises UnknownName, UsageError, and
+    StoreError where nothing was captured.
+    """
+    with reading(settings) as (store, asked):
+        choice = select_session(store, asked, name, cwd=cwd)
+        return Found(_state(store, asked, choice, at), choice, at or "end")
+
+
+def _state(store: Store, settings: Settings, choice: Choice, at: str | None) -> SessionState:
+    if not choice.captured:
+        state = _brought(store, choice)
+        until = None
+    else:
+        view = view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls", "threads"))
+        until = None
+        if at is not None:
+            window = open_window(choice.host, choice.session_id, moments=(at,), settings=settings)
+            moment = window.asked[0]
+            until = moment.at
+            view = upto(view, window.thread.thread_id, moment.seq, moment.at)
+        state = fold(view)
+    notes = notes_of(store, choice.host, choice.session_id)
+    said = [
+        (n.what, Item(n.text, n.by, n.at, None, n.path, n.line, n.reason, n.replaces))
+        for n in notes
+        if n.what in ("task", "finding", "decision") and (until is None or (from_iso(n.at) or 0) <= until)
+    ]
+    return with_notes(state, said)
+
+
+def _brought(store: Store, choice: Choice) -> SessionState:
+    """Return the state that the newest imported bundle gives a session that was never captured here; a blank one without."""
+    for made in reversed(made_of(store, choice.host, choice.session_id)):
+        if made.kind == "bundle":
+            with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
+                return from_json(json.loads(made.content))
+    return SessionState(choice.host, choice.session_id)
+
+
+def safe(state: SessionState) -> SessionState:
+    """Return a state as a model may be told it: what a check finds in texts of the records is left out, a person's own words stay."""
+
+    def visible_items(items: list[Item]) -> list[Item]:
+        return [i._replace(text=visible(i.text)) for i in items if i.by == "person" or not scan([i.text, i.reason, i.path])]
+
+    task = visible_items([state.task]) if state.task else []
+    tests = state.tests
+    if tests is not None and scan([tests.why, tests.command]):
+        tests = tests._replace(why="", command=tests.purpose)
+    return replace(
+        state,
+        title=None if scan([state.title]) else state.title,
+        project=state.project if a_name(state.project or "") else None,
+        branch=state.branch if a_name(state.branch or "") else None,
+        task=task[0] if task else None,
+        findings=visible_items(state.findings),
+        decisions=visible_items(state.decisions),
+        progress=visible_items(state.progress),
+        next_steps=visible_items(state.next_steps),
+        files=[f for f in state.files if not scan([f.path])],
+        tests=tests,
+    )
+
+
+class Restored(NamedTuple):
+    """A snapshot: the XML, where it is from, and what it left out."""
+
+    xml: str
+    host: str
+    session_id: str
+    at: str | None
+    """when it was kept; None for one that was made just now"""
+    artifact_id: str | None
+    dropped: dict[str, list[str]]
+    queries: list[str]
+    seq: int = -1
+    """``seq`` of the last event that is in it"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values, with its size in bytes."""
+        return {**self._asdict(), "bytes": len(self.xml.encode())}
+
+
+def make_snapshot(
+    name: str | None = None,
+    *,
+    at: str | None = None,
+    budget: int = snapshots.BUDGET,
+    cwd: str | None = None,
+    settings: Settings | None = None,
+) -> Restored:
+    """Return a snapshot of a session's state at its end or at a moment; nothing is kept."""
+    found = session_state(name, at=at, cwd=cwd, settings=settings)
+    made = snapshots.snapshot(safe(found.state), budget)
+    return Restored(made.xml, found.state.host, found.state.session_id, None, None, made.dropped, made.queries, found.state.seq)
+
+
+def restored(name: str | None = None, *, cwd: str | None = None, settings: Settings | None = None) -> Restored:
+    """Return the newest kept snapshot of a session, or of this repository; where none was kept, one that is made of the newest session."""
+    with reading(settings) as (store, asked):
+        choice = select_session(store, asked, name, cwd=cwd)
+        kept = [m for m in made_of(store, choice.host, choice.session_id) if m.kind == SNAPSHOT]
+        if not kept and choice.why == HERE:
+            places = {(line.host, line.session_id) for line in in_place(store, cwd or here())}
+            kept = [m for m in made_of(store) if m.kind == SNAPSHOT and (m.host, m.session_id) in places]
+        if kept:
+            return _restored(kept[-1])
+    return make_snapshot(name, cwd=cwd, settings=settings)
+
+
+def _restored(made: Made) -> Restored:
+    dropped = made.about.get("dropped")
+    queries = made.about.get("queries")
+    return Restored(
+        made.content,
+        made.host,
+        made.session_id,
+        made.at,
+        made.artifact_id,
+        dropped if isinstance(dropped, dict) else {},
+        queries if isinstance(queries, list) else [],
+    )
+
+
+class Resume(NamedTuple):
+    """A block for a fresh chat."""
+
+    text: str
+    tokens: int
+    budget: int
+    dropped: list[str]
+    host: str
+    session_id: str
+    cold_tokens: int
+    """about what the files that the session read hold, which a cold start would read again"""
+
+
+def resume_block(
+    name: str | None = None, *, budget: int = blocks.BUDGET, cwd: str | None = None, settings: Settings | None = None
+) -> Resume:
+    """Return a block of at most ``budget`` tokens (o200k_base) for a fresh chat, and what it stands for."""
+    found = session_state(name, cwd=cwd, settings=settings)
+    made = blocks.block(safe(found.state), counter(), budget)
+    return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, _cold(found, settings))
+
+
+class Loaded(NamedTuple):
+    """A session's state for the next one, with what it costs to tell it."""
+
+    found: Found
+    tokens: int
+    """of the block that tells it"""
+    cold_tokens: int
+    """about what the session's own reads brought in"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the state with the two sizes."""
+        return {**self.found.to_json(), "tokens": self.tokens, "cold_tokens": self.cold_tokens}
+
+
+def loaded(name: str | None = None, *, cwd: str | None = None, settings: Settings | None = None) -> Loaded:
+    """Return the newest session of this repository, or a named one, with how large its state is beside a cold start."""
+    found = session_state(name, cwd=cwd, settings=settings)
+    return Loaded(found, blocks.block(safe(found.state), counter(), 10**6).tokens, _cold(found, settings))
+
+
+def counter() -> Callable[[str], int]:
+    """Return what counts tokens of our own texts."""
+    from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
+
+    tokenizer = tokenizer_from_name(ENCODING)
+    return lambda text: tokenizer.count_many([text])[0]
+
+
+def _cold(found: Found, settings: Settings | None) -> int:
+    """Return about how many tokens the session's reads brought in: what a start without its state reads again."""
+    if not found.choice.captured:
+        return 0
+    with reading(settings) as (store, _):
+        view = view_of(store, found.choice.host, found.choice.session_id, ("events", "tool_calls"))
+    return sum(int(a.chars) for a in file_accesses(view) if a.did in (READ, SEARCH)) // _COLD
+
+
+def compared(
+    first: str | None,
+    second: str | None = None,
+    *,
+    moments: tuple[str | None, str | None] = (None, None),
+    for_model: bool = False,
+    cwd: str | None = None,
+    settings: Settings | None = None,
+) -> dict[str, Any]:
+    """Return what two sessions differ by, or one session at two moments (then ``second`` is None).
+
+    ``for_model`` leaves out what :func:`safe` leaves out.
+    """
+    older = session_state(first, at=moments[0], cwd=cwd, settings=settings)
+    newer = session_state(second or first, at=moments[1], cwd=cwd, settings=settings)
+
+    def end(one: Found) -> dict[str, Any]:
+        return {"host": one.state.host, "session_id": one.state.session_id, "moment": one.moment, "as_of": one.state.as_of}
+
+    return {
+        "schema": 1,
+        "from": end(older),
+        "to": end(newer),
+        **difference(*(safe(one.state) if for_model else one.state for one in (older, newer))),
+    }
+
+
+def unnamed(xml: str, dropped: dict[str, list[str]], name: str, seq: int, *, settings: Settings | None = None) -> list[str]:
+    """Return what the records of a session held at an event that a snapshot of then neither holds nor names as left out.
+
+    Paths of files, places of findings and texts of decisions count.
+    """
+    state = safe(session_state(name, at=str(seq), settings=settings).state)
+    there = [*(f.path for f in state.files), *(i.place for i in state.findings if i.place), *(i.place or i.text for i in state.decisions)]
+    left = {one for names in dropped.values() for one in names}
+    return [one for one in dict.fromkeys(there) if snapshots.attribute(one, 60).strip("'\"…") not in xml and one not in left]
+
+
+class SnapshotRecall(NamedTuple):
+    """How much of what was used behind a boundary, and had been there before it, a snapshot at the boundary held."""
+
+    moment: str
+    used: int
+    held: int
+    missed: list[str]
+
+    @property
+    def share(self) -> float | None:
+        """Held / used; None where nothing was used again."""
+        return self.held / self.used if self.used else None
+
+
+def snapshot_recall(
+    name: str | None = None, *, budget: int = snapshots.BUDGET, cwd: str | None = None, settings: Settings | None = None
+) -> list[SnapshotRecall]:
+    """Return for each compaction of a session what a snapshot right before it would have kept of the files used again behind it."""
+    with reading(settings) as (store, asked):
+        choice = select_session(store, asked, name, cwd=cwd)
+        view = view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls", "threads"))
+    main = view.events[0].thread_id
+    marks = [e for e in view.events if e.kind == "compaction" and e.thread_id == main]
+    found = []
+    for n, mark in enumerate(marks):
+        before = fold(upto(view, main, mark.seq - 1, _micros(mark.ts)))
+        end = marks[n + 1] if n + 1 < len(marks) else view.events[-1]
+        later = fold(upto(view, main, end.seq if end.thread_id == main else 10**9, _micros(end.ts)))
+        touched = {f.path: f.reads + f.changes for f in before.files}
+        used = [f.path for f in later.files if f.path in touched and f.reads + f.changes > touched[f.path]]
+        xml = snapshots.snapshot(safe(before), budget).xml
+        held = [path for path in used if snapshots.attribute(path, 200) in xml]
+        found.append(SnapshotRecall(f"before-compaction:{n + 1}", len(used), len(held), [p for p in used if p not in held]))
+    return found
+
+
+def _micros(ts: Any) -> int | None:
+    from ctx_pipeline.context.recorded import micros
+
+    return micros(ts)
+
+
+def unknown_action(action: str, known: tuple[str, ...]) -> UsageError:
+    """Return the error for an action that does not exist; it lists those that do."""
+    return UsageError(f"there is no action {action[:60]!r}", hint=f"one of {', '.join(known)}")

@@ -1,0 +1,219 @@
+"""From the rows of a session to its state: what was asked, found, decided, changed, checked and planned up to a moment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
+from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.command_runs import printed, runs_by_call
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, by_path, changes_of, file_accesses, last_line
+from ctx_pipeline.facts.task import task
+from ctx_pipeline.mining.lessons.commands import shown
+from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
+from ctx_pipeline.mining.lessons.quoting import repeats
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.sessions.progress import asked_of_person, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctx_pipeline.model.session_view import SessionView
+
+_CHECKED = ("test", "types", "lint", "build")
+"""Purposes of a command that say how the work stands, the most telling first."""
+
+_PLACE = re.compile(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
+_CLAIM = re.compile(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
+_LONG, _SHORT = 400, 160
+
+
+def fold(view: SessionView) -> SessionState:
+    """Return the state that the rows of a session show; what people said is not in it.
+
+    Rows may be cut at any event (:func:`upto`). Subagents count as part of the session.
+    """
+    session = view.session
+    main = [e for e in view.events if e.thread_id == view.session_id] or view.events
+    last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
+    plan = _plan(view)
+    told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
+    return SessionState(
+        host=view.host,
+        session_id=view.session_id,
+        **told,
+        as_of=iso(_micros(last)) if last is not None else None,
+        seq=main[-1].seq if main else -1,
+        began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
+        task=task_of(view),
+        findings=[*_failures(view), *_claims(view, session.cwd)],
+        decisions=list(_decisions(view)),
+        progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
+        next_steps=[_planned_item(p) for p in plan if not p.ended],
+        files=_files(view),
+        tests=_last_check(view),
+        stats=_stats(view),
+    )
+
+
+def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionView:
+    """Return the rows of a session up to an event of a thread; of other threads what had happened by that time."""
+    events = [e for e in view.events if (e.seq <= seq if e.thread_id == thread else at is None or e.ts is None or _micros(e.ts) <= at)]
+    seen = {e.event_id for e in events}
+    calls = [
+        c if c.result_event is None or c.result_event in seen else c._replace(result_event=None, ended=None, is_error=False, exit=None)
+        for c in view.tool_calls
+        if c.call_event in seen
+    ]
+    keys = {e.call_key for e in events if e.call_key}
+    known = {e.call_key for e in view.events if e.call_key}
+    models = [m for m in view.model_calls if m.call_key in keys or (m.call_key not in known and m.ts is not None and _before(m.ts, at))]
+    return replace(view, events=events, tool_calls=calls, model_calls=models, facts={}, _made={})
+
+
+def _before(ts: Any, at: int | None) -> bool:
+    return at is not None and _micros(ts) <= at
+
+
+def _micros(ts: Any) -> int:
+    from ctx_pipeline.context.recorded import micros
+
+    return micros(ts) or 0
+
+
+# what it is about
+
+
+def _plan(view: SessionView) -> list[Any]:
+    return [p for p in planned(view, [c for c in view.tool_calls if c.action == "plan"]) if not repeats(view, p.text)]
+
+
+def task_of(view: SessionView) -> Item | None:
+    """Return the task that a session is at; a step at work counts where no prompt says by itself what to do."""
+    known = task(view)
+    step = next((p for p in _plan(view) if p.status == "in_progress"), None)
+    if step is not None and not known.told and (known.now is None or known.now.by != "plan"):
+        return Item(_cut(step.text, _LONG), "todos", _iso(step.call.started), step.call.call_event)
+    now = known.now
+    return Item(now.text, now.by, _iso(now.ts), now.event_id) if now else None
+
+
+def _planned_item(step: Any) -> Item:
+    begun = " (begun)" if step.status == "in_progress" else ""
+    return Item(_cut(step.text, _SHORT) + begun, "todos", _iso(step.call.started), step.call.call_event)
+
+
+def _decisions(view: SessionView) -> Iterator[Item]:
+    """Yield answers of the person to questions, newest ranked first."""
+    found = [(said, answer, call) for said, answer, call in asked_of_person(view, view.tool_calls) if answer]
+    for n, (said, answer, call) in enumerate(found):
+        yield Item(f"{said} → {_answers(answer)}", "question", _iso(call.started), call.call_event, score=1 + n)
+
+
+_ANSWERED = re.compile(r'"[^"]{1,400}"="([^"]{1,300})"')
+
+
+def _answers(answer: str) -> str:
+    """Return what the person chose, without the words that hosts put around it."""
+    chosen = _ANSWERED.findall(answer)
+    return " / ".join(chosen) if chosen else answer
+
+
+# what came of it
+
+
+def _failures(view: SessionView) -> Iterator[Item]:
+    """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first."""
+    cwd, commands = view.session.cwd, runs_by_call(view)
+    by_program: dict[tuple[str, str, str], list[Any]] = {}
+    for check in check_runs(view):
+        by_program.setdefault((check.thread_id, check.kind, check.program or check.runner), []).append(check)
+    for n, members in enumerate(by_program.values()):
+        bad = next((c for c in reversed(members) if c.result == "failed"), None)
+        why = _why(view, bad) if bad is not None else ""
+        if bad is None or not why:
+            continue
+        place = _PLACE.search(why)
+        path, line = (place[1], int(place[2])) if place else (None, None)
+        ended = {"failed": "fails", "passed": "failed, and passes now"}.get(members[-1].result, "failed when it last ended")
+        command = commands[bad.call_event]
+        score = (4.0 if members[-1].result == "passed" else 8.0) + n / 100
+        text = f"`{shown(command.command, cwd)}` {ended}: {_cut(why, _LONG)}"
+        yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=score)
+
+
+def _why(view: SessionView, check: Any) -> str:
+    """Return the line of what a check printed that says what is wrong."""
+    return salient_line(printed(view, runs_by_call(view)[check.call_event]), view.session.cwd, of_tests=check.kind == "test")
+
+
+def _claims(view: SessionView, cwd: str | None) -> Iterator[Item]:
+    """Yield what answers say of a place: ``path:12 - text``; later ones rank higher."""
+    answers = [e for e in view.events if e.kind == "answer" and e.text and ":" in e.text]
+    for n, event in enumerate(answers):
+        for place in _PLACE.finditer(event.text[:20_000]):
+            said = _CLAIM.match(event.text, place.end())
+            if said and not repeats(view, said[1]):
+                text = _cut(clean(said[1]), _LONG)
+                yield Item(text, "answer", _iso(event.ts), event.event_id, shorten_paths(place[1], cwd), int(place[2]), score=1 + n / 1000)
+
+
+def _files(view: SessionView) -> list[FileState]:
+    """Return the files that were read or changed, each under its path below the working directory where it lies there."""
+    kept = [a for a in file_accesses(view) if a.did == READ or a.did in CHANGES]
+    if view.threads:
+        kept.sort(key=lambda a: (a.ts is None, a.ts or 0))
+    order = {call: n for n, call in enumerate(dict.fromkeys(a.call_event for a in kept))}
+    found = []
+    for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
+        reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
+        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call_event]))
+    return found
+
+
+def _last_check(view: SessionView) -> CheckRun | None:
+    """Return the last test run that checked anything or still may, else the last other check."""
+    cwd, commands = view.session.cwd, runs_by_call(view)
+    known = [c for c in check_runs(view) if c.ran is not False]
+    for kind in _CHECKED:
+        last = max((c for c in known if c.kind == kind), key=lambda c: (commands[c.call_event].started or 0, c.seq), default=None)
+        if last is None:
+            continue
+        run = commands[last.call_event]
+        same = [c for c in known if c.call_event == last.call_event and c.kind == kind]
+        passed, failed = sum(c.passed or 0 for c in same), sum(c.failed or 0 for c in same)
+        results = {c.result for c in same}
+        result = next((r for r in ("failed", "refused", "running", "unknown", "passed") if r in results), "unknown")
+        why = _why(view, last) if result == "failed" else ""
+        changed = any(_follows(a, run) for a in changes_of(view))
+        return CheckRun(shown(run.command, cwd), kind, passed, failed, result == "passed", changed, last.event, _cut(why, _LONG), result)
+    return None
+
+
+def _follows(access: Any, call: Any) -> bool:
+    if access.thread_id == call.thread_id:
+        return bool(access.seq > call.seq)
+    return access.ts is not None and call.started is not None and bool(access.ts > call.started)
+
+
+def _stats(view: SessionView) -> dict[str, int]:
+    owned = [m for m in view.model_calls if m.owner]
+    return {
+        "events": len(view.events),
+        "prompts": len(view.prompts),
+        "model_calls": len(owned),
+        "tool_calls": len(view.tool_calls),
+        "compactions": len(view.of_kinds("compaction")),
+        "prompt_tokens": sum(m.context_tokens for m in owned),
+        "output_tokens": sum(m.output for m in owned),
+    }
+
+
+def _iso(ts: Any) -> str | None:
+    return iso(_micros(ts)) if ts is not None else None
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"

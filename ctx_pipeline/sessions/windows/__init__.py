@@ -1,0 +1,1 @@
+"""What the context windows of captured sessions held, and when."""

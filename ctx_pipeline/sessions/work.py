@@ -1,0 +1,194 @@
+"""What agents did, for each host and in all: commands, tools, how often they failed, and what followed what."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.failed_calls import failed_calls
+from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.markdown import cell
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.usage.engine import parse_filters
+from ctx_pipeline.usage.rollup import moment
+
+if TYPE_CHECKING:
+    from ctx_pipeline.model.session_view import SessionView
+    from ctx_pipeline.settings import Settings
+
+ALL = "all"
+_TABLES = ("events", "tool_calls", "command_runs")
+_COLUMNS = {
+    "events": ("event_id", "subtype"),
+    "tool_calls": ("thread_id", "tool", "action", "is_error", "started", "call_event", "result_event"),
+    "command_runs": ("call_event", "command", "programs", "polls", "result", "event"),
+}
+_LONGEST = 160
+_TOP = 15
+
+
+@dataclass(slots=True)
+class Ran:
+    """How often something ran, and how often it failed."""
+
+    times: int = 0
+    failed: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Share of the times that failed, 0 to 1."""
+        return self.failed / self.times if self.times else 0.0
+
+    def add(self, *, failed: bool) -> None:
+        """Count one more."""
+        self.times += 1
+        self.failed += failed
+
+
+@dataclass(slots=True)
+class Work:
+    """The work of one host, or of all."""
+
+    host: str
+    tool_calls: Ran = field(default_factory=Ran)
+    commands: Ran = field(default_factory=Ran)
+    tools: dict[str, Ran] = field(default_factory=dict)
+    programs: dict[str, Ran] = field(default_factory=dict)
+    """program with its subcommand; a command line counts for each of its programs, and fails with its last one"""
+    lines: dict[str, Ran] = field(default_factory=dict)
+    """whole command lines, on one line, cut at 160 characters"""
+    transitions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(action, action of the next call in the same thread) -> times"""
+
+    def to_json(self, top: int = _TOP) -> dict[str, Any]:
+        """Return the sums, and the commonest ``top`` of everything."""
+        return {
+            "host": self.host,
+            "tool_calls": self.tool_calls.times,
+            "failed_tool_calls": self.tool_calls.failed,
+            "tool_failure_rate": round(self.tool_calls.rate, 4),
+            "commands": self.commands.times,
+            "failed_commands": self.commands.failed,
+            "command_failure_rate": round(self.commands.rate, 4),
+            "top_tools": ranked(self.tools, "tool", top),
+            "top_programs": ranked(self.programs, "program", top),
+            "top_commands": ranked(self.lines, "command", top),
+            "transitions": [
+                {"from": a, "to": b, "times": n} for (a, b), n in sorted(self.transitions.items(), key=lambda one: (-one[1], one[0]))[:top]
+            ],
+        }
+
+
+def ranked(found: dict[str, Ran], name: str, top: int) -> list[dict[str, Any]]:
+    """Return the commonest names with times, failures and their share."""
+    order = sorted(found.items(), key=lambda one: (-one[1].times, one[0]))[:top]
+    return [{name: key, "times": ran.times, "failed": ran.failed, "failure_rate": round(ran.rate, 4)} for key, ran in order]
+
+
+def work(
+    host: str | None = None,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    project: str | None = None,
+    settings: Settings | None = None,
+) -> list[Work]:
+    """Return the work of all hosts together first, then of each; of one host alone where it is named.
+
+    Commands, and which of them failed, are those of the table ``command_runs`` and of the signals ``command_count`` and
+    ``failed_command_count``: a search that found nothing did not fail. Days are those of the call. Raises StoreError
+    when nothing was captured yet.
+    """
+    with reading(settings) as (store, chosen):
+        filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
+        first, last = moment(filters.since, filters.timezone), moment(filters.until, filters.timezone, after=True)
+        found: dict[str, Work] = {}
+        for cell in store.ledger.cells():
+            if host not in {None, cell.host}:
+                continue
+            names = (cell.host,) if host else (ALL, cell.host)
+            for view in store.lake.read_sessions(cell, None, _TABLES, columns=_COLUMNS, kinds=("tool_result",)):
+                if project not in {None, view.session.project, view.session.repository}:
+                    continue
+                meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
+                for name in names if meant else ():
+                    _add(found.setdefault(name, Work(name)), view, meant)
+    return sorted(found.values(), key=lambda one: (one.host != ALL, one.host))
+
+
+def utc(micros: int | None) -> datetime | None:
+    """Return a moment in microseconds as the tables hold it: UTC without a zone."""
+    return None if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).replace(tzinfo=None)
+
+
+def _inside(ts: int | None, first: int | None, last: int | None) -> bool:
+    if first is None and last is None:
+        return True
+    return ts is not None and (first is None or ts >= first) and (last is None or ts < last)
+
+
+def _add(one: Work, view: SessionView, meant: set[str]) -> None:
+    """Add a session's calls, those of these events."""
+    before: dict[str, str] = {}
+    bad = {call.call_event for call in failed_calls(view)}
+    for call in view.tool_calls:
+        if call.call_event not in meant:
+            continue
+        one.tool_calls.add(failed=call.call_event in bad)
+        one.tools.setdefault(call.tool, Ran()).add(failed=call.call_event in bad)
+        if call.thread_id in before:
+            one.transitions[before[call.thread_id], call.action] += 1
+        before[call.thread_id] = call.action
+    for run in command_runs(view):
+        if run.call_event not in meant:
+            continue
+        failed = run.result == "failed"
+        one.commands.add(failed=failed)
+        line = " ".join(run.command.split())
+        one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=failed)
+        programs = list(dict.fromkeys(filter(None, run.programs)))
+        for program in programs:
+            one.programs.setdefault(program[:100], Ran()).add(failed=failed and program == programs[-1])
+
+
+def report(found: list[Work], *, top: int = _TOP) -> str:
+    """Return the work as Markdown: a part for all hosts together and one for each."""
+    lines = ["# What the agents did", ""]
+    for one in found:
+        lines += [f"## {'All agents' if one.host == ALL else one.host}", ""]
+        calls = one.tool_calls
+        lines.append(
+            f"{one.commands.times:,} commands, {one.commands.rate:.1%} failed; {calls.times:,} tool calls, {calls.rate:.1%} failed."
+        )
+        lines.append("")
+        for title, name, members in (
+            ("Programs", "program", one.programs),
+            ("Commands", "command", one.lines),
+            ("Tools", "tool", one.tools),
+        ):
+            lines += [f"### {title}", "", f"| {name} | times | failed | |", "|---|---:|---:|---:|"]
+            lines += [
+                f"| {_code(r[name])} | {r['times']:,} | {r['failed']:,} | {r['failure_rate']:.0%} |" for r in ranked(members, name, top)
+            ]
+            lines.append("")
+        lines += ["### What followed what", "", "| action | next | times |", "|---|---|---:|"]
+        lines += [f"| {t['from']} | {t['to']} | {t['times']:,} |" for t in one.to_json(top)["transitions"]]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _code(text: str) -> str:
+    """Return a text as code in a cell of a table; as plain words where an escaped stroke in it would part the cell."""
+    plain = visible(text)
+    if "\\|" in plain:
+        return cell(plain)
+    fence = "`" * (max(map(len, re.findall("`+", plain)), default=0) + 1)
+    pad = " " if "`" in plain else ""
+    code = " ".join(plain.split()).replace("|", "\\|")
+    return f"{fence}{pad}{code}{pad}{fence}"

@@ -1,0 +1,155 @@
+"""A week, a month or everything as one card: what was spent and done, in calendar days, without a made-up percentile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.sessions.gain import gain, score
+from ctx_pipeline.sessions.work import Ran, Work, work
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.periods import Period, period
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+SCHEMA = 1
+"""Version of the JSON shape."""
+
+_TOP = 3
+_MOST_DAYS = 3_660
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """The figures of a card; every one is of the days of its period alone."""
+
+    period: Period
+    timezone: str
+    tokens: int
+    cost_nano: int
+    saved_by_cache_nano: int
+    avoidable_nano: tuple[int, int, int]
+    sessions: int
+    calls: int
+    active_days: int
+    longest_streak: int
+    busiest: tuple[str, int] | None
+    """day, tokens"""
+    longest: tuple[str, str, int] | None
+    """host, session, tokens of the session with the most"""
+    commands: list[tuple[str, int]]
+    tools: list[tuple[str, int]]
+    models: list[tuple[str, int]]
+    """model, nano-dollars"""
+    cached: float | None
+    score: int | None
+    daily: list[tuple[str, int]]
+    """day, tokens; days without any are 0"""
+
+    @property
+    def title(self) -> str:
+        """The period in words."""
+        if self.period.since and self.period.until:
+            return f"{self.period.since.isoformat()} to {self.period.until.isoformat()}"
+        return f"{self.daily[0][0]} to {self.daily[-1][0]}" if self.daily else "everything"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "schema": SCHEMA,
+            "period": self.period.name,
+            "since": self.period.since and self.period.since.isoformat(),
+            "until": self.period.until and self.period.until.isoformat(),
+            "timezone": self.timezone,
+            "tokens": self.tokens,
+            "cost_nano": self.cost_nano,
+            "saved_by_cache_nano": self.saved_by_cache_nano,
+            "avoidable_nano": dict(zip(("certain", "likely", "upper"), self.avoidable_nano, strict=True)),
+            "sessions": self.sessions,
+            "calls": self.calls,
+            "active_days": self.active_days,
+            "longest_streak": self.longest_streak,
+            "busiest_day": self.busiest and {"day": self.busiest[0], "tokens": self.busiest[1]},
+            "longest_session": self.longest and {"host": self.longest[0], "session_id": self.longest[1], "tokens": self.longest[2]},
+            "commands": [{"command": n, "uses": c} for n, c in self.commands],
+            "tools": [{"tool": n, "uses": c} for n, c in self.tools],
+            "models": [{"model": n, "cost_nano": c} for n, c in self.models],
+            "cached_share": self.cached,
+            "score": self.score,
+            "daily": [{"day": d, "tokens": n} for d, n in self.daily],
+        }
+
+
+def wrapped(name: str = "week", *, timezone: str | None = None, today: date | None = None, settings: Settings) -> Wrapped:
+    """Return the card of the week or month that today lies in, or of everything. Raises UsageError for another period."""
+    if name not in ("week", "month", "all"):
+        raise UsageError(f"there is no card of a {name!r}", hint="week, month or all")
+    zone = timezone or settings.timezone
+    one = period(name, zone=zone, today=today)
+    days: dict[str, Any] = {"since": one.since and one.since.isoformat(), "until": one.until and one.until.isoformat()}
+    common: dict[str, Any] = {**days, "timezone": timezone, "stored": True, "settings": settings}
+    daily = usage("daily", **common)
+    by_session = {key: one["tokens"] for key, one in usage("session", **common).by_session().items()}
+    told = gain(name, timezone=timezone, today=today, settings=settings)
+    done = next(iter(work(**days, timezone=timezone, settings=settings)), Work("all"))
+    by_day: dict[str, int] = {}
+    for row in daily.rows:
+        if row["date"]:
+            by_day[row["date"]] = by_day.get(row["date"], 0) + _tokens(row)
+    longest = max(by_session.items(), key=lambda pair: (pair[1], pair[0]), default=None)
+    total = daily.totals
+    prompt = _tokens(total) - int(total["output_tokens"])
+    return Wrapped(
+        one,
+        daily.timezone,
+        _tokens(total),
+        int(total["cost_nano"]),
+        told.total.saved_by_cache,
+        told.avoidable,
+        len(by_session),
+        int(total["calls"]),
+        len(by_day),
+        streak(list(by_day)),
+        max(by_day.items(), key=lambda pair: (pair[1], pair[0]), default=None),
+        (*longest[0], longest[1]) if longest else None,
+        _top(done.programs),
+        _top(done.tools),
+        sorted(((r["model"], int(r["cost_nano"] or 0)) for r in usage("model", **common).rows), key=lambda m: (-m[1], m[0]))[:_TOP],
+        round(int(total["cache_read_tokens"]) / prompt, 4) if prompt else None,
+        score(told.total),
+        _every_day(by_day, one),
+    )
+
+
+def _tokens(row: dict[str, Any]) -> int:
+    return sum(
+        int(row[n] or 0) for n in ("input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
+    )
+
+
+def _top(uses: dict[str, Ran]) -> list[tuple[str, int]]:
+    return sorted(((name, ran.times) for name, ran in uses.items()), key=lambda pair: (-pair[1], pair[0]))[:_TOP]
+
+
+def streak(days: list[str]) -> int:
+    """Return the longest run of days one after the other."""
+    best = run = 0
+    last: date | None = None
+    for day in sorted(map(date.fromisoformat, days)):
+        run = run + 1 if last is not None and day - last == timedelta(days=1) else 1
+        best, last = max(best, run), day
+    return best
+
+
+def _every_day(by_day: dict[str, int], one: Period) -> list[tuple[str, int]]:
+    """Return each day of the period, or from the first to the last day with calls; over ten years those with calls alone."""
+    known = sorted(map(date.fromisoformat, by_day))
+    first, last = one.since or (known[0] if known else None), one.until or (known[-1] if known else None)
+    if first is None or last is None:
+        return []
+    span = (last - first).days + 1
+    days = [first + timedelta(days=n) for n in range(span)] if span <= _MOST_DAYS else known
+    return [(d.isoformat(), by_day.get(d.isoformat(), 0)) for d in days]

@@ -1,0 +1,1 @@
+"""Recorded command lines: how a shell reads them, what they read, write and destroy."""

@@ -1,0 +1,138 @@
+"""Files that a shell command reads or changes, as far as its words tell."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.shell.commands import Step, steps
+from ctx_pipeline.shell.parsing import pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+READERS = frozenset({"cat", "nl", "bat", "head", "tail", "less", "more", "sed", "tac"})
+_VALUED = {
+    "head": ("-n", "-c", "--lines", "--bytes"),
+    "tail": ("-n", "-c", "--lines", "--bytes"),
+    "nl": ("-w", "-s", "-v"),
+    "bat": ("-r", "--line-range", "-l"),
+    "sed": ("-e", "-f"),
+}
+"""Options whose value is the next word."""
+_NO_FILE = re.compile(r"[*?$`{}()<>|]|^[+-]?\d*$|^https?://|^-|^/dev/")
+_SED_RANGE = re.compile(r"^(\d{1,9})(?:,(?:\d{1,9}|\$))?p$")
+
+
+def files_read(step: Step) -> tuple[str, ...]:
+    """Return the files that a step prints, as typed; none for a program that is no reader, or that changes them."""
+    program = step.subject.partition(" ")[0]
+    if program not in READERS:
+        return ()
+    words = step.words[1:]
+    if program == "sed":
+        if any(w.startswith(("-i", "--in-place")) for w in words):
+            return ()
+        named = _plain(program, words)[0 if "-e" in words or "-f" in words else 1 :]
+    else:
+        named = _plain(program, words)
+    return tuple(w for w in named if not _NO_FILE.search(w))
+
+
+def first_line(step: Step) -> int | None:
+    """Return the first line that ``sed -n 'a,bp'`` prints, None for everything else."""
+    if step.subject != "sed":
+        return None
+    found = [match for w in step.words[1:] if (match := _SED_RANGE.match(w))]
+    return int(found[0][1]) if found else None
+
+
+def _plain(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments that are no options and no values of options."""
+    found: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word.startswith("-") and len(word) > 1:
+            skip = word in _VALUED.get(program, ())
+        else:
+            found.append(word)
+    return tuple(found)
+
+
+class ShellChange(NamedTuple):
+    """What a command line does to one file."""
+
+    path: str
+    did: str
+    """write (made or replaced), edit, delete, move or folder (made, removed or filled)"""
+    old: str | None = None
+    """name before a move"""
+
+
+@lru_cache(maxsize=4096)
+def shell_changes(command: str, cwd: str | None = None) -> tuple[ShellChange, ...]:
+    """Return what a command line writes, moves or deletes, below ``cwd`` or the folder it changes to; of each path the last.
+
+    Redirections, ``tee``, ``sed -i``, ``perl -i``, ``cp``, ``mv``, ``install``, ``ln``,
+    ``rsync``, ``touch``, ``truncate``, ``mkdir``, ``rm``, ``git mv`` and ``git rm`` are
+    known. Names with patterns and variables are left out; without ``cwd`` relative names
+    stay relative.
+    """
+    base = cwd or ""
+    found: dict[str, ShellChange] = {}
+    for piece in pieces(command):
+        words = piece.words
+        if words[:1] == ("cd",) and len(words) > 1 and not _NO_FILE.search(words[1]):
+            base = below(base, words[1])
+            continue
+        for name, what, old in (*((name, "write", None) for name in piece.writes), *_changes(words)):
+            did = what
+            if name and not _NO_FILE.search(name):
+                path, source = below(base, name), below(base, old) if old and not _NO_FILE.search(old) else None
+                if name.endswith("/") and did in ("write", "move"):
+                    path, did = (f"{path}/{source.rpartition('/')[2]}", did) if source else (path, "folder")
+                found[path] = ShellChange(path, did, source if did == "move" else None)
+    return tuple(found.values())
+
+
+def files_changed(command: str, cwd: str | None = None) -> tuple[str, ...]:
+    """Return the files and folders that a command line writes, moves to or deletes; see :func:`shell_changes`."""
+    return tuple(change.path for change in shell_changes(command, cwd))
+
+
+_DELETES = frozenset({"rm", "unlink"})
+_COPIES = frozenset({"cp", "mv", "install", "ln", "rsync"})
+_IN_PLACE = ("-i", "--in-place", "-pi", "-ni")
+
+
+def _changes(words: tuple[str, ...]) -> Iterator[tuple[str, str, str | None]]:
+    """Yield (name, what is done to it, the one file that it is made of) of one program's words."""
+    step = steps(" ".join(words)) if words[:1] and words[0] in ("sudo", "env", "command", "doas") else ()
+    core = step[0].words if step else words
+    if core[:1] == ("git",) and core[1:2] in (("mv",), ("rm",)):
+        core = core[1:]
+    if not core:
+        return
+    program = core[0].rpartition("/")[2]
+    plain = tuple(w for w in core[1:] if w and not w.startswith("-"))
+    if program in _DELETES:
+        yield from ((name, "delete", None) for name in plain)
+    elif program in ("mkdir", "rmdir"):
+        yield from ((name, "folder", None) for name in plain)
+    elif program in ("tee", "touch", "truncate"):
+        yield from ((name, "write", None) for name in plain)
+    elif program in _COPIES and len(plain) > 1:
+        yield plain[-1], "move" if program == "mv" else "write", plain[0] if len(plain) == 2 else None
+    elif program in ("sed", "perl") and any(w.startswith(_IN_PLACE) for w in core[1:]):
+        yield from ((name, "edit", None) for name in plain[1:])
+
+
+def below(base: str, name: str) -> str:
+    """Return a name below a folder, without ``.`` and ``..``; ``~`` and absolute names stand for themselves."""
+    if name.startswith(("/", "~")) or not base:
+        return posixpath.normpath(name) if name else name
+    return posixpath.normpath(posixpath.join(base, name))

@@ -1,0 +1,1 @@
+"""What signals share: runs, steps, context timelines and the person's words."""

@@ -1,0 +1,1 @@
+"""``memory.db``: the full-text index over lessons, with optional vectors."""

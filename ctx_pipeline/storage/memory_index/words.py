@@ -1,0 +1,162 @@
+"""Words of memories: how they are cut and stemmed, what they weigh, and how much of a query a memory holds."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+import unicodedata
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+TOKENIZER = "porter unicode61 remove_diacritics 2 tokenchars '_'"
+_COLUMNS = "{text situation body names}"
+_UNSAID = frozenset({"signature", "folder"})
+"""Parts of a body that no search looks into."""
+
+_TELLING = 6
+"""A query weighs at most as much as so many unknown words: of a pasted page a lesson need not hold a third."""
+
+_TOKEN = re.compile(r"\w+")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+# what stands before a match spares trying each later letter of a word that is none
+_IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9]*(?:[_./:-][A-Za-z0-9]+)+|(?<![a-z])[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
+
+
+class Term(NamedTuple):
+    """One word of a query: its stems, how FTS5 finds it, what it weighs, and how many memories hold its rarest stem."""
+
+    stems: frozenset[str]
+    phrase: str
+    weight: float
+    holding: int
+
+
+class Stemmer:
+    """The stems of texts as the index makes them, from SQLite itself."""
+
+    def __init__(self) -> None:
+        self._db: sqlite3.Connection | None = None
+
+    def stems(self, texts: Sequence[str]) -> list[frozenset[str]]:
+        """Return the stems of each text."""
+        db = self._opened()
+        found: list[set[str]] = [set() for _ in texts]
+        db.execute("BEGIN")
+        try:
+            db.executemany("INSERT INTO some(rowid, text) VALUES (?, ?)", enumerate(texts))
+            for stem, text in db.execute("SELECT term, doc FROM stems"):
+                found[text].add(stem)
+        finally:
+            db.execute("ROLLBACK")
+        return list(map(frozenset, found))
+
+    def held(self, texts: Sequence[str], terms: Iterable[Term]) -> list[set[str]]:
+        """Return which stems of the terms each text holds; a text is words with blanks between, as :func:`said` gives it."""
+        wanted = {stem for term in terms for stem in term.stems}
+        # a stem begins as its word does, but for a y that became i
+        starts = {stem[:2] for stem in wanted if len(stem) > 2}
+        firsts = {stem[0] for stem in wanted if len(stem) <= 2}
+        words = [text.split() for text in texts]
+        likely = {w for some in words for w in some if w[:2] in starts or w[0] in firsts or not w.isascii()}
+        known: dict[str, str] = {}
+        for word, found in zip(likely, self.stems(list(likely)), strict=True):
+            for stem in found & wanted:
+                known[word] = stem
+        return [{known[w] for w in some if w in known} for some in words]
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._db is None:
+            self._db = sqlite3.connect(":memory:", isolation_level=None)
+            self._db.execute(f"CREATE VIRTUAL TABLE some USING fts5(text, content='', tokenize=\"{TOKENIZER}\")")
+            self._db.execute("CREATE VIRTUAL TABLE stems USING fts5vocab(some, 'instance')")
+        return self._db
+
+
+def terms_of(db: sqlite3.Connection, words: Sequence[str], stems: Iterable[frozenset[str]], items: int) -> list[Term]:
+    """Return the words of a query as terms, the rarest first.
+
+    The weight is the inverse document frequency of the word's rarest stem, so that an
+    unknown word lowers what is covered.
+    """
+    terms: dict[frozenset[str], Term] = {}
+    for word, parts in zip(words, stems, strict=True):
+        if not parts:
+            continue
+        counts = [found[0] if (found := db.execute("SELECT items FROM words WHERE word = ?", [s]).fetchone()) else 0 for s in parts]
+        fewest = min(counts)
+        weight = weight_of(items, fewest)
+        terms[parts] = Term(parts, f'{_COLUMNS} : "{word.replace(chr(34), chr(34) * 2)}"', weight, fewest)
+    return sorted(terms.values(), key=lambda t: (t.holding, t.phrase))
+
+
+def weight_of(items: int, holding: int) -> float:
+    """Return the inverse document frequency of a word that so many of the items hold (the form of BM25)."""
+    return math.log(1 + (items - holding + 0.5) / (holding + 0.5))
+
+
+def whole(terms: Iterable[Term], items: int) -> float:
+    """Return what all terms of a query weigh together, or the most that a query weighs."""
+    return min(sum(t.weight for t in terms), _TELLING * weight_of(items, 0))
+
+
+def covered(held: AbstractSet[str], terms: Sequence[Term], items: int) -> float:
+    """Return the share of a query's weight that these stems hold, 0 to 1."""
+    total = whole(terms, items)
+    return min(1.0, sum(t.weight for t in terms if t.stems <= held) / total) if total else 0.0
+
+
+def significant_terms(terms: Sequence[Term], items: int, least: float) -> list[Term]:
+    """Return the rarest terms, of which a memory must hold one to cover ``least`` of a query."""
+    allowed = least * whole(terms, items)
+    left = sum(t.weight for t in terms)
+    found = []
+    for term in terms:
+        if left < allowed:
+            break
+        found.append(term)
+        left -= term.weight
+    return found
+
+
+def identifiers(text: str) -> str:
+    """Return the parts of the identifiers and paths in a text, so that ``cache`` finds ``getCacheKey`` and ``cache_key``."""
+    parts: dict[str, None] = {}
+    for name in _IDENTIFIER.findall(text):
+        for part in _PARTS.findall(name):
+            if len(part) > 2:
+                parts.setdefault(part.lower(), None)
+    return " ".join(parts)
+
+
+def body_of(structured: str | None) -> str:
+    """Return the texts in the body of a memory that are looked into."""
+    return " ".join(_texts(structured))
+
+
+def words_of(text: str) -> str:
+    """Return the words of a text in small letters, each once."""
+    composed = text if text.isascii() else unicodedata.normalize("NFC", text)
+    return " ".join(dict.fromkeys(_TOKEN.findall(composed.lower())))
+
+
+def _texts(structured: str | None) -> Iterator[str]:
+    stack: list[Any] = [json.loads(structured)] if structured else []
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            stack += [v for k, v in value.items() if k not in _UNSAID]
+        elif isinstance(value, list):
+            stack += value

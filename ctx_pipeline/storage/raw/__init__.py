@@ -1,0 +1,1 @@
+"""Raw objects and the files they come from."""

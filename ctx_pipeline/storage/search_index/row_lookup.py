@@ -1,0 +1,262 @@
+"""The small tables of the index in memory: whose row it is, where it lies, which rows are meant, and counts by facet."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from functools import partial
+from itertools import compress
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.model.tables import EVENT_KINDS
+from ctx_pipeline.storage.search_index.row_attributes import OUTCOMES, Marks, blank, thread_of, tool_of, unpacked
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+Session = tuple[str, str]
+"""(host, session id)"""
+
+
+class Wanted(NamedTuple):
+    """Which rows are meant; None is any. Tools are in lower case. Times are quarters of an hour since 1970, ``until`` is not included."""
+
+    session: Callable[[str, str], bool] | None = None
+    kinds: Collection[str] | None = None
+    tools: Collection[str] | None = None
+    outcomes: Collection[str] | None = None
+    since: int | None = None
+    until: int | None = None
+
+    @property
+    def by_row(self) -> bool:
+        """Whether rows of one session differ."""
+        return any(chosen is not None for chosen in self[1:])
+
+
+class Span(NamedTuple):
+    """The rows of one session in one part."""
+
+    first: int
+    last: int
+    host: str
+    session_id: str
+
+    @property
+    def session(self) -> Session:
+        """Host and session id."""
+        return self.host, self.session_id
+
+
+class RowAttributes(NamedTuple):
+    """Kind, tool, outcome, thread and time of a row."""
+
+    kind: str
+    tool: str | None
+    outcome: str
+    thread_id: str | None
+    quarter: int
+    """quarters of an hour since 1970, 0 where no time is known"""
+
+
+class RowLookup:
+    """What the index holds, as of one state of its file."""
+
+    def __init__(self, connection: sqlite3.Connection, stamp: tuple[int, int]) -> None:
+        self.stamp = stamp
+        self.spans = list(map(Span._make, connection.execute("SELECT first, last, host, session_id FROM spans ORDER BY first")))
+        self._firsts = [span.first for span in self.spans]
+        self._parts: list[tuple[int, int, str, int]] = connection.execute(
+            "SELECT base, rows, part, first_row FROM parts ORDER BY base"
+        ).fetchall()
+        self._bases = [part[0] for part in self._parts]
+        self._marked: list[tuple[int, int]] = connection.execute("SELECT base, rows FROM marks ORDER BY base").fetchall()
+        self._mark_bases = [base for base, _ in self._marked]
+        self._marks: dict[int, Marks] = {}
+        self.connection = connection
+        dead = connection.execute("SELECT coalesce(max(last), 0) FROM dead").fetchone()[0]
+        self.top: int = max([dead, *(span.last for span in self.spans), *(base + rows - 1 for base, rows, _, _ in self._parts)])
+        """highest row id"""
+        self.gaps = sum(span.last - span.first + 1 for span in self.spans) < self.top
+        """whether some row up to there is dead"""
+
+    def span_of(self, rowid: int) -> Span | None:
+        """Return the session that a row belongs to, None for a dead row."""
+        number = bisect_right(self._firsts, rowid) - 1
+        return self.spans[number] if number >= 0 and rowid <= self.spans[number].last else None
+
+    def counted(self, rowids: Sequence[int]) -> list[tuple[Span, int]]:
+        """Return each session that has some of the ascending row ids, and how many; dead rows are left out."""
+        firsts, spans = self._firsts, self.spans
+        place, count = 0, len(rowids) if spans else 0
+        found = []
+        while place < count:
+            number = bisect_right(firsts, rowids[place]) - 1
+            span = spans[number]
+            if number < 0 or rowids[place] > span[1]:
+                if number + 1 >= len(spans):
+                    break
+                place = bisect_left(rowids, firsts[number + 1], place)
+                continue
+            end = bisect_right(rowids, span[1], place)
+            found.append((span, end - place))
+            place = end
+        return found
+
+    def by_span(self, rowids: Sequence[int]) -> Iterator[tuple[Span, int, int]]:
+        """Yield each session that has some of the ascending row ids, and from which place to which; dead rows are left out."""
+        place, count = 0, len(rowids)
+        while place < count:
+            number = bisect_right(self._firsts, rowids[place]) - 1
+            if number < 0 or rowids[place] > self.spans[number].last:
+                if number + 1 >= len(self.spans):
+                    return
+                place = bisect_left(rowids, self._firsts[number + 1], place)
+                continue
+            end = bisect_right(rowids, self.spans[number].last, place)
+            yield self.spans[number], place, end
+            place = end
+
+    def place_of(self, rowid: int) -> tuple[str, int] | None:
+        """Return the part and the row in it, None where no part has it."""
+        number = bisect_right(self._bases, rowid) - 1
+        if number < 0:
+            return None
+        base, rows, part, first_row = self._parts[number]
+        return (part, first_row + rowid - base) if rowid < base + rows else None
+
+    def rows_of_parts(self) -> list[tuple[int, int, str, int]]:
+        """Return (first row id, rows, part, its first row) of every piece of a part, in order of the row ids."""
+        return self._parts
+
+    def attributes_of(self, rowid: int) -> RowAttributes:
+        """Return what the marks say of a row."""
+        base, marks = self._marks_at(rowid)
+        row = rowid - base
+        kind, outcome = EVENT_KINDS[marks.kinds[row]], OUTCOMES[marks.outcomes[row]]
+        return RowAttributes(kind, tool_of(marks, row), outcome, thread_of(marks, row), marks.quarters[row])
+
+    def mask(self, wanted: Wanted) -> bytes:
+        """Return a byte for each row id up to the highest, 1 where the row is alive and meant."""
+        chosen = bytearray(self.top + 1)
+        for first, last, host, session_id in self.spans:
+            if wanted.session is None or wanted.session(host, session_id):
+                chosen[first : last + 1] = b"\1" * (last - first + 1)
+        if not wanted.by_row:
+            return bytes(chosen)
+        meant = bytearray(self.top + 1)
+        for base, rows, marks in self._all_marks():
+            end = min(rows, self.top + 1 - base)
+            if end > 0 and (piece := _meant(marks, wanted)) is not None:
+                meant[base : base + end] = piece[:end]
+        both = int.from_bytes(chosen, "little") & int.from_bytes(meant, "little")
+        return both.to_bytes(self.top + 1, "little")
+
+    def alive(self, rowids: Sequence[int], mask: bytes | None) -> list[int]:
+        """Return those of some row ids that are alive and, with a mask, meant; in their order."""
+        if mask is not None:
+            end = len(mask)
+            return list(compress(rowids, [mask[r] if r < end else 0 for r in rowids]))
+        return [r for r in rowids if self.span_of(r) is not None] if self.gaps else list(rowids)
+
+    def newest_first(self, rowids: Sequence[int]) -> list[int]:
+        """Return ascending row ids by the time of their events, the newest first; those without a time last."""
+        placed: list[tuple[int, int]] = []
+        for base, rows, marks in self._all_marks():
+            own = rowids[bisect_left(rowids, base) : bisect_left(rowids, base + rows)]
+            placed += [(marks.quarters[row - base], row) for row in own]
+        placed.sort(reverse=True)
+        return [row for _, row in placed]
+
+    def counts(self, rowids: Sequence[int], month: Callable[[int], str], project: Mapping[Session, str]) -> dict[str, dict[str, int]]:
+        """Return how many of ascending live row ids each host, project, kind, tool, outcome and month has, the most first.
+
+        Every facet but ``tool`` and ``outcome`` (which only tool calls and their results have) adds up to the number of rows.
+        """
+        found: dict[str, Counter[Any]] = {name: Counter() for name in ("host", "project", "kind", "tool", "outcome", "month")}
+        for span, start, end in self.by_span(rowids):
+            found["host"][span.host] += end - start
+            found["project"][project.get(span.session) or "unknown"] += end - start
+        quarters: Counter[int] = Counter()
+        for base, rows, marks in self._all_marks():
+            start, end = bisect_left(rowids, base), bisect_left(rowids, base + rows)
+            if start < end:
+                own = [r - base for r in rowids[start:end]]
+                # one row more, since an itemgetter of a single one gives no tuple
+                chosen = itemgetter(*own, own[0])
+                _add(found["kind"], _counted(chosen(marks.kinds)[:-1]), lambda n: EVENT_KINDS[n])
+                _add(found["outcome"], _counted(chosen(marks.outcomes)[:-1]), lambda n: OUTCOMES[n])
+                _add(found["tool"], _counted(chosen(marks.tools)[:-1]), partial(_tool, marks.names))
+                quarters.update(chosen(marks.quarters)[:-1])
+        for quarter, count in quarters.items():
+            found["month"][month(quarter) if quarter else "unknown"] += count
+        found["tool"].pop("", None)
+        found["outcome"].pop("none", None)
+        return {name: dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))) for name, counted in found.items()}
+
+    def tools(self) -> set[str]:
+        """Return the names of all tools whose calls are indexed."""
+        return {name for _, _, marks in self._all_marks() for name in marks.names if name}
+
+    def _all_marks(self) -> Iterator[tuple[int, int, Marks]]:
+        if len(self._marks) < len(self._marked):
+            for base, rows, record in self.connection.execute("SELECT base, rows, packed FROM marks ORDER BY base"):
+                if base not in self._marks:
+                    self._marks[base] = unpacked(record, rows) if record else blank(rows)
+        for base, rows in self._marked:
+            yield base, rows, self._marks[base]
+
+    def _marks_at(self, rowid: int) -> tuple[int, Marks]:
+        number = bisect_right(self._mark_bases, rowid) - 1
+        if number < 0 or rowid >= sum(self._marked[number]):
+            return rowid, blank(1)
+        base, rows = self._marked[number]
+        if base not in self._marks:
+            record = self.connection.execute("SELECT packed FROM marks WHERE base = ?", (base,)).fetchone()[0]
+            self._marks[base] = unpacked(record, rows) if record else blank(rows)
+        return base, self._marks[base]
+
+
+def _tool(names: Sequence[str], number: int) -> str:
+    return "" if number == 0 else names[number - 1] if number <= len(names) else "(other)"
+
+
+def _counted(values: Iterable[int]) -> dict[int, int]:
+    """Return how often each byte is there."""
+    packed = bytes(values)
+    return {value: packed.count(value) for value in set(packed)}
+
+
+def _add(into: Counter[Any], counted: Mapping[int, int], name: Callable[[int], str]) -> None:
+    for number, count in counted.items():
+        into[name(number)] += count
+
+
+def _meant(marks: Marks, wanted: Wanted) -> bytes | None:
+    """Return 1 for each row of a part that is meant by kind, tool, outcome and time; None where none is."""
+    pieces = []
+    if wanted.kinds is not None:
+        pieces.append(marks.kinds.translate(_table(n for n, kind in enumerate(EVENT_KINDS) if kind in wanted.kinds)))
+    if wanted.outcomes is not None:
+        pieces.append(marks.outcomes.translate(_table(n for n, outcome in enumerate(OUTCOMES) if outcome in wanted.outcomes)))
+    if wanted.tools is not None:
+        numbers = [n for n, tool in enumerate(marks.names, 1) if tool.lower() in wanted.tools]
+        if not numbers:
+            return None
+        pieces.append(marks.tools.translate(_table(min(n, 255) for n in numbers)))
+    if wanted.since is not None or wanted.until is not None:
+        low, high = wanted.since or 1, wanted.until if wanted.until is not None else 1 << 32
+        pieces.append(bytes([low <= quarter < high for quarter in marks.quarters]))
+    both = int.from_bytes(pieces[0], "little")
+    for piece in pieces[1:]:
+        both &= int.from_bytes(piece, "little")
+    return both.to_bytes(len(marks.kinds), "little")
+
+
+def _table(numbers: Iterable[int]) -> bytes:
+    chosen = bytearray(256)
+    for number in numbers:
+        chosen[number] = 1
+    return bytes(chosen)

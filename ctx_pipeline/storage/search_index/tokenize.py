@@ -1,0 +1,194 @@
+"""What of an event is searched, and from a person's words to FTS5 expressions."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SAID_CHARS = 16_384
+DONE_CHARS = 8_192
+"""Longest documents; what follows in a text is not searched, but for paths in a tool call."""
+
+SAID = frozenset({"prompt", "injected", "answer", "reasoning", "title", "compaction"})
+DONE = frozenset({"tool_call", "tool_result", "error", "todo"})
+"""Event kinds that are searched, by column."""
+
+_WORDS = 24
+_TOKEN = re.compile(r"[^\W_]+")
+UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+"""Letters of scripts in which words are not set apart by spaces (Han, Kana) or not from what is added to them (Hangul)."""
+
+SIGN = re.compile(f"[{UNSPACED}]")
+_LEADS = bytes((*range(0xE3, 0xEE), 0xEF, 0xF0))
+"""First bytes that these letters have in UTF-8."""
+_RUN = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
+_BLANKS = re.compile(r"\\[\\nrt]")
+"""Escapes of JSON that part words."""
+
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_PATH = re.compile(r"(?<![\w.@~/-])[\w.@~-]*(?:/[\w.@-]+)+")
+_LOOKED = 1_000_000
+_PATHS_CHARS = 4_096
+"""Paths beyond the first part of a long tool call: how far they are looked for, and characters of them that are searched."""
+
+
+_STOP = frozenset(
+    (
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "can",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "how",
+        "i",
+        "if",
+        "in",
+        "is",
+        "it",
+        "its",
+        "me",
+        "my",
+        "not",
+        "of",
+        "on",
+        "or",
+        "our",
+        "so",
+        "that",
+        "the",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    )
+)
+
+
+def documents(kinds: Iterable[str], texts: Iterable[str | None], first: int = 0) -> list[tuple[int, str | None, str | None]]:
+    r"""Return (row, said, done) of the events that are searched; ``first`` is the row of the first one.
+
+    Arguments of a tool call are read as what they stand for (``a\nb`` is two words). Signs of Han, Kana and Hangul are
+    words of their own, so that a word is found inside a run of them.
+    """
+    found: list[tuple[int, str | None, str | None]] = []
+    for row, (kind, text) in enumerate(zip(kinds, texts, strict=True), first):
+        if not text:
+            continue
+        if kind in SAID:
+            told = text[:SAID_CHARS]
+            found.append((row, told if told.isascii() else _spaced(told), None))
+        elif kind in DONE:
+            told = _arguments(text) if kind == "tool_call" else text[:DONE_CHARS]
+            found.append((row, None, told if told.isascii() else _spaced(told)))
+    return found
+
+
+def _arguments(text: str) -> str:
+    """Return what is searched of a tool call: its first characters without JSON's escapes, and paths named later."""
+    told = text[:DONE_CHARS]
+    if len(text) > DONE_CHARS:
+        later = dict.fromkeys(_PATH.findall(text, DONE_CHARS - 200, _LOOKED))
+        told = f"{told} {' '.join(later)[:_PATHS_CHARS]}"
+    if "\\" in told and told[0] in "{[":
+        told = _BLANKS.sub(" ", told)
+        if "\\u" in told:
+            told = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), told).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return told
+
+
+def _spaced(text: str) -> str:
+    """Return a text with each sign of an unspaced script set apart."""
+    if text.isascii():
+        return text
+    raw = text.encode("utf-8", "replace")
+    # a tenth of all texts has some other sign: to look for these bytes takes a third of the time of the expression
+    if len(raw) == len(raw.translate(None, _LEADS)) or SIGN.search(text) is None:
+        return text
+    return SIGN.sub(r" \g<0> ", text)
+
+
+def _pieces(token: str) -> list[str]:
+    """Return what is looked for of a token: itself, or every two signs of an unspaced script that follow on each other."""
+    if token.isascii() or SIGN.search(token) is None:
+        return [token]
+    pieces = []
+    for run in _RUN.findall(token):
+        apart = SIGN.match(run) is not None and len(run) > 1
+        pieces += [f"{a} {b}" for a, b in pairwise(run)] if apart else [run]
+    return pieces
+
+
+class Question(NamedTuple):
+    """A text as FTS5 expressions from strict to loose; all empty for a text without a word."""
+
+    tokens: tuple[str, ...] = ()
+    """its words, in lower case, each once"""
+    significant_terms: tuple[str, ...] = ()
+    """those that are no stop words; all where there are only stop words"""
+    phrase: str = ""
+    every: str = ""
+    some: str = ""
+    any: str = ""
+    beginnings: str = ""
+
+
+def question(text: str) -> Question:
+    """Return what to look for: the words in their order, all that tell something, any of these, any word, words that begin so.
+
+    The first 2,000 characters and 24 words count. Nothing in a text is an operator.
+    """
+    parts = [found for part in text[:2000].split() if (found := _TOKEN.findall(part))][:_WORDS]
+    words = [" ".join(_spaced(" ".join(part)).split()) for part in parts]
+    tokens = tuple(dict.fromkeys(piece.lower() for part in parts for token in part for piece in _pieces(token)))[:_WORDS]
+    if not tokens:
+        return Question()
+    significant_terms = tuple(t for t in tokens if t not in _STOP) or tokens
+    whole = [w for w in words if not _STOP.issuperset(w.lower().split())] or words
+    return Question(
+        tokens,
+        significant_terms,
+        phrase=f'"{" ".join(words)}"',
+        every=" AND ".join(f'"{w}"' for w in whole),
+        some=" OR ".join(f'"{t}"' for t in significant_terms),
+        any=" OR ".join(f'"{t}"' for t in tokens),
+        beginnings=" OR ".join(f'"{t}" *' for t in significant_terms),
+    )
+
+
+def named(name: str) -> str:
+    """Return the expression that finds rows in which a file name or path stands; empty where it has no letter or digit."""
+    words = _spaced(" ".join(_TOKEN.findall(name[:1000]))).split()
+    return f'done : "{" ".join(words)}"' if words else ""

@@ -1,0 +1,1 @@
+"""The warehouse: one DuckDB file, and the queries over it."""

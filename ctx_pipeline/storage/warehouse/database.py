@@ -1,0 +1,303 @@
+"""The warehouse: one DuckDB file that answers questions about the whole history.
+
+Its views name exactly the live parts of the lake; its tables are small aggregates. The
+file is rebuilt beside the old one and swapped, since DuckDB lets one process write and
+locks the readers out meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreError
+from ctx_pipeline.model.codec import digest, rows_hash
+from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.storage import temporary
+from ctx_pipeline.storage.files import Files
+from ctx_pipeline.storage.made import Made
+from ctx_pipeline.storage.warehouse import duckdb_connection, signal_sql
+from ctx_pipeline.storage.warehouse.days import day_sql
+from ctx_pipeline.storage.warehouse.usage_sql import amounts_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
+    Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
+
+SCHEMA_VERSION = 4
+"""Rises when an aggregate table changes."""
+
+MEMORY = "512MB"
+"""The most that a connection to the warehouse holds."""
+
+_NOTE = "made.json"
+"""Repeats, beside the file, what it says of itself."""
+
+AGGREGATES: Mapping[str, tuple[str, ...]] = {
+    "usage_by_day": ("day_utc", "day", "host", "project", "model"),
+    "session_overview": ("host", "session_id"),
+    "tool_use": ("host", "tool", "action"),
+    "signal_summary": ("signal", "unit", "kind"),
+    "signal_labels": ("signal", "label"),
+    **signal_sql.KEYS,
+    "memory_counts": ("kind", "status", "scope"),
+    "redactions": ("host", "session_id", "detector"),
+}
+"""Aggregate table -> its key."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build made: rows by aggregate table, the hash of its input and of its content."""
+
+    rows: dict[str, int]
+    fingerprint: str
+    content_hash: str
+
+
+def views(lake: Any) -> dict[str, str]:
+    """Return view name -> SELECT over the live rows of each table of the lake."""
+    return {name: lake.relation_sql(name) for name in TABLES}
+
+
+def fingerprint(relations: Mapping[str, str], *, timezone: str | None, cost_mode: str) -> str:
+    """Return the hash of everything a build depends on: the live parts, the zone, the cost mode, the schema."""
+    return digest(SCHEMA_VERSION, sorted(relations.items()), day_sql("ts", timezone), cost_mode)
+
+
+def places(path: Path) -> dict[str, Path]:
+    """Return what a connection to a warehouse file may read, the store that it lies in, and where it puts what it cannot hold."""
+    store = path.parents[1]
+    return {"reads": store, "scratch": store / temporary.shared_name()}
+
+
+@contextlib.contextmanager
+def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnection]:
+    """Open a warehouse file with this package's settings; raises StoreError with a hint when it cannot be read."""
+    import duckdb
+
+    if read_only and not path.exists():
+        raise StoreError(f"there is no warehouse at {path}", hint="make it with: ctx run")
+    try:
+        connection = duckdb_connection.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
+    except duckdb.Error as error:
+        raise StoreError(
+            f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path)
+        ) from error
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def build(
+    relations: Mapping[str, str],
+    target: Path,
+    *,
+    timezone: str | None = None,
+    cost_mode: str = "auto",
+    versions: Mapping[str, str] | None = None,
+    open_file: Connect = connect,
+) -> Built:
+    """Write a new warehouse file and put it in the place of ``target``; readers of the old one keep it.
+
+    ``relations`` are the views (see :func:`views`), ``versions`` further rows of the table
+    ``meta``. ``open_file`` gives a connection to a path that does not exist yet, so that a
+    Dagster resource can own it. The old file stays when anything fails.
+    """
+    made = fingerprint(relations, timezone=timezone, cost_mode=cost_mode)
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = target.with_name(temporary.name())
+    try:
+        with open_file(fresh) as connection:
+            fresh.chmod(0o600)
+            for name, relation in relations.items():
+                connection.execute(f"CREATE VIEW {name} AS {relation}")
+            _reuse_redactions(connection, target)
+            for name, query in _aggregates(timezone, cost_mode).items():
+                connection.execute(f"CREATE TABLE {name} AS {query}")
+            rows = {name: _count(connection, name) for name in AGGREGATES}
+            content = _content_hash(connection)
+            meta = {
+                "schema_version": str(SCHEMA_VERSION),
+                "fingerprint": made,
+                "content_hash": content,
+                "rows": str(sum(rows.values())),
+                "timezone": timezone or "local",
+                "cost_mode": cost_mode,
+                **{f"table.{t.name}": str(t.version) for t in TABLES.values()},
+                **(versions or {}),
+            }
+            connection.execute("CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)")
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(meta.items()))
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
+        fresh.replace(target)
+    finally:
+        fresh.unlink(missing_ok=True)
+        fresh.with_name(f"{fresh.name}.wal").unlink(missing_ok=True)
+    return Built(rows, made, content)
+
+
+def read_meta(path: Path) -> dict[str, str]:
+    """Return the rows of ``meta``; empty when there is no readable warehouse."""
+    try:
+        with connect(path, read_only=True) as connection:
+            return dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    except Exception:  # noqa: BLE001 - whatever the file is, it is not a warehouse of ours and is built anew
+        return {}
+
+
+def known_meta(path: Path) -> dict[str, str]:
+    """Return :func:`read_meta` of the file that lies there now, from a note beside it where that is of this very file.
+
+    The note spares starting DuckDB.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return {}
+    stamp = [status.st_size, status.st_mtime_ns]
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(path.with_name(_NOTE).read_bytes())
+        if kept["stamp"] == stamp:
+            return {str(key): str(value) for key, value in kept["meta"].items()}
+    meta = read_meta(path)
+    with contextlib.suppress(StoreError):
+        Files(path.parent).write(_NOTE, json.dumps({"stamp": stamp, "meta": meta}).encode())
+    return meta
+
+
+def made(path: Path) -> Made | None:
+    """Return what the file that lies there now was made of; None where there is none, or one that does not say."""
+    meta = known_meta(path)
+    if not set(Made._fields) <= meta.keys():
+        return None
+    return Made(meta["input_fp"], meta["code_version"], meta["content_hash"], int(meta["rows"]))
+
+
+def _count(connection: DuckDBPyConnection, table: str) -> int:
+    row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _content_hash(connection: DuckDBPyConnection) -> str:
+    """Return the hash over all aggregate rows in key order; a session's row carries the hash of its events."""
+    parts = []
+    for name, key in AGGREGATES.items():
+        rows = connection.execute(f"SELECT * FROM {name} ORDER BY {', '.join(key)}").fetchall()
+        parts.append((name, rows_hash(tuple(str(value) for value in row) for row in rows)))
+    return digest(*parts, size=64)
+
+
+def _reuse_redactions(connection: DuckDBPyConnection, former: Path) -> None:
+    """Make the table ``known_redactions`` of sessions whose text the former warehouse has already searched."""
+    import pyarrow as pa
+
+    connection.execute(
+        "CREATE TEMP TABLE known_redactions (host VARCHAR, session_id VARCHAR, content_hash VARCHAR, detector VARCHAR, found BIGINT)"
+    )
+    if read_meta(former).get("schema_version") != str(SCHEMA_VERSION):
+        return
+    with connect(former, read_only=True) as old:
+        rows = old.execute(
+            "SELECT host, session_id, content_hash, detector, found FROM redactions "
+            "UNION ALL SELECT host, session_id, content_hash, NULL, 0 FROM session_overview"
+        ).fetchall()
+    if not rows:
+        return
+    names = ("host", "session_id", "content_hash", "detector", "found")
+    connection.register("former_rows", pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))))
+    connection.execute("INSERT INTO known_redactions SELECT * FROM former_rows")
+    connection.unregister("former_rows")
+
+
+def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
+    """Return aggregate table -> its query over the views, in order of building."""
+    sums = amounts_sql(cost_mode)
+    return {
+        "usage_by_day": f"""
+            SELECT CAST(c.ts AS DATE) AS day_utc, {day_sql("c.ts", timezone)} AS day, c.host AS host,
+                   coalesce(s.project, '') AS project, c.model AS model, {sums}, CAST(sum(c.web_searches) AS BIGINT) AS web_searches
+            FROM model_calls c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id
+            WHERE c.owner GROUP BY ALL ORDER BY ALL""",
+        "session_overview": f"""
+            WITH usage AS (
+                SELECT c.host AS host, c.session_id AS session_id, {sums}, max(c.context_tokens) AS peak_context_tokens
+                FROM model_calls c WHERE c.owner GROUP BY ALL),
+            compactions AS (
+                SELECT host, session_id, count(*) AS compactions FROM events WHERE kind = 'compaction' GROUP BY ALL),
+            commands AS (
+                SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE result = 'failed') AS failed_commands
+                FROM command_runs GROUP BY ALL),
+            measured AS (
+                SELECT host, session_id, CAST(bit_xor(hash(signal, version, value, label, reason)) AS VARCHAR) AS readings_hash
+                FROM readings GROUP BY ALL),
+            judged AS (
+                SELECT host, session_id, CAST(max(value) AS BIGINT) AS failed_tool_calls
+                FROM readings WHERE signal = 'failed_tool_call_count' AND value IS NOT NULL GROUP BY ALL)
+            SELECT s.host, s.session_id, s.title, s.title_source, s.cwd, s.project, s.branch, s.version, s.models, s.first_ts, s.last_ts,
+                   {day_sql("s.first_ts", timezone)} AS day, s.parent_session, s.status, s.threads, s.events, s.prompts,
+                   s.tool_calls, coalesce(j.failed_tool_calls, s.failed_tool_calls) AS failed_tool_calls,
+                   s.unknown, s.quarantined, s.lines, s.bytes, s.content_hash,
+                   coalesce(u.calls, 0) AS calls, coalesce(u.input_tokens, 0) AS input_tokens,
+                   coalesce(u.output_tokens, 0) AS output_tokens,
+                   coalesce(u.cache_write_5m_tokens, 0) AS cache_write_5m_tokens,
+                   coalesce(u.cache_write_1h_tokens, 0) AS cache_write_1h_tokens,
+                   coalesce(u.cache_read_tokens, 0) AS cache_read_tokens, coalesce(u.reasoning_tokens, 0) AS reasoning_tokens,
+                   coalesce(u.cost_nano, 0) AS cost_nano, coalesce(u.unpriced_calls, 0) AS unpriced_calls,
+                   coalesce(u.recorded_calls, 0) AS recorded_calls,
+                   coalesce(u.peak_context_tokens, 0) AS peak_context_tokens,
+                   coalesce(k.compactions, 0) AS compactions, coalesce(d.commands, 0) AS commands,
+                   coalesce(d.failed_commands, 0) AS failed_commands, coalesce(m.readings_hash, '') AS readings_hash
+            FROM sessions s
+            LEFT JOIN usage u ON u.host = s.host AND u.session_id = s.session_id
+            LEFT JOIN compactions k ON k.host = s.host AND k.session_id = s.session_id
+            LEFT JOIN commands d ON d.host = s.host AND d.session_id = s.session_id
+            LEFT JOIN judged j ON j.host = s.host AND j.session_id = s.session_id
+            LEFT JOIN measured m ON m.host = s.host AND m.session_id = s.session_id
+            ORDER BY s.host, s.session_id""",
+        "tool_use": """
+            SELECT host, tool, action, count(*) AS calls, count(*) FILTER (WHERE is_error) AS failed,
+                   count(*) FILTER (WHERE ended IS NULL) AS unanswered,
+                   CAST(sum(in_chars) AS BIGINT) AS in_chars, CAST(sum(out_chars) AS BIGINT) AS out_chars
+            FROM tool_calls GROUP BY ALL ORDER BY ALL""",
+        "signal_summary": """
+            SELECT signal, any_value(family) AS family, max(version) AS version, kind, unit, count(*) AS sessions,
+                   count(*) FILTER (WHERE reason IS NULL) AS measured, round(list_avg(list_sort(list(value))), 9) AS mean,
+                   CAST(median(value) AS DOUBLE) AS median, CAST(quantile_cont(value, 0.9) AS DOUBLE) AS p90,
+                   CAST(max(value) AS DOUBLE) AS highest,
+                   CAST(min(value) AS DOUBLE) AS lowest, count(*) FILTER (WHERE value > 0) AS positive
+            FROM readings GROUP BY signal, kind, unit ORDER BY signal, kind, unit""",
+        "signal_labels": """
+            SELECT signal, label, count(*) AS sessions FROM readings
+            WHERE label IS NOT NULL AND kind = 'categorical' GROUP BY ALL ORDER BY ALL""",
+        **signal_sql.QUERIES,
+        "memory_counts": """
+            SELECT kind, status, scope, count(*) AS memories, count(*) FILTER (WHERE len(flags) > 0) AS flagged
+            FROM memories GROUP BY ALL ORDER BY ALL""",
+        "redactions": """
+            WITH done AS (SELECT DISTINCT host, session_id, content_hash FROM known_redactions),
+            fresh AS (
+                SELECT s.host, s.session_id, s.content_hash FROM sessions s
+                ANTI JOIN done d ON d.host = s.host AND d.session_id = s.session_id AND d.content_hash = s.content_hash),
+            marks AS (
+                SELECT e.host, e.session_id, f.content_hash,
+                       unnest(regexp_extract_all(e.text, '\\[REDACTED:([A-Za-z0-9_.-]+)\\]', 1)) AS detector
+                FROM events e JOIN fresh f ON f.host = e.host AND f.session_id = e.session_id
+                WHERE contains(e.text, '[REDACTED:'))
+            SELECT host, session_id, content_hash, detector, count(*) AS found FROM marks GROUP BY ALL
+            UNION ALL
+            SELECT k.host, k.session_id, k.content_hash, k.detector, k.found FROM known_redactions k
+            JOIN sessions s ON s.host = k.host AND s.session_id = k.session_id AND s.content_hash = k.content_hash
+            WHERE k.detector IS NOT NULL
+            ORDER BY 1, 2, 4""",
+    }

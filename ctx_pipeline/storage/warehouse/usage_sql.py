@@ -1,0 +1,163 @@
+"""Queries of usage: which calls count, and the sums of their tokens and costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.model.cost_rule import COST_RULE
+from ctx_pipeline.model.tables import MODEL_CALLS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+COST_SQL: Mapping[str, str] = {mode: f"coalesce({', '.join(f'c.{name}' for name in names)}, NULL)" for mode, names in COST_RULE.items()}
+"""Nano-dollars of one call ``c`` by cost mode"""
+
+_TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
+_SIDES = (("recorded_cost", "recorded_nano"), ("cost", "calculated_nano"))
+
+_MARK = chr(31)
+"""Between host and session where both are one parameter."""
+
+_QUARTER_HOUR = 900_000_000
+
+
+def amounts_sql(cost_mode: str, *, bounded: bool = True) -> str:
+    """Return the sums of calls ``c``: tokens by kind, calls, cost_nano, unpriced_calls and recorded_calls.
+
+    ``input_tokens`` has no cached tokens, ``reasoning_tokens`` are a part of output. Absurd
+    costs of broken records end at the largest BIGINT and break no table, unless ``bounded`` is off.
+    """
+    total = bounded_sum if bounded else _exact_sum
+    cost = COST_SQL[cost_mode]
+    tokens = ", ".join(f"CAST(coalesce(sum(c.{name}), 0) AS BIGINT) AS {name}_tokens" for name in _TOKENS)
+    return (
+        f"{tokens}, count(*) AS calls, {total(cost)} AS cost_nano, "
+        f"count(*) FILTER (WHERE {cost} IS NULL) AS unpriced_calls, count(c.recorded_cost) AS recorded_calls"
+    )
+
+
+def sums_sql(
+    *,
+    time: bool,
+    session: bool,
+    thread: bool,
+    cost_mode: str = "auto",
+    only: Collection[tuple[str, str]] | None = None,
+    without: Iterable[tuple[str, str]] = (),
+) -> tuple[str, list[Any]]:
+    """Return the query for the sums of the calls that count, and its parameters.
+
+    Works over the views ``model_calls`` and ``sessions`` of any connection. A row has host,
+    model, the microsecond at which the call's quarter of an hour begins (null without
+    ``time``, and for calls without one), whether it is of the main thread (true without
+    ``thread``), session id, project, repository and branch (empty without ``session``), and
+    the sums of :func:`amounts_sql` with recorded_nano and calculated_nano behind them.
+    ``only`` and ``without`` choose (host, session).
+    """
+    moment = f"epoch_us(c.ts) - epoch_us(c.ts) % {_QUARTER_HOUR}" if time else "CAST(NULL AS BIGINT)"
+    main = "c.thread_id = c.session_id" if thread else "true"
+    names = ("c.session_id", "coalesce(s.project, '')", "coalesce(s.repository, '')", "coalesce(s.branch, '')") if session else ("''",) * 4
+    joined = " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id" if session else ""
+    conditions, parameters = ["c.owner"], []
+    for chosen, negated in ((only, ""), (list(without) or None, "NOT ")):
+        if chosen is not None:
+            conditions.append(f"concat(c.host, chr({ord(_MARK)}), c.session_id) {negated}IN (SELECT unnest(CAST(? AS VARCHAR[])))")
+            parameters.append(marked(chosen))
+    sides = ", ".join(f"{_exact_sum(f'c.{column}')} AS {name}" for column, name in _SIDES)
+    sql = (
+        f"SELECT c.host, c.model, {moment} AS ts, {main} AS main, {', '.join(f'{name} AS place_{n}' for n, name in enumerate(names))}, "
+        f"{amounts_sql(cost_mode, bounded=False)}, {sides} FROM model_calls c{joined} WHERE {' AND '.join(conditions)} GROUP BY ALL"
+    )
+    return sql, parameters
+
+
+CANDIDATES_SQL = (
+    "SELECT n.session_id, c.call_key, c.ts FROM callers n CROSS JOIN calls c ON c.session = n.number WHERE n.host = ? ORDER BY 1, 2"
+)
+"""Over the ledger: the calls that the sessions of a host may own."""
+
+OWNERS_SQL = "SELECT call_key, owner_session FROM owners WHERE host = ?"
+"""Over the ledger: who owns the calls that more than one session of a host has."""
+
+
+USES_SQL = (
+    "SELECT t.host, t.session_id, e.call_key, t.tool, t.action, t.argv, CASE WHEN lower(t.tool) = 'skill' THEN e.text END"
+    " FROM tool_calls t JOIN events e ON e.event_id = t.call_event WHERE e.call_key IS NOT NULL ORDER BY t.session_id, t.thread_id, t.seq"
+)
+"""What each model call asked for: host, session, call key, tool, action, argv, and the arguments of a skill."""
+
+
+MISSING_OUTPUT_SQL = "SELECT host, session_id, metadata FROM readings WHERE signal = 'estimated_missing_output' AND value IS NOT NULL"
+"""Sessions whose missing output was estimated, with the calls that it concerns as JSON: host, session, details."""
+
+PLACED_CALLS_SQL = (
+    "SELECT c.host, c.session_id, c.call_key, epoch_us(c.ts), c.model, coalesce(s.project, ''), coalesce(s.repository, '')"
+    " FROM model_calls c LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id"
+    " WHERE c.owner AND c.call_key IN (SELECT unnest(CAST(? AS VARCHAR[])))"
+)
+"""What filters need to know of the calls of these keys."""
+
+
+LIMITS_SQL = (
+    f"SELECT e.host, e.session_id, epoch_us(e.ts), e.subtype, e.text, coalesce(s.project, ''), coalesce(s.repository, '')"
+    " FROM events e LEFT JOIN sessions s ON s.host = e.host AND s.session_id = e.session_id"
+    f" WHERE e.ts IS NOT NULL AND e.text IS NOT NULL"
+    f" AND concat(e.host, chr({ord(_MARK)}), e.subtype) IN (SELECT unnest(CAST(? AS VARCHAR[]))) ORDER BY e.ts, e.event_id"
+)
+"""The events of these (host, subtype) in the order of time: host, session, microseconds, subtype, text, project, repository."""
+
+CALL_TIMES_SQL = "SELECT host, epoch_us(ts) FROM model_calls WHERE owner AND ts IS NOT NULL ORDER BY ts"
+"""When each model call was made."""
+
+COMMITS_SQL = (
+    "SELECT host, session_id, argv FROM tool_calls WHERE action = 'shell' AND NOT is_error AND CAST(argv AS VARCHAR) LIKE '%commit%'"
+)
+"""Shell commands that may have made a commit."""
+
+OUTCOMES_SQL = (
+    "SELECT s.host, s.session_id, s.project, s.month, epoch_us(s.first_ts), s.tool_calls,"
+    " max(r.value) FILTER (WHERE r.signal = 'git_commits_made_during'), max(r.value) FILTER (WHERE r.signal = 'user_correction_count')"
+    " FROM sessions s LEFT JOIN readings r ON r.host = s.host AND r.session_id = s.session_id"
+    " AND r.signal IN ('git_commits_made_during', 'user_correction_count') GROUP BY ALL ORDER BY 1, 2"
+)
+"""What each session came to: host, session, project, month, first time, tool calls, commits that git showed, corrections."""
+
+
+def marked(pairs: Collection[tuple[str, str]]) -> list[str]:
+    """Return pairs of texts as single parameters of these queries."""
+    return [f"{first}{_MARK}{second}" for first, second in sorted(pairs)]
+
+
+def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
+    """Return the query for all model calls of these (host, session), copies included, and its parameters.
+
+    A row has the columns of ``model_calls`` with times as microseconds since 1970, and the session's project, repository and branch last.
+    """
+    names = ", ".join(f"epoch_us(c.{c.name})" if c.type == "time" else f'c."{c.name}"' for c in MODEL_CALLS.columns)
+    sql = (
+        f"SELECT {names}, coalesce(s.project, ''), coalesce(s.repository, ''), coalesce(s.branch, '') FROM model_calls c"
+        " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id"
+        f" WHERE concat(c.host, chr({ord(_MARK)}), c.session_id) IN (SELECT unnest(CAST(? AS VARCHAR[])))"
+        " ORDER BY c.host, c.session_id, c.call_key"
+    )
+    return sql, [[f"{h}{_MARK}{s}" for h, s in sorted(sessions)]]
+
+
+def billed_sql(cost_mode: str) -> str:
+    """Return the query for the sums of every call that counts, as one row of :func:`amounts_sql`."""
+    return f"SELECT {amounts_sql(cost_mode)} FROM model_calls c WHERE c.owner"
+
+
+def _exact_sum(expression: str) -> str:
+    return f"CAST(coalesce(sum({expression}), 0) AS HUGEINT)"
+
+
+def bounded_sum(expression: str) -> str:
+    """Return SQL for a sum that fits into a BIGINT: absurd costs of broken records end at its largest value and break no table."""
+    return f"CAST(least(coalesce(sum({expression}), 0), 9223372036854775807) AS BIGINT)"
+
+
+def all_calls_sql() -> str:
+    """Return the query for all model calls, rows as in :func:`calls_sql`."""
+    return calls_sql(())[0].partition(" WHERE ")[0] + " ORDER BY c.host, c.session_id, c.call_key"

@@ -1,1 +1,0 @@
-"""Ways to say a file with fewer tokens, what each keeps, and what measuring them finds."""

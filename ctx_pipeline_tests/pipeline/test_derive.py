@@ -1,0 +1,144 @@
+"""Measuring and mining in one read are the same as one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import StoreFull
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.pipeline import run
+from ctx_pipeline.pipeline.facts import make_facts
+from ctx_pipeline.pipeline.measure import measure
+from ctx_pipeline.pipeline.measure_and_mine import derive, due, merged
+from ctx_pipeline.pipeline.mine import mine
+from ctx_pipeline.pipeline.reports import CellReport, StageReport
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.lake import Lake
+from ctx_pipeline_tests.factories.months import settings_of, write_month
+
+CELLS = [Cell("claude", "2026-03"), Cell("claude", "2026-04")]
+METHODS = [name for name, method in discovery.methods().items() if method.deterministic]
+
+
+@pytest.fixture
+def settings(environ):
+    home = Path(environ["CLAUDE_CONFIG_DIR"])
+    write_month(home, "2026-03", 1, prompts=3)
+    write_month(home, "2026-03", 3)
+    write_month(home, "2026-04", 2)
+    return settings_of(environ)
+
+
+@pytest.fixture
+def store(settings):
+    with open_store(settings) as opened:
+        run.step("ingest", opened, settings)
+        yield opened
+
+
+def hashes(store):
+    keys = ["facts/tables", *(f"signals/{name}" for name in discovery.families()), *(f"mined/{name}" for name in METHODS)]
+    return {(key, cell.month): (row.content_hash, row.input_fp) for key in keys for cell, row in store.ledger.asset_cells(key).items()}
+
+
+def forget(store):
+    for key in {key for key, _ in hashes(store)}:
+        for cell in CELLS:
+            store.lake.drop(key, cell)
+            store.ledger.forget_asset(key, [cell])
+
+
+@pytest.mark.feature("derive.same-rows")
+def test_one_read_makes_the_rows_of_two(store, settings):
+    apart = [make_facts(store, settings), measure(store, settings), mine(store, settings)]
+    expected = hashes(store)
+    assert len(expected) == 2 * (1 + len(discovery.families()) + len(METHODS))
+    forget(store)
+    assert set(due(store)) == set(CELLS)
+
+    together = derive(store, settings)
+
+    assert hashes(store) == expected
+    assert [r.totals for r in together] == [r.totals for r in apart]
+    assert [r.stage for r in together] == ["facts", "measure", "mine"]
+    assert due(store) == {}
+    assert not any(report.changed for report in derive(store, settings))
+
+
+@pytest.mark.feature("derive.one-read")
+def test_the_events_of_a_cell_are_read_once_for_facts_and_once_for_what_follows(store, settings, monkeypatch):
+    read = []
+    original = Lake.read_sessions
+
+    def counted(self, cell, *arguments, **named):
+        read.append(cell)
+        return original(self, cell, *arguments, **named)
+
+    monkeypatch.setattr(Lake, "read_sessions", counted)
+    derive(store, settings)
+
+    again = 1 if any(method.families for method in discovery.methods().values() if method.deterministic) else 0
+    assert sorted(read) == sorted(CELLS * (2 + again))
+
+
+@pytest.mark.feature("derive.only-the-failed")
+def test_what_cannot_be_mined_does_not_hold_back_what_was_measured(store, settings, monkeypatch):
+    original = Lake.replace
+
+    def failing(self, asset, cell, *arguments, **named):
+        if asset.startswith("mined/") and cell == CELLS[0]:
+            raise ValueError("no such thing")
+        return original(self, asset, cell, *arguments, **named)
+
+    monkeypatch.setattr(Lake, "replace", failing)
+    _, measured, mined = derive(store, settings)
+
+    assert measured.held == {}
+    assert set(mined.held) == {CELLS[0].key}
+    assert {month for key, month in hashes(store) if key.startswith("signals/")} == {"2026-03", "2026-04"}
+    assert {month for key, month in hashes(store) if key.startswith("mined/")} == {"2026-04"}
+    monkeypatch.setattr(Lake, "replace", original)
+    assert derive(store, settings)[2].held == {}
+
+
+@pytest.mark.feature("derive.only-the-failed")
+def test_a_full_disk_ends_the_stage(store, settings, monkeypatch):
+    def full(*_, **__):
+        raise StoreFull("no room", hint="make some")
+
+    monkeypatch.setattr(Lake, "replace", full)
+    with pytest.raises(StoreFull):
+        derive(store, settings)
+
+
+@pytest.mark.feature("derive.methods-of-families")
+def test_a_method_that_reads_signals_sees_what_the_same_pass_measured(store, settings, monkeypatch):
+    seen = {}
+
+    def extract(view):
+        seen[view.session_id] = set(view.readings)
+        return []
+
+    name, method = next((n, m) for n, m in discovery.methods().items() if m.deterministic)
+    asking = replace(method, families=("activity",), extract=extract)
+    monkeypatch.setattr(discovery, "methods", lambda: {name: asking})
+
+    derive(store, settings)
+
+    assert len(seen) == 3
+    assert all("unique_files_edited" in readings for readings in seen.values())
+    assert due(store) == {}
+
+
+def test_two_halves_of_a_report_are_one():
+    left = StageReport("mine", {"a": CellReport("done", {"candidates": 1}), "b": CellReport("unchanged")}, {"candidates": 1}, 2.0)
+    right = StageReport("mine", {"a": CellReport("unchanged"), "b": CellReport("held", error="no")}, {"candidates": 4}, 1.0)
+
+    both = merged(left, right)
+
+    assert {key: cell.status for key, cell in both.cells.items()} == {"a": "done", "b": "held"}
+    assert (both.totals, both.seconds) == ({"candidates": 5}, 2.0)

@@ -1,0 +1,63 @@
+"""The doctor finds what the tables lack and says how it comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.maintenance import doctor
+from ctx_pipeline.pipeline import run
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.factories import claude as build
+
+SESSION = "aaaaaaaa-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def settings(environ):
+    home = build.ClaudeHome(Path(environ["CLAUDE_CONFIG_DIR"]))
+    transcript = home.session(SESSION)
+    transcript.prompt("please mend the parser")
+    transcript.call("toolu_1", "Bash", "no such file", is_error=True, command="make")
+    transcript.answer(build.text("The parser works now."))
+    transcript.save()
+    return settings_module.load(environ)
+
+
+@pytest.fixture
+def store(settings):
+    with open_store(settings) as opened:
+        run.run_stages(opened, settings)
+        yield opened
+
+
+def rows(store):
+    cells = store.lake.manifests("normalized")
+    return [row for table in ("events", "readings") for cell in cells for row in store.lake.read_rows(table, cell)]
+
+
+@pytest.mark.feature("doctor.missing-parts")
+@pytest.mark.parametrize("asset", ["normalized", "signals/activity"])
+def test_a_missing_part_is_named_and_comes_back_with_the_commands_that_are_named(store, settings, asset):
+    assert doctor.examine(store, settings).sound
+    before = rows(store)
+    (manifest,) = store.lake.manifests(asset).values()
+    part = manifest.parts[0]
+    store.files.remove(part.path)
+    report = doctor.examine(store, settings)
+    assert not report.sound
+    ((path, reason),) = report.damaged
+    assert path == part.path
+    assert reason == "is missing; it is made again from raw by: ctx run"
+    run.run_stages(store, settings)
+    assert doctor.examine(store, settings).sound
+    assert rows(store) == before
+
+
+@pytest.mark.feature("doctor.missing-parts")
+def test_a_manifest_that_cannot_be_read_is_named(store, settings):
+    (name,) = store.files.walk("lake/_manifests/signals.activity")
+    store.files.write(name, b"{")
+    assert [(d.path, d.reason.split(";")[0]) for d in doctor.examine(store, settings).damaged] == [(name, "is not a manifest")]

@@ -1,0 +1,96 @@
+"""Fact tables are made once for each session, read by views, asked by SQL and forgotten with their session."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline.facts import registry
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.model.tables import FACTS, FACTS_ASSET
+from ctx_pipeline.pipeline import facts
+from ctx_pipeline.pipeline.facts import make_facts
+from ctx_pipeline_tests.factories.stores import CELL, normalized
+from ctx_pipeline_tests.factories.views import view
+
+
+def sessions():
+    return view("a").prompt("go").shell("pytest -q", exit=1, text="1 failed in 0.1s"), view("b").prompt("go").shell("ls", text="x.py")
+
+
+def rows(store, table="command_runs"):
+    return {r.session_id: r for r in store.lake.read_rows(table, CELL, FACTS_ASSET)}
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The sessions whose commands were worked out."""
+    asked: list[str] = []
+
+    def counted(session):
+        asked.append(session.session_id)
+        return command_runs(session)
+
+    monkeypatch.setattr(facts, "MAKERS", {**registry.MAKERS, "command_runs": counted})
+    return asked
+
+
+@pytest.mark.feature("facts.tables")
+def test_every_fact_table_has_one_function():
+    assert registry.MAKERS.keys() == FACTS.keys()
+
+
+@pytest.mark.feature("facts.tables")
+def test_facts_are_rows_beside_the_normalized_ones_and_open_to_sql(store, chosen):
+    normalized(store, *sessions())
+    report = make_facts(store, chosen, cells=[CELL])
+    assert report.totals == {"sessions": 2, "command_runs": 2, "check_runs": 1, "turns": 2}
+    with store.lake.connect() as connection:
+        store.lake.views(connection)
+        found = connection.execute("SELECT session_id, command, result FROM command_runs ORDER BY 1").fetchall()
+        checks = connection.execute("SELECT runner, kind, failed, unit, result FROM check_runs").fetchall()
+    assert found == [("a", "pytest -q", "failed"), ("b", "ls", "passed")]
+    assert checks == [("pytest", "test", 1, "test", "failed")]
+
+
+@pytest.mark.feature("facts.incremental")
+def test_only_the_session_that_changed_is_read_again(store, chosen, made):
+    one, two = sessions()
+    normalized(store, one, two)
+    make_facts(store, chosen, cells=[CELL])
+    assert make_facts(store, chosen, cells=[CELL]).cells[CELL.key].status == "unchanged"
+    assert sorted(made) == ["a", "b"]
+    made.clear()
+    normalized(store, one, two.shell("pwd"))
+    make_facts(store, chosen, cells=[CELL])
+    assert made == ["b"]
+    assert sorted((r.session_id, r.command) for r in store.lake.read_rows("command_runs", CELL, FACTS_ASSET)) == [
+        ("a", "pytest -q"),
+        ("b", "ls"),
+        ("b", "pwd"),
+    ]
+
+
+@pytest.mark.feature("facts.incremental")
+def test_another_version_of_a_table_makes_its_rows_again_from_normalized_rows(store, chosen, made, monkeypatch):
+    normalized(store, *sessions())
+    make_facts(store, chosen, cells=[CELL])
+    made.clear()
+    monkeypatch.setattr(facts, "FACTS_VERSION", "command_runs.2 check_runs.1")
+    make_facts(store, chosen, cells=[CELL])
+    assert sorted(made) == ["a", "b"]
+    assert rows(store)["a"].result == "failed"
+
+
+@pytest.mark.feature("facts.view")
+def test_a_view_holds_the_rows_that_were_made_and_else_what_they_are_made_of(store, chosen):
+    one, two = sessions()
+    normalized(store, one, two)
+    make_facts(store, chosen, cells=[CELL])
+    loaded = {v.session_id: v for v in store.lake.read_sessions(CELL, None, ("command_runs",))}
+    assert [r.command for r in loaded["a"].facts["command_runs"]] == ["pytest -q"]
+    assert loaded["a"].events == []
+    normalized(store, one, two.shell("pwd"))
+    behind = {v.session_id: v for v in store.lake.read_sessions(CELL, None, ("command_runs",), kinds=("prompt",))}
+    assert "command_runs" not in behind["b"].facts
+    assert [r.command for r in command_runs(behind["b"])] == ["ls", "pwd"]
+    assert command_runs(behind["a"]) == loaded["a"].facts["command_runs"]
