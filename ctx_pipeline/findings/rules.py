@@ -37,6 +37,8 @@ class Habit(NamedTuple):
     advice: str
     needs: tuple[str, float] = ("", 0.0)
     """a second signal and the least that it must read in the same session"""
+    whole: bool = False
+    """the sum is that of every session, and not only of those that show the habit"""
 
 
 def findings(history: History, rules: Iterable[Rule] | None = None) -> list[Finding]:
@@ -152,7 +154,7 @@ def _tool_output(history: History) -> Finding | None:
     part = seen.tool_output_nano / seen.cost_nano if seen.cost_nano else 0.0
     if part < 0.1:
         return None
-    title = f"about {part:.0%} of the cost, ${seen.tool_output_nano / _NANO:,.2f}, was tool output sent again"
+    title = f"About {part:.0%} of the cost, ${seen.tool_output_nano / _NANO:,.2f}, was tool output sent again"
     detail = f"Measured in the newest {plural(seen.sessions, 'session')}."
     return Finding("", title, "ctx usage tool", detail, usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
 
@@ -169,7 +171,7 @@ def _subagents(history: History) -> Finding | None:
     cost, theirs = history.totals["cost_nano"], history.subagents_nano
     if not cost or theirs / cost < 0.1:
         return None
-    return Finding("", f"subagents made {theirs / cost:.0%} of the cost", "ctx usage thread", usd=theirs / _NANO, cases=len(history.spent))
+    return Finding("", f"Subagents made {theirs / cost:.0%} of the cost", "ctx usage thread", usd=theirs / _NANO, cases=len(history.spent))
 
 
 def _unpriced(history: History) -> Finding | None:
@@ -233,51 +235,53 @@ HABITS = (
     Habit(
         "file_reread_without_reason_count",
         3,
-        "files were read again {sum:,.0f} times though they stood in the window unchanged",
-        "name the outline of large files in the project's instructions, or begin a fresh session for the next part",
+        "Files were read again {sum:,.0f} times though they stood in the window unchanged",
+        "Name the outline of large files in the project's instructions, or begin a fresh session for the next part",
     ),
     Habit(
         "cache_rebuild_tokens",
         100_000,
         "{sum:,.0f} tokens that the cache had held were paid for again",
-        "answer within the cache's five minutes, or end a session before a break; do not change tools or models in the middle",
+        "Answer within the cache's five minutes, or end a session before a break; do not change tools or models in the middle",
     ),
     Habit(
         "failed_command_ratio",
         0.3,
-        "three of ten commands and more failed",
-        "write down how the project is built and tested in CLAUDE.md or AGENTS.md",
+        "Three of ten commands and more failed",
+        "Write down how the project is built and tested, in the project's instructions",
         needs=("failed_command_count", 5),
     ),
     Habit(
         "trajectory_repeated_action_without_progress",
         3,
-        "a call was repeated unchanged {sum:,.0f} times and returned nothing new",
-        "stop the agent at the second repetition and say what is different",
+        "A call was repeated unchanged {sum:,.0f} times and returned nothing new",
+        "Stop the agent at the second repetition and say what is different",
     ),
     Habit(
         "trajectory_premature_finish_without_validation",
         1,
-        "the last change of a file was never checked",
-        "say which command checks a change, in the project's instructions",
+        "The last change of a file was never checked",
+        "Say which command checks a change, in the project's instructions",
     ),
-    Habit("user_correction_count", 2, "the person corrected the agent {sum:,.0f} times", "accept what it taught: ctx memory list"),
+    Habit(
+        "user_correction_count", 2, "The person corrected the agent {sum:,.0f} times", "Accept what it taught: ctx memory list", whole=True
+    ),
     Habit(
         "user_message_count",
         35,
-        "a session went on over {sum:,.0f} messages in all, each with the whole window again",
-        "one task a session",
+        "A session went on over {sum:,.0f} messages in all, each with the whole window again",
+        "One task a session",
     ),
-    Habit("context_peak_share", 0.7, "the window was filled to seven tenths and more", "split the task, or let subagents read"),
+    Habit("context_peak_share", 0.7, "The window was filled to seven tenths and more", "Split the task, or let subagents read"),
     Habit(
         "compaction_recovery_tokens",
         10_000,
         "{sum:,.0f} tokens were fetched again after a compaction had dropped them",
-        "compact by hand after a finished step, not in the middle of one",
+        "Compact by hand after a finished step, not in the middle of one",
     ),
-    Habit("code_search_count", 25, "{sum:,.0f} searches of the project's files", "name where things are in CLAUDE.md or AGENTS.md"),
-    Habit("interruption_count", 2, "the agent was stopped {sum:,.0f} times", "ask for a plan before it begins"),
-    Habit("command_not_found_count", 2, "{sum:,.0f} commands did not exist", "say which tools this machine has"),
+    Habit("code_search_count", 25, "{sum:,.0f} searches of the project's files", "Name where things are, in the project's instructions"),
+    Habit("interruption_count", 2, "The agent was stopped {sum:,.0f} times", "Ask for a plan before it begins", whole=True),
+    Habit("command_not_found_count", 2, "{sum:,.0f} commands did not exist", "Say which tools this machine has"),
 )
 
 
@@ -299,13 +303,14 @@ def _rule_of(habit: Habit) -> Rule:
             return None
         costs = [one.usd for one in found.values() if one.usd is not None]
         examples = _examples(history, {key: one.value for key, one in found.items()})
+        every = {key: one for key, one in history.readings[habit.signal].items() if one.value > 0} if habit.whole else found
         return Finding(
             "",
-            habit.title.format(sum=sum(one.value for one in found.values())),
+            habit.title.format(sum=sum(one.value for one in every.values())),
             f"ctx signal show {shlex.quote(examples[0].host)} {shlex.quote(examples[0].session_id)}",
-            f"In {count(len(found))} of {plural(len(history.readings[habit.signal]), 'session')}.",
+            f"In {count(len(every))} of {plural(len(history.readings[habit.signal]), 'session')}.",
             habit.advice,
-            cases=len(found),
+            cases=len(every),
             of=len(history.readings[habit.signal]),
             usd=round(sum(costs), 4) if costs else None,
             signal=habit.signal,

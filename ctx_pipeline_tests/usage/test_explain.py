@@ -189,7 +189,7 @@ def test_tool_output_that_was_sent_again_and_secrets_are_findings_before_any_run
     assert (seen.cost_nano, seen.tool_output_nano) == (10_025_000, pytest.approx(5_014_000, rel=0.001))
     assert dict(seen.secrets) == {"anthropic-key": 1}
     assert texts[0].startswith("1 secret in plain text in the newest 1 transcript: anthropic-key 1")
-    assert any(text.startswith("about 50% of the cost, $0.01, was tool output sent again") for text in texts)
+    assert any(text.startswith("About 50% of the cost, $0.01, was tool output sent again") for text in texts)
     assert not any("a1B2" in text for text in texts)
 
 
