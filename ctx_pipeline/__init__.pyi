@@ -1,11 +1,11 @@
 # Types of the public names: the package itself resolves them when they are first used.
 from ctx_pipeline.context.agent.agent import Agent as Agent
 from ctx_pipeline.context.agent.agent import BaseContextScaffold as BaseContextScaffold
-from ctx_pipeline.context.agent.explorer import ContextExplorer as ContextExplorer
-from ctx_pipeline.context.backends.in_memory import InMemoryMemory as InMemoryMemory
+from ctx_pipeline.context.agent.agent import ContextExplorer as ContextExplorer
+from ctx_pipeline.context.backends.memory_backend import InMemoryMemory as InMemoryMemory
 from ctx_pipeline.context.backends.memory_backend import MemoryBackend as MemoryBackend
+from ctx_pipeline.context.backends.sqlite import SQLiteEmbeddingStore as SQLiteEmbeddingStore
 from ctx_pipeline.context.backends.sqlite import SQLiteMemory as SQLiteMemory
-from ctx_pipeline.context.backends.sqlite_embeddings import SQLiteEmbeddingStore as SQLiteEmbeddingStore
 from ctx_pipeline.context.errors import AmbiguousKey as AmbiguousKey
 from ctx_pipeline.context.errors import ConflictingUpdate as ConflictingUpdate
 from ctx_pipeline.context.errors import DuplicateContainer as DuplicateContainer
@@ -26,13 +26,13 @@ from ctx_pipeline.context.errors import UnknownSnapshot as UnknownSnapshot
 from ctx_pipeline.context.interactions import Interaction as Interaction
 from ctx_pipeline.context.retrieval.embedding import EmbedFn as EmbedFn
 from ctx_pipeline.context.retrieval.embedding import infer_embedding_dim as infer_embedding_dim
+from ctx_pipeline.context.retrieval.embedding import packaged_embed_fn as packaged_embed_fn
 from ctx_pipeline.context.retrieval.embedding import validate_vectors as validate_vectors
-from ctx_pipeline.context.retrieval.packaged_model import packaged_embed_fn as packaged_embed_fn
-from ctx_pipeline.context.retrieval.session_store import SessionStore as SessionStore
-from ctx_pipeline.context.retrieval.session_store import SessionStoreConfig as SessionStoreConfig
 from ctx_pipeline.context.retrieval.store import InMemoryEmbeddingStore as InMemoryEmbeddingStore
 from ctx_pipeline.context.retrieval.store import RetrievalBackend as RetrievalBackend
 from ctx_pipeline.context.retrieval.store import RetrievedItem as RetrievedItem
+from ctx_pipeline.context.retrieval.store import SessionStore as SessionStore
+from ctx_pipeline.context.retrieval.store import SessionStoreConfig as SessionStoreConfig
 from ctx_pipeline.context.retrieval.store import retrieve_relevant as retrieve_relevant
 from ctx_pipeline.context.tree.component import Component as Component
 from ctx_pipeline.context.tree.component import Pos as Pos
@@ -43,7 +43,7 @@ from ctx_pipeline.context.window.builder import BuildResult as BuildResult
 from ctx_pipeline.context.window.builder import ContextBuilder as ContextBuilder
 from ctx_pipeline.context.window.builder import MessageFilter as MessageFilter
 from ctx_pipeline.context.window.builder import MetricsCallback as MetricsCallback
-from ctx_pipeline.context.window.ordering import deterministic_sort_key as deterministic_sort_key
+from ctx_pipeline.context.window.costs import deterministic_sort_key as deterministic_sort_key
 from ctx_pipeline.context.window.strategies import RecentOnlyStrategy as RecentOnlyStrategy
 from ctx_pipeline.context.window.strategies import SummarizeOldestStrategy as SummarizeOldestStrategy
 from ctx_pipeline.context.window.strategies import SummarizerCallback as SummarizerCallback
@@ -64,9 +64,9 @@ from ctx_pipeline.integrations.dspy_callback import CtxRotCallback as CtxRotCall
 from ctx_pipeline.rot.analysis import analyze_session as analyze_session
 from ctx_pipeline.rot.deep import run_deep_analysis as run_deep_analysis
 from ctx_pipeline.rot.store import CtxRotStore as CtxRotStore
-from ctx_pipeline.sessions.details import load_settings as load_settings
+from ctx_pipeline.sessions.session_details import load_settings as load_settings
 from ctx_pipeline.sessions.windows.captured_backend import CapturedMemory as CapturedMemory
-from ctx_pipeline.sessions.windows.history import window_history as window_history
+from ctx_pipeline.sessions.windows.window_history import window_history as window_history
 from ctx_pipeline.settings import Settings as Settings
 from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer as FallbackWordCountTokenizer
 from ctx_pipeline.tokens.tokenizers import ModelTokenizer as ModelTokenizer

@@ -1,7 +1,7 @@
 """Finds what extension files declare: a folder scan plus entry points, no registry.
 
 A file whose name begins with an underscore is not an extension, nor is ``base.py``, from
-which the documented examples import, nor the folder ``mining/filters``. Entry-point
+which the documented examples import, nor ``mining/filters.py``. Entry-point
 groups are ``ctx_pipeline.hosts``, ``.signals``, ``.methods`` and ``.panels``; each entry
 names a module that declares values in the same way. Signals and methods are also looked for in a folder of the person's
 own, see :func:`look_in`. A file there, or a plug-in, that cannot be used is left out and named by :func:`left_out`; the

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.model.cost_rule import COST_MODES
+from ctx_pipeline.model.usage_rules import COST_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from ctx_pipeline.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctx_pipeline.sessions.windows.history import SessionWindow
+    from ctx_pipeline.sessions.windows.window_history import SessionWindow
 
 _WIDTH = 100
 MARKS = {"removed": "- ", "added": "+ ", "changed": "~ "}
@@ -55,8 +55,8 @@ def history(
     than was counted.
     """
     from ctx_pipeline.sessions.windows import view
-    from ctx_pipeline.sessions.windows.history import open_window
-    from ctx_pipeline.sessions.windows.selection import selected
+    from ctx_pipeline.sessions.windows.view import selected
+    from ctx_pipeline.sessions.windows.window_history import open_window
 
     if file is not None and (selector or weigh):
         raise UsageError("--export writes the whole window", hint="leave --select and --tokens out, or take --json for a part")

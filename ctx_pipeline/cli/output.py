@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.model.characters import escaped, visible
-from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.display import escaped, truncate, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """Every command that prints a table takes it; the shapes are in docs/json.md."""
@@ -162,3 +162,15 @@ class ProgressLine:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
+
+
+# Keeps a short command from loading what it does not need.
+
+
+def without_numpy() -> None:
+    """Let pyarrow start without numpy, which it loads when it is there and which takes a third of a search and a fifth of a sync.
+
+    Only for processes of our own: whoever else shares the interpreter may want arrays.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("numpy", None)

@@ -35,8 +35,7 @@ def analyze(db: str | None, session_id: str | None, thread: str | None, every: b
     if every:
         _windows(db, session_id, as_json=as_json)
         return
-    from ctx_pipeline.rot.analysis import analyze_session
-    from ctx_pipeline.rot.text import lines
+    from ctx_pipeline.rot.analysis import analyze_session, lines
     from ctx_pipeline.sessions import rot_reports as api
 
     with api.session(db, session_id, thread) as (store, found):
@@ -332,8 +331,8 @@ def reset(db: str | None, older_than: int | None, yes: bool) -> None:
     from datetime import UTC, datetime, timedelta
 
     from ctx_pipeline.errors import StoreError
+    from ctx_pipeline.rot.database import DEFAULT, store_path
     from ctx_pipeline.rot.store import CtxRotStore
-    from ctx_pipeline.rot.store_locations import DEFAULT, store_path
 
     path = store_path(db or DEFAULT)
     if not path.is_file():

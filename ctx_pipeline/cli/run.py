@@ -121,7 +121,7 @@ def sync(as_json: bool) -> None:
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.cli.pyarrow_startup import without_numpy
+    from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
     from ctx_pipeline.storage import open_store
 

@@ -10,7 +10,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
 
 if TYPE_CHECKING:
-    from ctx_pipeline.search.history import SearchResult
+    from ctx_pipeline.search import SearchResult
 
 _SHOWN = 8
 """Values of a facet that are printed."""
@@ -52,9 +52,9 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
     hit counts for more where its neighbours and its session fit too. Filters without
     words list what they keep, the newest first.
     """
-    from ctx_pipeline.cli.pyarrow_startup import without_numpy
-    from ctx_pipeline.search.history import Filters
-    from ctx_pipeline.search.history import search as find
+    from ctx_pipeline.cli.output import without_numpy
+    from ctx_pipeline.search import Filters
+    from ctx_pipeline.search import search as find
 
     limit, offset = chosen.pop("limit"), chosen.pop("offset")
     filters = Filters(**chosen)
@@ -143,7 +143,7 @@ def sql(query: str, as_json: bool) -> None:
 
     The tables are in docs/reference/tables.md. Nothing can be written and no other file be read.
     """
-    from ctx_pipeline.search.sql import query as ask
+    from ctx_pipeline.search import query as ask
 
     names, rows = ask(query, settings=for_reading())
     if as_json:

@@ -130,7 +130,7 @@ def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
 
     SESSION_ID may be the first characters of an id.
     """
-    from ctx_pipeline.sessions import details as api
+    from ctx_pipeline.sessions import session_details as api
 
     if turns:
         _turns(api.turns(host, session_id, settings=for_reading()), as_json=as_json)

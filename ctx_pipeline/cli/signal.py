@@ -72,10 +72,10 @@ def run(
     """Compute the readings that are missing; others are left as they are."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.pipeline import warehouse as signal_summary
     from ctx_pipeline.pipeline.facts import make_facts
     from ctx_pipeline.pipeline.measure import measure
     from ctx_pipeline.pipeline.models.model_judge import ask
-    from ctx_pipeline.pipeline.signals import summary as signal_summary
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
@@ -123,7 +123,7 @@ def _families(names: list[str], *, refresh: bool, judge: bool) -> list[str] | No
 def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[Any] | None, set[str] | None]:
     """Return the cells and the sessions that are meant; None for all."""
     from ctx_pipeline import discovery
-    from ctx_pipeline.sessions.details import resolve
+    from ctx_pipeline.sessions.session_details import resolve
 
     hosts = [discovery.host(host).key] if host else list(discovery.hosts())
     if session_ids:

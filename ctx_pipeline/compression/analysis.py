@@ -8,13 +8,11 @@ import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.data_forms import headings
-from ctx_pipeline.compression.forms import FORMS, risk, shortened
-from ctx_pipeline.compression.hits import NOTICE_TOKENS
-from ctx_pipeline.compression.repeats import Repeat, repeats
+from ctx_pipeline.compression.forms import FORMS, Repeat, repeats, risk, shortened
+from ctx_pipeline.compression.reductions import headings
 from ctx_pipeline.compression.signatures.drawing import outline
-from ctx_pipeline.compression.signatures.languages import DATA
-from ctx_pipeline.compression.signatures.notation import read
+from ctx_pipeline.compression.signatures.symbols import DATA, read
+from ctx_pipeline.compression.source import NOTICE_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.compression.analysis import recommendation, rows_of
 from ctx_pipeline.compression.captured_files import captured_files
 from ctx_pipeline.compression.compress import ENCODING, SCHEMA, counting
-from ctx_pipeline.compression.hits import NOTICE_TOKENS
-from ctx_pipeline.compression.source import Source
+from ctx_pipeline.compression.source import NOTICE_TOKENS, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
-    from ctx_pipeline.model.finding import Finding
+    from ctx_pipeline.model.readings import Finding
 
 PAGE_VERSION = 2
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""

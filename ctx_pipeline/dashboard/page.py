@@ -6,12 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from markupsafe import Markup
 
 from ctx_pipeline import discovery
-from ctx_pipeline.dashboard import numbers
-from ctx_pipeline.dashboard.encode import chunk
+from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,33 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.dashboard.data import PageData, SessionLine
     from ctx_pipeline.model.declared import Panel
+
+
+# Data chunks: JSON inside a script file, safe wherever a browser may meet it.
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def chunk(name: str, value: Any) -> bytes:
+    r"""Return a script that hands ``value`` to the page under ``name``.
+
+    Angle brackets, ampersands and the two line separators of JavaScript are written as
+    escapes (``\u003c``), so that neither ``</script>`` nor ``<!--<script>`` nor U+2028 has a
+    meaning. Keys of objects must be the caller's own words: ``__proto__`` in a literal is
+    not data.
+    """
+    return b"ctx.receive(" + script_json(name) + b"," + script_json(value) + b");\n"
+
+
+def script_json(value: Any) -> bytes:
+    """Return JSON that is also safe inside HTML and inside a script, without characters that nobody sees."""
+    text = _encode(value)
+    for plain, written in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
+        text = text.replace(plain, written)
+    # every control of ASCII is an escape already
+    return text if text.isascii() else HIDDEN.sub(lambda found: escaped(found[0]) if found[0] in SEPARATORS else "", text.decode()).encode()
+
 
 ASSETS = Path(__file__).parent / "assets"
 STYLES = ("style.css", "panels.css")
@@ -114,7 +142,7 @@ def _row(s: SessionLine, chunk_name: str, host: int) -> list[Any]:
         s.project,
         s.branch or "",
         s.status,
-        numbers.milliseconds(s.first_ts),
+        figures.milliseconds(s.first_ts),
         seconds,
         s.prompts,
         s.usage.calls,
@@ -139,5 +167,5 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     for name in ("count", "short", "money", "share", "size", "reading", "duration", "plural", "day"):
-        environment.filters[name] = getattr(numbers, name)
+        environment.filters[name] = getattr(figures, name)
     return environment

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.dashboard.encode import chunk
-from ctx_pipeline.dashboard.numbers import milliseconds
+from ctx_pipeline.dashboard.figures import milliseconds
+from ctx_pipeline.dashboard.page import chunk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,10 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.dashboard.numbers import reading
+from ctx_pipeline.dashboard.figures import reading
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.characters import visible
-from ctx_pipeline.model.markdown import cell
+from ctx_pipeline.model.display import cell, visible
 from ctx_pipeline.model.readings import trend
 from ctx_pipeline.storage.warehouse.signal_sql import DIMENSIONS
 

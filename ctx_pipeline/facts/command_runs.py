@@ -6,12 +6,11 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.check_results import CheckResult, check_results
-from ctx_pipeline.model.permissions import KEPT
-from ctx_pipeline.model.shell_answers import ShellAnswers
+from ctx_pipeline.model.host_records import KEPT, ShellAnswers
 from ctx_pipeline.model.tables import COMMAND_RUNS
 from ctx_pipeline.shell.commands import Step, command_text, found_nothing, steps_by_piece
 from ctx_pipeline.shell.files import below
@@ -19,6 +18,7 @@ from ctx_pipeline.shell.files import below
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.shell.parsing import Piece
+
 
 CHECKS = frozenset({"test", "lint", "types", "build", "check"})
 """Purposes of programs that check the work; ``check`` is a script of that name, which may do any of them."""
@@ -320,3 +320,36 @@ def line_of(text: str, match: re.Match[str] | None) -> str | None:
     last = text.find("\n", match.start())
     line = text[first : last if last >= 0 else len(text)].strip()
     return line if len(line) <= _LONGEST_LINE else match[0][:_LONGEST_LINE]
+
+
+# Which tool calls failed.
+
+
+class FailedCall(NamedTuple):
+    """A tool call that ran and ended in an error."""
+
+    call_event: str
+    tool: str
+    event: str
+    """event_id of the record that shows the error"""
+
+
+def failed_calls(view: SessionView) -> list[FailedCall]:
+    """Return the tool calls that failed, in the order of the threads.
+
+    A command fails once, by its row of ``command_runs``, however many calls waited for
+    it; what was refused never ran. Reads tool calls, command runs and the subtype of events
+    of kind tool_result.
+    """
+    runs = runs_by_call(view)
+    found = []
+    for call in view.tool_calls:
+        run = runs.get(call.call_event)
+        if run is not None:
+            if run.result == "failed" and run.call_event == call.call_event:
+                found.append(FailedCall(call.call_event, call.tool, run.event))
+        elif call.is_error and call.action != "shell":
+            result = view.by_event.get(call.result_event)
+            if result is None or result.subtype not in KEPT:
+                found.append(FailedCall(call.call_event, call.tool, call.result_event or call.call_event))
+    return found

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.tables import FILE_ACCESSES
 from ctx_pipeline.shell.commands import command_text
-from ctx_pipeline.shell.files import below, shell_changes
+from ctx_pipeline.shell.files import below, reads, shell_changes
 from ctx_pipeline.shell.parsing import pieces
-from ctx_pipeline.shell.reads import reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.integrations import config_patch
-from ctx_pipeline.integrations.reversible_edit import ABSENT, Change, put, read, revert
+from ctx_pipeline.integrations.config_patch import ABSENT, Change, put, read, revert
 from ctx_pipeline.memory import hook_words
 from ctx_pipeline.model.agent_config import WEAVE
 

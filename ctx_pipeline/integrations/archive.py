@@ -16,19 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__, discovery
 from ctx_pipeline.errors import CtxError, StoreError
-from ctx_pipeline.integrations.private_files import PrivateFolder, unwritable
-from ctx_pipeline.model.characters import visible
-from ctx_pipeline.model.codec import digest, iso
-from ctx_pipeline.model.display import truncate
-from ctx_pipeline.model.markdown import cell as table_cell
-from ctx_pipeline.model.markdown import inline
-from ctx_pipeline.model.plain import Plain
+from ctx_pipeline.model.codec import Plain, digest, iso
+from ctx_pipeline.model.display import cell as table_cell
+from ctx_pipeline.model.display import inline, truncate, visible
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.readings import aggregate
 from ctx_pipeline.model.tables import MEMORIES
 from ctx_pipeline.redaction import harmless
-from ctx_pipeline.sessions.details import resolve
 from ctx_pipeline.sessions.markdown import markdown
+from ctx_pipeline.sessions.session_details import resolve
+from ctx_pipeline.storage.files import PrivateFolder, unwritable
 from ctx_pipeline.storage.raw.segments import stream_text
 from ctx_pipeline.storage.reader import reading
 

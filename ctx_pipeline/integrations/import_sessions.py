@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.plain import Plain
+from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.warehouse.session_queries import session_facts
 

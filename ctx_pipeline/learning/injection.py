@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.learning.memories import error_line
 from ctx_pipeline.learning.repository_identity import place_among
-from ctx_pipeline.memory.budget import estimate
 from ctx_pipeline.memory.injection_policy import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import Recalled
+from ctx_pipeline.memory.prompt_block import estimate, weave
+from ctx_pipeline.memory.ranking import Recalled, words_of
 from ctx_pipeline.memory.scope import visible
-from ctx_pipeline.memory.weave import weave
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -209,7 +207,7 @@ def shares(*, settings: Settings) -> dict[str, Any]:
 def _judged(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
     """Return (host, session, memory) -> the last measured reward."""
     # not for the hook at a prompt
-    from ctx_pipeline.memory.outcome import MEASURED
+    from ctx_pipeline.memory.session_facts import MEASURED
 
     return {
         (str(f.payload.get("host")), str(f.payload.get("session_id")), str(f.payload.get("memory_id"))): f.payload

@@ -8,13 +8,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.model.plain import plain
+from ctx_pipeline.model.codec import plain
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.sessions.state import unnamed
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.identity import sums
+from ctx_pipeline.usage.limits import sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

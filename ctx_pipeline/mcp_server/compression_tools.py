@@ -139,7 +139,7 @@ class CompressionTools:
     ) -> BenchmarkAnswer:
         """Measure every shorter form of a file, or of a sample of the project: tokens, what is kept, time."""
         from ctx_pipeline.compression import benchmark as api
-        from ctx_pipeline.compression.benchmark_text import markdown, page_of_file, page_of_project
+        from ctx_pipeline.compression.benchmark import markdown, page_of_file, page_of_project
 
         root = self._root()
         if (action or ("project" if os.path.isdir(root / path) else "file")) == "project":  # noqa: PTH112 - never raises

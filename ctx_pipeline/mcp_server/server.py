@@ -17,8 +17,7 @@ from ctx_pipeline import loopback
 from ctx_pipeline.errors import CtxError, UnknownName
 from ctx_pipeline.integrations.agent_output import clean
 from ctx_pipeline.mcp_server.compression_tools import CompressionTools
-from ctx_pipeline.mcp_server.errors import for_a_model
-from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments
+from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments, for_a_model
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import Act, SessionTools
 from ctx_pipeline.mcp_server.tools import Judge, Tools

@@ -11,7 +11,8 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.integrations.agent_output import withheld
 from ctx_pipeline.learning import injection
 from ctx_pipeline.learning import memories as memory_api
-from ctx_pipeline.mcp_server.answers import (
+from ctx_pipeline.mcp_server.paging import HeldBack, answering, cursor_at, place_of
+from ctx_pipeline.mcp_server.schemas import (
     Event,
     Hit,
     Hits,
@@ -23,10 +24,8 @@ from ctx_pipeline.mcp_server.answers import (
     SignalReadings,
     UsageAnswer,
 )
-from ctx_pipeline.mcp_server.errors import HeldBack
-from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.model.memories import Memory
-from ctx_pipeline.search.history import Filters, SearchHit, SearchResult, search
+from ctx_pipeline.search import Filters, SearchHit, SearchResult, search
 from ctx_pipeline.sessions import pages
 from ctx_pipeline.sessions import signals as signals_api
 from ctx_pipeline.settings import Settings

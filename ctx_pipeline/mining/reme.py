@@ -11,8 +11,8 @@ from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form,
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT
 from ctx_pipeline.model.declared import Method
+from ctx_pipeline.model.host_records import words_of_refusals
 from ctx_pipeline.model.memories import MemoryCandidate
-from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.shell.command_risk import dangers
 
 if TYPE_CHECKING:

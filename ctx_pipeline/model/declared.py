@@ -6,23 +6,22 @@ import. :mod:`ctx_pipeline.discovery` scans the folders and finds the values.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.agent_config import Agent
-from ctx_pipeline.model.shell_answers import ShellAnswers
+from ctx_pipeline.model.host_records import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ctx_pipeline.model.ccusage_rules import RivalEntry
-    from ctx_pipeline.model.file_changes import FileChange
-    from ctx_pipeline.model.limit_notes import LimitNotes
+    from ctx_pipeline.model.host_records import Change, FileChange, LimitNotes, RivalEntry
     from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
-    from ctx_pipeline.model.window import Change
+
 
 WITHHELD = "redacted-"
 """How an id begins that stands for one with a secret in it."""
@@ -125,7 +124,7 @@ class Host:
     """Files in ``$CTX_HOME/stores`` name further roots of this host."""
     window: Callable[[str, str | None, str | None, Callable[[], bytes]], str | Change] | None = None
     """window(kind, subtype, text, record) says where an event stands in the context window
-    (:data:`ctx_pipeline.model.window.TURN`, ``SYSTEM`` or ``OUT``), or what its record took
+    (:data:`ctx_pipeline.model.host_records.TURN`, ``SYSTEM`` or ``OUT``), or what its record took
     out of it; ``record()`` gives the captured bytes of the line. None: by its kind alone."""
     directories: Callable[[bytes], Iterable[tuple[int, str]]] | None = None
     """directories(data) yields (first byte of a record, working directory) where the records of a captured
@@ -332,3 +331,27 @@ def panel(*, title: str, order: int, data: Callable[[Any], Any] | None = None) -
         return Panel(function.__module__.rpartition(".")[2], title, order, inspect.cleandoc(function.__doc__ or ""), function, data)
 
     return declare
+
+
+# A function that is imported when it is first called: what a host declares costs nothing until it is used.
+
+
+class Deferred:
+    """Stands for the function at ``module:name``."""
+
+    __slots__ = ("_function", "_place")
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+        if self._function is None:
+            module, _, name = self._place.partition(":")
+            self._function = getattr(importlib.import_module(module), name)
+        return self._function(*arguments, **named)
+
+    def __repr__(self) -> str:
+        """Name the function."""
+        return f"Deferred({self._place!r})"

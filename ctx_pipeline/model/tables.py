@@ -2,7 +2,7 @@
 
 A row travels through the hot path as a plain tuple in the order of these columns
 (``EVENTS.row`` is the named-tuple class of the same order). The pydantic models in
-:mod:`ctx_pipeline.model.events` and its siblings say the same with validation; a test
+:mod:`ctx_pipeline.model.row_contracts` and its siblings say the same with validation; a test
 holds the two equal. Times are integers: microseconds since 1970-01-01 UTC.
 """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.tables import TOKEN_COUNTS
 from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells
-from ctx_pipeline.tokens.encodings import encoding_of
+from ctx_pipeline.tokens.tokenizers import encoding_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -106,8 +106,8 @@ def _counted(texts: list[str], encoding: str) -> list[tuple[int, bool]]:
     """
     if not texts:
         return []
-    from ctx_pipeline.tokens.encodings import encoding as load
     from ctx_pipeline.tokens.tokenizers import ModelTokenizer
+    from ctx_pipeline.tokens.tokenizers import encoding as load
 
     tokenizer = ModelTokenizer(load(encoding), encoding)
     wild = {n for n, text in enumerate(texts) if _RUN.search(text)}

@@ -11,7 +11,7 @@ from ctx_pipeline.errors import StoreFull, StoreLocked
 from ctx_pipeline.model.codec import rows_hash
 from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.tables import EVENTS, TABLES
-from ctx_pipeline.pipeline import fingerprints
+from ctx_pipeline.pipeline import reports as fingerprints
 from ctx_pipeline.pipeline.reports import DONE, HELD, UNCHANGED, CellReport, StageReport, reason
 
 if TYPE_CHECKING:

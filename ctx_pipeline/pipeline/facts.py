@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.registry import MAKERS
+from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.file_accesses import file_accesses
+from ctx_pipeline.facts.turns import turn_rows
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, FACTS_VERSION, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells
@@ -13,7 +16,7 @@ from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest
 from ctx_pipeline.storage.lake.manifests import source_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
@@ -21,6 +24,19 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline.reports import StageReport
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+
+
+# Fact tables and the function that works out the rows of each from a session.
+
+
+MAKERS: Mapping[str, Callable[[SessionView], list[Any]]] = {
+    "command_runs": command_runs,
+    "check_runs": check_runs,
+    "turns": turn_rows,
+    "file_accesses": file_accesses,
+}
+"""Name of each table of :data:`ctx_pipeline.model.tables.FACTS` -> session to rows, in the order of the threads."""
+
 
 SOURCES = tuple(dict.fromkeys(source for table in FACTS.values() for source in table.made_of))
 """Normalized tables that facts are worked out from."""

@@ -13,8 +13,7 @@ from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.readings import StoredReading, store_reading
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells, wanted_columns, wanted_kinds
-from ctx_pipeline.pipeline.signals.analyses import analyses
-from ctx_pipeline.pipeline.signals.external_facts import by_query, observed
+from ctx_pipeline.pipeline.signals.signal_inputs import analyses, by_query, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.memory.candidates import store_candidate
+from ctx_pipeline.memory.consolidation import store_candidate
 from ctx_pipeline.model.agent_config import asked_here
 from ctx_pipeline.model.memories import StoredCandidate
 from ctx_pipeline.model.tables import FACTS_ASSET, NORMALIZED, asset_of

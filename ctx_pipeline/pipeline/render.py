@@ -14,17 +14,17 @@ from ctx_pipeline.dashboard import page, session_chunk
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, fingerprints
+from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, reports
+from ctx_pipeline.pipeline.forget.rows import clean_past
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.plan import SITE, WAREHOUSE, WHOLE
 from ctx_pipeline.pipeline.repair.missing_outputs import PAGE_NOTE, page_made
-from ctx_pipeline.pipeline.repair.old_secrets import clean_past
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
 from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage import temporary
-from ctx_pipeline.storage.made import Made
+from ctx_pipeline.storage.files import Made
 from ctx_pipeline.storage.warehouse import dashboard_queries, database
 from ctx_pipeline.storage.warehouse.days import local_day
 
@@ -67,7 +67,7 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
         build_warehouse(store, settings)
     with store.ledger.lease(SITE.key):
         drawn_from = database.made(store.warehouse_path)
-        made_of = fingerprints.of_all({WAREHOUSE.key: {WHOLE: drawn_from.content_hash if drawn_from else ""}}, SITE.upstream)
+        made_of = reports.of_all({WAREHOUSE.key: {WHOLE: drawn_from.content_hash if drawn_from else ""}}, SITE.upstream)
         version = code_versions.shown(code_versions.site_version(CODE_VERSION, Redactor(settings.patterns)), settings)
         site = store.home / "site"
         made = page_made(store)

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.pipeline.page.summaries import RunReport, summary
+from ctx_pipeline.pipeline.page.page_records import RunReport, summary
 from ctx_pipeline.pipeline.repair.damaged_outputs import note, release_damaged
 from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
 
@@ -22,7 +22,7 @@ __all__ = ["STEPS", "Outcome", "RunReport", "run_stages", "step", "summary"]
 
 STEPS: dict[str, tuple[str, str]] = {
     "capture": ("pipeline.capture", "capture"),
-    "normalize": ("pipeline.normalize", "normalize"),
+    "normalize": ("pipeline.ingest", "normalize"),
     "ingest": ("pipeline.ingest", "ingest"),
     "index_search": ("pipeline.index", "index_search"),
     "facts": ("pipeline.facts", "make_facts"),

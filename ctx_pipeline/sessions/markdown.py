@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.markdown import fenced, inline, prose
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.model.display import fenced, inline, prose, visible
+from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:

@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.memory.budget import estimate, fit
+from ctx_pipeline.memory.prompt_block import estimate, fit, framed, inline
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.memory.weave import framed, inline
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.sessions.progress import progress
+from ctx_pipeline.sessions.state_fold import progress
 from ctx_pipeline.storage.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ctx_pipeline.model.declared import Host
-    from ctx_pipeline.sessions.progress import Progress
+    from ctx_pipeline.sessions.state_fold import Progress
     from ctx_pipeline.settings import Settings
 
 RESUMED = "hook.resumed"

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.session_state import block as blocks
+from ctx_pipeline import discovery
+from ctx_pipeline.context.session_state import snapshot as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
-from ctx_pipeline.context.session_state.difference import difference
-from ctx_pipeline.context.session_state.state import Item, SessionState, from_json, with_notes
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.context.session_state.state import BUNDLE, Item, SessionState, difference, from_json, with_notes
+from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
-from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.sessions.selection import HERE, Choice, here, in_place, select_session
+from ctx_pipeline.model.display import visible
+from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.sessions.session_choice import HERE, Choice, here, in_place, select_session
 from ctx_pipeline.sessions.state_fold import fold, upto
-from ctx_pipeline.sessions.windows.history import open_window, view_of
+from ctx_pipeline.sessions.windows.window_history import open_window, view_of
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+
 
 ENCODING = "o200k_base"
 """What counts the tokens of a block."""
@@ -53,7 +57,7 @@ class Found(NamedTuple):
 
 
 def session_state(name: str | None = None, *, at: str | None = None, cwd: str | None = None, settings: Settings | None = None) -> Found:
-    """Return the state of a session (see :func:`ctx_pipeline.sessions.selection.chosen`) at its end or at a moment.
+    """Return the state of a session (see :func:`ctx_pipeline.sessions.session_choice.chosen`) at its end or at a moment.
 
     A moment is whatever ``ctx history --at`` takes. Raises UnknownName, UsageError, and
     StoreError where nothing was captured.
@@ -193,7 +197,7 @@ class Resume(NamedTuple):
 
 
 def resume_block(
-    name: str | None = None, *, budget: int = blocks.BUDGET, cwd: str | None = None, settings: Settings | None = None
+    name: str | None = None, *, budget: int = blocks.BLOCK_BUDGET, cwd: str | None = None, settings: Settings | None = None
 ) -> Resume:
     """Return a block of at most ``budget`` tokens (o200k_base) for a fresh chat, and what it stands for."""
     found = session_state(name, cwd=cwd, settings=settings)
@@ -321,3 +325,58 @@ def _micros(ts: Any) -> int | None:
 def unknown_action(action: str, known: tuple[str, ...]) -> UsageError:
     """Return the error for an action that does not exist; it lists those that do."""
     return UsageError(f"there is no action {action[:60]!r}", hint=f"one of {', '.join(known)}")
+
+
+# A session's state as a file for another machine, with what was redacted named; and back.
+
+
+SCHEMA = 1
+"""Version of the file."""
+
+LARGEST = 2_000_000
+"""Bytes of a bundle."""
+
+_REDACTED = re.compile(r"\[REDACTED:([\w.-]{1,80})\]")
+_ID = re.compile(r"[\w.-]{1,200}")
+
+
+def exported(name: str | None = None, *, at: str | None = None, cwd: str | None = None, settings: Settings) -> dict[str, Any]:
+    """Return the bundle of a session: its state, and how often each detector had replaced something in it."""
+    state = session_state(name, at=at, cwd=cwd, settings=settings).state
+    told = Redactor(settings.patterns).redact_values(state.to_json())
+    found = Counter(_REDACTED.findall(json.dumps(told, ensure_ascii=False)))
+    return {"schema": SCHEMA, "what": BUNDLE, "state": told, "redacted": dict(sorted(found.items()))}
+
+
+def read(data: bytes) -> tuple[SessionState, dict[str, int]]:
+    """Return the state of a bundle and what had been redacted in it; whoever said something there is told as the bundle.
+
+    Raises UsageError for a file that is none.
+    """
+    if len(data) > LARGEST:
+        raise UsageError(f"the file is larger than {LARGEST:,} bytes", hint="ctx session export makes bundles")
+    try:
+        value = json.loads(data)
+        state = from_json(value["state"] if (value["what"], value["schema"]) == (BUNDLE, SCHEMA) else {})
+        redacted = {str(k): int(v) for k, v in dict(value.get("redacted") or {}).items()}
+        host = discovery.host(state.host).key
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, UnknownName) as error:
+        raise UsageError(f"the file is no bundle: {type(error).__name__}", hint="ctx session export makes bundles") from error
+    if not _ID.fullmatch(state.session_id):
+        raise UsageError("the file names no session", hint="ctx session export makes bundles")
+
+    def marked(items: list[Item]) -> list[Item]:
+        return [i._replace(by=BUNDLE) if i.told else i for i in items]
+
+    return (
+        replace(
+            state,
+            host=host,
+            task=marked([state.task])[0] if state.task else None,
+            findings=marked(state.findings),
+            decisions=marked(state.decisions),
+            progress=marked(state.progress),
+            next_steps=marked(state.next_steps),
+        ),
+        redacted,
+    )

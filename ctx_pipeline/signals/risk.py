@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.shell.destructive_commands import destroys, is_outside
+from ctx_pipeline.shell.command_risk import destroys, is_outside
 from ctx_pipeline.shell.files import files_changed
 
 if TYPE_CHECKING:

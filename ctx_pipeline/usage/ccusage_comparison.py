@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName, UsageError
-from ctx_pipeline.model.ccusage_rules import RivalEntry, Sum
+from ctx_pipeline.model.host_records import RivalEntry, Sum
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.usage import live_usage as live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.cost_rule import COST_MODES
-from ctx_pipeline.storage.marker import begun
-from ctx_pipeline.usage.attribution import live_uses, stored_uses
-from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named
+from ctx_pipeline.model.usage_rules import COST_MODES
+from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named, live_uses, stored_uses
+from ctx_pipeline.usage.live_usage import Counted
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-    from ctx_pipeline.usage.attribution import Uses
-    from ctx_pipeline.usage.groupings import Grouping
-    from ctx_pipeline.usage.live_usage import Counted
-    from ctx_pipeline.usage.missing_output import MissingOutput
+    from ctx_pipeline.usage.groupings import Grouping, Uses
+
 
 COUNTS = SUMS[:7]
 """Sums of tokens and calls, without costs"""
@@ -435,3 +434,54 @@ def _source(unpriced_calls: int, recorded_calls: int, calls: int) -> str:
         return "unpriced"
     known = "recorded" if recorded_calls == calls != 0 else "mixed" if recorded_calls else "calculated"
     return f"{known}, unpriced in part" if unpriced_calls else known
+
+
+# Output tokens that records lack, estimated from the text; a figure of its own beside the recorded totals.
+
+
+class MissingOutput(NamedTuple):
+    """Tokens that were estimated, in how many calls, of how many sessions that were measured; recorded totals hold none of them."""
+
+    tokens: int
+    calls: int
+    sessions_measured: int
+    estimate: bool = True
+
+
+def missing_of_calls(settings: Settings) -> tuple[dict[tuple[str, str, str], int], int]:
+    """Return (host, session, call key) -> tokens that its record lacks, and how many sessions were measured; none without a store."""
+    if not begun(settings.home):
+        return {}, 0
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.warehouse.usage_sql import MISSING_OUTPUT_SQL
+
+    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+        store.lake.views(connection)
+        rows = connection.execute(MISSING_OUTPUT_SQL).fetchall()
+    found = {}
+    for host, session, metadata in rows:
+        for key, tokens in json.loads(metadata or "{}").get("calls", {}).items():
+            found[host, session, key] = int(tokens)
+    return found, len(rows)
+
+
+def missing_output(settings: Settings, filters: Filters) -> MissingOutput | None:
+    """Return what the records of the selected calls lack; None where no session was measured yet."""
+    missing, measured = missing_of_calls(settings)
+    if not measured:
+        return None
+    keep = filters.keeps()
+    if keep is None:
+        return MissingOutput(sum(missing.values()), len(missing), measured)
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.warehouse.usage_sql import PLACED_CALLS_SQL
+
+    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+        store.lake.views(connection)
+        rows = connection.execute(PLACED_CALLS_SQL, [sorted({key for *_, key in missing})]).fetchall()
+    kept = [
+        missing[host, session, key]
+        for host, session, key, ts, model, project, repository in rows
+        if (host, session, key) in missing and keep(Counted(host, session, project, None, [], repository=repository), model, ts)
+    ]
+    return MissingOutput(sum(kept), len(kept), measured)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.model.cost_rule import cost_of
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.storage.warehouse.days import day_start
-from ctx_pipeline.usage import attribution
+from ctx_pipeline.usage import groupings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ctx_pipeline.usage.attribution import Uses
-    from ctx_pipeline.usage.groupings import Grouping
+    from ctx_pipeline.usage.groupings import Grouping, Uses
     from ctx_pipeline.usage.live_usage import Counted
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
@@ -136,7 +135,7 @@ class Rollup:
     def add_calls(self, owned: Iterable[tuple[Counted, Sequence[tuple]]], extra: Callable[[tuple], Sequence[float]] | None = None) -> None:
         """Add calls that count, their rows with their cost; ``extra`` gives the amounts of further columns."""
         mode, grouping = self._filters.cost_mode, self._grouping
-        i, o, w5, w1, r, g = attribution.TOKENS
+        i, o, w5, w1, r, g = groupings.TOKENS
         at_recorded, at_cost, at_thread, at_session = _C["recorded_cost"], _C["cost"], _C["thread_id"], _C["session_id"]
         shared, threaded = grouping.names is not None, grouping.of_thread is not None
         for session, rows in selected(owned, self._filters):
@@ -168,15 +167,15 @@ class Rollup:
                         total[place] += amount
 
     def _add_shared(self, session: Counted, row: tuple, cost: int | None) -> None:
-        names = attribution.names_of(row, self._uses, self._grouping)
+        names = groupings.names_of(row, self._uses, self._grouping)
         recorded, calculated = row[_C["recorded_cost"]], row[_C["cost"]]
-        tokens = (row[place] for place in attribution.TOKENS)
+        tokens = (row[place] for place in groupings.TOKENS)
         amounts = [*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
         shares = names or [self._grouping.none]
         for number, name in enumerate(shares):
             total = self._row(name, session, row[_MODEL])
             for place, amount in enumerate(amounts):
-                total[place] += amount if len(shares) == 1 else attribution.share_of(amount, len(shares), number)
+                total[place] += amount if len(shares) == 1 else groupings.share_of(amount, len(shares), number)
             total[len(SUMS)] += bool(names)
 
     def with_extra(self, *names: str) -> Rollup:

@@ -18,7 +18,7 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.learning.injection import held_out
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome

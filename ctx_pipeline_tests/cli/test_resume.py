@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctx_pipeline.learning.injection import injections
-from ctx_pipeline.memory.budget import estimate
+from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.journal import Journal

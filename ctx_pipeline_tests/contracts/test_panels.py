@@ -10,8 +10,8 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
-from ctx_pipeline.dashboard.encode import chunk
-from ctx_pipeline.model.finding import Example, Finding
+from ctx_pipeline.dashboard.page import chunk
+from ctx_pipeline.model.readings import Example, Finding
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ctx_pipeline.dashboard import data as page
-from ctx_pipeline.dashboard.panels import accounting, habits, memories, missing, numbers, scores, signals, year
+from ctx_pipeline.dashboard.panels import accounting, memories, missing, numbers, signals, trajectories, working_style, year
 
 WHEN = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOSTS = (page.HostLine("claude", "Claude Code", 0), page.HostLine("codex", "Codex", 1))
@@ -193,7 +193,7 @@ def test_scores_stand_in_one_order_whatever_a_session_was_measured_for():
         page.Scores("claude", "gone", ("trajectory_step_count",), (1.0,)),
     )
 
-    found = scores.records(_data(sessions=(a, b), scores=lines))
+    found = trajectories.records(_data(sessions=(a, b), scores=lines))
 
     assert [row[:3] for row in found["signals"]] == [
         ["trajectory_max_repetition_run", "numeric", "steps"],
@@ -219,10 +219,10 @@ def test_the_persons_part_counts_corrections_and_knows_the_busiest_hour():
         prompt_hours=((1, 9, 4), (1, 23, 2), (3, 23, 5)),
     )
 
-    text = _words(habits.build.build(data))
+    text = _words(working_style.build.build(data))
 
-    assert habits.records(data)["hours"][1] == [0] * 9 + [4] + [0] * 13 + [2]
-    assert habits.busiest(data) == "most on a Tuesday and between 23:00 and 00:00"
+    assert working_style.records(data)["hours"][1] == [0] * 9 + [4] + [0] * 13 + [2]
+    assert working_style.busiest(data) == "most on a Tuesday and between 23:00 and 00:00"
     assert (
         '<td class="n strong">1.5</td> <td class="muted">a session, 6 in 4 sessions, <span class="way better">down last month</span>'
         in text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.facts.prompts import is_request, requests
-from ctx_pipeline.facts.task import task
+from ctx_pipeline.facts.prompts import is_request, requests, task
 from ctx_pipeline_tests.factories.views import view
 
 

@@ -8,8 +8,7 @@ from collections import Counter
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.findings.history import History, Leaving, Measured, SessionFacts
-from ctx_pipeline.findings.quick_scan import QuickScan
+from ctx_pipeline.findings.evidence import History, Leaving, Measured, QuickScan, SessionFacts
 from ctx_pipeline.findings.rules import HABITS, RULES, findings, signals_read
 from ctx_pipeline.usage.rollup import SUMS
 

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
-from ctx_pipeline.findings.report import find, for_model
+from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
-from ctx_pipeline.pipeline.page.summaries import summary
+from ctx_pipeline.pipeline.page.page_records import summary
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude

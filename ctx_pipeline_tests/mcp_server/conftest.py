@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from ctx_pipeline.model.memories import Memory
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.shipped import copied
 

@@ -11,10 +11,10 @@ from contextlib import closing
 import pytest
 
 from ctx_pipeline.integrations.agent_output import clean
-from ctx_pipeline.mcp_server.errors import for_a_model
+from ctx_pipeline.mcp_server.paging import for_a_model
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.factories.shipped import environment

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.learning.lesson_flags import repeated_since, sayings
-from ctx_pipeline.memory.candidates import store_candidate
-from ctx_pipeline.memory.consolidation import Fact, consolidate
+from ctx_pipeline.learning.memories import repeated_since, sayings
+from ctx_pipeline.memory.consolidation import Fact, consolidate, store_candidate
 from ctx_pipeline.mining.repeated_corrections import combine, extract
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 

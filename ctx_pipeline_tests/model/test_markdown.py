@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ctx_pipeline.model.markdown import cell, fenced, inline, prose
+from ctx_pipeline.model.display import cell, fenced, inline, prose
 
 _RENDERERS = (MarkdownIt("commonmark", {"html": True}), MarkdownIt("gfm-like", {"html": True, "linkify": False}))
 for _renderer in _RENDERERS:

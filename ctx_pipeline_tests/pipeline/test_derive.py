@@ -11,9 +11,9 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreFull
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import run
+from ctx_pipeline.pipeline.background import derive, due, merged
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.measure import measure
-from ctx_pipeline.pipeline.measure_and_mine import derive, due, merged
 from ctx_pipeline.pipeline.mine import mine
 from ctx_pipeline.pipeline.reports import CellReport, StageReport
 from ctx_pipeline.storage import open_store

@@ -14,7 +14,7 @@ import pytest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline import sync as sync_module
-from ctx_pipeline.pipeline.ingest import ingest, interprocess_buffer, pool
+from ctx_pipeline.pipeline.ingest import ingest, pool
 from ctx_pipeline.pipeline.ingest.tasks import SessionJob, grouped
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.settings import Settings
@@ -204,14 +204,14 @@ def test_what_another_process_decodes_is_stored_like_what_this_one_does(tmp_path
 def test_a_spool_gives_back_exactly_what_was_written_and_has_no_name(tmp_path):
     folder = tmp_path / "store"
     folder.mkdir()
-    handle = interprocess_buffer.spool(folder)
+    handle = pool.open_spool(folder)
     assert list(folder.iterdir()) == []
-    interprocess_buffer.write(handle, 0, [b"first", b"", b"second"])
-    interprocess_buffer.write(handle, 11, [b"x" * 300_000])
-    assert interprocess_buffer.read(handle, 0, 11) == b"firstsecond"
-    assert interprocess_buffer.read(handle, 11, 300_000) == b"x" * 300_000
+    pool.write_spool(handle, 0, [b"first", b"", b"second"])
+    pool.write_spool(handle, 11, [b"x" * 300_000])
+    assert pool.read_spool(handle, 0, 11) == b"firstsecond"
+    assert pool.read_spool(handle, 11, 300_000) == b"x" * 300_000
     with pytest.raises(EOFError):
-        interprocess_buffer.read(handle, 300_000, 100)
+        pool.read_spool(handle, 300_000, 100)
     os.close(handle)
 
 

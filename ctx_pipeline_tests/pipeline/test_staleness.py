@@ -20,7 +20,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import background, capture, code_versions, index, ingest, measure, mine
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.plan import NEW_CODE, NEW_INPUT, OFF_PATH, WHOLE, plan
-from ctx_pipeline.pipeline.repair import garbage_collection
+from ctx_pipeline.pipeline.repair import missing_outputs
 from ctx_pipeline.pipeline.reports import reason
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.pipeline.sync import sync
@@ -292,7 +292,7 @@ def test_replaced_parts_go_and_those_that_the_warehouse_names_stay_until_it_is_b
     long_ago = time.time() - 7_200
     os.utime(store.files.local(dead), (long_ago, long_ago))
 
-    assert garbage_collection.sweep(store, store.ledger.cells()) == 0
+    assert missing_outputs.sweep(store, store.ledger.cells()) == 0
     assert dead in parts()
     run_stages(store, settings)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ctx_pipeline import CtxRotCallback, CtxRotStore
 from ctx_pipeline.rot import worker
-from ctx_pipeline.rot.overflow import Spill
+from ctx_pipeline.rot.worker import Spill
 from ctx_pipeline_tests.rot.calls import CALLS, run, tools
 from ctx_pipeline_tests.waiting import eventually
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from ctx_pipeline.cli.session.group import session as group
+from ctx_pipeline.cli.session import session as group
 from ctx_pipeline.cli.session.writing import act
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.session_tools import SESSION_ACTIONS, SessionTools

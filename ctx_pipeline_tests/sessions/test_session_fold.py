@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.context.session_state.block import block
+from ctx_pipeline.context.session_state.snapshot import block
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.sessions.state_fold import fold, upto
 from ctx_pipeline_tests.factories.views import view

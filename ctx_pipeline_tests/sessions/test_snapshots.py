@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctx_pipeline.context.session_state.block import block
-from ctx_pipeline.context.session_state.difference import difference, differs
-from ctx_pipeline.context.session_state.snapshot import BUDGET, snapshot
-from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState, from_json, ranked, with_notes
+from ctx_pipeline.context.session_state.snapshot import BUDGET, block, snapshot
+from ctx_pipeline.context.session_state.state import (
+    CheckRun,
+    FileState,
+    Item,
+    SessionState,
+    difference,
+    differs,
+    from_json,
+    ranked,
+    with_notes,
+)
 from ctx_pipeline.sessions.state import counter
 
 

@@ -15,7 +15,7 @@ import pytest
 from ctx_pipeline.errors import StoreLocked
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.ledger import Ledger
-from ctx_pipeline.storage.ledger.leases import Owner
+from ctx_pipeline.storage.ledger.connection import Owner
 
 FORK = multiprocessing.get_context("fork")
 

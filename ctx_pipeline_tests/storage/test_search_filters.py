@@ -15,7 +15,7 @@ from ctx_pipeline import settings as settings_of
 from ctx_pipeline.errors import StoreDamaged, UnknownName, UsageError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS
-from ctx_pipeline.search.history import Filters, search
+from ctx_pipeline.search import Filters, search
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.lake import Move
 from ctx_pipeline.storage.lake.parquet_text import PageReader

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from ctx_pipeline.errors import UnknownName, UsageError
-from ctx_pipeline.findings.quick_scan import quick_scan
-from ctx_pipeline.findings.report import overview
+from ctx_pipeline.findings.evidence import quick_scan
+from ctx_pipeline.findings.rules import overview
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.usage.explain import explain
-from ctx_pipeline.usage.provenance import record_of
+from ctx_pipeline.usage.explain import explain, record_of
 from ctx_pipeline_tests.usage.conftest import ingested
 
 PARENT, FORK = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import StoreError, UnknownName
 from ctx_pipeline.integrations.export import Chosen, markdown, opentraces
-from ctx_pipeline.integrations.private_files import PrivateFolder
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.storage.files import PrivateFolder
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude, codex
 from ctx_pipeline_tests.usage.conftest import ingested

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
-from ctx_pipeline.model.cost_rule import COST_MODES, COST_RULE, cost_of
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import COST_MODES, COST_RULE, cost_of
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 from ctx_pipeline.usage.engine import usage

@@ -81,7 +81,7 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
 def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) -> dict[str, str]:
     """Return the options in force with those that were given anew in their place."""
     from ctx_pipeline.errors import UsageError
-    from ctx_pipeline.integrations.thresholds import calibrated
+    from ctx_pipeline.integrations.status import calibrated
 
     precision, threshold = given["precision"], given["threshold"]
     if precision is not None and threshold is not None:
@@ -140,7 +140,7 @@ def _looked_up(options: dict[str, str]) -> str:
 
 def _stale(settings: Settings, options: dict[str, str]) -> str:
     """Return what a newer backtest says of the precision with which hooks were entered; empty where it says the same."""
-    from ctx_pipeline.integrations.thresholds import moved
+    from ctx_pipeline.integrations.status import moved
 
     newest = moved(settings, options)
     if newest is None:

@@ -13,7 +13,7 @@ from ctx_pipeline import loopback
 from ctx_pipeline.cli.output import emit, json_option, say
 
 if TYPE_CHECKING:
-    from ctx_pipeline.integrations.reversible_edit import Change
+    from ctx_pipeline.integrations.config_patch import Change
     from ctx_pipeline.settings import Settings
 
 TOKEN = "mcp-token"  # noqa: S105 - the name of a file

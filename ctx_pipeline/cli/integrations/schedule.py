@@ -83,8 +83,7 @@ def install(every: int, nightly: str | None, no_nightly: bool, dry_run: bool, ye
 def status(as_json: bool) -> None:
     """Show which jobs are entered, whether they are on, and how they last ended."""
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.integrations.job_runner import last_runs
-    from ctx_pipeline.integrations.os_scheduler import Timers
+    from ctx_pipeline.integrations.os_scheduler import Timers, last_runs
 
     settings = settings_module.load()
     runs = last_runs(settings)
@@ -134,7 +133,7 @@ def uninstall(yes: bool, as_json: bool) -> None:
 def run_now(job: str, as_json: bool) -> None:
     """Do now what a job does, and note how it ended; this is what the timers start."""
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.integrations.job_runner import run_job
+    from ctx_pipeline.integrations.os_scheduler import run_job
 
     note = run_job(settings_module.load(), job)
     if as_json:

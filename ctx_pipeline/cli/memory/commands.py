@@ -4,24 +4,146 @@ from __future__ import annotations
 
 import math
 import os
-from datetime import datetime
+import shutil
+import sys
+import textwrap
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.memory.backtest import backtest
-from ctx_pipeline.cli.memory.output import a_session, full_session, print_list
-from ctx_pipeline.cli.memory.store import doctor, export, export_skill, import_authored, init, reindex
+from ctx_pipeline.cli.memory.upkeep import backtest, doctor, export, export_skill, import_authored, init, reindex
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, saying_why_it_waits, table
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import CASE, STATUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ctx_pipeline.memory.lesson_files import Grade
     from ctx_pipeline.mining.lessons.session_record import Record
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
+
+
+# How one memory is printed, and sessions that are named beside memories.
+
+
+_TIMES = ("first_ts", "last_ts")
+_QUOTE, _MIND, _NARROWEST = 240, 60, 40
+_HEADS = {"memory_id": "id", "kind": "kind", "status": "status", "support": "sessions", "project": "project"}
+
+
+def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, quoted: Sequence[dict[str, Any]]) -> None:
+    """Print a memory field by field: its body as lines, times in ISO 8601, and of each event it rests on a short quote."""
+    from ctx_pipeline.learning.memories import sayings
+
+    texts = {q["event_id"]: q for q in quoted}
+    for name, value in memory._asdict().items():
+        if value in (None, "", [], ()):
+            continue
+        if name == "structured":
+            _body(memory)
+        elif name == "evidence":
+            _evidence(memory, texts)
+        elif name in _TIMES:
+            say(f"{name}: {_iso(value)}")
+        else:
+            say(f"{name}: {', '.join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)}")
+    if graded:
+        say(f"grade: {graded.letter} ({', '.join(f'{name} {value:g}' for name, value in graded.parts.items())})")
+    for mark in minded:
+        say(f"mind: {plain(mark)}")
+    for said in sayings(memory):
+        say(f"  said again: “{one_line(str(said.get('quote')), 200)}” ({plain(str(said.get('session')))})")
+
+
+def print_list(memories: Sequence[Memory], minded: Mapping[str, Sequence[str]]) -> None:
+    """Print memories with their whole texts: piped a line each, on a terminal with the text wrapped below its id."""
+    rows = [
+        {
+            **m._asdict(),
+            "project": Path(m.repository or m.cwd or "").name,
+            "mind": one_line("; ".join(minded.get(m.memory_id, ())), _MIND),
+        }
+        for m in memories
+    ]
+    if not memories or not sys.stdout.isatty():
+        marked = {"mind": "mind"} if any(r["mind"] for r in rows) else {}
+        table(rows, {**_HEADS, **marked, "text": "text"}, whole="text")
+        return
+    width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    for m in memories:
+        sessions = counted(m.support, "session") if m.support else ""
+        parts = (m.memory_id, m.kind, m.status, sessions, Path(m.repository or m.cwd or "").name)
+        say(one_line("  ".join(filter(None, parts)), width), bold=True)
+        for said in (m.text, *(f"mind: {mark}" for mark in minded.get(m.memory_id, ()))):
+            text = " ".join(plain(said).split())
+            say(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+
+
+def a_session(session_id: str, settings: Settings) -> str:
+    """Return the full id of the one session whose id, with or without its agent, begins so; raises UnknownName or AmbiguousName."""
+    from ctx_pipeline.errors import AmbiguousName, UnknownName
+    from ctx_pipeline.storage.reader import reading
+
+    host, _, named = session_id.rpartition("/")
+    with reading(settings) as (store, _):
+        known = [s.session_id for s in store.ledger.sessions() if host in ("", s.host)]
+    fitting = [s for s in known if s == named] or [s for s in known if s.startswith(named)]
+    if len(set(fitting)) > 1:
+        raise AmbiguousName("session", session_id, fitting)
+    if not fitting or not named:
+        raise UnknownName("session", session_id, known)
+    return fitting[0]
+
+
+def full_session(session_id: str, settings: Settings) -> str:
+    """Return the full id of a session; one that is not in the store is told to be unknown and given back: it may be running still."""
+    from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName
+
+    try:
+        return a_session(session_id, settings)
+    except AmbiguousName:
+        raise
+    except (UnknownName, StoreError):
+        say(f"no session {plain(session_id)} is in the store (yet); kept as it was given", err=True)
+        return session_id
+
+
+def _body(memory: Memory) -> None:
+    say("body:")
+    for key, value in memory.body.items():
+        if key == "said":
+            continue
+        items = value if isinstance(value, list) else [value]
+        shown = [_iso(i) if key.endswith("_ts") and isinstance(i, int) else _value(i) for i in items]
+        if len(shown) == 1:
+            say(f"  {plain(key)}: {shown[0]}")
+        else:
+            say(f"  {plain(key)}:")
+            for item in shown:
+                say(f"    - {item}")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return one_line(", ".join(f"{k} {v}" for k, v in value.items()), 400)
+    return one_line(value, 400)
+
+
+def _evidence(memory: Memory, texts: dict[str, dict[str, Any]]) -> None:
+    say("evidence:")
+    for event in memory.evidence:
+        found = texts.get(event)
+        told = f"  {found['ts'] or ''}  {found['kind']}: {one_line(found['text'], _QUOTE)}" if found else ""
+        say(f"  {plain(event)}{told}")
+
+
+def _iso(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 @click.command()
@@ -36,8 +158,7 @@ def cases(query: str, cwd: str | None, everywhere: bool, limit: int, as_json: bo
     Each with the steps that were taken, the check that passed and its session. A case is
     one turn that was not sent back and whose last check passed after the last change.
     """
-    from ctx_pipeline.cli.memory.commands import asked_at
-    from ctx_pipeline.learning.cases import cases as solved
+    from ctx_pipeline.learning.memories import cases as solved
     from ctx_pipeline.learning.memories import plain as plain_scored
 
     settings = for_reading()
@@ -67,8 +188,8 @@ def record(session_id: str, host: str, as_json: bool) -> None:
     left, each with the events that show it.
     """
     from ctx_pipeline.errors import UnknownName
-    from ctx_pipeline.pipeline.lessons.lesson_record import lesson_record
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    from ctx_pipeline.pipeline.lessons.session_timeline import lesson_record
+    from ctx_pipeline.sessions.session_details import resolve, resolve_anywhere
     from ctx_pipeline.storage import open_store
 
     with open_store(for_reading(), read_only=True) as store:
@@ -169,7 +290,7 @@ def retrieve(
     Those of the current folder's repository and those that hold everywhere are asked.
     """
     from ctx_pipeline.learning import memories as api
-    from ctx_pipeline.memory.budget import estimate, fit
+    from ctx_pipeline.memory.prompt_block import estimate, fit
 
     settings = for_reading()
     answers = api.retrieve(query, cwd=asked_at(cwd, everywhere), limit=limit, accepted_only=accepted_only, settings=settings)
@@ -217,8 +338,8 @@ def weave(
     The parts of the scores (--explain) go to stderr, so that the note stays a note.
     """
     from ctx_pipeline.learning import memories as api
+    from ctx_pipeline.memory.prompt_block import weave as woven
     from ctx_pipeline.memory.scope import place_of
-    from ctx_pipeline.memory.weave import weave as woven
 
     settings = for_reading()
     place = asked_at(cwd, everywhere)
@@ -273,7 +394,7 @@ def list_memories(status: str | None, session_id: str | None, everything: bool, 
     With what is to be minded: contradicted, files gone or changed, said again.
     """
     from ctx_pipeline.learning import memories as api
-    from ctx_pipeline.learning.lesson_flags import marks
+    from ctx_pipeline.learning.memories import marks
 
     settings = for_reading()
     known = api.memories(settings=settings)
@@ -301,10 +422,9 @@ def show(memory_id: str, as_json: bool) -> None:
 
     The first or last characters of an id will do where they mean one memory.
     """
-    from ctx_pipeline.cli.memory.output import print_memory
     from ctx_pipeline.learning import memories as api
-    from ctx_pipeline.learning.lesson_flags import marks
-    from ctx_pipeline.memory.quality import grade
+    from ctx_pipeline.learning.memories import marks
+    from ctx_pipeline.memory.lesson_files import grade
 
     settings = for_reading()
     one = api.memory(memory_id, settings=settings)

@@ -60,12 +60,12 @@ def mine(
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName, UsageError
-    from ctx_pipeline.memory.block import block
+    from ctx_pipeline.memory.prompt_block import block
     from ctx_pipeline.mining.filters import FILTERS, filtered
     from ctx_pipeline.pipeline.mine import candidates
     from ctx_pipeline.pipeline.mine import mine as stage
     from ctx_pipeline.pipeline.models.model_mining import ask
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    from ctx_pipeline.sessions.session_details import resolve, resolve_anywhere
     from ctx_pipeline.storage import open_store
 
     chosen, names = _several(filters), _several(names)

@@ -30,7 +30,7 @@ def _note(
     what: str, settings: Settings, *, by: str, text: str, name: str | None = None, cwd: str | None = None, **more: Any
 ) -> dict[str, Any]:
     from ctx_pipeline.pipeline.session_notes import note
-    from ctx_pipeline.sessions.selection import meant
+    from ctx_pipeline.sessions.session_choice import meant
 
     choice = meant(settings, name, cwd=cwd)
     with _opened(settings) as store:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import dollars, emit, json_option, plain, say, table, tokens
-from ctx_pipeline.cli.usage.reports import limits, outcomes
+from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.gc_pause import without_collector
-from ctx_pipeline.model.labels import UNDATED, UNNAMED
+from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.rollup import TOKENS
 
@@ -22,6 +21,99 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.usage.engine import Usage
     from ctx_pipeline.usage.groupings import Grouping
+
+
+# ctx usage limits and ctx usage outcomes: what stood in the way, and what the money came to.
+
+
+_HOST = click.option("--host", help="Only this host.")
+_PROJECT = click.option("--project", help="Only this project.")
+_ZONE = click.option("--timezone", help="IANA zone whose days are meant.")
+
+
+def _key(host: str | None) -> str | None:
+    from ctx_pipeline import discovery
+
+    return discovery.host(host).key if host else None
+
+
+@click.command()
+@click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
+@click.option("--until", metavar="DAY", help="Last day, 2026-03-31.")
+@_ZONE
+@_HOST
+@_PROJECT
+@json_option
+def limits(host: str | None, as_json: bool, **chosen: Any) -> None:
+    """How often and when limits were reached, as the agents themselves wrote it down.
+
+    What a person or a tool says about rate limits is not counted. The wait is the longest
+    time without a model call of the agent until work went on.
+    """
+    from ctx_pipeline.usage.limits import by_limit, reached
+
+    found = reached(host=_key(host), settings=for_reading(), **chosen)
+    if as_json:
+        emit({"limits": by_limit(found), "reached": [r.to_json() for r in found]})
+        return
+    if not found:
+        say("no record says that a limit was reached")
+        return
+    summed = {"host": "host", "kind": "of", "name": "limit", "times": "times", "last": "last", "waited_minutes": "minutes waited"}
+    table([_blank(line) for line in by_limit(found)], summed)
+    say()
+    rows = [_blank({**r.to_json(), "projects": one_line(", ".join(r.projects), 60)}) for r in found[-40:]]
+    table(
+        rows,
+        {"first": "reached", "host": "host", "name": "limit", "resets_at": "resets", "waited_minutes": "minutes waited", "projects": "in"},
+    )
+    if len(found) > len(rows):
+        say(f"and {len(found) - len(rows):,} earlier (--json has all)")
+
+
+def _blank(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: "" if value is None else value for name, value in row.items()}
+
+
+@click.command()
+@click.option("--by", default="project", show_default=True, type=click.Choice(["project", "host", "month", "session"]))
+@click.option("--since", metavar="DAY", help="Sessions that began on this day or later.")
+@click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier.")
+@click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down).")
+@_ZONE
+@_HOST
+@_PROJECT
+@json_option
+def outcomes(by: str, host: str | None, as_json: bool, **chosen: Any) -> None:
+    """Tokens and cost per commit, per correction and per tool call.
+
+    Commits are those that git showed, else the git commit commands that went well.
+    """
+    from ctx_pipeline.usage.limits import outcomes as run
+
+    found, everything = run(by, host=_key(host), settings=for_reading(), **chosen)
+    if as_json:
+        emit({"rows": [one.to_json(by) for one in found], "totals": everything.to_json(by)})
+        return
+    if not found:
+        say("no model calls in this range")
+        return
+    names = {by: by, "sessions": "sessions", "tokens": "tokens", "cost": "cost", "commits": "commits", "commit": "per commit"}
+    names |= {"corrections": "corrections", "correction": "per correction", "tool_calls": "tool calls", "tool_call": "per tool call"}
+    table([_shown(one, by) for one in found[:40]], names, total=_shown(everything, by))
+    if len(found) > 40:
+        say(f"and {len(found) - 40:,} more (--json has all)")
+    say("sessions whose corrections were not measured yet are left out of that figure")
+
+
+def _shown(one: Any, by: str) -> dict[str, Any]:
+    row = {by: one.key, "sessions": one.sessions, "tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
+    for unit, count in one.units.items():
+        each = one.per(unit)
+        row[unit] = count if one.known[unit][0] else ""
+        row[unit.removesuffix("s")] = "" if each is None else f"{dollars(round(each[1]))}, {tokens(round(each[0]))}"
+    return row
+
 
 _COLUMNS = {
     "host": "host",
@@ -104,7 +196,7 @@ def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, cache: bool =
     if as_json:
         from dataclasses import replace
 
-        from ctx_pipeline.usage.missing_output import missing_output
+        from ctx_pipeline.usage.engine import missing_output
 
         emit(replace(report, estimated_missing_output=missing_output(settings, report.filters)).to_json())
     elif as_csv:
@@ -117,7 +209,7 @@ def _on_plans(report: Usage, settings: Settings) -> Usage:
     """Return the report with the flat plans that its hosts are used on."""
     from dataclasses import replace
 
-    from ctx_pipeline.usage.plans import plans
+    from ctx_pipeline.usage.live_usage import plans
 
     found = plans({row["host"] for row in report.rows}, recorded=report.source != "stored", settings=settings)
     return replace(report, plans=found) if found else report
@@ -298,7 +390,7 @@ def _flat(told: dict[str, Any]) -> dict[str, Any]:
 @usage.command()
 def statusline() -> None:
     """One line for an agent's status bar; reads the agent's JSON on standard input, if any."""
-    from ctx_pipeline.usage.statusline import statusline as line
+    from ctx_pipeline.usage.blocks import statusline as line
 
     told = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(1 << 20)
     say(plain(line(told)))

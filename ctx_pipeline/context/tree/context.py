@@ -8,14 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.errors import AmbiguousKey, InvalidPlacement, NothingThere, ReadOnlyHistory
-from ctx_pipeline.context.tree.address import node_at, place_of
-from ctx_pipeline.context.tree.changes import UpdateResult, changed, deleted, inserted
-from ctx_pipeline.context.tree.component import Component, TextContent
+from ctx_pipeline.context.tree.changes import UpdateResult, changed, committed, deleted, inserted
+from ctx_pipeline.context.tree.component import Component, Node, TextContent, node_at, place_of
 from ctx_pipeline.context.tree.dump import dumped, loaded
-from ctx_pipeline.context.tree.factory import empty
-from ctx_pipeline.context.tree.lifecycle import committed
-from ctx_pipeline.context.tree.node import Node
-from ctx_pipeline.context.tree.selectors.matching import matched
+from ctx_pipeline.context.tree.new_nodes import empty
+from ctx_pipeline.context.tree.selectors.evaluation import matched
 from ctx_pipeline.context.tree.selectors.parsing import parse
 from ctx_pipeline.errors import CtxError
 

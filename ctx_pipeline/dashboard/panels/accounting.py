@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.dashboard.numbers import plural
+from ctx_pipeline.dashboard.figures import plural
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.charts import Column, axis, stacked
 from ctx_pipeline.dashboard.data import Usage
-from ctx_pipeline.dashboard.numbers import count, money, plural, short
+from ctx_pipeline.dashboard.figures import Column, axis, count, money, plural, short, stacked
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.numbers import count, money, plural, share, short
+from ctx_pipeline.dashboard.figures import count, money, plural, share, short
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
-from ctx_pipeline.model.finding import FAILED_AT_LEAST
+from ctx_pipeline.model.readings import FAILED_AT_LEAST
 
 if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import PageData, SessionLine

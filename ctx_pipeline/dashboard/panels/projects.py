@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.charts import bar
+from ctx_pipeline.dashboard.figures import bar
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.hosts.claude_code.discovery import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
 from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
-from ctx_pipeline.model.declared import Host
-from ctx_pipeline.model.lazy import Deferred
-from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.shell_answers import ShellAnswers
+from ctx_pipeline.model.declared import Deferred, Host
+from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctx_pipeline.model.ccusage_rules import RivalEntry
+    from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.model.raw import StreamBytes
 
 
@@ -49,20 +47,20 @@ HOST = Host(
         keeps_folder=True,
         marks_errors=True,
     ),
-    hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
+    hints=Deferred("ctx_pipeline.hosts.claude_code.session:hints"),
     retention_days=retention_days,
-    mentions=Deferred("ctx_pipeline.hosts.claude_code.prompt_history:mentions"),
+    mentions=Deferred("ctx_pipeline.hosts.claude_code.session:mentions"),
     usage=Deferred("ctx_pipeline.hosts.claude_code.fast_usage:usage"),
     usage_kinds=USAGE_KINDS,
     limit_notes=LimitNotes(
         frozenset({"api_error_message", "system/api_error"}),
-        Deferred("ctx_pipeline.hosts.claude_code.limits:reached"),
+        Deferred("ctx_pipeline.hosts.claude_code.usage:reached"),
     ),
     window=window,
     directories=Deferred("ctx_pipeline.hosts.claude_code.file_changes:directories"),
     changes=Deferred("ctx_pipeline.hosts.claude_code.file_changes:changes"),
     rivals={"ccusage": _ccusage},
-    formats=Deferred("ctx_pipeline.hosts.claude_code.formats:known"),
+    formats=Deferred("ctx_pipeline.hosts.claude_code.session:known"),
     archive_name="claude-code",
     agent=Agent(
         resume="claude --resume {session_id}",
@@ -82,7 +80,7 @@ HOST = Host(
                 *("claude", "-p", "--output-format", "stream-json", "--verbose", "--tools", ""),
                 *("--strict-mcp-config", "--setting-sources", "local", "--no-session-persistence"),
             ),
-            read=Deferred("ctx_pipeline.hosts.claude_code.headless:read"),
+            read=Deferred("ctx_pipeline.hosts.claude_code.session:read_headless"),
             method="claude_headless",
             model=("--model", "{model}"),
             without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"),

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.hosts._blobs import without_blobs
+from ctx_pipeline.hosts._values import without_blobs
 from ctx_pipeline.hosts.claude_code.injected_text import injected_by
-from ctx_pipeline.hosts.claude_code.records import Attachment, DecodeErrors, Progress, Record, attachment_decoder, encode, progress_decoder
+from ctx_pipeline.hosts.claude_code.record_types import (
+    Attachment,
+    DecodeErrors,
+    Progress,
+    Record,
+    attachment_decoder,
+    encode,
+    progress_decoder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, enter, places
 from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
-from ctx_pipeline.model.declared import Database, Host
-from ctx_pipeline.model.lazy import Deferred
-from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.shell_answers import ShellAnswers
+from ctx_pipeline.model.declared import Database, Deferred, Host
+from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctx_pipeline.model.ccusage_rules import RivalEntry
+    from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.model.raw import StreamBytes
 
 # Codex rewrites times and token totals of its threads at every turn; without them the
@@ -73,14 +71,14 @@ HOST = Host(
     limits=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits"),
     limit_notes=LimitNotes(
         frozenset({"token_count/rate_limits", "error", "stream_error", "warning"}),
-        Deferred("ctx_pipeline.hosts.codex.limits:reached"),
-        plan=Deferred("ctx_pipeline.hosts.codex.limits:plan"),
+        Deferred("ctx_pipeline.hosts.codex.usage:reached"),
+        plan=Deferred("ctx_pipeline.hosts.codex.usage:plan"),
     ),
     window=window,
     directories=Deferred("ctx_pipeline.hosts.codex.file_changes:directories"),
     changes=Deferred("ctx_pipeline.hosts.codex.file_changes:changes"),
     rivals={"ccusage": _ccusage},
-    formats=Deferred("ctx_pipeline.hosts.codex.formats:known"),
+    formats=Deferred("ctx_pipeline.hosts.codex.session:known"),
     agent=Agent(
         resume="codex resume {session_id}",
         # set for shell commands; servers are not told
@@ -103,7 +101,7 @@ HOST = Host(
                 *("--ignore-user-config", "--ignore-rules", "--output-schema", "{schema}"),
                 *("-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", 'web_search="disabled"'),
             ),
-            read=Deferred("ctx_pipeline.hosts.codex.headless:read"),
+            read=Deferred("ctx_pipeline.hosts.codex.exec_stream:read_headless"),
             method="codex_headless",
             model=("--model", "{model}"),
             without=("CODEX_THREAD_ID",),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from ctx_pipeline.hosts.codex.threads import Entry
+    from ctx_pipeline.hosts.codex.thread_lines import Entry
     from ctx_pipeline.hosts.codex.tools import FileAccess
     from ctx_pipeline.hosts.codex.usage import Call
 

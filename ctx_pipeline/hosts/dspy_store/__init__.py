@@ -7,8 +7,7 @@ A session is read from the append-only log where it stands there, else from the 
 from __future__ import annotations
 
 from ctx_pipeline.model.codec import LATEST, micros
-from ctx_pipeline.model.declared import Database, Host
-from ctx_pipeline.model.lazy import Deferred
+from ctx_pipeline.model.declared import Database, Deferred, Host
 from ctx_pipeline.model.raw import Identity
 
 STORE = "store"
@@ -36,7 +35,7 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
 
 
 def _first_ts(line: bytes) -> int | None:
-    from ctx_pipeline.hosts.dspy_store.facts import ERRORS, body, decoder
+    from ctx_pipeline.hosts.dspy_store.rows import ERRORS, body, decoder
 
     try:
         row = decoder.decode(line).row

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.model.characters import HIDDEN
+from ctx_pipeline.model.display import HIDDEN
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

@@ -7,17 +7,15 @@ from ctx_pipeline.pipeline.capture.capturing import (
     capture,
     commit,
     drop_forgotten,
+    pack,
     redactor_of,
     settle,
     still_true,
 )
-from ctx_pipeline.pipeline.capture.identify import identity_of
-from ctx_pipeline.pipeline.capture.packing import pack
 from ctx_pipeline.pipeline.capture.read_source import Taken, read_new_bytes, take
-from ctx_pipeline.pipeline.capture.scanning import scan
-from ctx_pipeline.pipeline.capture.selecting import again, select
-from ctx_pipeline.pipeline.capture.types import Moved, Pending, Problem, Retention, Scan
-from ctx_pipeline.storage.ledger.host_answers import identify, read_hints
+from ctx_pipeline.pipeline.capture.scanning import Moved, Pending, Problem, Retention, Scan, scan
+from ctx_pipeline.pipeline.capture.selecting import again, identity_of, select
+from ctx_pipeline.storage.ledger.links import identify, read_hints
 
 __all__ = [
     "CODE_VERSION",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctx_pipeline.model.declared import Host
-    from ctx_pipeline.pipeline.capture.types import Pending, Scan
+    from ctx_pipeline.pipeline.capture.scanning import Pending, Scan
     from ctx_pipeline.settings import Settings
 
 _FIELDS = ("thread_id", "parent_thread_id", "relation", "root_session_id", "first_ts")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.storage.raw import segments as raw
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline.capture import Scan
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+
 
 SOON = 5
 """Days before its deletion from which a transcript is about to go."""
@@ -135,3 +137,19 @@ def _closed(host: str, run: list[tuple[int, int]]) -> list[Gap]:
     if not run:
         return []
     return [Gap(host, iso(run[0][0]) or "", iso(max(last for _, last in run)) or "", len(run))]
+
+
+# Whether the disk has room for a capture that nobody watches.
+
+
+def require_disk_space(settings: Settings) -> None:
+    """Return when the store's disk has ``least_free_bytes`` left; raises StoreFull with both figures when it has not."""
+    folder = next(folder for folder in (settings.home, *settings.home.parents) if folder.exists())
+    free = shutil.disk_usage(folder).free
+    if free < settings.least_free_bytes:
+        raise StoreFull(
+            f"{free:,} bytes are free where {settings.home} lies, fewer than least_free_bytes = {settings.least_free_bytes:,}: "
+            "nothing was captured",
+            hint="free some disk space, or capture anyway: ctx run",
+            free=free,
+        )

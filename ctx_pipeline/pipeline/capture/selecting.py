@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline.capture.identify import identity_of
-from ctx_pipeline.pipeline.capture.types import Pending
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.raw import Cell, Identity
+from ctx_pipeline.pipeline.capture.read_source import opened
+from ctx_pipeline.pipeline.capture.scanning import Pending
 from ctx_pipeline.storage.ledger import links
+from ctx_pipeline.storage.ledger.links import identify
+from ctx_pipeline.storage.raw.home_files import HEAD, is_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ctx_pipeline.model.declared import Host
-    from ctx_pipeline.pipeline.capture.types import Scan
+    from ctx_pipeline.pipeline.capture.scanning import Scan
     from ctx_pipeline.storage import Store
+
+
+# Whose a source is, told before it is captured.
+
+
+def identity_of(source: Pending, host: Host) -> Identity | None:
+    """Return whose a pending source is: as the ledger knows, else by its first bytes; None when they do not say or cannot be read."""
+    known = source.known
+    if known is not None and known.thread_id and known.generation == source.generation and source.start >= HEAD:
+        return Identity(known.thread_id, known.parent_thread_id, known.relation or "main", known.root_session_id, known.first_ts)
+    try:
+        head = _head(source, host)
+    except (CtxError, OSError):
+        return None
+    return identify(host, source.kind, source.rel, head)[0]
+
+
+def _head(source: Pending, host: Host) -> bytes:
+    if source.marker:
+        from ctx_pipeline.storage.raw import databases
+
+        return databases.read(source.path, host.databases[source.kind], source.rel.rpartition("#")[2])[:HEAD]
+    with opened(source.path) as handle:
+        head = os.pread(handle, source.size if source.rel.endswith(".zst") else HEAD, 0)
+    return head[: source.size] if is_lines(source.rel) else head
 
 
 def select(

@@ -18,8 +18,7 @@ from ctx_pipeline.pipeline.ingest import commit
 from ctx_pipeline.pipeline.ingest.pool import start
 from ctx_pipeline.pipeline.ingest.tasks import SessionJob, Task, grouped, jobs_of, split
 from ctx_pipeline.pipeline.ingest.worker import Tools
-from ctx_pipeline.pipeline.repair.garbage_collection import sweep
-from ctx_pipeline.pipeline.repair.missing_outputs import unnote_search
+from ctx_pipeline.pipeline.repair.missing_outputs import sweep, unnote_search
 from ctx_pipeline.pipeline.reports import DONE, HELD, CellReport, StageReport
 from ctx_pipeline.settings import Settings
 
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.lake import Part
     from ctx_pipeline.storage.ledger import SessionRow
 
-__all__ = ["CODE_VERSION", "LEASE", "decoders", "ingest"]
+__all__ = ["CODE_VERSION", "LEASE", "decoders", "ingest", "normalize"]
+
 
 CODE_VERSION = "1"
 """Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
@@ -286,3 +286,23 @@ def _beside(work: Callable[[], None]) -> Iterator[None]:
         thread.join()
     if failed:
         raise failed[0]
+
+
+# The normalize stage: what raw holds becomes events, sessions, threads, model calls and tool calls.
+
+
+def normalize(
+    store: Store,
+    settings: Settings,
+    *,
+    cells: Collection[Cell] | None = None,
+    sessions: Collection[str | tuple[str, str]] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> StageReport:
+    """Decode every session whose raw bytes or decoder changed and commit its cell; return the cells with their counts.
+
+    A cell with a session that cannot be decoded, or whose rows break the contract, is
+    held and keeps what it had; the others are committed.
+    """
+    reports = ingest(store, settings, cells=cells, sessions=sessions, progress=progress, capture=False)
+    return next(r for r in reports if r.stage == "normalize")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.ledger import links
-from ctx_pipeline.storage.ledger.forgetting import thread_hash
+from ctx_pipeline.storage.ledger.sessions import thread_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

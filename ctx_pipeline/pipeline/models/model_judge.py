@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.pipeline.signals.external_facts import judge_key
+from ctx_pipeline.pipeline.signals.signal_inputs import judge_key
 from ctx_pipeline.settings import keep_litellm_offline
 
 if TYPE_CHECKING:

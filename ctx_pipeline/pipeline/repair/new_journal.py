@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.storage import marker
+from ctx_pipeline.storage import store_marker
 from ctx_pipeline.storage.journal import NAME, SCHEMA, Journal
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _begun_anew(store: Store, path: Path) -> NewJournal:
     seen = {(at, kind) for at, _, kind, _, _ in known}
     beside = [
         (at, "ctx", kind, SCHEMA, json.dumps(payload))
-        for at, kind, payload in marker.facts_beside_journal(store.home)
+        for at, kind, payload in store_marker.facts_beside_journal(store.home)
         if (at, kind) not in seen
     ]
     aside = set_aside(path)

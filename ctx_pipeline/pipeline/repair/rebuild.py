@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.model.plain import plain
+from ctx_pipeline.model.codec import plain
 from ctx_pipeline.model.tables import SESSIONS
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.forget import shared_files
 from ctx_pipeline.pipeline.forget.sessions import remembered
 from ctx_pipeline.pipeline.ingest import LEASE
 from ctx_pipeline.pipeline.repair.new_journal import journal_sound, whole
-from ctx_pipeline.storage import marker, temporary
-from ctx_pipeline.storage.ledger.forgetting import thread_hash
+from ctx_pipeline.storage import store_marker, temporary
 from ctx_pipeline.storage.ledger.rebuilding import Kept
+from ctx_pipeline.storage.ledger.sessions import thread_hash
 from ctx_pipeline.storage.raw import segments as raw
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ def _remembered(store: Store) -> list[Any]:
     """Return the tombstones of the journal and of the file beside it; a lost journal does not bring anything back."""
     from ctx_pipeline.storage.ledger import Tombstone
 
-    found = [Tombstone(*stone) for stone in marker.stones_of(marker.facts_beside_journal(store.home))]
+    found = [Tombstone(*stone) for stone in store_marker.stones_of(store_marker.facts_beside_journal(store.home))]
     return found + (remembered(store) if journal_sound(store) else [])
 
 

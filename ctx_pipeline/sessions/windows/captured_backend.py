@@ -13,10 +13,10 @@ from ctx_pipeline.context.errors import NoSuchSession
 from ctx_pipeline.context.interactions import check_count, check_session, last
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.window import OUT, SYSTEM, Change
-from ctx_pipeline.sessions.details import resolve
-from ctx_pipeline.sessions.windows.effects import effects_of
-from ctx_pipeline.sessions.windows.history import thread_named, view_of
+from ctx_pipeline.model.host_records import OUT, SYSTEM, Change
+from ctx_pipeline.sessions.session_details import resolve
+from ctx_pipeline.sessions.windows.window_effects import effects_of
+from ctx_pipeline.sessions.windows.window_history import thread_named, view_of
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.command_runs import CHECKS, runs_by_call
-from ctx_pipeline.model.permissions import KEPT
+from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.shell.commands import steps as programs
 from ctx_pipeline.shell.files import files_changed, files_read, first_line
 from ctx_pipeline.shell.parsing import pieces

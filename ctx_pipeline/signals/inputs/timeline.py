@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.declared import Reading
-from ctx_pipeline.tokens.calibration import Calibration, calibrate
+from ctx_pipeline.tokens.model_tokens import Calibration, calibrate
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView

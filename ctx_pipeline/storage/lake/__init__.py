@@ -13,8 +13,10 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED, TABLES
 from ctx_pipeline.storage.lake.manifests import (
     FOLDER,
+    Damage,
     Manifest,
     Part,
+    Soundness,
     asset_name,
     assets_of,
     damaged,
@@ -22,7 +24,6 @@ from ctx_pipeline.storage.lake.manifests import (
     encode,
     manifest_path,
 )
-from ctx_pipeline.storage.lake.soundness import Damage, Soundness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -149,9 +150,8 @@ class Lake:
         """
         import pyarrow as pa
 
-        from ctx_pipeline.storage.lake.columns import of_used_values, plain, values_of
+        from ctx_pipeline.storage.lake.columns import newest, of_used_values, plain, values_of
         from ctx_pipeline.storage.lake.reading import open_part
-        from ctx_pipeline.storage.lake.upcast import newest
 
         session = next(c for c in TABLES[table].columns if c.name == "session_id")
         pieces: list[pa.Table] = []
@@ -348,9 +348,8 @@ class Lake:
 
     def scan(self, path: str, table: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Yield the named columns of every row of a part, dead rows too, in the order of the table."""
-        from ctx_pipeline.storage.lake.columns import values_of
+        from ctx_pipeline.storage.lake.columns import newest, values_of
         from ctx_pipeline.storage.lake.reading import open_part, reading
-        from ctx_pipeline.storage.lake.upcast import newest
 
         with reading(path), open_part(self._trusted(path)) as file:
             arrow = newest(TABLES[table], file.read(columns=list(names), use_threads=False), names)

@@ -9,11 +9,11 @@ from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.ledger import owners
 from ctx_pipeline.storage.ledger.connection import json_list
-from ctx_pipeline.storage.ledger.host_answers import identify, read_hints
+from ctx_pipeline.storage.ledger.links import identify, read_hints
 from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, NormalizedSession, Segment, Source
 from ctx_pipeline.storage.ledger.sessions import Sessions
 from ctx_pipeline.storage.raw import segments as raw
-from ctx_pipeline.storage.raw.source_identity import EDGE, HEAD, edge_hash, is_lines
+from ctx_pipeline.storage.raw.home_files import EDGE, HEAD, edge_hash, is_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,13 +13,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreError
+from ctx_pipeline.errors import CtxError, StoreError
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import TABLES
-from ctx_pipeline.storage import temporary
-from ctx_pipeline.storage.files import Files
-from ctx_pipeline.storage.made import Made
-from ctx_pipeline.storage.warehouse import duckdb_connection, signal_sql
+from ctx_pipeline.storage import connections, temporary
+from ctx_pipeline.storage.files import Files, Made
+from ctx_pipeline.storage.warehouse import signal_sql
 from ctx_pipeline.storage.warehouse.days import day_sql
 from ctx_pipeline.storage.warehouse.usage_sql import amounts_sql
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
+
 
 SCHEMA_VERSION = 4
 """Rises when an aggregate table changes."""
@@ -87,7 +87,7 @@ def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnecti
     if read_only and not path.exists():
         raise StoreError(f"there is no warehouse at {path}", hint="make it with: ctx run")
     try:
-        connection = duckdb_connection.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
+        connection = connections.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
     except duckdb.Error as error:
         raise StoreError(
             f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path)
@@ -301,3 +301,26 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             WHERE k.detector IS NOT NULL
             ORDER BY 1, 2, 4""",
     }
+
+
+# Queries behind findings: which sessions there are, and what the warehouse counts over all of them.
+
+
+SESSIONS_SQL = (
+    "SELECT s.host, s.session_id, coalesce(s.title, s.session_id), coalesce(s.project, ''), s.unknown, s.quarantined FROM sessions s"
+    " WHERE (? IS NULL OR s.host = ?) AND (? IS NULL OR ? IN (s.project, s.repository))"
+    " AND (? IS NULL OR s.last_ts >= ?) AND (? IS NULL OR s.first_ts < ?) ORDER BY 1, 2"
+)
+"""Host, session, title, project, records of an unknown kind, records that could not be decoded."""
+
+_LESSONS = "SELECT status, CAST(sum(memories) AS BIGINT) FROM memory_counts GROUP BY ALL"
+_SECRETS = "SELECT detector, CAST(sum(found) AS BIGINT) FROM redactions GROUP BY ALL"
+
+
+def counted(warehouse: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Return detector -> secrets that were replaced, and status -> lessons; both empty where there is no warehouse."""
+    try:
+        with connect(warehouse, read_only=True) as connection:
+            return dict(connection.execute(_SECRETS).fetchall()), dict(connection.execute(_LESSONS).fetchall())
+    except CtxError:
+        return {}, {}

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.storage.lake import Lake
 
+
 _SUMS = {
     "input_tokens": "input",
     "output_tokens": "output",
@@ -109,3 +110,16 @@ def session_candidates(lake: Lake, host: str | None, session_id: str | None, met
             " ORDER BY method, host, session_id, candidate_id"
         )
         return _rows(connection, sql, parameters)
+
+
+# A query over readings of signals, with the sessions that they are of.
+
+
+READINGS_SQL = (
+    "SELECT r.host, r.session_id, r.signal, r.value, r.metadata, s.title, s.project, epoch_us(s.last_ts)"
+    " FROM readings r JOIN sessions s ON s.host = r.host AND s.session_id = r.session_id"
+    " WHERE r.value IS NOT NULL AND r.signal IN (SELECT unnest(CAST(? AS VARCHAR[])))"
+    " AND (? IS NULL OR r.host = ?) AND (? IS NULL OR ? IN (s.project, s.repository))"
+    " AND (? IS NULL OR s.last_ts >= ?) AND (? IS NULL OR s.first_ts < ?) ORDER BY ALL"
+)
+"""Readings of some signals: host, session, signal, value, metadata, title, project, last time."""
