@@ -108,7 +108,10 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
         say(f"nothing changed ({report.seconds:.2f} s)")
     say(f"page: {report.site}")
     if settings.demo_roots:
-        say("These are sample sessions. Your own appear as soon as Claude Code or Codex has written some.")
+        from ctx_pipeline import discovery
+
+        agents = " or ".join(h.title for h in discovery.hosts().values() if h.agent.resume)
+        say(f"These are sample sessions. Your own appear as soon as {agents} has written some.")
 
 
 @click.command()

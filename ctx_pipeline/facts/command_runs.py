@@ -149,7 +149,7 @@ def _late_answers(view: SessionView) -> dict[tuple[str, str], Any]:
 @cache
 def _phrases(host: str) -> ShellAnswers:
     declared = discovery.hosts().get(host)
-    return declared.shell_answers if declared else ShellAnswers()
+    return declared.shell if declared else ShellAnswers()
 
 
 def _found(pattern: str, text: str) -> re.Match[str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.model.memories import NOTE_TAG
 
 if TYPE_CHECKING:
@@ -17,13 +18,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_SAID = re.compile(
     rf"```.*?(?:```|\Z)|<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<[a-z][\w-]*>.*?</[a-z][\w-]*>|\[(?:Image|Request)[^\]]*\]", re.DOTALL
 )
-_TASK = re.compile(
-    r"(?i)^(?:\W*(?:hey|hi|ok(?:ay)?|so|now|then|and|also|please|claude|codex|can|could|would|you|we|let'?s|i'?d|i|want|need|like|to|just|help"
-    r"|new|feature:|me|us|should)\b\W*)*"
-    r"(?:add|fix|implement|make|update|remove|change|refactor|ensure|replace|use|create|support|write|move|rename|convert|handle|simplify"
-    r"|improve|migrate|upgrade|build|set|invert|bump|port|allow|show|extend|drop|split|extract|enable|disable|validate|test|document"
-    r"|optimi[sz]e|integrate|rewrite|send|mark|reuse|address|resolve|restrict|prevent|expose|parse|cache|log)\b"
-)
 _POINTS = re.compile(
     r"(?i)\b(?:these|those|them|above|below|again)\b"
     r"|\b(?:for|of|to|with|do|about|in|from|make|fix|like|on|invert|remove|change|update|use|reuse|if|is|add|does|keep|just)\s+(?:that|this|it)\b"
@@ -33,10 +27,6 @@ _POINTS = re.compile(
 """A prompt with one of these can only be understood by who was there."""
 
 _NAME = re.compile(r"[`_/\d]|[a-z][A-Z]|\w\.\w|\w-\w+-\w|\w\(\)")
-_ASIDE = re.compile(
-    r"(?i)^(?:(?:hey|hi|hello|ok(?:ay)?|so|now|then|alright|perfect|great|thanks|claude|codex)\b[\s,.!:-]*)*"
-    r"(?:(?:can|could|would) (?:you|we) (?:please |also |now )*|please )?(?=\w)"
-)
 _TELLING_WORDS = 8
 """A shorter prompt has to name a file, a command or a part of the program."""
 
@@ -77,6 +67,31 @@ def one_line(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text) if "\x1b" in text else text).split())
 
 
+def _names_of_agents() -> str:
+    return "|".join(map(re.escape, discovery.declared_texts("agent.called"))) or "(?!)"
+
+
+@discovery.until_reload
+def _task() -> re.Pattern[str]:
+    names = _names_of_agents()
+    return re.compile(
+        rf"(?i)^(?:\W*(?:hey|hi|ok(?:ay)?|so|now|then|and|also|please|{names}|can|could|would|you|we|let'?s|i'?d|i|want|need|like|to|just|help"
+        r"|new|feature:|me|us|should)\b\W*)*"
+        r"(?:add|fix|implement|make|update|remove|change|refactor|ensure|replace|use|create|support|write|move|rename|convert|handle|simplify"
+        r"|improve|migrate|upgrade|build|set|invert|bump|port|allow|show|extend|drop|split|extract|enable|disable|validate|test|document"
+        r"|optimi[sz]e|integrate|rewrite|send|mark|reuse|address|resolve|restrict|prevent|expose|parse|cache|log)\b"
+    )
+
+
+@discovery.until_reload
+def _aside() -> re.Pattern[str]:
+    names = _names_of_agents()
+    return re.compile(
+        rf"(?i)^(?:(?:hey|hi|hello|ok(?:ay)?|so|now|then|alright|perfect|great|thanks|{names})\b[\s,.!:-]*)*"
+        r"(?:(?:can|could|would) (?:you|we) (?:please |also |now )*|please )?(?=\w)"
+    )
+
+
 def asked(text: str) -> str:
     """Return what the person asks for in a prompt, as one line."""
     text = text[:_PAGE]
@@ -87,7 +102,7 @@ def asked(text: str) -> str:
 
 def tells(ask: str) -> bool:
     """Tell whether a prompt says by itself what is to be done: neither "go on" nor a question nor a page nor "do that too"."""
-    return bool(_TASK.match(ask)) and describes(ask)
+    return bool(_task().match(ask)) and describes(ask)
 
 
 def describes(ask: str) -> bool:
@@ -102,7 +117,7 @@ def _names(title: str) -> bool:
 
 def goal(ask: str) -> str:
     """Return a prompt as a title, at most 120 characters."""
-    ask = _ASIDE.sub("", ask)
+    ask = _aside().sub("", ask)
     sentences = re.split(r"(?<=[.!?])\s", ask) if len(ask) > _TITLE else [ask]
     first = next((t for t in sentences if len(t.split()) >= _LEAST_WORDS), sentences[0])
     return first.rstrip(" .:;") if len(first) <= _TITLE else f"{first[: _TITLE - 1].rsplit(' ', 1)[0].rstrip(' ,.;')}…"

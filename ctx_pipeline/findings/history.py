@@ -174,10 +174,10 @@ def _resent(rows: Iterable[Mapping[str, Any]], settings: Settings) -> int:
 
 def _leaving(settings: Settings, sources: list[live_usage.LiveSource], captured: set[tuple[str, str]], now: int) -> Iterable[Leaving]:
     for declared in discovery.hosts().values():
-        if declared.retention_days is None:
+        if declared.files.retention_days is None:
             continue
         for root in settings.roots_of(declared):
-            days = declared.retention_days(root)
+            days = declared.files.retention_days(root)
             if days is None:
                 continue
             limit = now * 1000 - (days - SOON) * 86_400 * 10**9

@@ -60,7 +60,7 @@ def program() -> list[str]:
 
 def homes(settings: Settings, host: Host) -> list[Path]:
     """Return the homes that the environment names, else the default one."""
-    named = settings.environ.get(host.roots_env)
+    named = settings.environ.get(host.files.roots_env)
     roots = settings.candidate_roots(host)
     return list(roots if named else roots[:1])
 
@@ -72,7 +72,7 @@ def server_paths(settings: Settings, host: Host, *, project: Path | None = None)
         if not recipe.project_file:
             raise UsageError(f"{host.title} reads no servers of a project", hint="leave --scope out")
         return [project / recipe.project_file]
-    beside = recipe.beside_home and not settings.environ.get(host.roots_env)
+    beside = recipe.beside_home and not settings.environ.get(host.files.roots_env)
     return [(home.parent if beside else home) / recipe.file for home in homes(settings, host)]
 
 

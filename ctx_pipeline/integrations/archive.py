@@ -155,7 +155,7 @@ def _sessions(job: _Job, wanted: list[Any]) -> dict[tuple[str, str], str | None]
 
 def _name(host: str) -> str:
     declared = discovery.hosts().get(host)
-    return (declared.archive_name if declared else "") or host
+    return (declared.files.archive_name if declared else "") or host
 
 
 def _file(text: str) -> str:

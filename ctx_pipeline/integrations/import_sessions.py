@@ -118,7 +118,7 @@ def _seen(store: Store, scan: capture.Scan, wanted: Iterable[str]) -> dict[tuple
             add(source.host, source.session_id, state, size, (waiting.mtime_ns if waiting else source.mtime_ns) / 1e9)
     for p in pending.values():
         declared = discovery.hosts()[p.host]
-        if p.host in keys and p.kind in declared.session_kinds:
+        if p.host in keys and p.kind in declared.files.session_kinds:
             session_id = _session_of(p, declared)
             if session_id:
                 add(p.host, session_id, "new", p.size, p.mtime_ns / 1e9)
@@ -165,8 +165,8 @@ def _keeping(store: Store, settings: Settings, scan: capture.Scan) -> dict[tuple
     """Return (host, session) -> days for which the home that it lies in keeps transcripts, the shortest of several."""
     days: dict[tuple[str, str], int] = {}
     for host in discovery.hosts().values():
-        for root in settings.roots_of(host) if host.retention_days is not None else ():
-            kept = host.retention_days(root) if host.retention_days is not None else None
+        for root in settings.roots_of(host) if host.files.retention_days is not None else ():
+            kept = host.files.retention_days(root) if host.files.retention_days is not None else None
             if kept is not None:
                 days[host.key, str(root)] = kept
     found: dict[tuple[str, str], int] = {}
@@ -180,7 +180,7 @@ def _keeping(store: Store, settings: Settings, scan: capture.Scan) -> dict[tuple
         if source.state == "live":
             add(source.host, source.root, source.session_id)
     for p in scan.pending:
-        if (p.host, p.root) in days and p.kind in discovery.hosts()[p.host].session_kinds:
+        if (p.host, p.root) in days and p.kind in discovery.hosts()[p.host].files.session_kinds:
             add(p.host, p.root, _session_of(p, discovery.hosts()[p.host]))
     return found
 

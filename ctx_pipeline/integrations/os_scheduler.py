@@ -175,7 +175,7 @@ class Timers:
         return (said[-1] if said else f"{words[0]} ended with {done.returncode}") if done.returncode else ""
 
     def _environment(self) -> dict[str, str]:
-        names = {*_OWN, *(host.roots_env for host in discovery.hosts().values())}
+        names = {*_OWN, *(host.files.roots_env for host in discovery.hosts().values())}
         held: Mapping[str, str] = self._settings.environ
         return {name: held[name] for name in sorted(names) if held.get(name)}
 

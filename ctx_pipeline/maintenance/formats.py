@@ -84,10 +84,10 @@ def understood(store: Store, *, hosts: Mapping[str, Host] | None = None) -> list
 def _streams(store: Store, known: Mapping[str, Host]) -> Iterator[tuple[tuple[str, str], Formats, bytes]]:
     """Yield (host, version), what is known of its fields, and the text of each JSONL stream of a session."""
     versions = format_shares.version_of(store)
-    rows = [s for s in store.ledger.sources().values() if s.session_id and s.host in known and known[s.host].formats is not None]
+    rows = [s for s in store.ledger.sources().values() if s.session_id and s.host in known and known[s.host].records.formats is not None]
     segments = store.ledger.segments_of(s.stream for s in rows)
     for row in rows:
-        declared = known[row.host].formats
+        declared = known[row.host].records.formats
         if declared is None or not row.rel.endswith((".jsonl", ".jsonl.zst")):
             continue
         formats = declared()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, Run, listed, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, listed, outside, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
 from ctx_pipeline.mining.lessons.quoting import repeats
@@ -108,7 +108,7 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
         for call in calls[edits_from : later.place]:
             if call.action in ("edit", "write") and not call.is_error:
                 between.edits.append(call)
-                between.files += [p for p in call.paths if not OUTSIDE.search(p)]
+                between.files += [p for p in call.paths if not outside(p)]
         edits_from = later.place
         if (run.step.purpose in CHECKS and not called and _apart(run, later)) or not _same_goal(run, later, environment=environment):
             if later.well and later.step.purpose == "install":
@@ -241,7 +241,7 @@ def _edited(view: SessionView, run: Run, between: _Between, error: str, body: di
     change = significant_terms.change if significant_terms else None
     files = list(
         dict.fromkeys(
-            shorten_paths(p, cwd) for p in (significant_terms.call.paths if significant_terms else between.files) if not OUTSIDE.search(p)
+            shorten_paths(p, cwd) for p in (significant_terms.call.paths if significant_terms else between.files) if not outside(p)
         )
     )
     rule, exception, said = _rule(error), _EXCEPTION.match(error), _explanation(view, run, between, significant_terms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, harmless, listed, runs, shown
+from ctx_pipeline.mining.lessons.commands import CHECKS, harmless, listed, outside, runs, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.mining.lessons.turns import done, goal, last_check, tells, turns
@@ -141,7 +141,7 @@ def _preconditions(view: SessionView, worked: list[Turn]) -> list[str]:
     begin = first.edits[0].seq
     ran = [r for r in view.once(runs) if r.step.purpose == "install" and r.well and r.call.thread_id == first.prompt.thread_id]
     found = [f"`{shown(r.command, cwd)}` has run" for r in ran if r.call.seq < begin and not dangers(r.command)][:3]
-    touched = [(c.action, shorten_paths(p, cwd)) for t in worked for c in t.edits for p in c.paths if not OUTSIDE.search(p)]
+    touched = [(c.action, shorten_paths(p, cwd)) for t in worked for c in t.edits for p in c.paths if not outside(p)]
     new = {path for action, path in touched if action == "write"}
     there = list(dict.fromkeys(path for action, path in touched if action == "edit" and path not in new))
     return [*found, f"{listed(there[:4], len(there))} {'is' if len(there) == 1 else 'are'} there"] if there else found

@@ -7,7 +7,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, form, listed, outside, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT
 from ctx_pipeline.model.declared import Method
@@ -135,7 +135,7 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
                 continue
             what, subject = f"`{command}`", command
         else:
-            files = [shorten_paths(p, cwd) for p in call.paths if not OUTSIDE.search(p)]
+            files = [shorten_paths(p, cwd) for p in call.paths if not outside(p)]
             if not files:
                 continue
             what, subject = f"a change of {listed(files[:2])}", files[0]

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.mining.lessons.failures import clean
 from ctx_pipeline.mining.lessons.turns import typed_by_person
 from ctx_pipeline.model.declared import Method
@@ -45,8 +46,9 @@ _ALIKE, _HELD = 80, 90
 
 _WORDS = (3, 30)
 _WRITTEN, _MOST_LINES, _MOST_SAID = "written", 80, 12
-RULE_FILES = ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
-_RULES_FILE = re.compile(rf"(?:{'|'.join(map(re.escape, RULE_FILES))})\b")
+_OTHER_RULES_FILES = ("AGENTS.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
+"""Beside those that hosts declare: what other agents read lies in the same repositories."""
+
 _EMPHATIC = re.compile(r"(?i)^(?:(?:no|ok|okay|please|and|but|remember|again|hey)[,:!.\s]+)*(?:never|always)\s+\w+")
 _OF_WORK = re.compile(
     r"(?i)\b(?:prs?|pull requests?|merge requests?|commit(?:s|ted|ting)?|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)|rebas(?:e|es|ed|ing)|amend"
@@ -148,14 +150,16 @@ def _laid_down(said: str, at: int, begun: int | None) -> bool:
 def _written(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield the rules of the files that the host put before the agent, or that were read or changed in the session."""
     texts: list[tuple[str, Any]] = []
+    files = (*_OTHER_RULES_FILES, *discovery.declared_texts("files.rules_files"))
+    named = re.compile(rf"(?:{'|'.join(map(re.escape, files))})\b")
     for event in view.of_kinds("injected"):
-        found = _RULES_FILE.search((event.text or "")[:4000])
+        found = named.search((event.text or "")[:4000])
         if found:
             texts.append((found[0], event))
     for call in view.tool_calls:
-        if call.is_error or not any(p.endswith(RULE_FILES) for p in call.paths):
+        if call.is_error or not any(p.endswith(files) for p in call.paths):
             continue
-        file = next((f for p in call.paths for f in RULE_FILES if p.endswith(f)), "")
+        file = next((f for p in call.paths for f in files if p.endswith(f)), "")
         if file:
             both = (call.call_event, call.result_event if call.action == "read" else None)
             texts += [(file, view.by_event[e]) for e in both if e in view.by_event]
@@ -287,7 +291,7 @@ REPEATED_CORRECTIONS = Method(
         "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule with never or "
         "always about commits, branches, tests or tools, and one that says it was said before, typed after the agent had begun to work; "
         "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "
-        "more after it was proposed, `again_since_written` those after it stood in CLAUDE.md, AGENTS.md or the like: a rule that is "
+        "more after it was proposed, `again_since_written` those after it stood in a rules file of the project: a rule that is "
         "written down and said again is not followed."
     ),
     extract=extract,

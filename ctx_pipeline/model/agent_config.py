@@ -111,6 +111,8 @@ class Headless:
 class Agent:
     """How the program of a host is reached; what is not declared cannot be done with it."""
 
+    called: tuple[str, ...] = ()
+    """how a person addresses it at the beginning of a prompt, in small letters"""
     resume: str = ""
     """command that resumes a session, with ``{session_id}``"""
     resume_in_folder: bool = False

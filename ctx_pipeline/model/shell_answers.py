@@ -13,6 +13,10 @@ class ShellAnswers:
     command prints stands behind them.
     """
 
+    tools: frozenset[str] = frozenset()
+    """Names of the tools that run shell commands, in small letters: a search for ``bash`` or ``shell`` means all of them."""
+    embedded: str = ""
+    """In the arguments of a tool that runs a program: a call of the shell in it. The group is its command as a JSON string."""
     running: str = ""
     """In the answer of a call: its command goes on. The group that matched is the id by which later calls wait for it."""
     waits: str = ""

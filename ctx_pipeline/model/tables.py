@@ -12,7 +12,7 @@ from collections import namedtuple
 from dataclasses import dataclass, field
 from typing import Any
 
-HOSTS_NOTE = "host key: claude, codex, dspy, or a plug-in's"
+HOSTS_NOTE = "key of the host that recorded it (list: docs/reference/hosts.md)"
 
 EVENT_KINDS = (
     "prompt",
@@ -133,7 +133,7 @@ MODEL_CALLS = Table(
     "One row for each model call and session that recorded it; only rows with owner = true are counted.",
     ("session_id", "call_key"),
     (
-        Column("call_key", "str", "Claude message.id (else requestId, else uuid); Codex response_id or thread and running total"),
+        Column("call_key", "str", "the host's own id of the call, else one made of its record; equal in every copy"),
         _host(),
         _session(),
         _thread(),

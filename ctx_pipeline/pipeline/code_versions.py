@@ -164,7 +164,7 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     assets |= {f"signals/{name}": family.code_version for name, family in families.items()}
     assets |= {f"mined/{name}": str(method.version) for name, method in methods.items()}
     functions: list[Callable[..., object]] = [s.function for f in families.values() for s in f.signals]
-    functions += [m.extract for m in methods.values()] + [h.parse for h in hosts.values()]
+    functions += [m.extract for m in methods.values()] + [h.records.parse for h in hosts.values()]
     found = {str(getattr(sys.modules.get(f.__module__), "__file__", "")) for f in functions}
     outside = sorted(path for path in found if path and not path.startswith(f"{_PACKAGE}{os.sep}"))
     return (

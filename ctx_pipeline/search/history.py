@@ -264,7 +264,7 @@ def _wanted(chosen: Filters, zone: str | None, projects: Mapping[tuple[str, str]
 def _tools(named: Collection[str]) -> set[str]:
     """Return the names that are meant, in small letters: ``bash`` and ``shell`` mean what runs shell commands in every agent."""
     tools = {tool.strip().lower() for tool in named}
-    return tools.union(*(host.shell_tools for host in discovery.hosts().values())) if tools & SHELL else tools
+    return tools.union(*(host.shell.tools for host in discovery.hosts().values())) if tools & SHELL else tools
 
 
 def _refuse_unknown(store: Store, chosen: Filters, projects: Mapping[tuple[str, str], str]) -> None:

@@ -111,7 +111,7 @@ class _Places:
     def __init__(self, host: str, captured: Captured, events: list[Any]) -> None:
         self._events = events
         self._told: dict[tuple[str, int], tuple[list[int], list[str]]] = {}
-        directories = discovery.host(host).directories
+        directories = discovery.host(host).records.directories
         for stream in dict.fromkeys((e.stream, e.generation) for e in events):
             pairs = list(directories(captured.stream(*stream))) if directories else []
             self._told[stream] = [start for start, _ in pairs], [name for _, name in pairs]
@@ -139,7 +139,7 @@ class _Places:
 
 def _changes(host: str, captured: Captured, events: list[Any]) -> dict[tuple[str, str], FileChange]:
     """Return (call, path) -> what the call made of the file, as the records of the session tell."""
-    changes = discovery.host(host).changes
+    changes = discovery.host(host).records.changes
     found: dict[tuple[str, str], FileChange] = {}
     for stream in dict.fromkeys((e.stream, e.generation) for e in events) if changes else ():
         for change in changes(captured.stream(*stream)) if changes else ():

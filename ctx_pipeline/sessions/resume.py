@@ -102,8 +102,8 @@ def _transcript(named: object, session: str, host: Host, settings: Settings) -> 
             ledger.close()
     else:
         return None
-    live = ((path, host.classify(rel)) for path, rel in places if path.suffix == ".jsonl" and look_at(path).kind == FILE)
-    return next(((path, kind) for path, kind in live if kind in host.session_kinds), None)
+    live = ((path, host.files.classify(rel)) for path, rel in places if path.suffix == ".jsonl" and look_at(path).kind == FILE)
+    return next(((path, kind) for path, kind in live if kind in host.files.session_kinds), None)
 
 
 def _view(host: Host, path: Path, kind: str, session: str) -> SessionView:
@@ -117,7 +117,7 @@ def _view(host: Host, path: Path, kind: str, session: str) -> SessionView:
             # what begins in the head and is longer than it is left out, as is the line that the tail begins in
             data = data[: data.rfind(b"\n", 0, _HEAD) + 1] + file.read(_TAIL).partition(b"\n")[2]
     stream = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    parsed = host.parse(SessionInput(host.key, session, (StreamBytes(stream, kind, path.name, 0, data, session),)))
+    parsed = host.records.parse(SessionInput(host.key, session, (StreamBytes(stream, kind, path.name, 0, data, session),)))
     blank = dict.fromkeys(SESSIONS.names)
     row = SESSIONS.row(**blank | {"session_id": session, "host": host.key, "cwd": parsed.facts.cwd})
     return SessionView(row, [EVENTS.row._make(e) for e in parsed.events], [TOOL_CALLS.row._make(c) for c in parsed.tool_calls])

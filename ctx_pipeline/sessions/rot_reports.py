@@ -74,10 +74,10 @@ def stores() -> list[Path]:
     settings = store_locations.settings()
     found = [store_locations.store_path(chosen=settings)]
     for host in discovery.hosts().values():
-        if host.announced:
+        if host.files.announced:
             for root in settings.roots_of(host):
                 inside = sorted(root.iterdir()) if root.is_dir() else [root]
-                found += [p for p in inside if host.classify(p.name) or p == root]
+                found += [p for p in inside if host.files.classify(p.name) or p == root]
     return [p for p in dict.fromkeys(found) if p.is_file()]
 
 

@@ -8,6 +8,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.shell.parsing import Piece, pieces
 
 if TYPE_CHECKING:
@@ -142,7 +143,6 @@ _BUILD = frozenset(
 )
 _INSTALL = frozenset({"install", "sync", "add", "ci", "update", "upgrade", "download", "tidy", "i", "ensurepath", "restore"})
 _SCRIPT = re.compile(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//)")
-_EXEC = re.compile(r"""tools\.exec_command\(\s*\{\s*"?cmd"?\s*:\s*("(?:[^"\\]|\\.)*")""")
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|ruby|perl|php|tsx|ts-node|deno|Rscript|java|lua)$")
 
 
@@ -177,13 +177,9 @@ def command_text(argv: Sequence[str]) -> str:
 
 
 def _scripted(script: str) -> str:
-    """Return the commands that a script of tool calls runs, a line each.
-
-    Since codex-cli 0.140 a model may write ``tools.exec_command({cmd: "..."})`` in
-    JavaScript instead of calling the tool.
-    """
+    """Return the commands that a script of tool calls runs, a line each, by what its host declares."""
     lines = []
-    for quoted in _EXEC.findall(script[: 4 * _LONGEST]):
+    for quoted in discovery.declared_pattern("shell.embedded").findall(script[: 4 * _LONGEST]):
         try:
             lines.append(json.loads(quoted))
         except ValueError:

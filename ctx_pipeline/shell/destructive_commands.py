@@ -6,6 +6,7 @@ import posixpath
 import re
 from functools import lru_cache
 
+from ctx_pipeline import discovery
 from ctx_pipeline.shell.commands import steps
 from ctx_pipeline.shell.parsing import pieces
 
@@ -16,7 +17,6 @@ _REBUILT = re.compile(
 _MADE = re.compile(r"^(?:\*?\.(?:py[co]|o|obj|class|log|tmp|bak|orig|rej|swp|DS_Store)|\*~)$")
 """Names of files that tools leave behind."""
 _TEMPORARY = re.compile(r"^(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/|$)|^/dev/|^\$\{?(?:TMPDIR|tmp\w{0,20})\b", re.IGNORECASE)
-_HOST_OWN = re.compile(r"(?:^|/)\.(?:claude|codex)/(?:plans|projects|todos|tasks|sessions|memories|shell-snapshots|scratchpad)(?:/|$)")
 SQL = re.compile(
     r"\b(?:drop\s{1,8}(?:table|database|schema)|truncate\s{1,8}(?:table\s{1,8})?\w|delete\s{1,8}from\s{1,8}[\w.\"]{1,80}\s{0,8}(?:;|$|[\"']))",
     re.IGNORECASE,
@@ -135,7 +135,7 @@ def _deep(path: str) -> bool:
 
 def is_outside(path: str, cwd: str | None) -> bool:
     """Tell whether a path leads out of a project; temporary files and the agent's own notes belong to no project and are not out."""
-    if not cwd or _TEMPORARY.match(path) or _HOST_OWN.search(path):
+    if not cwd or _TEMPORARY.match(path) or discovery.project_folder_pattern("files.state_folders").search(path):
         return False
     if re.match(r"[A-Za-z]:[\\/]", path) or re.match(r"[A-Za-z]:[\\/]", cwd):
         return not path.replace("\\", "/").lower().startswith(f"{cwd.replace(chr(92), '/').lower().rstrip('/')}/")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals.inputs.timeline import COLUMNS, MODEL_CALLS, TABLES, TOOL_CALLS, Timeline, scales, timelines
 from ctx_pipeline.tokens.shingles import overlap
@@ -23,7 +23,6 @@ _COLUMNS = {
     "tool_calls": (*TOOL_CALLS, "action", "paths", "argv", "is_error"),
     "model_calls": MODEL_CALLS,
 }
-_ASKED = re.compile(r"<command-name>\s*/?compact\b|^\s*/compact\b")
 _REPEATED = 0.4
 _NANO = 1_000_000_000
 _SHORT = 4_000
@@ -49,7 +48,8 @@ class Compaction(NamedTuple):
 def compactions(view: SessionView) -> list[Compaction]:
     """Return the compactions of a session, the main thread's first."""
     lines = {line.thread_id: line for line in view.once(timelines)}
-    asked = {(e.thread_id, e.seq) for e in view.of_kinds("injected", "prompt") if _ASKED.search((e.text or "")[:200])}
+    command = discovery.declared_pattern("records.compact_command")
+    asked = {(e.thread_id, e.seq) for e in view.of_kinds("injected", "prompt") if command.search((e.text or "")[:200])}
     found = []
     for event in view.of_kinds("compaction"):
         line = lines.get(event.thread_id)

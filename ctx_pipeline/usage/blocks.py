@@ -170,14 +170,14 @@ def _limits_by_host(settings: Settings, earliest: int, hosts: set[str]) -> dict[
     """Return host -> what it wrote about its limits since a time, in order of time."""
     found: dict[str, list[Limit]] = {}
     for declared in discovery.hosts().values():
-        if declared.limits is None or declared.key not in hosts:
+        if declared.usage.limits is None or declared.key not in hosts:
             continue
         rows: list[Limit] = []
         for source in live.sources(settings, host=declared.key):
             if source.mtime_ns < earliest * 1000:
                 continue
             try:
-                rows += declared.limits(live.text(source))
+                rows += declared.usage.limits(live.text(source))
             except (CtxError, OSError, ValueError):
                 continue
         found[declared.key] = sorted(rows, key=_time)

@@ -144,7 +144,7 @@ def against(
 
     chosen = settings or settings_module.load()
     hosts = {h.key: h for h in discovery.hosts().values() if host in {None, h.key}}
-    known = sorted({name for h in hosts.values() for name in h.rivals})
+    known = sorted({name for h in hosts.values() for name in h.usage.other_tools})
     if tool not in known:
         raise UnknownName("tool", tool, known)
     found = explain(what, host=host, model=model, project=project, timezone=timezone, by=by, stored=stored, settings=chosen)
@@ -153,12 +153,12 @@ def against(
     judge = _Judge(found, book, files, _everything(chosen, host))
     days = Days(timezone or chosen.timezone)
     for key, declared in hosts.items():
-        if tool not in declared.rivals:
+        if tool not in declared.usage.other_tools:
             continue
         sources = live.sources(chosen, host=key)
         sessions = live.sessions(sources, chosen)
         of_stream = {source.stream: s.session_id for s in sessions for source, _ in s.sources}
-        entries = list(declared.rivals[tool](b for s in sessions for b in live.streams(s)))
+        entries = list(declared.usage.other_tools[tool](b for s in sessions for b in live.streams(s)))
         meant = picks(found, days, of_stream, model=model, project=project)
         judge.settle(result, key, entries, {n for n, e in enumerate(entries) if meant(e)})
     return result

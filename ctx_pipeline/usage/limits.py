@@ -81,7 +81,7 @@ def reached(
     """
     from ctx_pipeline.storage.warehouse.usage_sql import CALL_TIMES_SQL, LIMITS_SQL, marked
 
-    hosts = {key: h.limit_notes for key, h in discovery.hosts().items() if h.limit_notes and host in {None, key}}
+    hosts = {key: h.usage.limit_notes for key, h in discovery.hosts().items() if h.usage.limit_notes and host in {None, key}}
     with reading(settings) as (store, chosen), closing(store.lake.connect()) as connection:
         store.lake.views(connection)
         wanted = marked({(key, subtype) for key, notes in hosts.items() for subtype in notes.subtypes})

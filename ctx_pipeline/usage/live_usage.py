@@ -96,13 +96,13 @@ def sources(settings: Settings, *, host: str | None = None, problems: list[Probl
     for declared in discovery.hosts().values():
         if host not in {None, declared.key}:
             continue
-        wanted = declared.usage_kinds or declared.session_kinds
+        wanted = declared.usage.kinds or declared.files.session_kinds
         for root in settings.roots_of(declared):
             top = str(root if root.is_dir() else root.parent)
             for rel, kind, path, size, mtime_ns, _ in walk(declared, root, settings, odd):
                 if kind not in wanted:
                     continue
-                if kind in declared.databases:
+                if kind in declared.files.databases:
                     found += _streams(declared, top, Seen(rel, kind, path, size, mtime_ns, 0), odd)
                 else:
                     found.append(LiveSource(declared.key, top, path, rel, kind, size, mtime_ns, digest(declared.key, top, rel, size=16)))
@@ -115,7 +115,7 @@ def _streams(declared: Host, top: str, seen: Seen, odd: list[Problem]) -> Iterat
     rel, kind, path, size, mtime_ns, _ = seen
 
     try:
-        names = databases.streams(path, declared.databases[kind])
+        names = databases.streams(path, declared.files.databases[kind])
     except (CtxError, OSError, ValueError) as error:
         odd.append(Problem(path, f"database cannot be read: {str(error).splitlines()[0]}"))
         return
@@ -154,7 +154,7 @@ def database_hints(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]
     """Return thread -> field -> value: what databases in these homes say that usage depends on; a broken or locked one says nothing."""
     declared = discovery.hosts()[host]
     found: dict[str, dict[str, str]] = {}
-    if not declared.usage_hints or declared.hints is None:
+    if not declared.usage.hint_streams or declared.files.hints is None:
         return found
     for root in sorted(roots):
         try:
@@ -162,8 +162,8 @@ def database_hints(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]
         except OSError:
             continue
         for name in names:
-            kind = declared.classify(name) or ""
-            for stream in declared.usage_hints.get(kind, ()) if kind in declared.databases else ():
+            kind = declared.files.classify(name) or ""
+            for stream in declared.usage.hint_streams.get(kind, ()) if kind in declared.files.databases else ():
                 for thread, about, value in _read_hints(declared, kind, f"{root}/{name}", stream):
                     found.setdefault(thread, {})[about] = value
     return found
@@ -180,8 +180,8 @@ def _read_hints(declared: Host, kind: str, path: str, stream: str) -> list[tuple
     from ctx_pipeline.storage.raw import databases
 
     try:
-        rows = databases.read(path, declared.databases[kind], stream)
-        return list(declared.hints(kind, rows)) if declared.hints is not None else []
+        rows = databases.read(path, declared.files.databases[kind], stream)
+        return list(declared.files.hints(kind, rows)) if declared.files.hints is not None else []
     except Exception:  # noqa: BLE001 - a broken file or host must not stop the count
         return []
 
@@ -194,7 +194,7 @@ def identify(source: LiveSource) -> Identity | None:
             head = readable_head(source.rel, _first_bytes(source))
         except (CtxError, OSError):
             head = b""  # it is missed with its session
-        return declared.identify(source.kind, source.rel, head)
+        return declared.files.identify(source.kind, source.rel, head)
     except Exception:  # noqa: BLE001 - a broken file or host must not stop the count of the others
         return None
 
@@ -211,7 +211,7 @@ def content(source: LiveSource) -> bytes:
     if source.name:
         from ctx_pipeline.storage.raw import databases
 
-        return databases.read(source.path, discovery.hosts()[source.host].databases[source.kind], source.name)
+        return databases.read(source.path, discovery.hosts()[source.host].files.databases[source.kind], source.name)
     with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123
         data = file.read(source.size) if source.size < 1 << 30 else _pieces(file, source.size)
     return data[: whole_lines(data)] if is_lines(source.rel) and data[-1:] != b"\n" else data
@@ -252,9 +252,9 @@ def count(given: SessionInput, parent: str | None = None, *, whole: bool = False
     declared = discovery.hosts()[given.host]
     parsed = None
     try:
-        parsed = declared.usage(given) if declared.usage is not None and not whole else None
+        parsed = declared.usage.read(given) if declared.usage.read is not None and not whole else None
         if parsed is None:
-            parsed = declared.parse(given)
+            parsed = declared.records.parse(given)
         failed = 0
     except Exception:  # noqa: BLE001 - a session that cannot be read must not hide the others
         parsed, failed = Parsed(), len(given.streams)

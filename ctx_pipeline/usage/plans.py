@@ -32,7 +32,7 @@ def plans(hosts: Iterable[str], *, recorded: bool = True, settings: Settings | N
     own = {keys.get(name, name): plan for name, plan in chosen.plans.items()}
     found: dict[str, str] = {}
     for key in sorted(set(hosts) & set(known)):
-        notes = known[key].limit_notes
+        notes = known[key].usage.limit_notes
         named = own.get(key)
         if named is None and recorded and notes is not None and notes.plan is not None:
             named = _recorded(chosen, key, notes.plan)

@@ -273,10 +273,12 @@ def test_one_command_imports_everything_and_a_broken_session_leaves_the_others_a
     def broken(session: SessionInput) -> Parsed:
         if session.session_id in path.name:
             raise RuntimeError("a defect of the parser")
-        return hosts["codex"].parse(session)
+        return hosts["codex"].records.parse(session)
 
     path = min((ctx.folder / "codex" / "sessions").rglob("*.jsonl"))
-    monkeypatch.setattr(discovery, "hosts", lambda: {**hosts, "codex": replace(hosts["codex"], parse=broken)})
+    monkeypatch.setattr(
+        discovery, "hosts", lambda: {**hosts, "codex": replace(hosts["codex"], records=replace(hosts["codex"].records, parse=broken))}
+    )
     done = CliRunner().invoke(cli, ["import", "all", "--all", "--no-render", "--json"])
     report = json.loads(done.stdout)
 

@@ -149,7 +149,7 @@ def export(folder: Path, as_json: bool) -> None:
 
 @click.command("export-skill")
 @click.argument("memory_id")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of skills, as .claude/skills or .agents/skills.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder of skills, such as .agents/skills.")
 @click.option("--name", help="Name of the skill; made of its title or text without it.")
 @json_option
 def export_skill(memory_id: str, out: Path | None, name: str | None, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.hosts.claude_code import records
+from ctx_pipeline.hosts.claude_code import records, system_records
 from ctx_pipeline.model.declared import Formats
 
 _ENVELOPE = (
@@ -10,15 +10,10 @@ _ENVELOPE = (
     *("sourceToolAssistantUUID", "sourceToolUseID", "logicalParentUuid", "isVisibleInTranscriptOnly", "thinkingMetadata", "todos"),
     *("imagePasteIds", "planContent", "interruptedMessageId", "attributionSkill", "attributionPlugin", "apiErrorStatus", "durationMs"),
 )
-_NOTICES = (
-    *("level", "cause", "error", "retryInMs", "retryAttempt", "maxRetries", "messageCount", "hasOutput", "hookCount", "hookErrors"),
-    *("hookInfos", "preventedContinuation", "stopReason", "toolUseID", "parentToolUseID", "url", "key", "messageId", "isSnapshotUpdate"),
-    *("lastPrompt", "prNumber", "prUrl", "prRepository", "bridgeSessionId", "lastSequenceNum"),
-)
 
 _FORMATS = Formats(
     fields={
-        "": frozenset((*records.Record.__struct_encode_fields__, *_ENVELOPE, *_NOTICES)),
+        "": frozenset((*records.Record.__struct_encode_fields__, *_ENVELOPE, *system_records.FIELDS)),
         "message": frozenset(
             (
                 *records.Message.__struct_encode_fields__,

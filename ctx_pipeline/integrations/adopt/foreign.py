@@ -72,7 +72,7 @@ def entries_of(folder: Path) -> list[Entry]:
 
 
 def _hosts() -> dict[str, Host]:
-    return {name: host for host in discovery.hosts().values() for name in (host.key, host.archive_name) if name}
+    return {name: host for host in discovery.hosts().values() for name in (host.key, host.files.archive_name) if name}
 
 
 def place_in(host: Host, path: str) -> str:
@@ -82,8 +82,8 @@ def place_in(host: Host, path: str) -> str:
         return ""
     for first in range(len(parts)):
         rel = "/".join(parts[first:])
-        kind = host.classify(rel)
-        if kind is not None and kind not in host.databases:
+        kind = host.files.classify(rel)
+        if kind is not None and kind not in host.files.databases:
             return rel
     return ""
 

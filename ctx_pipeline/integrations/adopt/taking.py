@@ -80,8 +80,8 @@ def plan(store: Store, settings: Settings, folder: Path) -> list[Entry]:
             continue
         data = entry.read()
         host = discovery.hosts()[entry.host]
-        kind = host.classify(entry.rel) or ""
-        identity = identify(host, kind, entry.rel, _plain(data)[:_HEAD])[0] if kind in host.session_kinds else None
+        kind = host.files.classify(entry.rel) or ""
+        identity = identify(host, kind, entry.rel, _plain(data)[:_HEAD])[0] if kind in host.files.session_kinds else None
         ids = (identity.thread_id, identity.root_session_id) if identity else ()
         if any(name and (entry.host, thread_hash(entry.host, name)) in stones for name in ids):
             entry.does = FORGOTTEN

@@ -126,7 +126,7 @@ def settle(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
                 root=moved.root, rel=moved.rel, kind=moved.kind, size=moved.size, mtime_ns=moved.mtime_ns, inode=moved.inode, state="live"
             )
             host = hosts[row.host]
-            if row.kind in host.session_kinds:
+            if row.kind in host.files.session_kinds:
                 own = [s for s in pieces.get(row.stream, []) if s.generation == row.generation]
                 identity, _ = identify(host, row.kind, row.rel, _captured_head(store, own))
                 row = row._replace(**identity._asdict()) if identity is not None else row

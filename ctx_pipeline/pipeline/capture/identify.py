@@ -32,7 +32,7 @@ def _head(source: Pending, host: Host) -> bytes:
     if source.marker:
         from ctx_pipeline.storage.raw import databases
 
-        return databases.read(source.path, host.databases[source.kind], source.rel.rpartition("#")[2])[:HEAD]
+        return databases.read(source.path, host.files.databases[source.kind], source.rel.rpartition("#")[2])[:HEAD]
     with opened(source.path) as handle:
         head = os.pread(handle, source.size if source.rel.endswith(".zst") else HEAD, 0)
     return head[: source.size] if is_lines(source.rel) else head

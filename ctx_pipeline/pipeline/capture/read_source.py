@@ -100,7 +100,7 @@ def take(
     if new.data:
         source, written = _write(files, source, new, recorded_at or now_text())
     trouble = ""
-    if pending.kind in declared.session_kinds:
+    if pending.kind in declared.files.session_kinds:
         if new.head or before is None:
             identity, trouble = identify(declared, pending.kind, pending.rel, new.head)
             source = source._replace(**identity._asdict()) if identity is not None else source
@@ -152,7 +152,7 @@ def _database(pending: Pending, host: Host) -> _New:
     """A stream of a database: rows added at its end make a segment more, anything else a new generation."""
     from ctx_pipeline.storage.raw import databases
 
-    data = databases.read(pending.path, host.databases[pending.kind], pending.rel.rpartition("#")[2])
+    data = databases.read(pending.path, host.files.databases[pending.kind], pending.rel.rpartition("#")[2])
     before = pending.known
     total = hashlib.sha256(data).hexdigest()
     first = edge_hash(data[:EDGE])

@@ -73,15 +73,15 @@ def retention_by_home(store: Store, settings: Settings, scan: Scan, *, hosts: Ma
     now = time.time_ns()
     times: dict[tuple[str, str], dict[str, tuple[int, bool]]] = {}
     for source in store.ledger.sources().values():
-        if source.host in known and source.state == "live" and source.kind in known[source.host].session_kinds:
+        if source.host in known and source.state == "live" and source.kind in known[source.host].files.session_kinds:
             times.setdefault((source.host, source.root), {})[source.rel] = (source.mtime_ns, True)
     for p in scan.pending:
-        if p.host in known and p.kind in known[p.host].session_kinds:
+        if p.host in known and p.kind in known[p.host].files.session_kinds:
             times.setdefault((p.host, p.root), {})[p.rel] = (p.mtime_ns, False)
     found = []
     for host in known.values():
-        for root in settings.roots_of(host) if host.retention_days is not None else ():
-            days = host.retention_days(root) if host.retention_days is not None else None
+        for root in settings.roots_of(host) if host.files.retention_days is not None else ():
+            days = host.files.retention_days(root) if host.files.retention_days is not None else None
             mine = times.get((host.key, str(root)), {}).values()
             limit = now - max(0, days - SOON) * _DAY_NS if days is not None else 0
             going = [safe for mtime_ns, safe in mine if mtime_ns < limit]
@@ -100,12 +100,14 @@ def gaps(store: Store, *, scan: Scan | None = None, hosts: Mapping[str, Host] | 
     sources = store.ledger.sources().values()
     found: list[Gap] = []
     for host in known.values():
-        if host.mentions is None:
+        if host.files.prompt_history is None:
             continue
         there = {name for s in sources if s.host == host.key for name in (s.thread_id, s.session_id) if name}
         waiting = [p.rel for p in scan.pending if p.host == host.key] if scan is not None else []
         spans: dict[str, tuple[int, int]] = {}
-        for session, at in _mentioned(store, host, [s.stream for s in sources if s.host == host.key and s.kind not in host.session_kinds]):
+        for session, at in _mentioned(
+            store, host, [s.stream for s in sources if s.host == host.key and s.kind not in host.files.session_kinds]
+        ):
             first, last = spans.get(session, (at, at))
             spans[session] = (min(first, at), max(last, at))
         run: list[tuple[int, int]] = []
@@ -127,8 +129,8 @@ def _mentioned(store: Store, host: Host, streams: Iterable[str]) -> Iterator[tup
             data = raw.stream_text(store.files, [p for p in pieces if p.generation == last], known[stream].rel)
         except StoreError:
             continue
-        if host.mentions is not None:
-            yield from host.mentions(known[stream].kind, data)
+        if host.files.prompt_history is not None:
+            yield from host.files.prompt_history(known[stream].kind, data)
 
 
 def _closed(host: str, run: list[tuple[int, int]]) -> list[Gap]:

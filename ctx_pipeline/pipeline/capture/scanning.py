@@ -80,9 +80,9 @@ class _Pass:
         mine = {rel: stamp for rel, stamp in below.items() if not single or rel.partition("#")[0] == root.name}
         scan = self.scan
         oldest: tuple[int, str] | None = None
-        earliest = time.time_ns() - WARN_DAYS * _DAY_NS if host.retention_days is not None else 0
+        earliest = time.time_ns() - WARN_DAYS * _DAY_NS if host.files.retention_days is not None else 0
         count = 0
-        recall, databases, session_kinds = mine.pop, host.databases, host.session_kinds
+        recall, databases, session_kinds = mine.pop, host.files.databases, host.files.session_kinds
         for found in walk(host, root, self.settings, scan.problems) if root.exists() else ():
             rel, kind, path, size, mtime_ns, _ = found
             if databases and kind in databases:
@@ -120,7 +120,7 @@ class _Pass:
             return
         from ctx_pipeline.storage.raw import databases
 
-        declared: Database = host.databases[seen.kind]
+        declared: Database = host.files.databases[seen.kind]
         try:
             markers = databases.streams(seen.path, declared)
         except (CtxError, OSError, ValueError) as error:
@@ -137,10 +137,10 @@ class _Pass:
         self.missing |= {stamp.stream: stamp.state for stamp in stamps.values()}
 
     def _retention(self, host: Host, root: Path, oldest: tuple[int, str] | None) -> None:
-        if oldest is None or host.retention_days is None:
+        if oldest is None or host.files.retention_days is None:
             return
         age = (time.time_ns() - oldest[0]) // _DAY_NS
-        days = host.retention_days(root)
+        days = host.files.retention_days(root)
         if days is not None and days < _FOR_EVER:
             self.scan.retention.append(Retention(host.key, str(root), oldest[1], int(age), days))
 
@@ -229,7 +229,7 @@ class _Pass:
             self.scan.waiting += is_lines(seen.rel) and seen.size > source.captured
             return
         here = source._replace(root=root, rel=seen.rel, kind=seen.kind)
-        if seen.kind in host.session_kinds and (identity := identify(host, seen.kind, seen.rel, head)[0]) is not None:
+        if seen.kind in host.files.session_kinds and (identity := identify(host, seen.kind, seen.rel, head)[0]) is not None:
             here = here._replace(**identity._asdict())
         self._wait(_pending(host, root, seen, source.stream, change, here))
 
@@ -262,7 +262,7 @@ class _Candidates:
             for s in found
             if is_lines(s.rel) == is_lines(seen.rel)
             and (is_lines(s.rel) or s.rel.rpartition("/")[2] == name)
-            and (s.kind in host.session_kinds) == (seen.kind in host.session_kinds)
+            and (s.kind in host.files.session_kinds) == (seen.kind in host.files.session_kinds)
             and s.captured <= seen.size
         ]
 

@@ -37,7 +37,7 @@ def select(
             by_host.setdefault(source.host, {})[source.stream] = _link(source.stream, source, source.mtime_ns)
     for pending in scan.pending:
         host = hosts[pending.host]
-        if pending.kind in host.session_kinds and (said := identity_of(pending, host)) is not None:
+        if pending.kind in host.files.session_kinds and (said := identity_of(pending, host)) is not None:
             by_host.setdefault(pending.host, {})[pending.stream] = _link(pending.stream, said, pending.mtime_ns)
     places = {
         host: links.resolve(
@@ -49,7 +49,7 @@ def select(
     for pending in scan.pending:
         place = places.get(pending.host, {}).get(pending.stream)
         if place is None:
-            if pending.kind not in hosts[pending.host].session_kinds:
+            if pending.kind not in hosts[pending.host].files.session_kinds:
                 chosen.append(pending)
             continue
         thread = by_host[pending.host][pending.stream].thread_id

@@ -163,7 +163,7 @@ def _of_the_host(source: Source, hosts: Mapping[str, Host]) -> bytes:
         if source.marker:
             from ctx_pipeline.storage.raw import databases
 
-            return databases.read(source.path, hosts[source.host].databases[source.kind], source.rel.rpartition("#")[2])
+            return databases.read(source.path, hosts[source.host].files.databases[source.kind], source.rel.rpartition("#")[2])
         with opened(source.path) as handle, open(handle, "rb", closefd=False) as file:
             return file.read()
     except (SourceError, OSError, KeyError):

@@ -91,7 +91,7 @@ def ingest(
 def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
     """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
     cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
-    return {key: f"{CODE_VERSION}.{host.version}.{redactor.version}{cut}" for key, host in hosts.items()}
+    return {key: f"{CODE_VERSION}.{host.decoder}.{redactor.version}{cut}" for key, host in hosts.items()}
 
 
 class _Ingest:

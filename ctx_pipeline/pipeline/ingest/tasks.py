@@ -85,7 +85,7 @@ def split(store: Store, pending: Iterable[Pending], hosts: Mapping[str, Host]) -
     others: list[Pending] = []
     for source in pending:
         host = hosts[source.host]
-        identity = None if source.marker or source.kind not in host.session_kinds else capture.identity_of(source, host)
+        identity = None if source.marker or source.kind not in host.files.session_kinds else capture.identity_of(source, host)
         if (
             identity is None
             or (source.host, thread_hash(source.host, identity.thread_id)) in forgotten

@@ -185,7 +185,7 @@ def _decoded(tools: Tools, job: SessionJob, taken: Sequence[Taken]) -> SessionRo
     given = SessionInput(job.host, job.session_id, tuple(streams), job.hints)
 
     def parse(given: SessionInput) -> Parsed:
-        parsed = tools.hosts[job.host].parse(given)
+        parsed = tools.hosts[job.host].records.parse(given)
         parsed.quarantined += cut
         return parsed
 

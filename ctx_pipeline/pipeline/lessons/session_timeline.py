@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED, Said, SessionFact, Timeline
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, form, runs, shown
+from ctx_pipeline.mining.lessons.commands import CHECKS, form, outside, runs, shown
 from ctx_pipeline.mining.lessons.failures import salient_line, shorten_paths, signature
 from ctx_pipeline.mining.lessons.turns import turns
 
@@ -48,7 +48,7 @@ def timeline(view: SessionView, rules: Iterable[StoredCandidate] = ()) -> Timeli
         told.deeds += _of_run(run, cwd)
     for call in view.tool_calls:
         if call.action in ("edit", "write") and not call.is_error and (call.ended or call.started) is not None:
-            files = tuple(shorten_paths(p, cwd) for p in call.paths if not OUTSIDE.search(p))
+            files = tuple(shorten_paths(p, cwd) for p in call.paths if not outside(p))
             if files:
                 told.deeds.append(SessionFact(CHANGED, files, call.ended or call.started, _events(call)))
     for rule in rules:

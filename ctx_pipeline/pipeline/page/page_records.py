@@ -89,11 +89,11 @@ def expiring(store: Store, now: float | None = None) -> list[page.Expiring]:
     ages: dict[tuple[str, int], list[int]] = {}
     for source in store.ledger.sources().values():
         host = hosts.get(source.host)
-        if source.state != "live" or host is None or host.retention_days is None or source.kind not in host.session_kinds:
+        if source.state != "live" or host is None or host.files.retention_days is None or source.kind not in host.files.session_kinds:
             continue
         place = (source.host, source.root)
         if place not in kept_days:
-            kept_days[place] = host.retention_days(Path(source.root))
+            kept_days[place] = host.files.retention_days(Path(source.root))
         limit = kept_days[place]
         age = int((moment - source.mtime_ns / 1e9) // 86_400)
         if limit is not None and age >= limit - SOON_DAYS:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def effects_of(store: Store, host: str, events: Iterable[Any]) -> dict[str, str | Change]:
     """Return event id -> what it does to the window; texts that a record lists are redacted as the events are."""
-    window = discovery.host(host).window
+    window = discovery.host(host).records.window
     captured = Captured(store)
     redactor: Redactor | None = None
     made: dict[str, str | Change] = {}

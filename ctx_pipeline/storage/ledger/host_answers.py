@@ -18,19 +18,19 @@ def identify(host: Host, kind: str, rel: str, head: bytes) -> tuple[Identity | N
     """Return whose a stream is by its first captured bytes, and what went wrong in finding out."""
     readable = readable_head(rel, head)
     if head and not readable:
-        return _storable(host.identify(kind, rel, b"")), "cannot be unpacked"
+        return _storable(host.files.identify(kind, rel, b"")), "cannot be unpacked"
     try:
-        return _storable(host.identify(kind, rel, readable)), ""
+        return _storable(host.files.identify(kind, rel, readable)), ""
     except Exception as error:  # noqa: BLE001 - the other streams are not to be stopped
         return None, f"its head cannot be read: {type(error).__name__}"
 
 
 def read_hints(host: Host, kind: str, data: bytes, stream: str, redact: Callable[[str], str]) -> tuple[list[Hint], str]:
     """Return what a stream of the home says of threads, its values redacted, and what went wrong in reading it."""
-    if host.hints is None or not data:
+    if host.files.hints is None or not data:
         return [], ""
     try:
-        return [Hint(host.key, _text(t), _text(f), redact(_text(v)), stream) for t, f, v in host.hints(kind, data)], ""
+        return [Hint(host.key, _text(t), _text(f), redact(_text(v)), stream) for t, f, v in host.files.hints(kind, data)], ""
     except Exception as error:  # noqa: BLE001 - the other streams are not to be stopped
         return [], f"gives no hints: {type(error).__name__}"
 

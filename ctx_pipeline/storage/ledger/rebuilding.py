@@ -196,7 +196,7 @@ def _source(
     generation, chain = max(generations.items())
     origin, last = max((pair for pair in chain), key=lambda pair: pair[1].end)
     host = hosts.get(origin.host)
-    database = host is not None and origin.kind in host.databases
+    database = host is not None and origin.kind in host.files.databases
     data = raw.read_stream(files, [segment for _, segment in chain]) if _whole(origin, database=database) or _hinting(host, origin) else b""
     captured = last.end
     lines = not _whole(origin, database=database)
@@ -219,7 +219,7 @@ def _source(
     )
     if host is None:
         return source, [], ""
-    if origin.kind not in host.session_kinds:
+    if origin.kind not in host.files.session_kinds:
         return source, *read_hints(host, origin.kind, data, origin.stream, redact)
     trouble = ""
     for _, pieces in sorted(generations.items(), reverse=True):
@@ -236,7 +236,7 @@ def _whole(origin: Origin, *, database: bool) -> bool:
 
 
 def _hinting(host: Host | None, origin: Origin) -> bool:
-    return host is not None and origin.kind not in host.session_kinds
+    return host is not None and origin.kind not in host.files.session_kinds
 
 
 def _first(files: Files, chain: _Chain, known: bytes, size: int) -> bytes:

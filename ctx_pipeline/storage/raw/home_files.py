@@ -41,7 +41,7 @@ def walk(host: Host, root: Path, settings: Settings, problems: list[Problem]) ->
     A link to a folder outside the home is followed once; one into the home, or above
     it, is not. Ignored paths are passed over in silence.
     """
-    classify, enter = (host.places(root) if host.places is not None else None) or (host.classify, host.enter)
+    classify, enter = (host.files.layout(root) if host.files.layout is not None else None) or (host.files.classify, host.files.enter)
     if not root.is_dir():
         yield from _single(classify, root, settings, problems)
         return
