@@ -162,7 +162,7 @@ def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None
         counted.branch = clean(counted.branch)
 
     found = calls(settings, host=host, stored=stored, seen=seen if grouping.reads_whole else None)
-    if grouping.name == "home":
+    if grouping.needs_home:
         _place(settings, (c for c, _ in found.owned), host, stored=stored)
     if grouping.names is None or found.source == "homes":
         return found, fresh
@@ -311,7 +311,7 @@ def _from_tables(
         gone = new.gone - new.replaced
         kept = _stored_sums(store, grouping, filters, without=new.replaced)
         leaving = _stored_sums(store, grouping, filters, only=gone) if gone else []
-    if grouping.name == "home":
+    if grouping.needs_home:
         _place(settings, (*(s.session for s in (*kept, *leaving)), *new.sessions), filters.host, stored=alone)
     rollup.add_sums(kept)
     lost.add_sums(leaving)
@@ -348,7 +348,7 @@ def stored_sums(
     from ctx_pipeline.usage.live_usage import Counted
 
     sql, parameters = sums_sql(
-        time=grouping.start is not None or filters.since is not None or filters.until is not None,
+        time=grouping.of_time is not None or filters.since is not None or filters.until is not None,
         session=grouping.of_session is not None or filters.project is not None,
         thread=grouping.of_thread is not None,
         cost_mode=filters.cost_mode,

@@ -37,24 +37,28 @@ class Days:
         quarter = ts // QUARTER_HOUR
         found = self._known.get(quarter)
         if found is None:
-            moment = _EPOCH + timedelta(microseconds=quarter * QUARTER_HOUR)
-            seconds = self._steps[0][1]
-            for since, ahead in self._steps:
-                if since <= moment:
-                    seconds = ahead
-            found = self._known[quarter] = (moment + timedelta(seconds=seconds)).date()
+            found = self._known[quarter] = self.clock(ts).date()
         return found
+
+    def clock(self, ts: int) -> datetime:
+        """Return what the zone's clock showed at the beginning of a moment's quarter of an hour."""
+        moment = _EPOCH + timedelta(microseconds=ts // QUARTER_HOUR * QUARTER_HOUR)
+        seconds = self._steps[0][1]
+        for since, ahead in self._steps:
+            if since <= moment:
+                seconds = ahead
+        return moment + timedelta(seconds=seconds)
 
 
 class Grouping(NamedTuple):
-    """One way to group usage, by exactly one of ``start``, ``of_session``, ``of_thread`` and ``names``; none of them groups by model."""
+    """One way to group usage, by exactly one of ``of_time``, ``of_session``, ``of_thread`` and ``names``; none of them groups by model."""
 
     name: str
     help: str
     column: str
     """key of the rows"""
-    start: Callable[[date], date] | None = None
-    """day of a call -> first day of its period"""
+    of_time: Callable[[datetime], str] | None = None
+    """clock of the zone at a call, to the quarter of an hour -> name"""
     of_session: Callable[[Counted], str] | None = None
     of_thread: Callable[[bool], str] | None = None
     """whether the call is of its session's main thread -> name"""
@@ -62,6 +66,12 @@ class Grouping(NamedTuple):
     """what a call asked for -> names; the call is shared equally among all of them"""
     none: str = ""
     """name of the calls of which nothing of the kind is known"""
+    order: tuple[str, ...] = ()
+    """names in the order of the rows; by name where it is empty"""
+    needs_rows: bool = False
+    """a session's branch is read from all its rows, not from its calls"""
+    needs_home: bool = False
+    """the home of each session is looked up"""
     with_repository: bool = False
     """rows carry ``repository``, since several may have the same name"""
     unit: str = ""
@@ -70,7 +80,7 @@ class Grouping(NamedTuple):
     @property
     def reads_whole(self) -> bool:
         """Whether a session must be read with all its rows, not its calls alone."""
-        return self.names is not None or self.name == "branch"
+        return self.names is not None or self.needs_rows
 
     def of_use(self, use: Use) -> Sequence[str]:
         """Return the names of what a call asked for; none where calls are not shared out."""
@@ -83,17 +93,17 @@ class Grouping(NamedTuple):
             return lambda _ts, session, _main: of_session(session) or none
         if (of_thread := self.of_thread) is not None:
             return lambda _ts, _session, main: of_thread(main)
-        if (start := self.start) is None:
+        if (of_time := self.of_time) is None:
             return lambda _ts, _session, _main: None
-        days, known = Days(zone), dict[date, str]()
+        days, known = Days(zone), dict[int, str]()
 
         def dated(ts: int | None, _session: Counted, _main: bool) -> str | None:
             if ts is None:
                 return None
-            day = days.day(ts)
-            text = known.get(day)
+            quarter = ts // QUARTER_HOUR
+            text = known.get(quarter)
             if text is None:
-                text = known[day] = start(day).isoformat()
+                text = known[quarter] = of_time(days.clock(ts))
             return text
 
         return dated
@@ -133,18 +143,22 @@ def _program(use: Use) -> list[str]:
     return [step.subject[:100] for step in steps(command_text(use[2])) if step.subject]
 
 
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
 GROUPINGS: dict[str, Grouping] = {
     grouping.name: grouping
     for grouping in (
-        Grouping("daily", "By day, host and model.", "date", start=lambda d: d, unit="day"),
+        Grouping("daily", "By day, host and model.", "date", of_time=lambda t: t.date().isoformat(), unit="day"),
         Grouping(
             "weekly",
             "By week (named by its Monday), host and model.",
             "date",
-            start=lambda d: d - timedelta(days=d.weekday()),
+            of_time=lambda t: (t.date() - timedelta(days=t.weekday())).isoformat(),
             unit="week",
         ),
-        Grouping("monthly", "By month, host and model.", "date", start=lambda d: d.replace(day=1), unit="month"),
+        Grouping("monthly", "By month, host and model.", "date", of_time=lambda t: t.date().replace(day=1).isoformat(), unit="month"),
+        Grouping("weekday", "By day of the week.", "weekday", of_time=lambda t: WEEKDAYS[t.weekday()], order=WEEKDAYS),
+        Grouping("hour", "By hour of the day.", "hour", of_time=lambda t: f"{t.hour:02}:00"),
         Grouping("session", "By session and model.", "session_id", of_session=lambda s: s.session_id),
         Grouping("project", "By project and model.", "project", of_session=lambda s: s.project, with_repository=True),
         Grouping("model", "By model.", "model"),
@@ -154,9 +168,10 @@ GROUPINGS: dict[str, Grouping] = {
             "branch",
             of_session=lambda s: s.branch,
             none="(no branch)",
+            needs_rows=True,
             with_repository=True,
         ),
-        Grouping("home", "By home: a host can have several.", "home", of_session=lambda s: s.home, none="(no home)"),
+        Grouping("home", "By home: a host can have several.", "home", of_session=lambda s: s.home, none="(no home)", needs_home=True),
         Grouping("thread", "By main thread and subagents.", "thread", of_thread=lambda main: "main" if main else "subagent"),
         Grouping("tool", "By tool: a call's tokens are shared among the tools it called.", "tool", names=lambda u: [u[0]], none="(answer)"),
         Grouping("server", "By MCP server.", "server", names=_server, none="(no MCP server)"),

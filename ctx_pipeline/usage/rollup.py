@@ -194,7 +194,8 @@ class Rollup:
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows: by key (unknown first), host and model, what is shared out by cost; further columns last, rounded."""
         name = self._grouping.column
-        ordered = sorted(self._sums.items(), key=lambda one: (one[0][0] is not None, one[0]))
+        order = {key: place for place, key in enumerate(self._grouping.order)}
+        ordered = sorted(self._sums.items(), key=lambda one: (one[0][0] is not None, order.get(one[0][0], 0), one[0]))
         if self._grouping.names is not None:
             ordered.sort(key=lambda one: -one[1][SUMS.index("cost_nano")])
         return [

@@ -158,7 +158,7 @@ def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
         columns |= {"hits": "cache hits", "cache_rebuilds": "rebuilds", "saved": "cache saved"}
     if len({(row[key], row.get("repository")) for row in report.rows}) > len({row[key] for row in report.rows}):
         columns |= {"repository": "repository"}
-    shown = [{**row, key: UNDATED} if key == "date" and row[key] is None else row for row in report.rows]
+    shown = [{**row, key: UNDATED} if row[key] is None else row for row in report.rows]
     rows = shown if breakdown or key == "model" else [_joined(row, key) for row in report.by_key()]
     total = {**report.totals, key: "total", **_money(report.totals)}
     table([{**row, **_money(row)} for row in rows], columns, total=total)
@@ -194,7 +194,7 @@ def _notes(report: Usage) -> Iterator[str]:
 
 def _joined(row: dict[str, Any], key: str) -> dict[str, Any]:
     """Return a row of all hosts and models of a key, which it names."""
-    label = UNDATED if key == "date" and row[key] is None else row[key]
+    label = UNDATED if row[key] is None else row[key]
     return {**row, key: label, "host": ", ".join(row["hosts"]), "model": _few([name or UNNAMED for name in row["models"]])}
 
 
