@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from operator import attrgetter, eq, ge, gt, le, lt, ne
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.tree.node import header
+from ctx_pipeline.context.tree.selectors.operators import OPERATORS, equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +23,6 @@ _DIRECT = {
 } | {"nodeType": attrgetter("node_type"), "type": attrgetter("node_type"), "cadence": attrgetter("cad")}
 _WRITTEN = frozenset({"offset", "depth", "born_turn", "age", "created_at_iso", "content_hash"})
 """Headers that are made when they are asked for; every other name is one of the node's own fields."""
-_ORDERING: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def matched(view: View, query: Query) -> list[int]:
@@ -187,15 +187,21 @@ def _conditioned(view: View, places: list[int], condition: Condition) -> list[in
         return [p for p in places if records[p].ttl in {0, 1} and records[p].cad is None]
     if name == "sticky" and op == "exists":
         return [p for p in places if records[p].ttl == 1 and records[p].cad == 1]
+    operator = OPERATORS.get(op)
     if name in {"tag", "tags"}:
-        if op == "~":
+        if operator is not None and operator.is_pattern:
             return _by_expression([(p, tag) for p in places for tag in records[p].tags], value)
         return [p for p in places if _tagged(records[p].tags, op, value)]
     get = _getter(view, name)
     if op == "exists":
         return [p for p in places if get(p) is not None]
-    if op in {"=", "!="}:
-        same = eq if op == "=" else ne
+    if operator is None:
+        options = value if isinstance(value, tuple) else ()
+        return [p for p in places if any(equal(get(p), option) for option in options)]
+    if operator.is_pattern:
+        return _by_expression([(p, str(text)) for p in places if (text := get(p)) is not None], value)
+    same = operator.same
+    if same is not None:
         direct = _DIRECT.get(name)
         if direct is not None and not isinstance(value, (int, float)):
             return [p for p in places if same(direct(records[p]), value)]
@@ -206,14 +212,7 @@ def _conditioned(view: View, places: list[int], condition: Condition) -> list[in
             if name == "content":
                 return [p for p in places if same(records[p].body, value)]
             return [p for p in places if same(records[p].extra.get(name), value)]
-        return [p for p in places if _equal(get(p), value) is (op == "=")]
-    if op == "in":
-        options = value if isinstance(value, tuple) else ()
-        return [p for p in places if any(_equal(get(p), option) for option in options)]
-    if op == "~":
-        return _by_expression([(p, str(text)) for p in places if (text := get(p)) is not None], value)
-    compare = _ORDERING[op]
-    return [p for p in places if _ordered(get(p), value, compare)]
+    return [p for p in places if operator.test(get(p), value)]
 
 
 def _by_expression(texts: list[tuple[int, str]], expression: Any) -> list[int]:
@@ -244,36 +243,12 @@ def _like(found: Any, value: Any, text: str) -> Any:
     return value if isinstance(found, str) and found == text else found
 
 
-def _equal(found: Any, value: object) -> bool:
-    if isinstance(found, bool):
-        found = "true" if found else "false"
-    if isinstance(found, str) and isinstance(value, (int, float)):
-        return found == str(value)
-    return bool(found == value)
-
-
-def _ordered(found: Any, value: Any, compare: Callable[[Any, Any], bool]) -> bool:
-    """Compare by number where both are numbers or written like one, else as text; nothing is before or after null."""
-    if found is None or value is None:
-        return False
-    try:
-        return compare(float(found), float(value))
-    except (TypeError, ValueError):
-        return compare(str(found), str(value))
-
-
-def _tagged(tags: tuple[str, ...], op: str, value: object) -> bool:
-    match op:
-        case "exists":
-            return bool(tags)
-        case "=":
-            return value in tags if value is not None else not tags
-        case "!=":
-            return value not in tags if value is not None else bool(tags)
-        case "in":
-            return any(option in tags for option in value)  # type: ignore[attr-defined]
-        case _:
-            return False
+def _tagged(tags: tuple[str, ...], op: str, value: Any) -> bool:
+    if op == "exists":
+        return bool(tags)
+    if op == "in":
+        return any(option in tags for option in value)
+    return OPERATORS[op].of_tags(tags, value)
 
 
 def _positioned(view: View, hops: tuple[Hop, ...]) -> list[int]:

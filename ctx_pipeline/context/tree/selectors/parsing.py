@@ -12,6 +12,7 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from ctx_pipeline.context.errors import InvalidSelector
+from ctx_pipeline.context.tree.selectors.operators import operator_of, signs
 from ctx_pipeline.context.tree.selectors.query import Chain, Condition, Hop, Moment, Query, Step
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ DEPTH_HINT = "depths are -1 (system), 0 (active head), 1 and up; the smaller com
 @lru_cache(maxsize=3)
 def _grammar(name: str) -> Lark:
     text = files("ctx_pipeline.context.tree.selectors").joinpath(f"{name}.lark").read_text("utf-8")
-    return Lark(text, parser="lalr", propagate_positions=True, start=_STARTS[name])
+    return Lark(text.replace("OPERATORS", signs()), parser="lalr", propagate_positions=True, start=_STARTS[name])
 
 
 def parse(text: str) -> Query:
@@ -322,17 +323,16 @@ def _condition(text: str, item: Any, at: int) -> Condition:
         if name in _NUMBERS:
             value = _numeric(text, name, item.children[1], value, at)
         return Condition(name, "in", value)
-    op, value = str(item.children[1]), _value(item.children[2])
-    if name in _NUMBERS and op not in {"~", "~="}:
+    operator, value = operator_of(str(item.children[1])), _value(item.children[2])
+    if name in _NUMBERS and not operator.is_pattern:
         value = _numeric(text, name, item.children[2], value, at)
     if isinstance(value, tuple):
-        if op != "=":
-            raise InvalidSelector(text, at, f"a list goes with = or in, not {op}", "name in ['a', 'b']")
-        return Condition(name, "in", value)
-    op = "~" if op == "~=" else op
-    if op == "~":
+        if not operator.of_list:
+            raise InvalidSelector(text, at, f"a list goes with = or in, not {item.children[1]}", "name in ['a', 'b']")
+        return Condition(name, operator.of_list, value)
+    if operator.is_pattern:
         value = Expression(str(value), text, at)
-    return Condition(name, op, value)
+    return Condition(name, operator.sign, value)
 
 
 def _numeric(text: str, name: str, item: Any, value: Any, at: int) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Condition:
-    """``name op value``; ``op`` is exists, =, !=, <, <=, >, >=, ~ (regular expression) or in."""
+    """``name op value``; ``op`` is exists, in or a sign of ``operators.py``."""
 
     name: str
     op: str = "exists"
