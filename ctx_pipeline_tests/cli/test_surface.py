@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
 from ctx_pipeline.model.raw import Parsed, SessionInput
+from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
 
@@ -58,9 +59,13 @@ def documented() -> dict[str, tuple[list[str], dict[str, list[str]]]]:
     found = {}
     (block,) = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     for line in block.splitlines():
-        name, shape = re.fullmatch(r"(ctx(?: [a-z-]+)*?) {2,}(.+)", line.rstrip()).groups()
+        name, shape = re.fullmatch(r"(ctx(?: [a-zA-Z-]+)*?) {2,}(.+)", line.rstrip()).groups()
         inner = {key: keys.split() for key, keys in re.findall(r"(\w+)\[([^\]]*)\]", shape)}
         found[name] = (re.sub(r"\[[^\]]*\]", "", shape).split(), inner)
+    keys, inner = found.pop("ctx usage GROUPING")
+    for by, grouping in GROUPINGS.items():
+        more = [grouping.column, *["repository"] * grouping.with_repository, *["uses"] * (grouping.names is not None)]
+        found[f"ctx usage {by}"] = (keys, {"rows": [*inner["rows"], *more]})
     return found
 
 
@@ -72,22 +77,7 @@ def test_every_command_that_prints_a_table_takes_json_and_its_shape_is_documente
     assert set(documented()) == takes
 
 
-REPORTS = [
-    "branch",
-    "command",
-    "daily",
-    "home",
-    "model",
-    "monthly",
-    "plugin",
-    "project",
-    "server",
-    "session",
-    "skill",
-    "thread",
-    "tool",
-    "weekly",
-]
+REPORTS = sorted(GROUPINGS)
 
 READING = [
     "ctx",
