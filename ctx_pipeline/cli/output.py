@@ -68,8 +68,8 @@ def table(
     pipe gets whole lines; text is cut at 90 characters but for the column ``whole``,
     which should be the last one.
     """
-    body = [[" ".join(plain(row.get(key) or "").split()) if key == whole else cell(row.get(key)) for key in columns] for row in rows]
-    last = [cell(total.get(key)) for key in columns] if total is not None else None
+    body = [[" ".join(plain(row.get(key) or "").split()) if key == whole else cell_text(row.get(key)) for key in columns] for row in rows]
+    last = [cell_text(total.get(key)) for key in columns] if total is not None else None
     right = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
     heads = list(columns.values())
     widths = [max(len(line[i]) for line in [heads, *body, *([last] if last else [])]) for i in range(len(heads))]
@@ -84,7 +84,7 @@ def table(
         say(line(last), bold=True)
 
 
-def cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """Return the text of one table cell."""
     if value is None:
         return ""

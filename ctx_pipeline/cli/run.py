@@ -134,7 +134,7 @@ def sync(as_json: bool) -> None:
     gc.freeze()  # the interpreter would walk all of it once more before it ends
     parsed = sum(r.totals.get("sessions_parsed", 0) for r in reports)
     cells = sorted({key for r in reports for key, cell in r.cells.items() if key and cell.status == "done"})
-    held = {key: error for r in reports for key, error in r.held.items()}
+    held = {key: error for r in reports for key, error in r.failed_partitions.items()}
     if as_json:
         emit({"sessions_parsed": parsed, "cells": cells, "held": held, "seconds": round(sum(r.seconds for r in reports), 3)})
     else:

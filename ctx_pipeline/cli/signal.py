@@ -95,7 +95,7 @@ def run(
     if asked:
         say(f"asked {asked['asked']:,} times, {asked['failed']:,} without an answer, ${asked['cost_nano'] / 1e9:.4f}")
     say(", ".join(f"{name}: {count:,}" for name, count in report.totals.items()) or "nothing to compute")
-    for key, error in report.held.items():
+    for key, error in report.failed_partitions.items():
         say(f"held back: {key}: {error}", err=True)
 
 
@@ -129,7 +129,7 @@ def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[li
     if session_ids:
         found = [_find(store, hosts, asked, resolve) for asked in session_ids]
         rows = [store.ledger.session(key, session) for key, session in found]
-        return sorted({row.cell for row in rows if row}), {session for _, session in found}
+        return sorted({row.partition for row in rows if row}), {session for _, session in found}
     return [c for c in store.ledger.cells() if c.host == hosts[0]] if host else None, None
 
 

@@ -180,7 +180,7 @@ def analyzed(source: Source, tokenizer: Tokenizer) -> Analysis:
         ratio,
         "high" if ratio < 0.3 else "medium" if ratio < 0.6 else "low",
         repeats(source.text),
-        [*rows, again(count(source.text))],
+        [*rows, cached_row(count(source.text))],
         recommended,
         reason,
     )
@@ -207,7 +207,7 @@ def row(form: str, raw: int, tokens: int, kept: Quality | None, lost: str) -> Ro
     return Row(form, tokens, max(0.0, 1 - tokens / raw) if raw else 0.0, kept, lost)
 
 
-def again(raw: int) -> Row:
+def cached_row(raw: int) -> Row:
     """Return the row of a file that is in the context already; its quality is not measured, since nothing is delivered."""
     return row(AGAIN, raw, min(NOTICE_TOKENS, raw), None, "none")
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.compression.analysis import AGAIN, again, recommendation, rows_of
+from ctx_pipeline.compression.analysis import AGAIN, cached_row, recommendation, rows_of
 from ctx_pipeline.compression.compress import ENCODING, SCHEMA, counting
 from ctx_pipeline.compression.forms import FORMS, shortened
 from ctx_pipeline.compression.project_files import project_at, sizes_of, source_at
@@ -246,7 +246,7 @@ def _measured(path: str, source: Source, runs: int) -> Measured:
             seconds[form].append(time.perf_counter() - start)
     timed = {form: times(taken) for form, taken in seconds.items()}
     raw = rows[0].tokens or 0
-    return Measured(path, source.language or "", source.lines, raw, [*rows, again(raw)], timed, recommended, reason, seconds)
+    return Measured(path, source.language or "", source.lines, raw, [*rows, cached_row(raw)], timed, recommended, reason, seconds)
 
 
 def _summary(form: str, files: list[Measured], seed: int) -> Summary:

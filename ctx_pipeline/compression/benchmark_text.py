@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.characters import visible
-from ctx_pipeline.model.markdown import cell, inline
+from ctx_pipeline.model.markdown import inline, table_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +119,7 @@ def _pipes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> lis
     lines = [f"| {' | '.join(columns.values())} |", f"|{'---|' * len(columns)}"]
     for row in rows:
         cells = ("" if row.get(key) is None else f"{row[key]:,}" if isinstance(row[key], int) else str(row[key]) for key in columns)
-        lines.append("| " + " | ".join(cell(visible(text)) for text in cells) + " |")
+        lines.append("| " + " | ".join(table_text(visible(text)) for text in cells) + " |")
     return lines
 
 

@@ -46,7 +46,7 @@ class Shown(NamedTuple):
     """the session changed the file later on"""
 
     @property
-    def again(self) -> bool:
+    def already_delivered(self) -> bool:
         """Everything that it brought stood in the window already."""
         return bool(self.lines) and self.known == self.lines
 

@@ -198,7 +198,7 @@ def captured(
     told = captured_files(host, session_id, thread=thread, at=seq, settings=settings)
     mine = [one for one in told.shown if one.thread_id == told.thread_id and (seq is None or one.seq <= seq)]
     sources = [Source(held.path, held.text, fragment=held.partial) for held in told.held]
-    return Captured(told.host, told.session_id, told.thread_id, sources, len(mine), sum(one.again for one in mine))
+    return Captured(told.host, told.session_id, told.thread_id, sources, len(mine), sum(one.already_delivered for one in mine))
 
 
 def compress(

@@ -64,7 +64,7 @@ def replay(host: str, session_id: str, *, settings: Settings | None = None) -> R
     forms: dict[tuple[str, str], int] = {}
     last_look = {(one.thread_id, one.path): place for place, one in enumerate(sent)}
     for place, (one, tokens) in enumerate(zip(sent, shown, strict=True)):
-        if one.again:
+        if one.already_delivered:
             kind, cost = "certain", NOTICE_TOKENS
         else:
             wanted = one.changed_after or last_look[one.thread_id, one.path] > place

@@ -125,7 +125,7 @@ def run(
         job.take(ingested if ahead else [], derived)
         made = [*ingested, *derived]
         touched = {Cell.of(key) for r in made for key, cell in r.cells.items() if key and cell.status != "unchanged"}
-        held = {Cell.of(key): error for r in made for key, error in r.held.items() if key}
+        held = {Cell.of(key): error for r in made for key, error in r.failed_partitions.items() if key}
         plan = job.plan()
         known = {cell for node in plan.assets.values() if node.asset.partitioned for cell in node.cells}
         job.run_cells(known if full else {*plan.partitioned_cells(), *touched}, held=held)

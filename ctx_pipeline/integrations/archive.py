@@ -20,8 +20,8 @@ from ctx_pipeline.integrations.private_files import PrivateFolder, unwritable
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import digest, iso
 from ctx_pipeline.model.display import truncate
-from ctx_pipeline.model.markdown import cell as table_cell
 from ctx_pipeline.model.markdown import inline
+from ctx_pipeline.model.markdown import table_text as table_cell
 from ctx_pipeline.model.plain import Plain
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.readings import aggregate
@@ -132,7 +132,7 @@ def _sessions(job: _Job, wanted: list[Any]) -> dict[tuple[str, str], str | None]
     titles: dict[tuple[str, str], str | None] = {}
     cells: dict[Any, set[str]] = defaultdict(set)
     for session in wanted:
-        cells[session.cell].add(session.session_id)
+        cells[session.partition].add(session.session_id)
     sources: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for source in job.store.ledger.sources().values():
         if source.session_id:
@@ -287,7 +287,7 @@ def _prompt(method: str, source: str, candidates: list[dict[str, Any]]) -> str:
 
 
 def _signals(store: Store, wanted: Container[tuple[str, str]], write: PrivateFolder, result: Archived) -> None:
-    cells = sorted({s.cell for s in store.ledger.sessions() if (s.host, s.session_id) in wanted})
+    cells = sorted({s.partition for s in store.ledger.sessions() if (s.host, s.session_id) in wanted})
     rows = [r for cell in cells for r in store.lake.read_rows("readings", cell) if (r.host, r.session_id) in wanted]
     rows.sort(key=lambda r: (r.host, r.session_id, r.signal))
     write.lines("signals/readings.jsonl", (_reading(row) for row in rows))
@@ -295,7 +295,7 @@ def _signals(store: Store, wanted: Container[tuple[str, str]], write: PrivateFol
     write.json("signals/aggregates.json", {name: asdict(one) for name, one in aggregates.items()})
     heads = ("signal", "kind", "unit", "count", "missing", "mean", "median", "p90", "sum")
     table = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    table += [f"| {' | '.join(_cell(getattr(one, name)) for name in heads)} |" for one in aggregates.values()]
+    table += [f"| {' | '.join(_table_text(getattr(one, name)) for name in heads)} |" for one in aggregates.values()]
     write.text("signals/summary.md", "\n".join(["# Signals", "", *table, ""]))
     result.readings = len(rows)
 
@@ -314,7 +314,7 @@ def _reading(row: Any) -> dict[str, Any]:
     }
 
 
-def _cell(value: Any) -> str:
+def _table_text(value: Any) -> str:
     text = "" if value is None else f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     return table_cell(visible(text))
 

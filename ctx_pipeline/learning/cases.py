@@ -11,7 +11,7 @@ from ctx_pipeline.learning.repository_identity import known_place
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import LEAST_COVERED, Recalled, rank
 from ctx_pipeline.memory.scope import visible
-from ctx_pipeline.storage import settled
+from ctx_pipeline.storage import wait_for_forget
 from ctx_pipeline.storage.memory_index.index import MemoryIndex
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def cases(query: str, *, cwd: str | None = None, limit: int = 5, settings: Setti
     evidence names the prompt, the changes and the check.
     """
     settings = settings or settings_module.load()
-    settled(settings.home)
+    wait_for_forget(settings.home)
     with closing(MemoryIndex(settings.home / "cases.db")) as index:
         place = known_place(cwd, index, settings.home) if cwd else None
 

@@ -48,7 +48,7 @@ __all__ = [
     "THRESHOLD",
     "Choice",
     "current_session",
-    "held_out",
+    "in_control_group",
     "inject",
     "injections",
     "log_injected",
@@ -93,7 +93,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
         if not note:
             return ""
         told = [s for s in chosen if s.memory.memory_id in note]
-        withheld = held_out(session, choice.holdout)
+        withheld = in_control_group(session, choice.holdout)
         journal.append(
             INJECTED,
             {
@@ -113,7 +113,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     return "" if withheld else note
 
 
-def held_out(session_id: str, share: float) -> bool:
+def in_control_group(session_id: str, share: float) -> bool:
     """Tell whether a session is one of those from which memories are withheld; always the same for one session and share."""
     drawn = int.from_bytes(hashlib.sha256(f"holdout {session_id}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
     return drawn < share * 2**64

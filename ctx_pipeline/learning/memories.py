@@ -22,7 +22,7 @@ from ctx_pipeline.memory.scope import place_of, visible
 from ctx_pipeline.memory.weave import DEFAULT_BUDGET
 from ctx_pipeline.memory.weave import weave as woven
 from ctx_pipeline.model.memories import CASE
-from ctx_pipeline.storage import settled
+from ctx_pipeline.storage import wait_for_forget
 from ctx_pipeline.storage.memory_index.index import MemoryIndex
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _SHORTEST = 4
 
 def _index(settings: Settings | None, name: str = "memory.db") -> MemoryIndex:
     chosen = settings or settings_module.load()
-    settled(chosen.home)
+    wait_for_forget(chosen.home)
     return MemoryIndex(chosen.home / name)
 
 

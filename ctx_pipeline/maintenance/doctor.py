@@ -166,7 +166,7 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.session_errors = session_errors.stored_errors(store)
     report.unknown = ledger.unknowns()
     report.unfinished = store.files.exists(FORGETTING)
-    report.leases = ledger.held_leases()
+    report.leases = ledger.live_leases()
     report.left_out = code_versions.versions(store.files, settings, keep=False).left_out
     scan = capture.scan(store, settings, hosts=hosts)
     report.problems, report.retention = scan.problems, scan.retention

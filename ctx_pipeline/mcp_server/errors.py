@@ -15,7 +15,7 @@ _COMMAND = re.compile(r"(\bctx [a-z][^;:,\n]*)")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 
 
-class HeldBack(CtxError):
+class LessonRefused(CtxError):
     """A memory that a check held back: an agent gets neither its text nor a say in it."""
 
     def __init__(self, memory: Memory) -> None:

@@ -77,7 +77,7 @@ def _signs(what: About, before: Sequence[SessionFact], after: Sequence[SessionFa
         signs["followed"] = _shown(fresh)
     elif advised and not any(d.passed for d in advised):
         signs["harmful"] = _shown(advised)
-    again = [d for d in after if d.kind in (FAILED, RULED) and what.things.intersection(d.things)]
+    again = [d for d in after if d.kind in (FAILED, RULED) and what.things.intersection(d.spellings)]
     errors = {name for kind, name in what.things if kind == FAILED}
     if again:
         signs["recurred"] = _shown(again)

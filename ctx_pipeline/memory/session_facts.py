@@ -43,7 +43,7 @@ class SessionFact(NamedTuple):
     """the command tests, lints, builds, installs or runs something"""
 
     @property
-    def things(self) -> Iterable[Thing]:
+    def spellings(self) -> Iterable[Thing]:
         """The deed in each of its spellings."""
         return ((self.kind, name) for name in self.names)
 

@@ -52,7 +52,7 @@ def inline(text: object) -> str:
     return _inert(" ".join(str(text).split()))
 
 
-def cell(text: object) -> str:
+def table_text(text: object) -> str:
     """Return text of others as a cell of a table, inert and without code."""
     return _dead(" ".join(str(text).split()).replace("\\", "\\\\").replace("`", "'")).replace("|", "\\|")
 

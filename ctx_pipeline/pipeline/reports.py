@@ -56,8 +56,8 @@ class StageReport:
     seconds: float = 0.0
 
     @property
-    def held(self) -> dict[str, str]:
-        """Cell key -> error of the cells that were not committed."""
+    def failed_partitions(self) -> dict[str, str]:
+        """Partition key -> error of the partitions that were not committed."""
         return {key: cell.error for key, cell in self.cells.items() if cell.status == HELD}
 
     @property

@@ -104,7 +104,7 @@ def run_stages(
         if progress:
             progress(name, 1, 1)
     for report in outcome.reports:
-        outcome.held |= {key or report.stage: error for key, error in report.held.items()}
+        outcome.held |= {key or report.stage: error for key, error in report.failed_partitions.items()}
     outcome.cells_materialized = len({key for r in outcome.reports for key, cell in r.cells.items() if key and cell.status == "done"})
     note(store)
     return summary(store, settings, outcome, seconds=time.perf_counter() - began)

@@ -48,7 +48,7 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
                 versions={"package": ctx_pipeline.__version__, "input_fp": made_of, "code_version": version},
                 open_file=connect or file.connect,
             ).rows
-            store.lake.sweep(keep=named)
+            store.lake.collect_garbage(keep=named)
         if not current or row is None or [row.input_fp, row.code_version, row.content_hash] != held[1:]:
             with file.connect(store.warehouse_path, read_only=True) as connection:
                 summary.write(store, connection)

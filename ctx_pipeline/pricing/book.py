@@ -110,7 +110,7 @@ class PriceBook:
         return cls(settings.config, settings.home)
 
     @classmethod
-    def tried(cls, compiled: dict[str, Any]) -> None:
+    def validate(cls, compiled: dict[str, Any]) -> None:
         """Price every model of a compiled list once; raises SettingsError for one that cannot be."""
         book = cls()
         for provider in compiled["providers"]:

@@ -270,7 +270,7 @@ def _tools(named: Collection[str]) -> set[str]:
 def _refuse_unknown(store: Store, chosen: Filters, projects: Mapping[tuple[str, str], str]) -> None:
     """Raise UnknownName where nothing could be found since no tool, or no project, has the name that was given."""
     if chosen.tool:
-        held = {name.lower(): name for name in store.search.shelf.tools()}
+        held = {name.lower(): name for name in store.search.rows_of_index.tools()}
         for name in chosen.tool:
             if not _tools([name]) & held.keys():
                 raise UnknownName("tool", name, held.values())

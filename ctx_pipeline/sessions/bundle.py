@@ -54,7 +54,7 @@ def read(data: bytes) -> tuple[SessionState, dict[str, int]]:
         raise UsageError("the file names no session", hint="ctx session export makes bundles")
 
     def marked(items: list[Item]) -> list[Item]:
-        return [i._replace(by=BUNDLE) if i.told else i for i in items]
+        return [i._replace(by=BUNDLE) if i.stated else i for i in items]
 
     return (
         replace(

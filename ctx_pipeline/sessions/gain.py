@@ -156,7 +156,7 @@ def gain(
         if one.name == "session":
             choice = select_session(store, settings, session, cwd=cwd)
             row = store.ledger.session(choice.host, choice.session_id)
-            views = list(store.lake.read_sessions(row.cell, {choice.session_id}, _TABLES, _COLUMNS, set(_KINDS))) if row else []
+            views = list(store.lake.read_sessions(row.partition, {choice.session_id}, _TABLES, _COLUMNS, set(_KINDS))) if row else []
             found = [session_gain(v, rate_of, cost_of, within=(from_iso(mark), None)) for v in views]
             total = found[0] if found else SessionGain(choice.host, choice.session_id)
             return Gain(one, total, len(found), model, None, mark)

@@ -42,7 +42,7 @@ def render(host: str, session_id: str, *, longest: int = LONGEST, settings: Sett
     with reading(settings) as (store, _):
         key, full = resolve(store, host, session_id)
         row = store.ledger.session(key, full)
-        views = list(store.lake.read_sessions(row.cell, [full], ("events", "tool_calls", "threads"))) if row is not None else []
+        views = list(store.lake.read_sessions(row.partition, [full], ("events", "tool_calls", "threads"))) if row is not None else []
     if not views:
         raise UnknownName(f"{key} session", full, ())
     return markdown(views[0], longest=longest)

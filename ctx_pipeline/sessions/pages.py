@@ -115,7 +115,7 @@ def events(
     with reading(settings) as (store, _):
         key, full = resolve(store, host, session_id)
         row = store.ledger.session(key, full)
-        views = list(store.lake.read_sessions(row.cell, [full], ("events", "tool_calls"))) if row is not None else []
+        views = list(store.lake.read_sessions(row.partition, [full], ("events", "tool_calls"))) if row is not None else []
     if not views:
         raise UnknownName(f"{key} session", full, ())
     view = views[0]

@@ -12,7 +12,7 @@ from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.facts.failed_calls import failed_calls
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.display import truncate
-from ctx_pipeline.model.markdown import cell
+from ctx_pipeline.model.markdown import table_text
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.rollup import moment
@@ -187,7 +187,7 @@ def _code(text: str) -> str:
     """Return a text as code in a cell of a table; as plain words where an escaped stroke in it would part the cell."""
     plain = visible(text)
     if "\\|" in plain:
-        return cell(plain)
+        return table_text(plain)
     fence = "`" * (max(map(len, re.findall("`+", plain)), default=0) + 1)
     pad = " " if "`" in plain else ""
     code = " ".join(plain.split()).replace("|", "\\|")

@@ -224,8 +224,8 @@ def compaction_dropped_tokens(view: SessionView) -> Reading:
     return Reading(float(total), tuple(c.event.event_id for c, _, _ in known), metadata={"compactions": steps[:10]})
 
 
-@signal(group="context", unit="files", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
-def compaction_files_read_again(view: SessionView) -> Reading:
+@signal(name="compaction_files_read_again", group="context", unit="files", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
+def compaction_files_reread(view: SessionView) -> Reading:
     """Files that had been read before a compaction and were read again behind it, once each and compaction.
 
     They were in the window and were dropped. A file that was changed behind the
@@ -235,8 +235,10 @@ def compaction_files_read_again(view: SessionView) -> Reading:
     return _reading(view, "file")
 
 
-@signal(group="context", unit="commands", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
-def compaction_commands_run_again(view: SessionView) -> Reading:
+@signal(
+    name="compaction_commands_run_again", group="context", unit="commands", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS
+)
+def compaction_commands_rerun(view: SessionView) -> Reading:
     """Shell commands that had been run before a compaction and were run again behind it, once each and compaction.
 
     Test runs belong to the work and are expected here; listings, searches and prints of
@@ -245,8 +247,8 @@ def compaction_commands_run_again(view: SessionView) -> Reading:
     return _reading(view, "command")
 
 
-@signal(group="context", unit="prompts", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
-def compaction_prompts_said_again(view: SessionView) -> Reading:
+@signal(name="compaction_prompts_said_again", group="context", unit="prompts", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
+def compaction_prompts_repeated(view: SessionView) -> Reading:
     """Prompts behind a compaction in which the person says again what they had said before it.
 
     More than 0.4 of the word 3-grams are shared with one earlier prompt. Each is an

@@ -157,14 +157,14 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     if read_only:
         if not marker.begun(home):
             raise StoreError(f"there is no store at {home}", hint="ctx run", path=str(home))
-        settled(home)
+        wait_for_forget(home)
     else:
         Files(home).folder(home)
         temporary.remove_orphans(home)
     return Store(home, first_month=settings.first_month, read_only=read_only)
 
 
-def settled(home: Path) -> None:
+def wait_for_forget(home: Path) -> None:
     """Return when nothing of the store is being forgotten; StoreError where that does not end within seconds."""
     path = home / FORGETTING
     if not path.exists():

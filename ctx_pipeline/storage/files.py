@@ -73,7 +73,7 @@ class Files:
         waiting = self._mine.waiting = _Batch()
         try:
             yield
-            waiting.settle()
+            waiting.commit()
         finally:
             self._mine.waiting = None
             waiting.drop()
@@ -200,13 +200,13 @@ class _Batch:
             self._thread = threading.Thread(target=self._sync, name="ctx-fsync", daemon=True)
             self._thread.start()
         if len(self._waiting) >= _MOST_WAITING:
-            self.settle()
+            self.commit()
 
     def handle_of(self, path: str) -> int | None:
         """Return the handle of an object that has no name yet, the last one of this path."""
         return next((written.handle for written in reversed(self._waiting) if written.path == path), None)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Make all durable and give them their names."""
         self._join()
         _commit(self._waiting, self._synced)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.storage import open_store, settled
+from ctx_pipeline.storage import open_store, wait_for_forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def searching(settings: Settings | None = None) -> Iterator[tuple[Store, Setting
     changed or replaced meanwhile is noticed where it is asked. No two threads are given the same store.
     """
     chosen = settings or settings_module.load()
-    settled(chosen.home)
+    wait_for_forget(chosen.home)
     store = _taken(chosen) or open_store(chosen, read_only=True)
     try:
         yield store, chosen

@@ -160,7 +160,7 @@ def against(
         of_stream = {source.stream: s.session_id for s in sessions for source, _ in s.sources}
         entries = list(declared.usage.other_tools[tool](b for s in sessions for b in live.streams(s)))
         meant = picks(found, days, of_stream, model=model, project=project)
-        judge.settle(result, key, entries, {n for n, e in enumerate(entries) if meant(e)})
+        judge.add_host(result, key, entries, {n for n, e in enumerate(entries) if meant(e)})
     return result
 
 
@@ -178,7 +178,7 @@ class _Judge:
         self._files = files
         self._everywhere = everywhere
 
-    def settle(self, result: Against, host: str, entries: list[RivalEntry], meant: set[int]) -> None:
+    def add_host(self, result: Against, host: str, entries: list[RivalEntry], meant: set[int]) -> None:
         """Add a host's totals and differences to the result."""
         ours = {m.row[_C["call_key"]]: m for m in self._made if m.row[_C["host"]] == host}
         here: dict[str, list[RivalEntry]] = {}

@@ -118,7 +118,7 @@ def _of_file(path: Path) -> dict[str, Any]:
     found = compiled(value, f"file {path.name}") if isinstance(value, dict) and "providers" not in value else value
     try:
         checked = lists.checked(found, str(path))
-        PriceBook.tried(checked)
+        PriceBook.validate(checked)
     except SettingsError as error:
         raise SourceError(error.message, hint=hint, path=str(path)) from error
     return checked

@@ -97,12 +97,12 @@ def test_what_cannot_be_mined_does_not_hold_back_what_was_measured(store, settin
     monkeypatch.setattr(Lake, "replace", failing)
     _, measured, mined = derive(store, settings)
 
-    assert measured.held == {}
-    assert set(mined.held) == {CELLS[0].key}
+    assert measured.failed_partitions == {}
+    assert set(mined.failed_partitions) == {CELLS[0].key}
     assert {month for key, month in hashes(store) if key.startswith("signals/")} == {"2026-03", "2026-04"}
     assert {month for key, month in hashes(store) if key.startswith("mined/")} == {"2026-04"}
     monkeypatch.setattr(Lake, "replace", original)
-    assert derive(store, settings)[2].held == {}
+    assert derive(store, settings)[2].failed_partitions == {}
 
 
 @pytest.mark.feature("derive.only-the-failed")

@@ -190,7 +190,7 @@ def test_a_session_that_raises_or_breaks_the_contract_holds_its_own_cell_alone(s
     write(home, "sessions/c.jsonl", line(id="c", ts=JUNE, text="fine"), line(ts=JUNE, text="not fine", **bad))
     report = run(store, settings)
     assert {key: cell.status for key, cell in cells_of(report).items()} == {"toy|2026-06": "held", "toy|2026-07": "done"}
-    assert "not fine" not in str(report["normalize"].held)
+    assert "not fine" not in str(report["normalize"].failed_partitions)
     assert [row["session_id"] for row in rows(store, "sessions")] == ["b"]
     assert store.search.query("parser") == []
     assert len(store.search.query("test")) == 1

@@ -110,7 +110,7 @@ def clean(tmp_path: Path, folder: Path) -> dict:
         "Ledger.record_asset.1",
         "Ledger.record_asset.7",
         "Lake.commit.3",
-        "SearchIndex.settled.1",
+        "SearchIndex.mark_committed.1",
     ],
 )
 def test_a_run_after_a_kill_at_any_step_ends_as_if_nothing_had_happened(tmp_path, point):
@@ -222,7 +222,7 @@ def test_sync_ingests_what_is_new_and_then_says_nothing(tmp_path):
     with open_store(settings) as store:
         first = sync(store, settings)
         assert [r.stage for r in first] == ["capture", "normalize", "index_search"]
-        assert not first[1].held
+        assert not first[1].failed_partitions
         assert sync(store, settings) == []
 
 
@@ -287,5 +287,5 @@ def test_many_appends_are_merged_and_stay_searchable(tmp_path, monkeypatch):
         found = sorted(f.event.text for f in store.search.search(store.lake, "apple", limit=50))
         assert found == sorted([*(f"word{n} apple" for n in range(12)), "late apple"])
         assert store.search.doctor(store.lake) == []
-        assert store.lake.sweep(older_than=-1) > 0
+        assert store.lake.collect_garbage(older_than=-1) > 0
         assert len(store.search.search(store.lake, "apple", limit=50)) == 13

@@ -77,7 +77,9 @@ def ctx(environ, monkeypatch, capsys):
 
 def hashes(settings) -> dict[str, str]:
     with open_store(settings) as store:
-        return {f"{r.asset}@{r.cell.key}": r.content_hash for a, _ in store.ledger.recorded() for r in store.ledger.asset_cells(a).values()}
+        return {
+            f"{r.asset}@{r.partition.key}": r.content_hash for a, _ in store.ledger.recorded() for r in store.ledger.asset_cells(a).values()
+        }
 
 
 def total(settings) -> dict[str, object]:

@@ -292,7 +292,7 @@ def test_replaced_parts_go_and_those_that_the_warehouse_names_stay_until_it_is_b
     long_ago = time.time() - 7_200
     os.utime(store.files.local(dead), (long_ago, long_ago))
 
-    assert garbage_collection.sweep(store, store.ledger.cells()) == 0
+    assert garbage_collection.collect_garbage(store, store.ledger.cells()) == 0
     assert dead in parts()
     run_stages(store, settings)
 
@@ -351,7 +351,7 @@ def test_a_held_cell_and_the_background_ingest_do_not_quote_what_they_tripped_ov
     with open_store(settings) as store:
         ingest.ingest(store, settings)
         monkeypatch.setattr(measure, "store_reading", failing)
-        held = measure.measure(store, settings).held
+        held = measure.measure(store, settings).failed_partitions
 
     assert {error.partition(",")[0] for error in held.values()} == {"ValueError in test_staleness.py"}
 

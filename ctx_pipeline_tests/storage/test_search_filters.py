@@ -390,7 +390,7 @@ def test_a_filter_alone_lists_the_newest_first(environ, store):
 
 @pytest.mark.feature("search.marks")
 def test_marks_of_an_ingest_and_of_a_rebuild_hold_what_the_tables_say(store):
-    shelf = store.search.shelf
+    shelf = store.search.rows_of_index
     for span in shelf.spans:
         for row in range(span.first, span.last + 1):
             path, number = shelf.place_of(row)

@@ -194,7 +194,7 @@ def _lines(found: Found) -> None:
 
     state = found.state
     say(f"Task: {cut(state.task.text, 300) if state.task else 'none known'}")
-    said = sum(i.told for i in (*state.findings, *state.decisions))
+    said = sum(i.stated for i in (*state.findings, *state.decisions))
     say(f"Findings: {len(state.findings)}")
     say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
     files = [f.path for f in (*state.modified, *state.read)]

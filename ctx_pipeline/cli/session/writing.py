@@ -50,7 +50,7 @@ def _save(_: str, settings: Settings, *, by: str) -> dict[str, Any]:  # noqa: AR
 
     with _opened(settings) as store:
         reports = sync(store, settings)
-    held = {key: error for r in reports for key, error in r.held.items()}
+    held = {key: error for r in reports for key, error in r.failed_partitions.items()}
     return {"sessions_parsed": sum(r.totals.get("sessions_parsed", 0) for r in reports), "held": held}
 
 

@@ -115,7 +115,7 @@ def view_lines(state: SessionState, *, most: int = 10) -> list[str]:
     ):
         if items:
             found.append(f"{title} ({len(items)}):")
-            found += [f"  {_line(i)}{'' if i.told else f'  ({_from(i)})'}" for i in items[:most]]
+            found += [f"  {_line(i)}{'' if i.stated else f'  ({_from(i)})'}" for i in items[:most]]
             found += _more(items, most)
     for title, files in (("Modified", state.modified), ("Read", state.read)):
         if files:
@@ -140,7 +140,7 @@ def _more(items: Sequence[object], most: int) -> list[str]:
 
 
 def _from(item: Item) -> str:
-    return f"said by {'you' if item.by == 'person' else 'the agent'}" if item.told else f"from {_SOURCES.get(item.by, item.by)}"
+    return f"said by {'you' if item.by == 'person' else 'the agent'}" if item.stated else f"from {_SOURCES.get(item.by, item.by)}"
 
 
 _SOURCES = {

@@ -164,9 +164,9 @@ def _of_files(state: SessionState) -> list[Piece]:
 
 def _of_item(section: str, n: int, item: Item, base: float) -> Piece:
     tag = {"decisions": "d", "findings": "finding", "progress": "done"}[section]
-    told = {"at": item.place, "why": item.reason or "", "by": item.by if item.told else ""}
+    told = {"at": item.place, "why": item.reason or "", "by": item.by if item.stated else ""}
     inside = "".join(f" {name}={attribute(value, _STEP)}" for name, value in told.items() if value)
-    value = base * (3 if item.told else 1) / (1 + n / 10)
+    value = base * (3 if item.stated else 1) / (1 + n / 10)
     return Piece(section, f"<{tag}{inside}>{element(item.text, _TEXT)}</{tag}>", value, item.place or item.text)
 
 

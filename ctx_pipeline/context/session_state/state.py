@@ -55,7 +55,7 @@ class Item(NamedTuple):
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
     @property
-    def told(self) -> bool:
+    def stated(self) -> bool:
         """Somebody said it; it is not drawn from the records."""
         return self.by in SAID_BY
 

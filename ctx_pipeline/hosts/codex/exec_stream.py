@@ -197,9 +197,9 @@ def _item(rows: Rows, entry: Entry, stage: str, item: _Item) -> None:
         if kind not in _SAID:
             _unknown(rows, entry, subtype)
     elif kind in {"agent_message", "assistant_message"}:
-        rows.said(entry, "answer", subtype, item.text, parent=None)
+        rows.assistant_event(entry, "answer", subtype, item.text, parent=None)
     elif kind == "reasoning":
-        rows.said(entry, "reasoning", subtype, item.text, parent=None)
+        rows.assistant_event(entry, "reasoning", subtype, item.text, parent=None)
     elif kind in {"plan", "todo_list"}:
         listed = "\n".join(f"[{'x' if todo.completed else ' '}] {todo.text or ''}" for todo in item.items or ())
         rows.event(entry, "todo", subtype, "assistant", item.text or listed)

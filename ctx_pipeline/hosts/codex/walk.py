@@ -107,7 +107,7 @@ class Walk:
     def say(self, entry: Entry, kind: str, text: str | None, subtype: str) -> None:
         """Add what the model said or thought."""
         blank = kind == "answer" and (not text or text.isspace())
-        self.rows.said(entry, "injected" if blank else kind, subtype, text, parent=self.parent)
+        self.rows.assistant_event(entry, "injected" if blank else kind, subtype, text, parent=self.parent)
 
     def pictures(self, entry: Entry, content: str | list[Block] | None, actor: str, *, call_id: str | None = None) -> None:
         """Add what is kept of the images in content blocks: their type, hash and size."""

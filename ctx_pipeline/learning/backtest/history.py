@@ -86,10 +86,10 @@ class History:
         rank, text = self.row(number)
         told = self.stories[rank]
         if not text.said:
-            return {t for d in told.deeds if text.event_id in d.events for t in d.things}
+            return {t for d in told.deeds if text.event_id in d.events for t in d.spellings}
         begin = max((p.at for p in told.prompts if p.at <= text.at), default=told.first)
         end = min((p.at for p in told.prompts if p.at > text.at), default=told.last + 1)
-        return {t for d in told.deeds if begin <= d.at < end for t in d.things}
+        return {t for d in told.deeds if begin <= d.at < end for t in d.spellings}
 
 
 def number_of(rank: int) -> int:

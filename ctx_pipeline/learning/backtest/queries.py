@@ -153,11 +153,11 @@ class _HookReplay:
         told_at = self._replay_hooks(told, here, inside, failed, began=told.first >= day)
         for deed in failed:
             printed = Said(deed.events[-1], deed.at, deed.text)
-            self._question(told, here, printed, kind=ERROR, targets=frozenset(deed.things) & here.things, told_at=told_at)
+            self._question(told, here, printed, kind=ERROR, targets=frozenset(deed.spellings) & here.things, told_at=told_at)
         for prompt in inside:
             later = [d for d in told.deeds if d.at > prompt.at]
             for kind in KINDS:
-                again = frozenset(t for d in later if d.kind == kind and (kind != RAN or d.check) for t in d.things) & here.things
+                again = frozenset(t for d in later if d.kind == kind and (kind != RAN or d.check) for t in d.spellings) & here.things
                 self._question(told, here, prompt, kind=kind, targets=again, told_at=told_at)
 
     def _question(
@@ -188,7 +188,7 @@ class _HookReplay:
         """Replay what hooks would have told at each threshold, and return when each memory would have been told at the usual one."""
         told: dict[float, dict[str, int]] = {threshold: {} for threshold in self._levels}
         for number, prompt in enumerate(prompts):
-            after = {t for d in story.deeds if d.at > prompt.at for t in d.things}
+            after = {t for d in story.deeds if d.at > prompt.at for t in d.spellings}
             start: list[Memory] = []
             by_rule: dict[str, tuple[bool | None, ...]] = {}
             if began and number == 0:
@@ -196,7 +196,7 @@ class _HookReplay:
                 by_rule = {rule: tuple(self._right(m, after) for m in self._start(here, rule, prompt.at)) for rule in STARTS}
                 for threshold in self._levels:
                     told[threshold] |= dict.fromkeys((m.memory_id for m in start), prompt.at)
-                self._tally(story, start, after)
+                self._count_repeats(story, start, after)
             hits = self._recalled(prompt.text, here.place)
             at_prompt: dict[float, tuple[bool | None, ...]] = {}
             for threshold in self._levels:
@@ -205,7 +205,7 @@ class _HookReplay:
                 at_prompt[threshold] = tuple(self._right(m, after) for m in chosen)
                 told[threshold] |= dict.fromkeys((m.memory_id for m in chosen), prompt.at)
                 if threshold == self._choice.threshold:
-                    self._tally(story, chosen, after)
+                    self._count_repeats(story, chosen, after)
             first = next(iter(self._search(prompt.text, here.place, prompt.at)), None)
             share = next((h.covered for h in hits if first and h.memory.memory_id == first.memory.memory_id), None)
             right = self._right(first.memory, after) if first else None
@@ -223,7 +223,7 @@ class _HookReplay:
         what = self._about[memory.memory_id]
         return what.fits(after) if what.things else None
 
-    def _tally(self, story: Timeline, chosen: list[Memory], after: set[Thing]) -> None:
+    def _count_repeats(self, story: Timeline, chosen: list[Memory], after: set[Thing]) -> None:
         for m in chosen:
             self._made.told.setdefault(m.memory_id, set()).add(story.key)
             if self._right(m, after):
@@ -233,7 +233,7 @@ class _HookReplay:
         known = {m.memory_id: m for m in here.memories}
         met: set[Thing] = set()
         for deed in failed:
-            things = set(deed.things) & here.things - met
+            things = set(deed.spellings) & here.things - met
             if not things:
                 continue
             met |= things
@@ -291,7 +291,7 @@ class _HookReplay:
                 if allowed("repo", s.repository or None, s.cwd or None)
                 for d in s.deeds
                 if d.kind in (FAILED, CHANGED, RULED) or d.check
-                for t in d.things
+                for t in d.spellings
             )
             seen = tuple(m for m in self._shown if allowed(m.scope, m.repository, m.cwd))
             self._places[key] = _Place(place, raw, seen, things)

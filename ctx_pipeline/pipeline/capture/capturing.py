@@ -10,7 +10,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import SourceError, StoreDamaged
 from ctx_pipeline.pipeline.capture.read_source import Taken, now_text, take
 from ctx_pipeline.pipeline.capture.scanning import scan as look
-from ctx_pipeline.pipeline.capture.selecting import again, select
+from ctx_pipeline.pipeline.capture.selecting import as_new_generations, select
 from ctx_pipeline.pipeline.capture.types import Problem
 from ctx_pipeline.pipeline.reports import DONE, CellReport, StageReport
 from ctx_pipeline.storage.ledger.forgetting import thread_hash
@@ -66,8 +66,8 @@ def capture(
             scan.problems[:] = found.problems
         chosen = select(store, found, known, cells=cells, sessions=sessions)
         if force:
-            chosen = [_renewed(p) for p in chosen] + again(store, cells, sessions, {p.stream for p in chosen})
-        dirty = settle(store, found, known)
+            chosen = [_renewed(p) for p in chosen] + as_new_generations(store, cells, sessions, {p.stream for p in chosen})
+        dirty = commit_without_bytes(store, found, known)
         problems = found.problems if scan is None else scan.problems
         redact = redactor_of(settings).redact
         batch: list[Taken] = []
@@ -108,7 +108,7 @@ def still_true(store: Store, scan: Scan) -> bool:
     return True
 
 
-def settle(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
+def commit_without_bytes(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
     """Write what a scan learnt without new bytes: moved, vanished, ignored and touched sources; return dirty cells."""
     ledger = store.ledger
     dirty: set[Cell] = set()
@@ -166,7 +166,7 @@ def commit(store: Store, batch: list[Taken], report: StageReport) -> set[Cell]:
     for taken in kept:
         if not taken.segments:
             continue
-        cell = placed[taken.source.stream].cell
+        cell = placed[taken.source.stream].partition
         counts = {"sources": 1, "segments": len(taken.segments), "bytes": len(taken.data)}
         for name, count in counts.items():
             report.totals[name] = report.totals.get(name, 0) + count

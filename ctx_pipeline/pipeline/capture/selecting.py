@@ -59,14 +59,16 @@ def select(
     return chosen
 
 
-def again(store: Store, cells: Collection[Cell] | None, sessions: Collection[str | tuple[str, str]] | None, but: set[str]) -> list[Pending]:
+def as_new_generations(
+    store: Store, cells: Collection[Cell] | None, sessions: Collection[str | tuple[str, str]] | None, but: set[str]
+) -> list[Pending]:
     """Return the live sources of these sessions as if they were rewritten: each becomes a new generation."""
     found = []
     for source in store.ledger.sources().values():
         if source.state != "live" or source.stream in but or (source.session_id is None and (cells is not None or sessions is not None)):
             continue
         names = {source.session_id, (source.host, source.session_id), source.thread_id, (source.host, source.thread_id)}
-        if (cells is None or source.cell in cells) and (sessions is None or not names.isdisjoint(sessions)):
+        if (cells is None or source.partition in cells) and (sessions is None or not names.isdisjoint(sessions)):
             found.append(
                 Pending(
                     host=source.host,

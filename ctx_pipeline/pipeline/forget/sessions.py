@@ -294,7 +294,7 @@ def _begin(store: Store, chosen: list[tuple[str, str]], text: str | None) -> _Be
     before = _begun(store) or _Begun(set(), [], [], [], [])
     sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
     rows = [store.ledger.session(host, session) for host, session in chosen]
-    cells = {row.cell for row in rows if row is not None} | forgotten_rows.holding(store, forgotten_rows.LAKE, _by_host(chosen))
+    cells = {row.partition for row in rows if row is not None} | forgotten_rows.holding(store, forgotten_rows.LAKE, _by_host(chosen))
     work = _Begun(
         set(chosen),
         sorted({*before.threads, *(s.thread_id for s in sources if s.thread_id)}),

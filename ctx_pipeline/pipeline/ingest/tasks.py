@@ -44,8 +44,8 @@ class SessionJob:
     threads: set[str] = field(default_factory=set)
 
     @property
-    def cell(self) -> Cell:
-        """The cell of the session."""
+    def partition(self) -> Cell:
+        """The partition of the session."""
         return Cell(self.host, self.month)
 
     @property
@@ -63,7 +63,7 @@ class SessionJob:
 class Task:
     """Sessions of one cell that are decoded together and make one part a table."""
 
-    cell: Cell
+    partition: Cell
     jobs: list[SessionJob]
 
     @property

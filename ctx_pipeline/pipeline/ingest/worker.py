@@ -162,8 +162,8 @@ def _worked(tools: Tools, done: TaskDone, task: Task) -> TaskDone:
         done.sessions.append(_small(tools, job, taken, rows))
     if not done.error:
         try:
-            done.events = tools.lake.write_part("normalized", task.cell, "events", events) if events[0] else None
-            done.tool_calls = tools.lake.write_part("normalized", task.cell, "tool_calls", tool_calls) if tool_calls[0] else None
+            done.events = tools.lake.write_part("normalized", task.partition, "events", events) if events[0] else None
+            done.tool_calls = tools.lake.write_part("normalized", task.partition, "tool_calls", tool_calls) if tool_calls[0] else None
             done.marks = marks.packed()
         except ContractError as error:
             done.error = error.message

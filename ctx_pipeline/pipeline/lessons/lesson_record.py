@@ -18,4 +18,4 @@ def lesson_record(store: Store, host: str, session_id: str) -> Record | None:
     row = store.ledger.session(host, session_id)
     if row is None:
         return None
-    return next((record_of(view) for view in views(store, row.cell, {session_id}, _KINDS)), None)
+    return next((record_of(view) for view in views(store, row.partition, {session_id}, _KINDS)), None)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WAREHOUSE = "warehouse/duckdb"
 
 
-def sweep(store: Store, cells: Collection[Cell]) -> int:
+def collect_garbage(store: Store, cells: Collection[Cell]) -> int:
     """Remove the unnamed parts of some cells and return how many; none while the warehouse is being built.
 
     The views of the warehouse name parts by their paths: what is older than its file stays until it is built anew.
@@ -26,7 +26,7 @@ def sweep(store: Store, cells: Collection[Cell]) -> int:
         built = 0.0
     try:
         with store.ledger.lease(WAREHOUSE, wait=0):
-            return store.lake.sweep(cells, since=built)
+            return store.lake.collect_garbage(cells, since=built)
     except (StoreLocked, StoreDamaged):
         # what a manifest names that cannot be read is not known to be unnamed
         return 0

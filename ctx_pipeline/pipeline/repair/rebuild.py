@@ -162,7 +162,7 @@ def _rebuilt(store: Store, settings: Settings, hosts: Mapping[str, Host], former
         tables = _Tables(store)
         needs = _needs(former, tables, made)
         lost = _uncovered(needs, made, {(stone[0], stone[2]) for stone in stones})
-        kept = [one for session, missing in lost.items() if (one := tables.kept(session, missing)) is not None]
+        kept = [one for session, missing in lost.items() if (one := tables.kept_session(session, missing)) is not None]
         made.keep_lost(kept)
         made.compact()
         after = {(s.host, s.session_id) for s in made.sessions()}
@@ -178,8 +178,8 @@ def _rebuilt(store: Store, settings: Settings, hosts: Mapping[str, Host], former
     return Rebuild(
         found.sources,
         found.segments,
-        tables.standing(before),
-        tables.standing(after),
+        tables.session_totals(before),
+        tables.session_totals(after),
         unread,
         sorted((one.host, one.session_id) for one in kept),
         sorted(s for s in before - after if (s[0], thread_hash(*s)) not in forgotten),
@@ -228,7 +228,7 @@ class _Tables:
                         found.setdefault((manifest.host, row["session_id"]), {})[row["stream"], row["generation"]] = row["end_max"]
         return found
 
-    def standing(self, sessions: Collection[_Session]) -> Remaining:
+    def session_totals(self, sessions: Collection[_Session]) -> Remaining:
         """Return the totals of some sessions."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -246,20 +246,20 @@ class _Tables:
                 sums["tokens"] += sum(pc.sum(rows.column(name)).as_py() or 0 for name in tokens)
         return Remaining(len(sessions), sums["calls"], sums["tokens"], sums["cost"])
 
-    def kept(self, session: _Session, missing: list[tuple[str, int, int]]) -> Kept | None:
+    def kept_session(self, session: _Session, missing: list[tuple[str, int, int]]) -> Kept | None:
         """Return what the ledger is told of a session whose rows stay; None where it has none."""
         host, session_id = session
         at = {name: n for n, name in enumerate(SESSIONS.names)}
         for manifest in self._manifests:
             if manifest.host != host or not any(session_id in part.live for part in manifest.of_table("sessions")):
                 continue
-            rows = self._store.lake.read_rows("sessions", manifest.cell, "normalized", sound=True)
+            rows = self._store.lake.read_rows("sessions", manifest.partition, "normalized", sound=True)
             row = next((r for r in rows if r.session_id == session_id), None)
             if row is None:
                 continue
             calls = [
                 (call.call_key, call.ts)
-                for call in self._store.lake.read_rows("model_calls", manifest.cell, "normalized", sound=True)
+                for call in self._store.lake.read_rows("model_calls", manifest.partition, "normalized", sound=True)
                 if call.session_id == session_id and (call.owner or _COPY in call.rule)
             ]
             counts = {name: row[at[name]] for name in _COUNTS}

@@ -171,7 +171,7 @@ class Lake:
             at += count
         return (*(p for p in parts if p.table != table), merged), moves
 
-    def sweep(
+    def collect_garbage(
         self,
         cells: Iterable[Cell] | None = None,
         *,
@@ -230,7 +230,7 @@ class Lake:
             found = self._stored(name)
             if name == _NORMALIZED:
                 self._demand(None)
-        return {m.cell: m for m in found}
+        return {m.partition: m for m in found}
 
     def damages(self, asset: str | None = None, *, deep: bool = False) -> list[Damage]:
         """Return the manifests and parts, of one asset or all, that are damaged or missing; ``deep`` reads every part."""
@@ -269,7 +269,7 @@ class Lake:
             part
             for name in assets_of(table, self._assets())
             for m in self._stored(name)
-            if wanted is None or m.cell in wanted
+            if wanted is None or m.partition in wanted
             for part in m.of_table(table)
         ]
         for part in found:

@@ -82,8 +82,8 @@ class Manifest(msgspec.Struct, frozen=True):
         return cls(asset, cell.host, cell.month, code_version, input_fp, content_hash, counts, kept, dict(hashes or {}))
 
     @property
-    def cell(self) -> Cell:
-        """The cell it belongs to."""
+    def partition(self) -> Cell:
+        """The partition it belongs to."""
         return Cell(self.host, self.month)
 
     def of_table(self, table: str) -> tuple[Part, ...]:
@@ -165,7 +165,7 @@ def decode(data: bytes, path: str) -> Manifest:
     if seal and digest != _digest(body + _END) + b'"' + _END:
         raise damaged(path, "contradicts its digest")
     try:
-        named = manifest_path(found.asset, found.cell)
+        named = manifest_path(found.asset, found.partition)
     except StoreError as error:
         raise damaged(path, "is not a manifest") from error
     if named != path:

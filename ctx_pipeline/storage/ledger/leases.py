@@ -49,7 +49,7 @@ class Leases(Database):
             with self.transaction() as connection:
                 connection.execute("DELETE FROM leases WHERE name = ? AND owner = ?", (name, text))
 
-    def held_leases(self) -> dict[str, str]:
+    def live_leases(self) -> dict[str, str]:
         """Return name -> pid and machine of the leases that living owners hold."""
         found = {}
         for name, text, expires in self.query("SELECT name, owner, expires_at FROM leases ORDER BY name"):
@@ -67,7 +67,7 @@ class Leases(Database):
             return True
 
     def _who(self, name: str) -> str:
-        held = self.held_leases().get(name)
+        held = self.live_leases().get(name)
         return f" ({held})" if held else ""
 
 

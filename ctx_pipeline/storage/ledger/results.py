@@ -71,7 +71,7 @@ class Results(Sessions):
         behind = {cell for cell, fp in now.items() if cell not in made or made[cell].input_fp != fp}
         emptied = made.keys() - now.keys()
         old = {cell for cell, row in made.items() if row.code_version != versions.get(cell.host, row.code_version)}
-        return behind | emptied | old | {row.cell for row in self.dirty_sessions()}
+        return behind | emptied | old | {row.partition for row in self.dirty_sessions()}
 
     def asset_cell(self, asset: str, cell: Cell) -> AssetCell | None:
         """Return what was last committed for an asset in a cell."""

@@ -49,8 +49,8 @@ class Source(NamedTuple):
         return f"{self.root}/{rel}"
 
     @property
-    def cell(self) -> Cell | None:
-        """The cell of its session; None for streams that belong to no session."""
+    def partition(self) -> Cell | None:
+        """The partition of its session; None for streams that belong to no session."""
         return Cell(self.host, self.month) if self.month else None
 
 
@@ -112,8 +112,8 @@ class SessionRow(NamedTuple):
     part: str | None = None
 
     @property
-    def cell(self) -> Cell:
-        """The cell that holds the session."""
+    def partition(self) -> Cell:
+        """The partition that holds the session."""
         return Cell(self.host, self.month)
 
     @property
@@ -170,8 +170,8 @@ class AssetCell(NamedTuple):
     updated_at: str
 
     @property
-    def cell(self) -> Cell:
-        """The cell it is about."""
+    def partition(self) -> Cell:
+        """The partition it is about."""
         return Cell(self.host, self.month)
 
 

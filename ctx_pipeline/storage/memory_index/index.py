@@ -147,7 +147,7 @@ class MemoryIndex:
         hits = _matching(db, needed, scope, limit)
         best = sorted(hits, key=lambda r: (-hits[r], r))[:limit]
         memories, texts = _read(db, best)
-        held = self._stemmer.held(texts, [*every, *line])
+        held = self._stemmer.stems_found(texts, [*every, *line])
         found: list[Recall] = []
         for row, memory, stems in zip(best, memories, held, strict=True):
             of_line = covered(stems, line, items)

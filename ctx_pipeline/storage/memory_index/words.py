@@ -55,7 +55,7 @@ class Stemmer:
             db.execute("ROLLBACK")
         return list(map(frozenset, found))
 
-    def held(self, texts: Sequence[str], terms: Iterable[Term]) -> list[set[str]]:
+    def stems_found(self, texts: Sequence[str], terms: Iterable[Term]) -> list[set[str]]:
         """Return which stems of the terms each text holds; a text is words with blanks between, as :func:`said` gives it."""
         wanted = {stem for term in terms for stem in term.stems}
         # a stem begins as its word does, but for a y that became i

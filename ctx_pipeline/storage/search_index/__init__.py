@@ -167,7 +167,7 @@ class SearchIndex(Reading):
             self._building = None
         self._shelf = None
 
-    def settled(self) -> None:
+    def mark_committed(self) -> None:
         """Note that the lake has committed what the index holds."""
         self._reading().execute("UPDATE state SET value = 'settled' WHERE name = 'lake'")
 
@@ -196,7 +196,7 @@ class SearchIndex(Reading):
         self.begin_bulk()
         count = self._reconcile(lake)
         self.finish()
-        self.settled()
+        self.mark_committed()
         return count
 
     def made_of(self) -> str:

@@ -176,7 +176,7 @@ class Reading(ABC):
         """Return a connection to the file; raises StoreError when there is none."""
 
     @property
-    def shelf(self) -> RowLookup:
+    def rows_of_index(self) -> RowLookup:
         """What the index holds now."""
         return self._shelved()
 
