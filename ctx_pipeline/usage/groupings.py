@@ -157,11 +157,11 @@ GROUPINGS: dict[str, Grouping] = {
             unit="week",
         ),
         Grouping("monthly", "By month, host and model.", "date", of_time=lambda t: t.date().replace(day=1).isoformat(), unit="month"),
-        Grouping("weekday", "By day of the week.", "weekday", of_time=lambda t: WEEKDAYS[t.weekday()], order=WEEKDAYS),
-        Grouping("hour", "By hour of the day.", "hour", of_time=lambda t: f"{t.hour:02}:00"),
         Grouping("session", "By session and model.", "session_id", of_session=lambda s: s.session_id),
         Grouping("project", "By project and model.", "project", of_session=lambda s: s.project, with_repository=True),
         Grouping("model", "By model.", "model"),
+        Grouping("weekday", "By day of the week.", "weekday", of_time=lambda t: WEEKDAYS[t.weekday()], order=WEEKDAYS),
+        Grouping("hour", "By hour of the day.", "hour", of_time=lambda t: f"{t.hour:02}:00"),
         Grouping(
             "branch",
             "By git branch on which sessions began, with its repository.",

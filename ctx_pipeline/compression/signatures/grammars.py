@@ -42,31 +42,29 @@ _SCRIPT = {
 }
 _SCRIPT_INSIDE = "export_statement ambient_declaration expression_statement class_body interface_body object_type statement_block"
 
+_C = {
+    "function": "function_definition preproc_function_def",
+    "class": "struct_specifier union_specifier",
+    "enum": "enum_specifier",
+    "type": "type_definition",
+    "value": "declaration preproc_def",
+}
+_C_INSIDE = "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list"
+
+
+def _and(declares: dict[str, str], **more: str) -> dict[str, str]:
+    """Return the declarations of one language with those that another adds."""
+    return {kind: f"{declares.get(kind, '')} {more.get(kind, '')}" for kind in (*declares, *more)}
+
+
 GRAMMARS = {
     "bash": _grammar({"function": "function_definition", "value": "declaration_command"}, "", "always"),
-    "c": _grammar(
-        {
-            "function": "function_definition preproc_function_def",
-            "class": "struct_specifier union_specifier",
-            "enum": "enum_specifier",
-            "type": "type_definition",
-            "value": "declaration preproc_def",
-        },
-        "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list",
-        "static",
-        order="type",
-        imports="preproc_include",
-    ),
+    "c": _grammar(_C, _C_INSIDE, "static", order="type", imports="preproc_include"),
     "cpp": _grammar(
-        {
-            "function": "function_definition preproc_function_def",
-            "class": "class_specifier struct_specifier union_specifier",
-            "enum": "enum_specifier",
-            "type": "type_definition alias_declaration",
-            "value": "declaration field_declaration preproc_def",
-            "module": "namespace_definition",
-        },
-        "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list field_declaration_list template_declaration",
+        _and(
+            _C, **{"class": "class_specifier", "type": "alias_declaration", "value": "field_declaration", "module": "namespace_definition"}
+        ),
+        f"{_C_INSIDE} field_declaration_list template_declaration",
         "static",
         order="type",
         imports="preproc_include",
