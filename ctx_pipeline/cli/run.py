@@ -103,7 +103,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
         read, made = counted(report.sessions_parsed, "session"), counted(report.cells_materialized, "partition")
         say(f"{read} read, {made} materialized in {report.seconds:.1f} s")
         for error in report.failed:
-            say(f"held back: {one_line(error, 200)}", fg="red", err=True)
+            say(f"failed partition: {one_line(error, 200)}", fg="red", err=True)
     else:
         say(f"nothing changed ({report.seconds:.2f} s)")
     say(f"page: {report.site}")
@@ -140,7 +140,7 @@ def sync(as_json: bool) -> None:
     else:
         say(f"{parsed:,} sessions read, partitions: {', '.join(cells)}" if cells else "nothing changed")
         for key, error in held.items():
-            say(f"held back: {key}: {one_line(error, 200)}", fg="red", err=True)
+            say(f"failed partition: {key}: {one_line(error, 200)}", fg="red", err=True)
     if held:
         raise SystemExit(1)
 
@@ -222,7 +222,7 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
         if outcome.cells_materialized:
             say("what is made of it is older now; bring it up to date: ctx run")
         for error in outcome.failed:
-            say(f"held back: {one_line(error, 200)}", fg="red", err=True)
+            say(f"failed partition: {one_line(error, 200)}", fg="red", err=True)
     if outcome.failed:
         raise SystemExit(1)
 

@@ -96,7 +96,7 @@ def run(
         say(f"asked {asked['asked']:,} times, {asked['failed']:,} without an answer, ${asked['cost_nano'] / 1e9:.4f}")
     say(", ".join(f"{name}: {count:,}" for name, count in report.totals.items()) or "nothing to compute")
     for key, error in report.failed_partitions.items():
-        say(f"held back: {key}: {error}", err=True)
+        say(f"failed partition: {key}: {error}", err=True)
 
 
 def _split(values: tuple[str, ...]) -> list[str]:

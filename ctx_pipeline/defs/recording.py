@@ -64,7 +64,7 @@ def materialize_cells(context: dg.AssetExecutionContext, pipeline: Pipeline, ste
             if key not in held:
                 context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=values))
         raise dg.Failure(
-            f"held back: {', '.join(sorted(held))}",
+            f"failed partitions: {', '.join(sorted(held))}",
             metadata={"held": dg.MetadataValue.json(dict(sorted(held.items())))},
             allow_retries=False,
         )

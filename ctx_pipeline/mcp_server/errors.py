@@ -18,6 +18,9 @@ _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 class LessonRefused(CtxError):
     """A memory that a check held back: an agent gets neither its text nor a say in it."""
 
+    answer_code = "HeldBack"
+    """what agents know this error by"""
+
     def __init__(self, memory: Memory) -> None:
         why = ", ".join(withheld_reasons(memory)) or "its status is needs_review"
         super().__init__(

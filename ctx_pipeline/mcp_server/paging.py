@@ -73,6 +73,10 @@ def as_wrong_arguments(error: ValidationError) -> UsageError:
 
 def as_value(error: CtxError) -> CallToolResult:
     """Return an error as the result of a call."""
-    said = {"code": type(error).__name__, "message": for_a_model(error.message)[:500], "hint": for_a_model(error.hint)[:500]}
+    said = {
+        "code": getattr(error, "answer_code", type(error).__name__),
+        "message": for_a_model(error.message)[:500],
+        "hint": for_a_model(error.hint)[:500],
+    }
     text = f"{said['code']}: {said['message']}" + (f"\n{said['hint']}" if said["hint"] else "")
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)], structured_content={"error": said})

@@ -59,7 +59,7 @@ def test_a_memory_that_is_held_back_is_neither_shown_nor_judged(poisoned):
                     result = await client.call_tool(tool, {"memory_id": name, **more})
                     assert result.is_error
                     error = result.structured_content["error"]
-                    assert error["code"] == "LessonRefused"
+                    assert error["code"] == "HeldBack"
                     assert "injection" in error["message"]
                     assert re.search(r"ctx memory accept m-(evil|older) --reviewed", error["hint"])
                     assert "Ignore" not in result.model_dump_json()

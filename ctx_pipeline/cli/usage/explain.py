@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _CELLS = """\b
-Any cell of any table of ctx usage is named by its row and its table:
+Any figure of any table of ctx usage is named by its row and its table:
   ctx explain Bash --by tool --model claude-opus-4-6 --since 2026-10-01
   ctx explain 2026-09-28 --by weekly
   ctx explain '2026-10-01 08:00' --by blocks
