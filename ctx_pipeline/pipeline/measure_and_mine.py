@@ -1,15 +1,12 @@
-"""Makes the facts, then measures and mines in one read: what both need of a cell is decoded once."""
+"""Facts, readings and candidates of each cell in one read: a session is decoded once, and its facts are worked out once."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline import discovery
 from ctx_pipeline.pipeline.derived_partitions import run_cells
-from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.facts import plan as making
 from ctx_pipeline.pipeline.measure import plan as measuring
-from ctx_pipeline.pipeline.mine import mine
 from ctx_pipeline.pipeline.mine import plan as mining
 from ctx_pipeline.pipeline.reports import UNCHANGED, StageReport
 
@@ -30,17 +27,11 @@ def derive(
 ) -> list[StageReport]:
     """Bring facts, readings and candidates up to date and return the reports of the facts, of measuring and of mining.
 
-    The same as one stage after the other. Methods that read signal families are mined
-    after the readings are committed, from a read of their own.
+    The same as one stage after the other. What is stale of them in a cell is made in one
+    read: each session's facts first, then its readings, then its candidates.
     """
-    facts = make_facts(store, settings, cells=cells)
-    methods = discovery.methods()
-    alone = [name for name, method in methods.items() if method.deterministic and not method.families]
-    stages = {"measure": measuring(store, settings), "mine": mining(store, alone)}
-    measured, mined = run_cells(store, stages, cells, progress=progress)
-    if any(method.deterministic and method.families for method in methods.values()):
-        mined = merged(mined, mine(store, settings, cells=cells, progress=progress))
-    return [facts, measured, mined]
+    stages = {"facts": making(store), "measure": measuring(store, settings), "mine": mining(store)}
+    return run_cells(store, stages, cells, progress=progress)
 
 
 def due(store: Store) -> dict[Cell, int]:

@@ -28,6 +28,7 @@ STEPS: dict[str, tuple[str, str]] = {
     "facts": ("pipeline.facts", "make_facts"),
     "measure": ("pipeline.measure", "measure"),
     "mine": ("pipeline.mine", "mine"),
+    "derive": ("pipeline.measure_and_mine", "derive"),
     "count": ("pipeline.count", "count"),
     "score_lesson_use": ("pipeline.lessons.lesson_outcomes", "score_lesson_use"),
     "consolidate": ("pipeline.consolidate", "consolidate"),
@@ -38,10 +39,9 @@ STEPS: dict[str, tuple[str, str]] = {
 }
 """step -> module and function; each is (store, settings, ...) -> StageReport"""
 
-TELLING = frozenset({"ingest", "capture", "normalize", "facts", "measure", "mine"})
+TELLING = frozenset({"ingest", "capture", "normalize", "facts", "measure", "mine", "derive"})
 """steps that take ``progress``"""
 
-CELL_STEPS = ("facts", "measure", "mine")
 TAIL_STEPS = ("index_search", "score_lesson_use", "consolidate", "index_memory", "warehouse", "render")
 
 
@@ -95,8 +95,7 @@ def run_stages(
     reconcile_missing_outputs(store)
     with keep_forgotten_out(store, settings):
         outcome = Outcome(step("ingest", store, settings, scan=scan, cells=cells, progress=progress))
-    for name in CELL_STEPS:
-        outcome.reports += step(name, store, settings, cells=cells, progress=progress)
+    outcome.reports += step("derive", store, settings, cells=cells, progress=progress)
     for name in TAIL_STEPS:
         if progress:
             progress(name, 0, 1)

@@ -202,11 +202,13 @@ def _repeated(view: SessionView, words: list[str]) -> set[int]:
     rows += [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
     if not rows:
         return set()
-    return {place for row, places in rows if any(row in text for text in view.once(_printed)) for place in places}
+    printed = view.once(_printed)
+    return {place for row, places in rows if row in printed for place in places}
 
 
-def _printed(view: SessionView) -> list[str]:
-    return [" ".join(_plain(e.text)) for e in view.of_kinds("tool_result") if e.text]
+def _printed(view: SessionView) -> str:
+    """Return what tools printed as one text, a line an output: no word holds a line's end, so no row goes over two of them."""
+    return "\n".join(" ".join(_plain(e.text)) for e in view.of_kinds("tool_result") if e.text)
 
 
 def _plain(text: str) -> list[str]:
