@@ -23,7 +23,7 @@ _PUBLIC: dict[str, str] = {
     "Context": "ctx_pipeline.context.tree.context",
     "ContextBuilder": "ctx_pipeline.context.window.builder",
     "ContextExplorer": "ctx_pipeline.context.agent.explorer",
-    "ContextHistory": "ctx_pipeline.context.tree.history",
+    "ContextHistory": "ctx_pipeline.context.tree.context",
     "CtxError": "ctx_pipeline.errors",
     "CtxRotCallback": "ctx_pipeline.integrations.dspy_callback",
     "CtxRotStore": "ctx_pipeline.rot.store",

@@ -38,7 +38,7 @@ from ctx_pipeline.context.tree.component import Component as Component
 from ctx_pipeline.context.tree.component import Pos as Pos
 from ctx_pipeline.context.tree.component import TextContent as TextContent
 from ctx_pipeline.context.tree.context import Context as Context
-from ctx_pipeline.context.tree.history import ContextHistory as ContextHistory
+from ctx_pipeline.context.tree.context import ContextHistory as ContextHistory
 from ctx_pipeline.context.window.builder import BuildResult as BuildResult
 from ctx_pipeline.context.window.builder import ContextBuilder as ContextBuilder
 from ctx_pipeline.context.window.builder import MessageFilter as MessageFilter

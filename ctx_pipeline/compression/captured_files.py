@@ -7,10 +7,10 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.window import Change
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.sessions.details import resolve, view_of
 from ctx_pipeline.sessions.files import CHANGED, session_files
 from ctx_pipeline.sessions.windows.effects import effects_of
-from ctx_pipeline.sessions.windows.history import thread_named, view_of
+from ctx_pipeline.sessions.windows.history import thread_named
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import msgspec
 
 from ctx_pipeline.context.tree.changes import inserted
 from ctx_pipeline.context.tree.component import Component
+from ctx_pipeline.context.tree.context import ContextHistory
 from ctx_pipeline.context.tree.factory import empty
-from ctx_pipeline.context.tree.history import ContextHistory
 from ctx_pipeline.context.tree.id_clock import ReplayedBirths
 from ctx_pipeline.context.tree.lifecycle import committed
 from ctx_pipeline.context.tree.record import Record

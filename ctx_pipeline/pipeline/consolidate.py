@@ -18,7 +18,6 @@ from ctx_pipeline.pipeline.plan import WHOLE, graph
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport, reason
 from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.redaction.redactor import Redactor
-from ctx_pipeline.storage.memory_index import index
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
 
 CODE_VERSION = "8"
 ASSET = "memory/consolidated"
-
-
-def code_version(redactor: Redactor) -> str:
-    """Return the version of merging with these detectors, as a memory with a secret in it is held back, and of the file of cases."""
-    return f"{CODE_VERSION}.{index.VERSION}.{redactor.version}"
 
 
 def consolidate(store: Store, settings: Settings, *, force: bool = False) -> StageReport:
@@ -47,7 +41,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     look(store, errors)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
-    version = code_version(redactor)
+    version = code_versions.consolidated_version(CODE_VERSION, redactor)
 
     def secrets(text: str) -> set[str]:
         return {name for name, _, _ in redactor.find(text)}

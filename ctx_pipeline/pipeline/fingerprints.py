@@ -1,4 +1,4 @@
-"""Input fingerprints of the assets that read other assets: one rule for stages and plan.
+"""Input fingerprints of the assets, and the versions of cells and normalized tables: one rule for stages and plan.
 
 A stage records ``of_cell`` (or ``of_all`` for an unpartitioned asset) as ``input_fp``
 in the ledger; the plan computes the same text and compares.
@@ -9,12 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.storage.ledger import Ledger
+
+DECODING = "1"
+"""Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
 
 
 def combine(hashes: Iterable[tuple[str, str, str]], *extra: object) -> str:
@@ -39,3 +45,19 @@ def of_now(ledger: Ledger, upstream: Iterable[str], *extra: object) -> str:
     """Return :func:`of_all` of what the ledger says now."""
     contents = {key: {cell: row.content_hash for cell, row in ledger.asset_cells(key).items()} for key in upstream}
     return of_all(contents, contents, *extra)
+
+
+def table_version(asset: str, decoder: str, prices: str) -> str:
+    """Return the code version of a normalized table that a decoder made; model calls carry their cost."""
+    return f"{decoder}+{prices}" if asset == "normalized/model_calls" else decoder
+
+
+def placed(version: str, settings: Settings) -> str:
+    """Return the version of what places sessions into cells: another first month places them anew."""
+    return f"{version}.{settings.first_month}"
+
+
+def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
+    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
+    cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
+    return {key: f"{DECODING}.{host.version}.{redactor.version}{cut}" for key, host in hosts.items()}

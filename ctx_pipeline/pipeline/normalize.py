@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.pipeline.ingest import CODE_VERSION, ingest
+from ctx_pipeline.pipeline.ingest import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline.reports import StageReport
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-
-__all__ = ["CODE_VERSION", "normalize"]
 
 
 def normalize(

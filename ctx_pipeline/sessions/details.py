@@ -50,6 +50,15 @@ def resolve_anywhere(store: Store, session_id: str) -> tuple[str, str]:
     return fitting[0]
 
 
+def view_of(store: Store, host: str, session_id: str, tables: tuple[str, ...]) -> Any:
+    """Return the rows of a session. Raises UnknownName for one without any event, such as one that was captured and not read yet."""
+    row = store.ledger.session(host, session_id)
+    views = list(store.lake.read_sessions(row.cell, {session_id}, tables)) if row is not None else []
+    if not views or not views[0].events:
+        raise UnknownName(f"event of {host} session", session_id, ())
+    return views[0]
+
+
 def show(host: str, session_id: str, *, settings: Settings | None = None) -> dict[str, Any]:
     """Return everything the tables say of one session, as plain values.
 
@@ -81,7 +90,6 @@ def turns(host: str, session_id: str, *, settings: Settings | None = None) -> li
     """
     from ctx_pipeline.facts.turns import turns as turns_of
     from ctx_pipeline.model.codec import iso
-    from ctx_pipeline.sessions.windows.history import view_of
 
     def event_summary(event: Any) -> dict[str, Any] | None:
         return None if event is None else {"event_id": event.event_id, "ts": iso(event.ts), "text": event.text or ""}

@@ -10,8 +10,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.facts.file_accesses import CHANGES, MENTION, SEARCH, accesses_in
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.file_changes import counted
-from ctx_pipeline.sessions.details import resolve
-from ctx_pipeline.sessions.windows.history import view_of
+from ctx_pipeline.sessions.details import resolve, view_of
 from ctx_pipeline.sessions.windows.raw_reader import Captured
 from ctx_pipeline.storage.reader import reading
 

@@ -13,9 +13,10 @@ from ctx_pipeline.context.recorded import micros, replay_window
 from ctx_pipeline.facts.file_accesses import changes_of, inside, reads_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.sessions.details import view_of
 from ctx_pipeline.sessions.selection import Choice, select_session
 from ctx_pipeline.sessions.windows.effects import effects_of
-from ctx_pipeline.sessions.windows.history import counting, thread_named, view_of
+from ctx_pipeline.sessions.windows.history import counting, thread_named
 from ctx_pipeline.sessions.windows.snapshot_refs import asked as asked_moment
 from ctx_pipeline.sessions.windows.snapshot_refs import found as found_moment
 from ctx_pipeline.storage.reader import reading

@@ -17,9 +17,10 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import micros as from_iso
+from ctx_pipeline.sessions.details import view_of
 from ctx_pipeline.sessions.selection import HERE, Choice, here, in_place, select_session
 from ctx_pipeline.sessions.state_fold import fold, upto
-from ctx_pipeline.sessions.windows.history import open_window, view_of
+from ctx_pipeline.sessions.windows.history import open_window
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
 

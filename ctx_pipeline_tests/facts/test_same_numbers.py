@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline.pipeline import run
-from ctx_pipeline.sessions.details import show
+from ctx_pipeline.sessions.details import show, view_of
 from ctx_pipeline.sessions.progress import progress
-from ctx_pipeline.sessions.windows.history import view_of
 from ctx_pipeline.sessions.work import work
 from ctx_pipeline.sessions.wrapped import wrapped
 from ctx_pipeline.storage import open_store

@@ -20,7 +20,7 @@ from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page.page_records import current
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.search.sql import query
-from ctx_pipeline.sessions.details import show, turns
+from ctx_pipeline.sessions.details import show, turns, view_of
 from ctx_pipeline.sessions.file_activity import accesses
 from ctx_pipeline.sessions.files import session_files, summed
 from ctx_pipeline.sessions.gain import gain
@@ -29,7 +29,6 @@ from ctx_pipeline.sessions.metrics import metrics
 from ctx_pipeline.sessions.repeated_reads import window_files
 from ctx_pipeline.sessions.rot_sessions import CapturedSession
 from ctx_pipeline.sessions.state import session_state
-from ctx_pipeline.sessions.windows.history import view_of
 from ctx_pipeline.sessions.work import work
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage

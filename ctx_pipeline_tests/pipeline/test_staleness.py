@@ -17,7 +17,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_file
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline import background, capture, code_versions, index, ingest, measure, mine
+from ctx_pipeline.pipeline import background, capture, code_versions, fingerprints, index, ingest, measure, mine
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.plan import NEW_CODE, NEW_INPUT, OFF_PATH, WHOLE, plan
 from ctx_pipeline.pipeline.repair import garbage_collection
@@ -97,7 +97,7 @@ def test_a_new_version_of_a_hosts_parser_decodes_that_hosts_sessions_again(store
 
 @pytest.mark.feature("staleness.restricted-ingest")
 def test_a_new_code_version_is_not_forgotten_by_an_ingest_of_one_session(store, settings, home, monkeypatch):
-    monkeypatch.setattr(ingest, "CODE_VERSION", "2")
+    monkeypatch.setattr(fingerprints, "DECODING", "2")
     (settings.home / code_versions.CACHE).unlink()
     write_month(home, "2026-04", 2, prompts=2)
 
@@ -115,7 +115,7 @@ def test_a_cell_that_is_half_of_an_older_version_stays_stale(settings, home, mon
     write_month(home, "2026-04", 3)
     with open_store(settings) as store:
         run_stages(store, settings)
-        monkeypatch.setattr(ingest, "CODE_VERSION", "2")
+        monkeypatch.setattr(fingerprints, "DECODING", "2")
         real = store.ledger.dirty_sessions
         monkeypatch.setattr(store.ledger, "dirty_sessions", lambda *_, **__: [])
         write_month(home, "2026-04", 2, prompts=2)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ctx_pipeline.context.agent.providers import Provider, ToolCall, answerer
 from ctx_pipeline.context.errors import InvalidArgument
 from ctx_pipeline.context.tree.component import Component
-from ctx_pipeline.context.tree.context import Context
-from ctx_pipeline.context.tree.history import ContextHistory
+from ctx_pipeline.context.tree.context import Context, ContextHistory
 from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from ctx_pipeline.context.tree.diff import compared
 from ctx_pipeline.context.tree.dump import dumped
 from ctx_pipeline.context.tree.selectors.matching import matched
 from ctx_pipeline.context.tree.selectors.parsing import parse
+from ctx_pipeline.context.tree.tree import Snapshot
 from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,23 +25,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.context.tree.tree import Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A tree at an episode, and why it was kept."""
-
-    episode: int
-    trigger: str
-    created_at: float
-    tree: Tree
-
-
-class ContextHistory:
-    """The snapshots of a context by episode. With a path they are also appended to a file, and read from it when it exists.
-
-    The file holds one JSON object a line, with only what changed since the snapshot
-    before; half a last line (a crash) is set aside, any other damage raises StoreDamaged.
-    Safe for threads; with a path also for processes.
-    """
+class History:
+    """Trees by episode, in memory or in a file: kept, compared, and read by selectors of a moment or a range."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._snapshots: dict[int, Snapshot] = {}
@@ -54,34 +39,10 @@ class ContextHistory:
             self._file = HistoryFile(path)
             self._take_in()
 
-    @classmethod
-    def from_session(
-        cls, host: str, session_id: str, *, thread: str | None = None, at: str | int | None = None, settings: Any = None
-    ) -> ContextHistory:
-        """Return the context window of a captured session as a history: a snapshot at every turn and around every compaction.
-
-        ``session_id`` may be the first characters of an id, ``thread`` names a subagent's or
-        fork's window, ``at`` the moment at which the history ends (an event's ``seq`` or id,
-        ``turn:3``, ``after-compaction:1``). Needs a store made by ``ctx run``; the rest of
-        the class does without one. Raises UnknownName and UsageError.
-        """
-        # by its public name: the context library imports nothing of the layers above it
-        from ctx_pipeline import window_history
-
-        found: ContextHistory = window_history(host, session_id, thread=thread, at=at, settings=settings)
-        return found
-
     @property
     def snapshots(self) -> Snapshots:
         """Episode -> ``{episode, trigger, created_at, context}``, oldest first; ``del`` forgets one."""
         return Snapshots(self)
-
-    def at_snapshot(self, episode: int) -> Context:
-        """Return the context as it was, read-only. Raises UnknownSnapshot, a KeyError that names the nearest."""
-        from ctx_pipeline.context.tree.context import Context
-
-        found = self._of(episode)
-        return Context._of(found.tree, found.episode, self, sealed=True)  # noqa: SLF001 - the two are one design in two files
 
     def record(self, tree: Tree, trigger: str, *, after: int = 0, at: float | None = None) -> int:
         """Keep a tree and return its episode, above every one before and above ``after``; ``at`` is its time, seconds since 1970."""
@@ -96,7 +57,7 @@ class ContextHistory:
 
     def diff(self, older: int, newer: int, selector: str | None = None, **options: Any) -> dict[str, Any]:
         """Return what changed between two snapshots, by id: ``{added, removed, changed}``; see :func:`diff.compared`."""
-        a, b = self._of(older).tree, self._of(newer).tree
+        a, b = self.snapshot(older).tree, self.snapshot(newer).tree
         only = None
         if selector is not None:
             query = parse(selector)
@@ -113,7 +74,7 @@ class ContextHistory:
     def __repr__(self) -> str:
         episodes = list(self._snapshots)
         span = f", episodes {min(episodes)} to {max(episodes)}" if episodes else ""
-        return f"<ContextHistory of {len(episodes)} snapshot{'' if len(episodes) == 1 else 's'}{span}>"
+        return f"<{type(self).__name__} of {len(episodes)} snapshot{'' if len(episodes) == 1 else 's'}{span}>"
 
     def __iter__(self) -> Iterator[Snapshot]:
         return iter([snapshot for _, snapshot in sorted(self._snapshots.items())])
@@ -229,7 +190,8 @@ class ContextHistory:
 
     # -- storage ------------------------------------------------------------------------
 
-    def _of(self, episode: int) -> Snapshot:
+    def snapshot(self, episode: int) -> Snapshot:
+        """Return the tree of an episode. Raises UnknownSnapshot, a KeyError that names the nearest."""
         found = self._snapshots.get(episode) if isinstance(episode, int) else None
         if found is None:
             raise UnknownSnapshot(episode, self._snapshots)
@@ -247,11 +209,11 @@ class ContextHistory:
     def _forget(self, episode: int) -> None:
         with self._lock:
             if self._file is None:
-                self._of(episode)
+                self.snapshot(episode)
             else:
                 with self._file.locked():
                     self._take_in()
-                    self._of(episode)
+                    self.snapshot(episode)
                     self._file.forget(episode)
             del self._snapshots[episode]
 
@@ -322,11 +284,11 @@ class SnapshotData(dict[str, Any]):
 class Snapshots(MutableMapping[int, dict[str, Any]]):
     """The snapshots of a history, oldest first."""
 
-    def __init__(self, history: ContextHistory) -> None:
+    def __init__(self, history: History) -> None:
         self._history = history
 
     def __getitem__(self, episode: int) -> dict[str, Any]:
-        return SnapshotData(self._history._of(episode))  # noqa: SLF001
+        return SnapshotData(self._history.snapshot(episode))
 
     def __setitem__(self, episode: int, value: dict[str, Any]) -> None:
         raise UsageError("snapshots are made by sealing", hint="context.seal(trigger=...)", episode=episode)

@@ -263,3 +263,13 @@ def _taken(kids: Kids, node_id: str, *, promote: bool) -> Kids:
     rest = tuple(key for key in _ids(row[place]) if key != node_id)
     row = row.removed(place) if not rest else row.replaced(place, rest[0] if len(rest) == 1 else rest)
     return Kids(pre, core, row) if side == "post" else Kids(row, core, post)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A tree at an episode, and why it was kept."""
+
+    episode: int
+    trigger: str
+    created_at: float
+    tree: Tree

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.pipeline import capture as capturing
-from ctx_pipeline.pipeline.code_versions import placed
+from ctx_pipeline.pipeline.fingerprints import decoders, placed
 from ctx_pipeline.pipeline.ingest import commit
 from ctx_pipeline.pipeline.ingest.pool import start
 from ctx_pipeline.pipeline.ingest.tasks import SessionJob, Task, grouped, jobs_of, split
@@ -21,7 +21,6 @@ from ctx_pipeline.pipeline.ingest.worker import Tools
 from ctx_pipeline.pipeline.repair.garbage_collection import sweep
 from ctx_pipeline.pipeline.repair.missing_outputs import unnote_search
 from ctx_pipeline.pipeline.reports import DONE, HELD, CellReport, StageReport
-from ctx_pipeline.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,15 +30,10 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline.capture import Pending, Scan
     from ctx_pipeline.pipeline.ingest.commit import Decoded, Ready
     from ctx_pipeline.pipeline.ingest.worker import TaskDone
-    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.lake import Part
     from ctx_pipeline.storage.ledger import SessionRow
-
-__all__ = ["CODE_VERSION", "LEASE", "decoders", "ingest"]
-
-CODE_VERSION = "1"
-"""Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
 
 LEASE = "normalized"
 _PASSES = 3
@@ -86,12 +80,6 @@ def ingest(
     from ctx_pipeline.pipeline.index import index_search
 
     return [run.captured, run.normalized, index_search(store, settings, force=store.search.damaged())]
-
-
-def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
-    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
-    cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
-    return {key: f"{CODE_VERSION}.{host.version}.{redactor.version}{cut}" for key, host in hosts.items()}
 
 
 class _Ingest:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import ContractError
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import MODEL_CALLS, NORMALIZED, SESSIONS
-from ctx_pipeline.pipeline.code_versions import table_version
+from ctx_pipeline.pipeline.fingerprints import table_version
 from ctx_pipeline.pipeline.reports import DONE, CellReport
 from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest, Part
 from ctx_pipeline.storage.lake.columns import arrow_table, columns_of, of_used_values, rows_of, runs_of

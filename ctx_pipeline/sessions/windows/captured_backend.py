@@ -14,9 +14,9 @@ from ctx_pipeline.context.interactions import check_count, check_session, last
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.window import OUT, SYSTEM, Change
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.sessions.details import resolve, view_of
 from ctx_pipeline.sessions.windows.effects import effects_of
-from ctx_pipeline.sessions.windows.history import thread_named, view_of
+from ctx_pipeline.sessions.windows.history import thread_named
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.recorded import Moment, Recording, Sent, replay_window
 from ctx_pipeline.errors import AmbiguousName, UnknownName
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.sessions.details import resolve, view_of
 from ctx_pipeline.sessions.windows.effects import effects_of
 from ctx_pipeline.sessions.windows.snapshot_refs import Asked, asked, found
 from ctx_pipeline.storage.reader import reading
@@ -16,10 +16,8 @@ from ctx_pipeline.storage.reader import reading
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctx_pipeline.context.tree.context import Context
-    from ctx_pipeline.context.tree.history import ContextHistory
+    from ctx_pipeline.context.tree.context import Context, ContextHistory
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.storage import Store
     from ctx_pipeline.tokens.tokenizers import Tokenizer
 
 _ENCODING = "o200k_base"
@@ -132,15 +130,6 @@ def window_history(
 
 def _result(recording: Recording, wanted: list[Asked]) -> tuple[ContextHistory, list[Moment], list[Sent], list[Moment]]:
     return recording.history, recording.moments, recording.calls, [found(one, recording.moments) for one in wanted]
-
-
-def view_of(store: Store, host: str, session_id: str, tables: tuple[str, ...]) -> Any:
-    """Return the rows of a session. Raises UnknownName for one without any event, such as one that was captured and not read yet."""
-    row = store.ledger.session(host, session_id)
-    views = list(store.lake.read_sessions(row.cell, {session_id}, tables)) if row is not None else []
-    if not views or not views[0].events:
-        raise UnknownName(f"event of {host} session", session_id, ())
-    return views[0]
 
 
 def thread_named(view: Any, thread: str) -> str:

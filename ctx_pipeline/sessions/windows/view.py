@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.recorded import UNSEEN
-from ctx_pipeline.context.tree.history import ContextHistory
+from ctx_pipeline.context.tree.context import ContextHistory
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.sessions.windows.selection import change_rows, component_row
