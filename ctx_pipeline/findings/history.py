@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, unreadable
+from ctx_pipeline.facts.expiring import HomeFile, HomeRetention, retention_of_homes
 from ctx_pipeline.findings.quick_scan import QuickScan, quick_scan
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.storage.marker import begun
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.usage.rollup import Filters
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
-SOON = 5
-"""Days before its deletion from which a transcript is about to go."""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
 
 Key = tuple[str, str]
@@ -51,16 +48,6 @@ class Measured(NamedTuple):
     usd: float | None
 
 
-class Leaving(NamedTuple):
-    """Transcripts of a home that its host deletes within ``SOON`` days."""
-
-    title: str
-    root: str
-    days: int
-    files: int
-    uncaptured: int
-
-
 @dataclass(frozen=True)
 class History:
     """Everything that rules look at; costs in nano-dollars by the cost mode in force."""
@@ -81,7 +68,7 @@ class History:
     """status -> lessons"""
     damaged: str = ""
     """what is wrong with the readings, where they cannot be read; the rules that read them find nothing"""
-    leaving: tuple[Leaving, ...] = ()
+    homes: tuple[HomeRetention, ...] = ()
     newest: QuickScan = field(default_factory=QuickScan)
 
     @property
@@ -125,7 +112,8 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
         captured = set()
     if not narrow:
         sources = live_usage.sources(settings)
-        found["leaving"] = tuple(_leaving(settings, sources, captured, int(time.time() * 1e6) if now is None else now))
+        files = [HomeFile(s.host, s.root, s.kind, s.mtime_ns, (s.root, s.rel) in captured) for s in sources]
+        found["homes"] = tuple(retention_of_homes(settings, files, now_ns=None if now is None else now * 1000))
         found["newest"] = quick_scan(settings, sources, secrets=not stored)
     return History(**found)
 
@@ -170,18 +158,3 @@ def _resent(rows: Iterable[Mapping[str, Any]], settings: Settings) -> int:
     book = PriceBook.of(settings)
     now = int(datetime.now(UTC).timestamp() * 1e6)
     return sum(book.cost_nano(row["model"] or "", now, cache_read=row["cache_read_tokens"])[0] or 0 for row in rows)
-
-
-def _leaving(settings: Settings, sources: list[live_usage.LiveSource], captured: set[tuple[str, str]], now: int) -> Iterable[Leaving]:
-    for declared in discovery.hosts().values():
-        if declared.retention_days is None:
-            continue
-        for root in settings.roots_of(declared):
-            days = declared.retention_days(root)
-            if days is None:
-                continue
-            limit = now * 1000 - (days - SOON) * 86_400 * 10**9
-            old = [s for s in sources if s.host == declared.key and s.mtime_ns < limit and s.root == str(root)]
-            if old:
-                missing = sum((s.root, s.rel) not in captured for s in old)
-                yield Leaving(declared.title, str(root), days, len(old), missing)

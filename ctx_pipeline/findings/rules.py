@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.numbers import count, money, plural, share, short
+from ctx_pipeline.facts.expiring import SOON
 from ctx_pipeline.model.finding import FAILED_AT_LEAST, Example, Finding, ranked
 
 if TYPE_CHECKING:
@@ -48,14 +49,14 @@ def findings(history: History, rules: Iterable[Rule] | None = None) -> list[Find
 
 
 def _leaving(history: History) -> Finding | None:
-    lost = [one for one in history.leaving if one.uncaptured]
+    lost = [one for one in history.homes if one.uncaptured]
     if not lost:
         return None
     files = sum(one.uncaptured for one in lost)
     first = max(lost, key=lambda one: one.uncaptured)
     return Finding(
         "",
-        f"{first.title} deletes transcripts after {first.days} days: {count(files)} in {first.root} go within 5 days",
+        f"{first.title} deletes transcripts after {first.days} days: {count(files)} in {first.root} go within {SOON} days",
         "ctx run",
         "None of them is captured. What ctx run captures stays, whatever the agent deletes.",
         cases=files,
@@ -64,10 +65,10 @@ def _leaving(history: History) -> Finding | None:
 
 
 def _leaving_captured(history: History) -> Finding | None:
-    files = sum(one.files - one.uncaptured for one in history.leaving)
+    files = sum(one.leaving - one.uncaptured for one in history.homes)
     if not files:
         return None
-    titles = ", ".join(dict.fromkeys(one.title for one in history.leaving if one.files > one.uncaptured))
+    titles = ", ".join(dict.fromkeys(one.title for one in history.homes if one.leaving > one.uncaptured))
     what = f"{plural(files, 'transcript')} of {titles} {'is' if files == 1 else 'are'} about to be deleted"
     return Finding("", what, "ctx list", "All of it is captured. To keep the originals, raise the agent's retention setting.", cases=files)
 

@@ -20,9 +20,10 @@ from ctx_pipeline.storage.raw import segments as raw
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ctx_pipeline.facts.expiring import HomeRetention
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.pipeline.capture import Problem, Retention
-    from ctx_pipeline.pipeline.capture.retention import Gap, Kept
+    from ctx_pipeline.pipeline.capture.retention import Gap
     from ctx_pipeline.pipeline.session_errors import SessionError
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -67,7 +68,7 @@ class Examination:
     unknown: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     retention: list[Retention] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[HomeRetention] = field(default_factory=list)
     """how long each home keeps transcripts, and what is about to go"""
     gaps: list[Gap] = field(default_factory=list)
     """what hosts deleted before it was captured"""

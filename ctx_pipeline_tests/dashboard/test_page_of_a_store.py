@@ -102,7 +102,7 @@ def test_transcripts_near_the_end_of_their_time_are_counted(environ, tmp_path):
     with open_store(chosen) as store:
         step("ingest", store, chosen)
 
-        assert page_records.expiring(store, now) == [Expiring("claude", 2, 22, 20)]
+        assert page_records.expiring(store, chosen, now * 10**9) == [Expiring("claude", 2, 22, 20)]
 
         build_warehouse(store, chosen)
         render(store, chosen)

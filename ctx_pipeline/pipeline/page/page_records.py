@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 MOST_JUDGEMENTS = 20
 """Judgements of memories that the page lists."""
 
-SOON_DAYS = 5
 """A transcript that its host deletes within so many days is worth a word."""
 
 
@@ -74,31 +71,17 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         tools=tuple(_line(page.ToolLine, r) for r in found["tools"]),
         prompt_hours=tuple(_hours(found["prompt_hours"], settings.timezone)),
         redactions={r["detector"]: r["found"] for r in found["redactions"]},
-        expiring=tuple(expiring(store)),
+        expiring=tuple(expiring(store, settings)),
         missing=tuple(_missing(store)),
         prices=tuple(_prices(found["prices"], settings)),
         findings=tuple(find(settings=settings)),
     )
 
 
-def expiring(store: Store, now: float | None = None) -> list[page.Expiring]:
-    """Return, by host, the transcripts in its homes that it will delete within SOON_DAYS; ``now`` is in seconds since 1970."""
-    moment = time.time() if now is None else now
-    hosts = discovery.hosts()
-    kept_days: dict[tuple[str, str], int | None] = {}
-    ages: dict[tuple[str, int], list[int]] = {}
-    for source in store.ledger.sources().values():
-        host = hosts.get(source.host)
-        if source.state != "live" or host is None or host.retention_days is None or source.kind not in host.session_kinds:
-            continue
-        place = (source.host, source.root)
-        if place not in kept_days:
-            kept_days[place] = host.retention_days(Path(source.root))
-        limit = kept_days[place]
-        age = int((moment - source.mtime_ns / 1e9) // 86_400)
-        if limit is not None and age >= limit - SOON_DAYS:
-            ages.setdefault((source.host, limit), []).append(age)
-    return [page.Expiring(host, len(found), max(found), limit) for (host, limit), found in sorted(ages.items())]
+def expiring(store: Store, settings: Settings, now_ns: int | None = None) -> list[page.Expiring]:
+    """Return the homes of which the host deletes transcripts soon; ``now_ns`` is in nanoseconds since 1970."""
+    homes = retention.retention_by_home(store, settings, now_ns=now_ns)
+    return [page.Expiring(h.host, h.leaving, h.oldest_days or 0, h.days) for h in homes if h.days is not None and h.leaving]
 
 
 def _missing(store: Store) -> Iterator[page.Missing]:
