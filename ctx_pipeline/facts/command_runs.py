@@ -27,6 +27,7 @@ _JUDGED = CHECKS | {"install", "run"}
 """Purposes of programs whose end matters: it is not taken from another program behind a pipe."""
 _ACTIONS = frozenset({"shell", "other", "task"})
 _LONGEST_LINE = 200
+_LONGEST_NOTICE = 4_000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STRICT = re.compile(r"\bset\s+-\w*e|pipefail")
 _IN_BACKGROUND = re.compile(r"(?<![&>])&\s*$")
@@ -37,7 +38,8 @@ def command_runs(view: SessionView) -> list[Any]:
     """Return the rows of ``command_runs`` of a session, in the order of its threads.
 
     A call that waits for a command which went on, or writes to it, belongs to that
-    command. Reads tool calls, threads, and events of kind tool_call and tool_result.
+    command, and so does what the host injects when it has ended. Reads tool calls,
+    threads, and events of kind tool_call, tool_result and injected.
     """
     return view.fact(COMMAND_RUNS.name, lambda view: [_row(view, run) for run in view.once(_joined)])
 
@@ -85,6 +87,8 @@ class _Run:
     stopped: bool = False
     """the agent ended it"""
     background: bool = False
+    notice: Any = None
+    """the injected record by which the host says that it has ended"""
     ended: int | None = None
 
     def take(self, answer: Any, call: Any, host: ShellAnswers) -> str:
@@ -102,6 +106,15 @@ class _Run:
         self.stopped = self.stopped or (bool(self.polls) and _found(host.stopped, head) is not None)
         self.running = self.exit is None and not self.stopped and (named is not None or waits)
         return next(filter(None, named.groups()), "") if named else ""
+
+    def end(self, notice: Any, host: ShellAnswers) -> None:
+        """Note what the host says of its end after the last answer."""
+        text = notice.text[:_LONGEST_NOTICE]
+        status = _found(host.noticed_exit, text)
+        self.notice, self.running, self.ended = notice, False, notice.ts
+        self.exit = int(status[1]) if status else None
+        self.stopped = _found(host.noticed_stopped, text) is not None
+        self.failed = _found(host.noticed_failed, text) is not None
 
 
 def _joined(view: SessionView) -> list[_Run]:
@@ -134,7 +147,19 @@ def _joined(view: SessionView) -> list[_Run]:
         key = run.take(answer, call, host) if answer is not None else ""
         if key:
             going[call.thread_id, key] = run
+    if host.noticed and any(run.running for run in going.values()):
+        _notice(view, host, going)
     return found
+
+
+def _notice(view: SessionView, host: ShellAnswers, going: dict[tuple[str, str], _Run]) -> None:
+    """End the commands of which an injected record says so; that of a subagent's command may stand in the main thread."""
+    by_key = {key: run for (_, key), run in going.items()}
+    for event in view.of_kinds("injected"):
+        said = re.search(host.noticed, (event.text or "")[:_LONGEST_NOTICE])
+        run = (going.get((event.thread_id, said[1])) or by_key.get(said[1])) if said else None
+        if run is not None and run.running:
+            run.end(event, host)
 
 
 def _late_answers(view: SessionView) -> dict[tuple[str, str], Any]:
@@ -251,7 +276,7 @@ def _row(view: SessionView, run: _Run) -> Any:
         outputs=[e.event_id for e in run.answers],
         result="unknown",
         exit=run.exit,
-        event=run.answers[-1].event_id if run.answers else call.call_event,
+        event=(run.notice or run.answers[-1]).event_id if run.answers else call.call_event,
         line=None,
         started=call.started,
         ended=run.ended,
@@ -265,17 +290,18 @@ def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, s
     host = _phrases(view.host)
     if not run.answers:
         return "unknown", row.event, None
-    last = run.answers[-1]
-    text = last.text or ""
+    last = run.notice or run.answers[-1]
+    text = (last.text or "")[:_LONGEST_NOTICE] if run.notice else last.text or ""
     if run.refused:
         kept = next(e for e in reversed(run.answers) if e.subtype in KEPT)
         return "refused", kept.event_id, first_line(kept.text or "")
     if run.running:
         return "running", row.event, line_of(text, _found(f"{host.running}|{host.goes_on}".strip("|"), text[: host.head]))
     if run.stopped:
-        return "unknown", row.event, line_of(text, _found(host.stopped, text[: host.head]))
-    status = line_of(text, _found(host.exit_line, text))
-    owned = line.owns_exit and not row.background
+        shown = _found(host.noticed_stopped, text) if run.notice else _found(host.stopped, text[: host.head])
+        return "unknown", row.event, line_of(text, shown)
+    status = line_of(text, _found(host.noticed_exit if run.notice else host.exit_line, text))
+    owned = line.owns_exit and (run.notice is not None or not row.background)
     nothing = found_nothing((run.command,), run.exit)
     if (run.exit and not nothing) or (run.exit is None and run.failed):
         return "failed", row.event, status or first_line(text)
@@ -283,7 +309,7 @@ def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, s
     bad = next((r for r in reported if not r.ok and not (owned and run.exit == 0 and r.purpose != "test")), None)
     if bad is not None:
         return "failed", *shown_by(run.answers, bad)
-    well = run.exit == 0 or nothing or (run.exit is None and host.marks_errors and not row.background)
+    well = run.exit == 0 or nothing or (run.exit is None and host.marks_errors and not row.background and run.notice is None)
     judged = line.main is not None and line.main.purpose in _JUDGED
     if well and (owned or not judged):
         return "passed", row.event, status

@@ -65,6 +65,41 @@ def test_a_claude_background_command_ends_as_its_output_tool_says(answer, result
     assert only(session).result == result
 
 
+def notice(status, summary, task="ab12"):
+    return f"<task-notification>\n<task-id>{task}</task-id>\n<status>{status}</status>\n<summary>{summary}</summary>\n</task-notification>"
+
+
+@pytest.mark.feature("facts.command-notice")
+@pytest.mark.parametrize(
+    ("text", "result", "exit_status", "line"),
+    [
+        (notice("completed", 'Background command "b" completed (exit code 0)'), "passed", 0, "exit code 0"),
+        (notice("failed", 'Background command "b" failed with exit code 7'), "failed", 7, "exit code 7"),
+        (notice("killed", 'Background command "b" was stopped'), "unknown", None, "<status>killed</status>"),
+        (notice("completed", 'Monitor "b" stream ended'), "unknown", None, None),
+        (notice("completed", "(exit code 0)", task="other"), "running", None, "Command running in background with ID: ab12"),
+        (f"I saw {notice('completed', '(exit code 0)')}", "running", None, "Command running in background with ID: ab12"),
+    ],
+)
+def test_a_claude_background_command_ends_as_the_host_notes_later(text, result, exit_status, line):
+    session = view().shell("npm run build", exit=None, text="Command running in background with ID: ab12")
+    session.event("injected", "system", text, subtype="task-notification")
+    run = only(session)
+    assert (run.result, run.exit) == (result, exit_status)
+    assert (line or "") in (run.line or "")
+    assert run.outputs == ["s1.e1"]
+    assert run.event == ("s1.e1" if result == "running" else "s1.e2")
+
+
+@pytest.mark.feature("facts.command-notice")
+def test_what_the_output_tool_said_of_the_end_stands_before_a_later_note():
+    session = view().shell("npm run build", exit=None, text="Command running in background with ID: ab12")
+    poll(session, "BashOutput", '{"bash_id":"ab12"}', "<status>completed</status>\n\n<exit_code>3</exit_code>")
+    session.event("injected", "system", notice("completed", "(exit code 0)"), subtype="task-notification")
+    run = only(session)
+    assert (run.result, run.exit, run.event) == ("failed", 3, "s1.e3")
+
+
 @pytest.mark.feature("facts.command-end")
 def test_a_refused_command_has_neither_passed_nor_failed():
     run = only(view().shell("rm -rf build", refused="use make clean"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.pipeline import run
 from ctx_pipeline.sessions.details import show, view_of
 from ctx_pipeline.sessions.progress import progress
@@ -50,6 +51,8 @@ def test_failed_calls_and_programs_are_the_same_wherever_they_are_shown(environ,
     assert failed == readings["failed_command_count"] == done.commands.failed == overview[1] == 2
     assert readings["command_count"] == done.commands.times == overview[0] == 4
     shown = show("claude", SESSION, settings=chosen)["session"]["failed_tool_calls"]
+    (chosen.home / "slos.toml").write_text('[[slo]]\nmetric = "failed_tool_calls"\nthreshold = 2\n')
+    assert verify(settings=chosen).limits[0].worst == (f"claude/{SESSION}", 3.0)
     assert shown == readings["failed_tool_call_count"] == done.tool_calls.failed == overview[2] == 3
     card = dict(wrapped("all", settings=chosen).commands)
     assert sed == done.programs["sed"].times == card["sed"] == 2

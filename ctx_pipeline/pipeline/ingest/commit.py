@@ -20,6 +20,7 @@ from ctx_pipeline.pipeline.reports import DONE, CellReport
 from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest, Part
 from ctx_pipeline.storage.lake.columns import arrow_table, columns_of, of_used_values, rows_of, runs_of
 from ctx_pipeline.storage.ledger import NormalizedSession
+from ctx_pipeline.storage.ledger.rows import REPEATED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -329,27 +330,12 @@ def _alive(parts: Iterable[Part], sessions: Collection[str]) -> tuple[Part, ...]
 
 def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
     owner, ts, key = _C["owner"], _C["ts"], _C["call_key"]
-    names = (
-        "title",
-        "title_source",
-        "project",
-        "cwd",
-        "threads",
-        "events",
-        "prompts",
-        "model_calls",
-        "tool_calls",
-        "failed_tool_calls",
-        "unknown",
-        "lines",
-        "bytes",
-    )
     return NormalizedSession(
         host=done.host,
         session_id=done.session_id,
         fingerprint=fingerprint,
         content_hash=done.content_hash,
-        counts={name: done.session[_S[name]] for name in names},
+        counts={name: done.session[_S[name]] for name in REPEATED},
         quarantine=done.quarantined,
         unknowns=done.unknown,
         calls=[(row[key], row[ts]) for row in done.model_calls if row[owner]],

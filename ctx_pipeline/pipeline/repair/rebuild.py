@@ -20,6 +20,7 @@ from ctx_pipeline.pipeline.repair.new_journal import journal_sound, whole
 from ctx_pipeline.storage import marker, temporary
 from ctx_pipeline.storage.ledger.forgetting import thread_hash
 from ctx_pipeline.storage.ledger.rebuilding import Kept
+from ctx_pipeline.storage.ledger.rows import REPEATED
 from ctx_pipeline.storage.raw import segments as raw
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ class _Tables:
                 for call in self._store.lake.read_rows("model_calls", manifest.cell, "normalized", sound=True)
                 if call.session_id == session_id and (call.owner or _COPY in call.rule)
             ]
-            counts = {name: row[at[name]] for name in _COUNTS}
+            counts = {name: row[at[name]] for name in REPEATED}
             return Kept(host, session_id, manifest.month, missing, row.content_hash, counts, calls, row.parent_session)
         return None
 
@@ -302,24 +303,6 @@ def _unread(path: str, reason: str, needs: Mapping[_Session, _Needs]) -> Unread:
     _, stream, generation, start, end = named
     whose = sorted(session for session, mine in needs.items() if (stream, generation) in mine)
     return Unread(path, reason, stream, start, end, whose)
-
-
-_COUNTS = (
-    "title",
-    "title_source",
-    "project",
-    "cwd",
-    "threads",
-    "events",
-    "prompts",
-    "model_calls",
-    "tool_calls",
-    "failed_tool_calls",
-    "unknown",
-    "lines",
-    "bytes",
-)
-"""Columns of a session that the ledger repeats."""
 
 
 def _stones(store: Store) -> list[Any]:

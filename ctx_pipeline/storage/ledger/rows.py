@@ -134,6 +134,13 @@ class Call(NamedTuple):
     ts: int | None
 
 
+REPEATED = (
+    *("title", "title_source", "project", "cwd", "threads", "events", "prompts", "model_calls", "tool_calls", "failed_tool_calls"),
+    *("unknown", "lines", "bytes"),
+)
+"""Columns of a session that the ledger repeats as ``counts``."""
+
+
 @dataclass(slots=True)
 class NormalizedSession:
     """What decoding made of one session, for :meth:`Ledger.record_normalized`."""
