@@ -274,6 +274,8 @@ class PageData:
     hosts: tuple[HostLine, ...] = ()
     days: tuple[DayLine, ...] = ()
     usage_lines: tuple[UsageLine, ...] = ()
+    periods: tuple[tuple[date, date, date], ...] = ()
+    """every day of ``usage_lines`` with the first days of its week and month, as usage is grouped"""
     models: tuple[ModelLine, ...] = ()
     projects: tuple[ProjectLine, ...] = ()
     sessions: tuple[SessionLine, ...] = ()

@@ -6,18 +6,22 @@ import json
 import os
 import re
 import time
+from collections import Counter
 
 import pytest
 
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.dashboard.data import Expiring
+from ctx_pipeline.dashboard.panels import accounting
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.render import render
 from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage as counted
+from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline_tests.conftest import CORPUS, corpus
+from ctx_pipeline_tests.signals.golden import SAMPLES
 
 DAY = 86_400
 
@@ -108,3 +112,35 @@ def test_transcripts_near_the_end_of_their_time_are_counted(environ, tmp_path):
         render(store, chosen)
         index = (store.home / "site" / "index.html").read_text("utf-8")
     assert re.search(r"2 transcripts of Claude Code are about to be deleted", index)
+
+
+@pytest.mark.feature("dashboard.engine-groups")
+@pytest.mark.parametrize("way", ["daily", "weekly", "monthly", "model", "project"])
+def test_the_accounts_of_the_page_add_up_to_the_groups_of_usage(tmp_path, way):
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "TZ": "UTC"}
+    environ |= {name: str(SAMPLES / host) for name, host in (("CLAUDE_CONFIG_DIR", "claude"), ("CODEX_HOME", "codex"))}
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        step("ingest", store, chosen)
+    data = accounting.records(page_records.current(chosen))
+    periods = {
+        day: dict(zip(("daily", "weekly", "monthly"), starts, strict=True)) for day, *rest in data["days"] for starts in [(day, *rest)]
+    }
+    names = {"model": lambda row: data["models"][row[3]] or None, "project": lambda row: data["projects"][row[2]]}
+    shown = Counter()
+    for row in data["rows"]:
+        key = names[way](row) if way in names else row[0] and periods[row[0]][way]
+        shown.update(
+            {
+                (key, name): value
+                for name, value in zip(("input", "output", "calls", "cost"), (row[4], row[5], row[10], row[11]), strict=True)
+            }
+        )
+
+    told = Counter()
+    for row in counted(way, stored=True, settings=chosen).rows:
+        key = row[GROUPINGS[way].column] if way != "model" else row["model"]
+        sums = (row["input_tokens"], row["output_tokens"], row["calls"], row["cost_nano"])
+        told.update({(key, name): value for name, value in zip(("input", "output", "calls", "cost"), sums, strict=True)})
+    assert shown == told
+    assert shown.total() > 0

@@ -20,13 +20,8 @@ ctx.near("accounting", (body, data) => {
   const sum = (rows, places) => rows.reduce((whole, row) => whole + places.reduce((part, place) => part + row[place], 0), 0);
   const dollars = (nano) => ctx.money(nano / 1e9);
 
-  function start(day, unit) {
-    if (day === null || unit === "day") return day;
-    if (unit === "month") return `${day.slice(0, 7)}-01`;
-    const date = new Date(`${day}T00:00:00Z`);
-    date.setUTCDate(date.getUTCDate() - ((date.getUTCDay() + 6) % 7));
-    return date.toISOString().slice(0, 10);
-  }
+  const PERIODS = new Map(data.days.map(([day, week, month]) => [day, { day, week, month }]));
+  const start = (day, unit) => (day === null ? null : PERIODS.get(day)[unit]);
   function next(day, unit) {
     const date = new Date(`${day}T00:00:00Z`);
     if (unit === "month") date.setUTCMonth(date.getUTCMonth() + 1);

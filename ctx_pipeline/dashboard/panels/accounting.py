@@ -24,6 +24,7 @@ MODES = {
 def records(data: PageData) -> dict[str, Any]:
     """Return usage by day, agent, project and model: names as lists, rows that point into them, money in nano-dollars.
 
+    ``days`` are the days of the rows with the week and the month they count to.
     A row is [day or None, agent, project, model, fresh input, output, written for five
     minutes, written for an hour, read from the cache, reasoning, calls, cost, calls
     without a price].
@@ -35,6 +36,7 @@ def records(data: PageData) -> dict[str, Any]:
         "hosts": [[key, data.host_titles[key].title] for key in hosts],
         "projects": list(projects),
         "models": list(models),
+        "days": [[day.isoformat() for day in period] for period in data.periods],
         "rows": [
             [
                 line.day and line.day.isoformat(),

@@ -17,9 +17,11 @@ from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import dashboard_queries, database, signal_sql
 from ctx_pipeline.storage.warehouse.days import offset_seconds
+from ctx_pipeline.usage.groupings import GROUPINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import date
 
     from duckdb import DuckDBPyConnection
 
@@ -51,6 +53,7 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         hosts=tuple(page.HostLine(h.key, h.title, number) for number, h in enumerate(discovery.hosts().values())),
         days=tuple(page.DayLine(r["day"], r["host"], _usage(r)) for r in found["days"]),
         usage_lines=tuple(page.UsageLine(r["day"], r["host"], r["project"], r["model"], _usage(r)) for r in found["usage"]),
+        periods=periods([r["day"] for r in found["usage"] if r["day"] is not None]),
         models=tuple(page.ModelLine(r["host"], r["model"], _usage(r)) for r in found["models"]),
         projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
         sessions=tuple(_line(page.SessionLine, r, usage=_usage(r), models=tuple(r["models"] or ())) for r in found["sessions"]),
@@ -76,6 +79,12 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         prices=tuple(_prices(found["prices"], settings)),
         findings=tuple(find(settings=settings)),
     )
+
+
+def periods(days: Iterable[date]) -> tuple[tuple[date, date, date], ...]:
+    """Return each day with the week and the month that usage counts it to."""
+    week, month = (start for name in ("weekly", "monthly") if (start := GROUPINGS[name].start))
+    return tuple((day, week(day), month(day)) for day in sorted(set(days)))
 
 
 def expiring(store: Store, settings: Settings, now_ns: int | None = None) -> list[page.Expiring]:
