@@ -362,7 +362,7 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("saved by the cache", "mcp gain", lambda w: w.mcp_gain["saved_by_cache_nano"]),
     ("sessions with calls", "wrapped", lambda w: w.card["sessions"]),
     ("sessions with calls", "gain", lambda w: w.gain["sessions"]),
-    ("sessions with calls", "usage", lambda w: len(w.usage)),
+    ("sessions with calls", "usage", lambda w: sum(one["calls"] > 0 for one in w.usage.values())),
     ("sessions with calls", "page", lambda w: sum(s.usage.calls > 0 for s in w.data.sessions)),
     ("programs", "wrapped", lambda w: _by_use(w.card["commands"], "command")),
     ("programs", "mcp wrapped", lambda w: _by_use(w.mcp_card["commands"], "command")),
