@@ -7,9 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.tables import FILE_ACCESSES
-from ctx_pipeline.shell.commands import command_text
-from ctx_pipeline.shell.files import below, shell_changes
-from ctx_pipeline.shell.parsing import pieces
+from ctx_pipeline.shell.commands import command_text, steps_by_piece
+from ctx_pipeline.shell.files import CHANGES_FOLDER, below, entered, is_known, shell_changes
 from ctx_pipeline.shell.reads import reads
 
 if TYPE_CHECKING:
@@ -30,6 +29,17 @@ _SCRATCH = re.compile(r"^/(?:dev|proc|sys)/|^/(?:private/)?tmp/|^/var/(?:tmp|fol
 
 _FILE = re.compile(r"(?!-)(?:[\w@.+~-]{0,80}/){0,16}[\w@+-][\w@.+-]{0,100}\.[A-Za-z]\w{0,9}")
 """A word that looks like a file: it has an ending."""
+
+_NO_FILES = frozenset(
+    {
+        *(f"git {name}" for name in ("branch", "cherry-pick", "clone", "config", "fetch", "ls-remote", "merge", "merge-base", "pull")),
+        *(f"git {name}" for name in ("push", "rebase", "remote", "rev-list", "rev-parse", "switch", "tag")),
+        *("gh api", "gh run", "gh workflow", "ssh", "docker exec", "docker run", "kubectl exec"),
+    }
+)
+"""Programs whose arguments name branches, settings, addresses or files of another machine."""
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
+_PATTERN_ELSEWHERE = frozenset({"-e", "-f", "--regexp", "--file", "--files"})
 
 _PATCH_MOVE = re.compile(r"^\*\*\* Update File: (.{1,1000})\n\*\*\* Move to: (.{1,1000})$", re.MULTILINE)
 _LONGEST_ARGUMENTS = 100_000
@@ -152,16 +162,35 @@ def _of_shell(call: Any, command: str, folder: str | None) -> Iterator[_Access]:
 
 def _mentions(command: str, folder: str | None, known: set[str]) -> Iterator[_Access]:
     """Yield files that a command names without reading or writing them: ``pytest tests/test_a.py``, ``git add a.py``."""
-    base = folder or ""
-    for piece in pieces(command):
-        if piece.words[:1] == ("cd",) and len(piece.words) > 1:
-            base = below(base, piece.words[1])
+    base: str | None = folder or ""
+    for piece, members in steps_by_piece(command):
+        if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
+            base = entered(piece.words, base)
             continue
-        for word in piece.words[1:]:
+        subject = members[0].subject if len(members) == 1 else ""
+        if subject in _NO_FILES:
+            continue
+        at = entered(piece.words[1:], base) if subject.startswith("git ") and piece.words[1:2] == ("-C",) else base
+        for word in _named(subject.partition(" ")[0], piece.words[1:]):
             name = word.partition("::")[0]
-            if _FILE.fullmatch(name) and (path := below(base, name)) not in known:
+            if (
+                _FILE.fullmatch(name)
+                and ".." not in name.replace("../", "")
+                and is_known(name, at)
+                and (path := below(at or "", name)) not in known
+            ):
                 known.add(path)
                 yield _Access(path, MENTION, SHELL)
+
+
+def _named(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command that can be files: no pattern of a search and no condition of ``find``."""
+    if program == "find":
+        return words[: next((i for i, word in enumerate(words) if word.startswith("-")), len(words))]
+    if program in _SEARCHES and _PATTERN_ELSEWHERE.isdisjoint(words):
+        pattern = next((i for i, word in enumerate(words) if not word.startswith("-") and not word.isdigit()), len(words))
+        return words[:pattern] + words[pattern + 1 :]
+    return words
 
 
 def patch_moves(text: str) -> list[tuple[str, str]]:

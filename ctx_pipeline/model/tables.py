@@ -378,7 +378,7 @@ _RESULT = "passed, failed, refused (kept from running, or stopped by the person)
 
 COMMAND_RUNS = Table(
     "command_runs",
-    1,
+    2,
     "One row for each command that an agent gave to a shell, joined with the polls that waited for it; a poll is no row.",
     ("session_id", "call_event"),
     (
@@ -406,12 +406,12 @@ COMMAND_RUNS = Table(
         Column("ended", "time", "when the last result was recorded (UTC); null while unanswered", "us", nullable=True),
     ),
     made_of=_COMMAND_SOURCES,
-    kinds=("tool_call", "tool_result"),
+    kinds=("tool_call", "tool_result", "injected"),
 )
 
 CHECK_RUNS = Table(
     "check_runs",
-    1,
+    2,
     "One row for each test runner, linter, type checker or build that a command ran.",
     ("session_id", "call_event", "place"),
     (
@@ -435,7 +435,7 @@ CHECK_RUNS = Table(
         Column("ts", "time", "when the last result was recorded (UTC)", "us", nullable=True),
     ),
     made_of=_COMMAND_SOURCES,
-    kinds=("tool_call", "tool_result"),
+    kinds=("tool_call", "tool_result", "injected"),
 )
 
 TURNS = Table(
@@ -471,7 +471,7 @@ TURNS = Table(
 
 FILE_ACCESSES = Table(
     "file_accesses",
-    1,
+    2,
     "One row for each file that an answered tool call read, changed, searched or named; a failed call touched nothing.",
     ("session_id", "call_event", "place"),
     (

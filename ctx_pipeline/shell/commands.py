@@ -116,7 +116,20 @@ _LINT = frozenset(
         "rubocop",
         "stylelint",
     }
-    | {"hadolint", "vet", "isort", "oxlint", "ktlint", "swiftlint", "markdownlint", "actionlint", "lint-imports", "gofmt", "py_compile"}
+    | {
+        "knip",
+        "hadolint",
+        "vet",
+        "isort",
+        "oxlint",
+        "ktlint",
+        "swiftlint",
+        "markdownlint",
+        "actionlint",
+        "lint-imports",
+        "gofmt",
+        "py_compile",
+    }
 )
 _TYPES = frozenset({"mypy", "pyright", "basedpyright", "ty", "tsc", "pyre", "vue-tsc", "typecheck", "type-check"})
 _BUILD = frozenset(
@@ -141,7 +154,7 @@ _BUILD = frozenset(
     }
 )
 _INSTALL = frozenset({"install", "sync", "add", "ci", "update", "upgrade", "download", "tidy", "i", "ensurepath", "restore"})
-_SCRIPT = re.compile(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//)")
+_SCRIPT = re.compile(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//|(?:ALL_TOOLS|tools)\.)")
 _EXEC = re.compile(r"""tools\.exec_command\(\s*\{\s*"?cmd"?\s*:\s*("(?:[^"\\]|\\.)*")""")
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|ruby|perl|php|tsx|ts-node|deno|Rscript|java|lua)$")
 
@@ -370,7 +383,9 @@ def found_nothing(argv: Sequence[str], exit_status: int | None) -> bool:
 
 
 _CHECKS = frozenset({"test", "lint", "types", "build", "check"})
-_ANSWERS = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "diff", "cmp", "test", "[", "[[", "pgrep", "which", "type", "git-grep"})
+_ANSWERS = frozenset(
+    {"grep", "egrep", "fgrep", "rg", "ag", "ack", "diff", "cmp", "test", "[", "[[", "pgrep", "which", "type", "command", "git-grep"}
+)
 
 
 def _quiet_git(found: Sequence[Step]) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 READERS = frozenset({"cat", "nl", "bat", "head", "tail", "less", "more", "sed", "tac"})
+CHANGES_FOLDER = frozenset({"cd", "pushd"})
 _VALUED = {
     "head": ("-n", "-c", "--lines", "--bytes"),
     "tail": ("-n", "-c", "--lines", "--bytes"),
@@ -82,21 +83,35 @@ def shell_changes(command: str, cwd: str | None = None) -> tuple[ShellChange, ..
     known. Names with patterns and variables are left out; without ``cwd`` relative names
     stay relative.
     """
-    base = cwd or ""
+    base: str | None = cwd or ""
     found: dict[str, ShellChange] = {}
     for piece in pieces(command):
         words = piece.words
-        if words[:1] == ("cd",) and len(words) > 1 and not _NO_FILE.search(words[1]):
-            base = below(base, words[1])
+        if words[:1] and words[0] in CHANGES_FOLDER:
+            base = entered(words, base)
             continue
         for name, what, old in (*((name, "write", None) for name in piece.writes), *_changes(words)):
             did = what
-            if name and not _NO_FILE.search(name):
-                path, source = below(base, name), below(base, old) if old and not _NO_FILE.search(old) else None
+            if name and not _NO_FILE.search(name) and is_known(name, base):
+                path = below(base or "", name)
+                source = below(base or "", old) if old and not _NO_FILE.search(old) and is_known(old, base) else None
                 if name.endswith("/") and did in ("write", "move"):
                     path, did = (f"{path}/{source.rpartition('/')[2]}", did) if source else (path, "folder")
                 found[path] = ShellChange(path, did, source if did == "move" else None)
     return tuple(found.values())
+
+
+def entered(words: tuple[str, ...], folder: str | None) -> str | None:
+    """Return the folder that ``cd`` or ``pushd`` leads to from another; None where the words do not tell."""
+    to = next((word for word in words[1:] if word not in ("-L", "-P", "-e", "--")), "-")
+    if to == "-" or "$" in to or "`" in to:
+        return None
+    return below(folder or "", to) if is_known(to, folder) else None
+
+
+def is_known(name: str, folder: str | None) -> bool:
+    """Tell whether a name stands for one file: absolute, or below a folder that is known."""
+    return folder is not None or name.startswith(("/", "~"))
 
 
 def files_changed(command: str, cwd: str | None = None) -> tuple[str, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
 from ctx_pipeline.shell.commands import Step, steps
-from ctx_pipeline.shell.files import below, files_read
+from ctx_pipeline.shell.files import CHANGES_FOLDER, below, entered, files_read
 from ctx_pipeline.shell.parsing import pieces
 
 _SED = re.compile(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
@@ -37,14 +38,16 @@ def reads(command: str, cwd: str | None = None) -> tuple[ShellRead, ...]:
 
     ``sed -n``, ``head``, ``tail -n +N`` and ``bat -r`` say which lines, also behind a
     pipe: ``nl -ba x.py | sed -n '5,9p'`` prints 5-9 of ``x.py``. Without ``cwd`` relative
-    names stay relative; names with patterns and variables are left out.
+    names stay relative; names with patterns and variables are left out, and so is a file
+    in front of ``||``, which may not be there.
     """
-    base = cwd or ""
+    base: str | None = cwd or ""
     found: list[ShellRead] = []
     last: list[int] = []
-    for piece in pieces(command):
-        if piece.words[:1] == ("cd",) and len(piece.words) > 1 and not piece.words[1].startswith(("-", "$")):
-            base, last = below(base, piece.words[1]), []
+    every = pieces(command)
+    for piece, following in zip(every, (*every[1:], None), strict=True):
+        if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
+            base, last = entered(piece.words, base), []
             continue
         members = steps(piece.text)
         elsewhere = any(not name.startswith("/dev/") for name in piece.writes)
@@ -57,11 +60,11 @@ def reads(command: str, cwd: str | None = None) -> tuple[ShellRead, ...]:
             last = last if program in _WHOLE and lines == "" else []
             continue
         last = []
-        for step in members:
-            for name in files_read(step):
+        for step in () if following is not None and following.behind == "||" else members:
+            for name in files_read(step) if base is not None else filter(posixpath.isabs, files_read(step)):
                 last.append(len(found))
                 lines = _lines(step)
-                found.append(ShellRead(below(base, name), lines or "", lines is not None and not elsewhere))
+                found.append(ShellRead(below(base or "", name), lines or "", lines is not None and not elsewhere))
     return tuple(found)
 
 

@@ -38,6 +38,16 @@ def shown(accesses) -> list:
         ("mkdir -p lib && mv *.py lib/", []),
         ("cat /dev/null > /tmp/scratch.txt", []),
         ("ls", []),
+        ("git log main..HEAD && git diff origin/v1.x...HEAD", []),
+        ("git fetch origin renovate/rmcp-2.x && git config user.email me", []),
+        ("git -C lib add b.py", [("/w/app/lib/b.py", "mention", "shell", "")]),
+        ("gh api repos/o/r/contents/README.md; gh run list --workflow release.yml", []),
+        ("ssh host cat /etc/app.conf", []),
+        ('find . -name "a.py" -o -name b.py', []),
+        ("grep -n 'time.sleep' src/a.py", [("/w/app/src/a.py", "mention", "shell", "")]),
+        ("grep -e time.sleep src/a.py", [("/w/app/time.sleep", "mention", "shell", ""), ("/w/app/src/a.py", "mention", "shell", "")]),
+        ("cat a.py 2>/dev/null || echo none", [("/w/app/a.py", "mention", "shell", "")]),
+        ('cd "$(mktemp -d)" && cat a.py && echo x > b.py && git add c.py && cat /w/app/d.py', [("/w/app/d.py", "read", "shell", "")]),
     ],
 )
 def test_what_a_command_does_to_files(command, expected):
