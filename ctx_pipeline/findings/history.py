@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.usage.attribution import Uses
+    from ctx_pipeline.usage.engine import Calls
     from ctx_pipeline.usage.rollup import Filters
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
@@ -100,7 +102,8 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
     stored = begun(settings.home)
     asked = filters._asdict()
     asked |= {name: str(asked[name]) for name in ("since", "until") if asked[name] is not None}
-    by = {name: usage(name, settings=settings, stored=stored, **asked) for name in ("session", "model", "thread")}
+    read: tuple[Calls, Uses] | None = None if stored else (calls(settings, host=filters.host), {})
+    by = {name: usage(name, settings=settings, stored=stored, read=read, **asked) for name in ("session", "model", "thread")}
     spent = by["session"].by_session()
     narrow = (filters.since, filters.until, filters.host, filters.project, filters.model) != (None,) * 5
     found: dict[str, Any] = {
@@ -116,10 +119,9 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
             found |= _stored(store, filters, signals, narrow=narrow)
             captured = {place for place, source in store.ledger.sources().items() if source.captured}
     else:
-        owned = calls(settings, host=filters.host).owned
         found["sessions"] = {
             (c.host, c.session_id): SessionFacts(c.host, c.session_id, c.session_id, c.project)
-            for c, _ in owned
+            for c, _ in (read[0].owned if read else ())
             if (c.host, c.session_id) in spent
         }
         captured = set()

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 GROUPS = ("project", "host", "month", "session")
-_TOKENS = ("input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
 UNITS = ("commits", "corrections", "tool_calls")
 
 

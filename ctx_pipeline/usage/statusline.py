@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.usage.blocks import blocks
 from ctx_pipeline.usage.engine import calls, total
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
@@ -14,6 +15,7 @@ from ctx_pipeline.usage.rollup import Filters, Rollup
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
+_TS = MODEL_CALLS.names.index("ts")
 _DAYS = 2
 """Files that were not written to for so many days hold nothing of today's."""
 
@@ -41,7 +43,7 @@ def statusline(told: str = "", *, settings: Settings | None = None, now: int | N
         parts.append(name[:40])
     if isinstance(session, str):
         parts.append(f"{_cost([(c, rows) for c, rows in owned if c.session_id == session], chosen)} session")
-    mine = [(c, [r for r in rows if r[4] is not None and days.day(r[4]) == today]) for c, rows in owned]
+    mine = [(c, [r for r in rows if r[_TS] is not None and days.day(r[_TS]) == today]) for c, rows in owned]
     parts.append(f"{_cost(mine, chosen)} today")
     for block in blocks(settings=chosen, now=at, owned=owned) if owned else ():
         if block.active:
@@ -57,7 +59,7 @@ def statusline(told: str = "", *, settings: Settings | None = None, now: int | N
 def _owned(settings: Settings, since_ns: int, session: object) -> list[Any]:
     """Return the calls of files written to since a time, and of all since the session began: they may be copies of older ones."""
     owned = calls(settings, since_ns=since_ns).owned
-    times = [r[4] for c, rows in owned if c.session_id == session for r in (*rows, *c.calls) if r[4] is not None]
+    times = [r[_TS] for c, rows in owned if c.session_id == session for r in (*rows, *c.calls) if r[_TS] is not None]
     began_ns = min(times) * 1000 if times else since_ns
     return calls(settings, since_ns=max(1, began_ns)).owned if began_ns < since_ns else owned
 
