@@ -43,6 +43,16 @@ def command_runs(view: SessionView) -> list[Any]:
     return view.fact(COMMAND_RUNS.name, lambda view: [_row(view, run) for run in view.once(_joined)])
 
 
+def asked_folder(host: str, arguments: str) -> str | None:
+    """Return the folder that the arguments of a command's call ask for; None where they name none."""
+    return _argument(arguments, _phrases(host).folder)
+
+
+def start_folders(view: SessionView) -> dict[str, str | None]:
+    """Return event_id of a command's call -> the folder in which its shell began; None where that is not known."""
+    return {run.call.call_event: run.folder for run in view.once(_joined)}
+
+
 def runs_by_call(view: SessionView) -> dict[str, Any]:
     """Return event_id of a call -> its row of ``command_runs``; the calls that waited for a command lead to that command."""
     return view.once(_by_call)
@@ -145,11 +155,9 @@ def _joined(view: SessionView) -> list[_Run]:
         asked = view.call_text(call)
         if command:
             start = folders.get(call.thread_id, home.get(call.thread_id) or getattr(view.session, "cwd", None))
-            run = _Run(call, command, _argument(asked, host.folder) or start)
+            run = _Run(call, command, asked_folder(view.host, asked) or start)
             run.background = _found(host.background, asked[-host.head :]) is not None
             found.append(run)
-            if host.keeps_folder:
-                folders[call.thread_id] = _moved(command, run.folder)
         else:
             key = _group(_found(host.waits, asked[: host.head])) if found else ""
             waited = going.get((call.thread_id, key)) or (_started(found, call, key, host) if key else None)
@@ -160,6 +168,8 @@ def _joined(view: SessionView) -> list[_Run]:
         key = run.take(answer, call, asked[: host.head], host) if answer is not None else ""
         if key:
             going[call.thread_id, key] = run
+        if command and host.keeps_folder:
+            folders[call.thread_id] = _left_in(run, host)
     for event in view.of_kinds("injected") if host.notices and going else ():
         if event.subtype in host.notices and (key := _group(_found(host.notice, (event.text or "")[:_LONGEST_NOTICE]))):
             noticed = going.get((event.thread_id, key))
@@ -218,17 +228,24 @@ def _exit_shown(text: str, status: int | None, host: ShellAnswers) -> str | None
 
 
 def _argument(text: str, name: str) -> str | None:
-    if not name or f'"{name}"' not in text:
+    if not name or name not in text:
         return None
-    match = re.search(rf'"{name}"\s?:\s?("(?:[^"\\]|\\.){{1,4000}}")', text)
+    match = re.search(rf'\b{name}"?\s?:\s?("(?:[^"\\]|\\.){{1,4000}}")', text)
     try:
         return str(json.loads(match[1])) if match else None
     except ValueError:
         return None
 
 
-def _moved(command: str, folder: str | None) -> str | None:
-    """Return the folder in which a shell stands after a command; None where its words do not tell."""
+def _left_in(run: _Run, host: ShellAnswers) -> str | None:
+    """Return the folder in which a shell stands after a command; None where neither its words nor its answer tell."""
+    folder, text = run.folder, (run.end.text or "") if run.end is not None else ""
+    reset = _group(_found(host.folder_reset, text[-host.head :]))
+    if reset:
+        return reset
+    if run.failed or run.background:
+        return folder
+    command = run.command
     for piece, _ in steps_by_piece(command):
         if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
             folder = entered(piece.words, folder)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.facts.command_runs import asked_folder, start_folders
 from ctx_pipeline.model.tables import FILE_ACCESSES
 from ctx_pipeline.shell.commands import command_text, steps_by_piece
 from ctx_pipeline.shell.files import CHANGES_FOLDER, below, entered, is_known, shell_changes
@@ -42,7 +42,6 @@ _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
 _PATTERN_ELSEWHERE = frozenset({"-e", "-f", "--regexp", "--file", "--files"})
 
 _PATCH_MOVE = re.compile(r"^\*\*\* Update File: (.{1,1000})\n\*\*\* Move to: (.{1,1000})$", re.MULTILINE)
-_LONGEST_ARGUMENTS = 100_000
 
 
 class _Access(NamedTuple):
@@ -60,7 +59,7 @@ class _Access(NamedTuple):
 def file_accesses(view: SessionView) -> list[Any]:
     """Return the rows of ``file_accesses`` of a session, in the order of its calls.
 
-    A call ran in the folder that its arguments ask for, else in that of its thread, else
+    A command ran in the folder of its row of ``command_runs``, another call in that of its thread, else
     of the session. A call that failed touched nothing, one without an answer is unknown
     and counts nothing. Devices and scratch files outside the session's folder are left
     out, and so is a search of the folder itself.
@@ -74,14 +73,15 @@ def _rows(view: SessionView) -> list[Any]:
 
 def accesses_in(view: SessionView, folder_of: Callable[[Any], str | None]) -> list[Any]:
     """Return the rows of a session whose calls ran where ``folder_of(call)`` says; None: as for :func:`file_accesses`."""
+    starts = start_folders(view)
     folders = {t.thread_id: t.cwd for t in view.threads}
     session, root = view.session.cwd, (view.session.cwd or "").rstrip("/")
     found: list[Any] = []
     for call in view.tool_calls:
         if call.result_event is None and call.ended is None:
             continue
-        folder = asked_folder(view.call_text(call)) if call.action == "shell" else None
-        folder = folder or folder_of(call) or folders.get(call.thread_id) or session
+        asked = asked_folder(view.host, view.call_text(call)) if call.action == "shell" else None
+        folder = asked or folder_of(call) or starts.get(call.call_event, folders.get(call.thread_id) or session)
         accesses = [a for a in _of_call(call, folder) if counts(a.path, session)]
         for place, access in enumerate(accesses):
             own = bool(root) and access.path.startswith(f"{root}/")
@@ -196,18 +196,6 @@ def _named(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
 def patch_moves(text: str) -> list[tuple[str, str]]:
     """Return (old name, new name) of the files that the text of a patch renames, as typed."""
     return [(m[1].strip(), m[2].strip()) for m in _PATCH_MOVE.finditer(text)]
-
-
-def asked_folder(arguments: str) -> str | None:
-    """Return the folder that a shell call's arguments ask for; None where they name none."""
-    if '"workdir"' not in arguments or len(arguments) > _LONGEST_ARGUMENTS:
-        return None
-    try:
-        said = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
-    asked = said.get("workdir") if isinstance(said, dict) else None
-    return asked if isinstance(asked, str) and asked.startswith("/") else None
 
 
 def counts(path: str, folder: str | None) -> bool:

@@ -49,11 +49,11 @@ def task(view: SessionView) -> Task:
     ``tool_calls``.
     """
     prompts = _requests(typed(view)) or _requests(view.prompts)
-    significant_terms = next((one for one in reversed(prompts) if tells(one[1])), None)
-    since = significant_terms[0].seq if significant_terms else -1
-    chosen = significant_terms or (prompts[-1] if prompts else None)
+    telling = next((one for one in reversed(prompts) if tells(one[1])), None)
+    since = telling[0].seq if telling else -1
+    chosen = telling or (prompts[-1] if prompts else None)
     first = _request(prompts[0]) if prompts else _title(view)
-    return Task(first, _plan(view, since) or (_request(chosen) if chosen else _title(view)), significant_terms is not None)
+    return Task(first, _plan(view, since) or (_request(chosen) if chosen else _title(view)), telling is not None)
 
 
 def _requests(prompts: Sequence[Any]) -> list[tuple[Any, str]]:

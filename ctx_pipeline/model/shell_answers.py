@@ -42,7 +42,9 @@ class ShellAnswers:
     folder: str = ""
     """Name of the argument that holds the command's working directory."""
     keeps_folder: bool = False
-    """One shell serves all commands of a thread, so that ``cd`` holds for the next one."""
+    """``cd`` in a command that ended well holds for the next one of the thread."""
+    folder_reset: str = ""
+    """At the end of an answer: the shell was put back into a folder, a group."""
     marks_errors: bool = False
     """An answered command that ended badly is always marked as an error, so that one that is not ended well."""
     head: int = 600

@@ -496,14 +496,14 @@ FILE_ACCESSES = Table(
         Column("ts", "time", "when the call was recorded (UTC)", "us", nullable=True),
     ),
     made_of={
-        "events": ("event_id", "thread_id", "seq", "kind", "text"),
+        "events": _COMMAND_SOURCES["events"],
         "tool_calls": (
-            *("thread_id", "seq", "tool", "action", "paths", "ranges", "argv", "exit", "is_error", "out_chars"),
+            *("call_id", "thread_id", "seq", "tool", "action", "paths", "ranges", "argv", "exit", "is_error", "out_chars"),
             *("started", "ended", "call_event", "result_event"),
         ),
         "threads": ("thread_id", "cwd"),
     },
-    kinds=("tool_call",),
+    kinds=("tool_call", "tool_result", "injected"),
 )
 
 FACTS: dict[str, Table] = {t.name: t for t in (COMMAND_RUNS, CHECK_RUNS, TURNS, FILE_ACCESSES)}

@@ -51,6 +51,7 @@ HOST = Host(
         exit_line=r"<exit_code>-?\d{1,10}</exit_code>|^(?:Error: )?Exit code -?\d{1,10}\b",
         background=r"\"run_in_background\":\s?true",
         keeps_folder=True,
+        folder_reset=r"^Shell cwd was reset to (/[^\n]{0,400})\s*\Z",
         marks_errors=True,
     ),
     hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
