@@ -39,6 +39,8 @@ class Task(NamedTuple):
     """an approved plan where it is newer than the last prompt that says by itself what to do, else that prompt"""
     told: bool
     """False: no prompt says by itself what to do, and ``now`` is the last that asks for something"""
+    last: Request | None = None
+    """the last prompt that asks for something"""
 
 
 def task(view: SessionView) -> Task:
@@ -53,7 +55,8 @@ def task(view: SessionView) -> Task:
     since = significant_terms[0].seq if significant_terms else -1
     chosen = significant_terms or (prompts[-1] if prompts else None)
     first = _request(prompts[0]) if prompts else _title(view)
-    return Task(first, _plan(view, since) or (_request(chosen) if chosen else _title(view)), significant_terms is not None)
+    now = _plan(view, since) or (_request(chosen) if chosen else _title(view))
+    return Task(first, now, significant_terms is not None, _request(prompts[-1]) if prompts else None)
 
 
 def _requests(prompts: Sequence[Any]) -> list[tuple[Any, str]]:

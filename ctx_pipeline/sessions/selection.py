@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
-from ctx_pipeline.memory.scope import place_of, visible
+from ctx_pipeline.memory.scope import Place, below, identity, place_of
+from ctx_pipeline.model.agent_config import asked_here
+from ctx_pipeline.recorded_paths import expanded
 from ctx_pipeline.sessions.details import resolve, resolve_anywhere
 from ctx_pipeline.storage.marker import begun
 from ctx_pipeline.storage.reader import reading
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-NAMED, ASKING, HERE = "named", "asking", "here"
+NAMED, ASKING, HERE, PREVIOUS = "named", "asking", "here", "previous"
 """Why a session was chosen."""
 
 
@@ -72,22 +74,61 @@ def meant(settings: Settings, name: str | None = None, *, cwd: str | None = None
         return select_session(store, settings, name, cwd=cwd)
 
 
+def select_previous(store: Store, settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
+    """Return the session that a new chat goes on from: a named one, else the last other one of the repository that did something.
+
+    The session whose agent runs this program is left out. Where no other session did
+    something, the last other one that was asked something counts, then the asking session
+    itself if it was captured. Raises UnknownName, and UsageError where no session was captured here.
+    """
+    if name:
+        return _named(store, name)
+    asking = current_session(settings)
+    found = others_in_place(store, cwd or here(), asking)
+    if found:
+        return Choice(found[0].host, found[0].session_id, PREVIOUS, captured=True)
+    if asking is not None and store.ledger.session(*asking) is not None:
+        return Choice(*asking, ASKING, captured=True)
+    raise UsageError(
+        "no other session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
+    )
+
+
+def others_in_place(store: Store, cwd: str, asking: tuple[str, str] | None) -> list[Line]:
+    """Return the other sessions of the repository around a folder: those that did something first, the last active first."""
+    known = {(row.host, row.session_id): row.rows for row in store.ledger.sessions()}
+    there = [line for line in in_place(store, cwd) if (line.host, line.session_id) != asking and not asked_here(line.cwd)]
+    asked = [line for line in there if (known.get((line.host, line.session_id)) or {}).get("prompts")]
+    acted = [line for line in asked if known[line.host, line.session_id].get("tool_calls")]
+    return acted or asked
+
+
 def in_place(store: Store, cwd: str) -> list[Line]:
-    """Return the captured sessions of the repository around a folder, the last active first."""
+    """Return the captured sessions of the repository around a folder, the last active first.
+
+    A session belongs to the repository whose remote it recorded, or in whose checkout its
+    folder lies now; the innermost checkout counts. Outside of a repository it is one of
+    the same folder or of a folder above it other than the home folder.
+    """
     place = place_of(cwd)
     known: dict[str, bool] = {}
 
     def here_too(line: Line) -> bool:
-        """Tell whether a session ran here: by the remote that it recorded, by its folder, or by the remote that its folder has now."""
-        if visible("repo", line.repository, line.cwd, place) or (line.cwd and visible("repo", None, line.cwd, place)):
+        if line.repository and identity(line.repository) in place.identities:
             return True
-        if not line.cwd or not place.identities:
-            return False
-        if line.cwd not in known:
-            known[line.cwd] = bool(set(place_of(line.cwd).identities) & set(place.identities))
-        return known[line.cwd]
+        if line.cwd and line.cwd not in known:
+            known[line.cwd] = same_repository(line.cwd, place)
+        return bool(line.cwd) and known[line.cwd or ""]
 
     return sorted(filter(here_too, lines(store)), key=lambda line: (-line.last, line.host, line.session_id))
+
+
+def same_repository(folder: str, place: Place) -> bool:
+    """Tell whether a session of a folder may speak for a place: a parent folder's session never does for a repository below it."""
+    there = place_of(folder)
+    if place.roots:
+        return bool({*there.roots} & {*place.roots} or {*there.identities} & {*place.identities})
+    return not there.roots and below(place.cwd, folder) and (folder == place.cwd or folder.rstrip("/") != expanded("~").rstrip("/"))
 
 
 def lines(store: Store, host: str | None = None) -> list[Line]:

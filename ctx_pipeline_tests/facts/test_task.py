@@ -39,4 +39,4 @@ def test_where_nothing_else_was_typed_a_steering_prompt_is_told():
     assert requests(["push", " "]) == ["push"]
     found = task(view().prompt("push").build())
     assert (found.now.text, found.told) == ("push", False)
-    assert task(view().build()) == (None, None, False)
+    assert task(view().build()) == (None, None, False, None)

@@ -163,17 +163,16 @@ def test_a_block_stays_within_its_tokens_and_keeps_the_task_first(budget: int):
 
 
 @pytest.mark.feature("session.resume")
-def test_what_to_do_stands_at_the_end_and_what_it_is_about_at_the_beginning():
+def test_what_it_is_about_stands_at_the_beginning_and_what_to_do_at_the_end():
     lines = block(full(), counter(), 500).text.splitlines()
 
     assert [line.split(":")[0] for line in lines[1:]] == [
         "- Task",
         "- Decided",
-        "- Changed",
+        "- Changed files, the last first",
         "- Found",
-        "- Last check",
-        "- To do",
-        "- So far",
+        "- Last test run",
+        "- Still to do",
     ]
 
 

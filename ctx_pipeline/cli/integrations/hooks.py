@@ -37,6 +37,11 @@ _share = click.FloatRange(0, 1)
 @click.option("--holdout", type=_share, help="Withhold memories from this share of sessions, to learn what they do; 0 ends it.")
 @click.option("--accepted-only/--candidates-too", default=None, help="Only memories that somebody accepted.")
 @click.option("--resume/--no-resume", default=None, help="Tell where the session stood after its context was compacted; on by default.")
+@click.option(
+    "--handoff/--no-handoff",
+    default=None,
+    help="Begin each new chat with where the last session of its repository stood, at most 500 tokens; off by default.",
+)
 @click.option("--defaults", is_flag=True, help="Drop the options in force that are not given.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -102,6 +107,7 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
     for name, wanted in (
         ("accepted-only", given["accepted_only"]),
         ("no-resume", None if given["resume"] is None else not given["resume"]),
+        ("handoff", given["handoff"]),
     ):
         if wanted:
             options[name] = "yes"
@@ -128,6 +134,7 @@ def _in_words(options: dict[str, str]) -> str:
     told += [f"withheld from {choice.holdout:.0%} of sessions"] if choice.holdout else []
     told += ["accepted memories alone"] if choice.accepted_only else []
     told += ["nothing after a compaction of the session itself"] if "no-resume" in options else []
+    told += ["each new chat is told where the last session of its repository stood, 500 tokens at most"] if "handoff" in options else []
     return "; ".join(told)
 
 

@@ -58,7 +58,7 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
 def restore(name: str | None, as_json: bool) -> None:
     """Print the newest snapshot of this repository.
 
-    Where none was kept, one is made of the newest session.
+    Where none was kept since, one is made of the last other session that did something.
     """
     from ctx_pipeline.sessions.state import restored
 
@@ -77,7 +77,11 @@ def restore(name: str | None, as_json: bool) -> None:
 @click.option("--effect", is_flag=True, help="Measure instead: calls between a compaction and the next change, with a block and without.")
 @json_option
 def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) -> None:
-    """Print a block for a fresh chat: task, decisions, changed files, findings, the last test run and what is to do."""
+    """Print what a new chat needs of the last one: what was asked, decided, changed and checked, and what is to do.
+
+    Without --session it is the last other session of this repository that did something,
+    of any agent. The last line resumes it.
+    """
     if effect:
         _effect(as_json)
         return

@@ -33,7 +33,7 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
 @session_option
 @json_option
 def load(name: str | None, as_json: bool) -> None:
-    """Bring back what a session held, for the next one.
+    """Bring back what the last other session of this repository held, for the next one.
 
     Says what came back, and how much smaller it is than reading everything again.
     """
@@ -49,6 +49,8 @@ def load(name: str | None, as_json: bool) -> None:
         bold=True,
     )
     _lines(told.found)
+    if told.command:
+        say(f"Resume it with: {plain(told.command)}")
     say(f"(~{tokens(told.tokens)} tokens vs ~{tokens(told.cold_tokens)} that its reads brought in)")
 
 

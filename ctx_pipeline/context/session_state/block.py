@@ -5,79 +5,122 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.context.session_state.snapshot import cut
+from ctx_pipeline.context.session_state.state import BUNDLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ctx_pipeline.context.session_state.state import Item, SessionState
+    from ctx_pipeline.context.session_state.state import CheckRun, Item, SessionState
 
 BUDGET = 500
 """Tokens of a block to go on with."""
 
-FIRST, LAST = "first", "last"
-"""Where a line stands: models attend to the beginning and the end of what they read, least to the middle."""
+ABSENT = "absent"
+"""What a line is about that says that something was not done."""
 
 _FILES, _ITEMS = 10, 6
 _TEXT, _SHORT = 300, 160
 
 
 class Line(NamedTuple):
-    """One line of a block, with what it is about and where it is to stand."""
+    """One statement of a block, with the events that prove it."""
 
     about: str
     text: str
-    place: str
     worth: float
     """what is kept first where not all of it fits"""
+    events: tuple[str, ...] = ()
+    """empty for what somebody said through ``ctx`` and for what an imported bundle says"""
 
 
 class Block(NamedTuple):
-    """The text, its tokens, and what did not fit."""
+    """The text, its tokens, what it states, and what did not fit."""
 
     text: str
     tokens: int
     dropped: list[str]
     """what the left-out lines are about"""
+    lines: tuple[Line, ...] = ()
 
 
 def lines_of(state: SessionState) -> list[Line]:
-    """Return the lines of a block in the order in which they stand: task, decisions and files first, what is to do last.
+    """Return what a new chat is told, in order: what was asked and decided, what was changed and checked, what is to do, how it ended.
 
-    Figures stand at the very end: they change with every call, and what stands before
-    them can stay in a prompt cache.
+    Nothing is stated without an event that shows it, but for what somebody said.
     """
-    made = [Line("task", f"Task: {cut(state.task.text, _TEXT)}", FIRST, 100)] if state.task else []
-    made += [Line("decisions", f"Decided: {_line(i)}", FIRST, 60 - n) for n, i in enumerate(state.decisions[:_ITEMS])]
-    for n, f in enumerate(state.modified[:_FILES]):
-        made.append(Line("files", f"Changed: {cut(f.path, _SHORT)}", FIRST, 50 - n))
-    if not state.modified:
-        made += [Line("files", f"Read: {cut(f.path, _SHORT)}", FIRST, 20 - n) for n, f in enumerate(state.read[:_ITEMS])]
-    made += [Line("findings", f"Found: {_line(i)}", LAST, 55 - n) for n, i in enumerate(state.findings[:_ITEMS])]
-    if state.tests:
-        t = state.tests
-        why = f" with “{cut(t.why, _SHORT)}”" if t.why and not t.ok else ""
-        since = "; files were changed since" if t.stale else ""
-        made.append(Line("tests", f"Last check: `{cut(t.command, _SHORT)}` {t.counts}{why}{since}", LAST, 70))
-    made += [Line("next_steps", f"To do: {cut(i.text, _SHORT)}", LAST, 65 - n) for n, i in enumerate(state.next_steps[:_ITEMS])]
-    figures = ", ".join(f"{state.stats[name]:,} {word}" for name, word in _FIGURES.items() if state.stats.get(name))
-    if figures:
-        made.append(Line("stats", f"So far: {figures}", LAST, 1))
+    made = [*_task_lines(state)]
+    made += [Line("decisions", f"Decided: {_line(i)}", 60 - n, _shown_by(i)) for n, i in enumerate(state.decisions[:_ITEMS])]
+    changed = state.modified[:_FILES]
+    if changed:
+        more = f" and {len(state.modified) - _FILES} more" if len(state.modified) > _FILES else ""
+        paths = ", ".join(cut(f.path, _SHORT) for f in changed)
+        made.append(Line("files", f"Changed files, the last first: {paths}{more}", 75, tuple(f.event for f in changed if f.event)))
+    elif state.read:
+        paths = ", ".join(cut(f.path, _SHORT) for f in state.read[:_ITEMS])
+        shown = tuple(f.event for f in state.read[:_ITEMS] if f.event)
+        made.append(Line(ABSENT, f"No changed file is recorded; last read: {paths}", 20, shown))
+    said = [i for i in state.findings if i.told or i.by == BUNDLE]
+    made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(said[:_ITEMS])]
+    made += [_check_line(check, n) for n, check in enumerate(state.checks or [state.tests] * bool(state.tests))]
+    if state.modified and not (state.checks or state.tests):
+        made.append(Line(ABSENT, "No test, type check, linter or build is among its commands", 40, (state.modified[0].event or "",)))
+    if state.next_steps:
+        steps = "; ".join(cut(i.text, _SHORT) for i in state.next_steps[:_ITEMS])
+        more = f" and {len(state.next_steps) - _ITEMS} more" if len(state.next_steps) > _ITEMS else ""
+        made.append(Line("next_steps", f"Still to do: {steps}{more}", 72, tuple(i.event for i in state.next_steps[:_ITEMS] if i.event)))
+    if state.answer:
+        made.append(Line("answer", f"The last answer ended: “{state.answer.text}”", 30, _shown_by(state.answer)))
     return made
 
 
-_FIGURES = {"prompts": "prompts", "tool_calls": "tool calls", "compactions": "compactions"}
+def _task_lines(state: SessionState) -> Iterator[Line]:
+    first, last, task = state.asked_first, state.asked_last, state.task
+    asked = {i.event for i in (first, last) if i}
+    between = task is not None and task.by == "prompt" and task.event not in asked
+    if task and (task.told or task.by in ("plan", BUNDLE)):
+        approved = "Approved plan" if task.by == "plan" else "Task"
+        yield Line("task", f"{approved}: {cut(task.text, _TEXT)}", 100, _shown_by(task))
+    if first:
+        yield Line("task", f"Asked{' first' if last or between else ''}: “{cut(first.text, _TEXT)}”", 95, _shown_by(first))
+    if task and between:
+        yield Line("task", f"Asked{' later' if first else ''}: “{cut(task.text, _TEXT)}”", 92, _shown_by(task))
+    if last:
+        yield Line("task", f"Asked last: “{cut(last.text, _TEXT)}”", 90, _shown_by(last))
+
+
+def _check_line(check: CheckRun, place: int) -> Line:
+    why = f" with “{cut(check.why, _SHORT)}”" if check.why and not check.ok else ""
+    since = "; files were changed since" if check.stale else ""
+    kind = {"test": "test run", "types": "type check", "lint": "lint or format run", "build": "build"}.get(check.purpose, "check")
+    return Line("tests", f"Last {kind}: `{cut(check.command, _SHORT)}` {check.outcome}{why}{since}", 70 - 10 * place, (check.event or "",))
+
+
+def _shown_by(item: Item) -> tuple[str, ...]:
+    return (item.event,) if item.event else ()
 
 
 def block(
-    state: SessionState, count: Callable[[str], int], budget: int = BUDGET, *, safe: Callable[[str], str | None] = lambda text: text
+    state: SessionState,
+    count: Callable[[str], int],
+    budget: int = BUDGET,
+    *,
+    safe: Callable[[str], str | None] = lambda text: text,
+    beside: Sequence[str] = (),
+    whole: bool = True,
 ) -> Block:
     """Return the block of a state, at most ``budget`` tokens as ``count`` counts them.
 
     Lines are chosen by worth: one too large is left out, a smaller one may still fit.
-    ``safe`` gives a line as it may be told, or None for one that may not.
+    ``safe`` gives a line as it may be told, or None for one that may not. ``beside`` are
+    lines that stand at the end: how to resume the session, who else worked here. Of a
+    state of a part of a session (not ``whole``) nothing is said not to have been done.
     """
-    head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {(state.as_of or 'no time')[:16]}):"
-    lines = [line._replace(text=said) for line in lines_of(state) if (said := safe(line.text)) is not None]
+    title = f", “{cut(state.title, 80)}”" if state.title and not _begins(state) else ""
+    head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {time_of(state.as_of)}{title}):"
+    said_of = [line for line in lines_of(state) if whole or line.about != ABSENT]
+    told = [*said_of, *(Line("beside", text, 35 - n) for n, text in enumerate(beside))]
+    lines = [line._replace(text=said) for line in told if (said := safe(line.text)) is not None]
+    head = safe(head) or f"Where the last session stood ({state.host}):"
     left = budget - count(head + "\n")
     kept: set[int] = set()
     for n in sorted(range(len(lines)), key=lambda n: -lines[n].worth):
@@ -89,9 +132,21 @@ def block(
         text = "\n".join([head, *(f"- {lines[n].text}" for n in sorted(kept))]) + "\n"
         tokens = count(text)
         if tokens <= budget:  # what stands side by side may be split into other tokens than what stands alone
-            return Block(text, tokens, [lines[n].about for n in range(len(lines)) if n not in kept])
+            dropped = [lines[n].about for n in range(len(lines)) if n not in kept]
+            return Block(text, tokens, dropped, tuple(lines[n] for n in sorted(kept)))
         kept.discard(min(kept, key=lambda n: lines[n].worth))
     return Block("", 0, [line.about for line in lines])
+
+
+def _begins(state: SessionState) -> bool:
+    """Tell whether the title is the beginning of what was asked."""
+    asked = " ".join((state.asked_first.text if state.asked_first else "").lower().split())
+    return " ".join((state.title or "").lower().split()).rstrip("….")[:60] in asked
+
+
+def time_of(moment: str | None) -> str:
+    """Return a moment as ``2026-03-05 10:00 UTC``."""
+    return f"{moment[:16].replace('T', ' ')} UTC" if moment else "no time"
 
 
 def _line(item: Item) -> str:

@@ -72,6 +72,8 @@ class FileState(NamedTuple):
     """the last line that was seen of it; 0 where nothing tells"""
     last: int
     """number of the last touch, counted over the session"""
+    event: str | None = None
+    """the call that changed it last; of a file that was only read, the one that read it last"""
 
     @property
     def status(self) -> str:
@@ -97,14 +99,31 @@ class CheckRun(NamedTuple):
     """the line that says what failed"""
     result: str = ""
     """passed, failed, refused, running or unknown; empty in a state of an earlier version"""
+    unit: str = ""
+    """what is counted where that is no test: package, file"""
+    cut: bool = False
+    """its output went through a program that shows a part of it, such as ``tail``"""
 
     @property
     def counts(self) -> str:
         """``3/5 passed`` where the tool counted, else how it ended, as far as the records say."""
         total = self.passed + self.failed
-        if not total and self.result in _UNENDED:
-            return _UNENDED[self.result]
+        if self.result in _UNENDED:
+            return _UNENDED[self.result] + (f" ({self.passed}/{total} passed so far)" if total else "")
+        if total and not self.ok and not self.failed:
+            return f"failed ({self.passed}/{total} passed)"
         return f"{self.passed}/{total} passed" if total else "passed" if self.ok else "failed"
+
+    @property
+    def outcome(self) -> str:
+        """How it ended as a sentence goes on: ``failed (3/5 passed)``, ``passed (5/5 packages)``, ``had not ended``."""
+        if self.result in _UNENDED:
+            return self.counts
+        units = f" {self.unit}s" if self.unit not in ("", "test") else ""
+        total = self.passed + self.failed
+        told = f" ({self.passed}/{total}{units}{'' if self.ok else ' passed'})" if total else ""
+        part = " as far as the shown part of its output says" if self.cut and self.ok else ""
+        return f"{'passed' if self.ok else 'failed'}{told}{part}"
 
 
 @dataclass(frozen=True)
@@ -122,6 +141,10 @@ class SessionState:
     seq: int = -1
     """``seq`` of that event in the main thread"""
     began: str | None = None
+    asked_first: Item | None = None
+    """the first prompt that asks for something"""
+    asked_last: Item | None = None
+    """the last one; None where it is the first"""
     task: Item | None = None
     findings: list[Item] = field(default_factory=list)
     decisions: list[Item] = field(default_factory=list)
@@ -131,6 +154,11 @@ class SessionState:
     files: list[FileState] = field(default_factory=list)
     """in the order of the first touch"""
     tests: CheckRun | None = None
+    """the last test run, else the last other check"""
+    checks: list[CheckRun] = field(default_factory=list)
+    """the last run of each kind of check: test, types, lint, build"""
+    answer: Item | None = None
+    """how the agent's last answer ended, without sentences that repeat what a tool printed"""
     stats: dict[str, int] = field(default_factory=dict)
     """events, prompts, model_calls, tool_calls, compactions, prompt_tokens (as billed) and output_tokens"""
 
@@ -165,13 +193,14 @@ def from_json(value: dict[str, Any]) -> SessionState:
         host=str(value["host"]),
         session_id=str(value["session_id"]),
         seq=int(value.get("seq", -1)),
-        task=item(value["task"]) if value.get("task") else None,
+        **{name: item(value[name]) if value.get(name) else None for name in ("asked_first", "asked_last", "task", "answer")},
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],
         next_steps=[item(r) for r in value.get("next_steps", ())],
         files=[FileState(**_typed(r, _FILE)) for r in value.get("files", ())],
         tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
+        checks=[CheckRun(**_typed(r, _RUN)) for r in value.get("checks", ())],
         stats={str(k): int(v) for k, v in dict(value.get("stats") or {}).items()},
         **{n: v if v is None else str(v) for n, v in known.items()},
     )
@@ -187,11 +216,12 @@ _ITEM: dict[str, tuple[type, ...]] = {
 _FILE: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("ref", "path"), _TEXT),
     **dict.fromkeys(("reads", "changes", "lines", "last"), _COUNT),
+    "event": _MAYBE,
 }
 _RUN: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("command", "purpose", "why", "result"), _TEXT),
+    **dict.fromkeys(("command", "purpose", "why", "result", "unit"), _TEXT),
     **dict.fromkeys(("passed", "failed"), _COUNT),
-    **dict.fromkeys(("ok", "stale"), (bool,)),
+    **dict.fromkeys(("ok", "stale", "cut"), (bool,)),
     "event": _MAYBE,
 }
 

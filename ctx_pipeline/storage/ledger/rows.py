@@ -96,6 +96,18 @@ RAW_LOST = "raw_lost"
 """In the counts of a session: (stream, generation, bytes) that raw must hold before it is decoded again."""
 
 
+class WrittenSession(NamedTuple):
+    """One session with the file that holds its main thread, as that was when it was captured last."""
+
+    host: str
+    session_id: str
+    root: str
+    rel: str
+    mtime_ns: int
+    rows: Mapping[str, Any]
+    """as of :class:`SessionRow`"""
+
+
 class SessionRow(NamedTuple):
     """One session: where it lies and what has been made of it."""
 
