@@ -8,6 +8,11 @@ def truncate(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
 
 
+def cut(text: str, longest: int) -> str:
+    """Return a text on one line, cut with an ellipsis."""
+    return truncate(" ".join(text.split()), longest)
+
+
 def size(octets: int) -> str:
     """Return bytes with a unit of a thousand: 512 B, 4.0 kB, 1.2 MB."""
     value = float(octets)

@@ -15,7 +15,7 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.context.session_state.block import block, time_of
 from ctx_pipeline.memory.budget import estimate
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.memory.scope import place_of
+from ctx_pipeline.memory.scope import place_of, same_repository
 from ctx_pipeline.memory.weave import framed, inline
 from ctx_pipeline.model.agent_config import asked_here
 from ctx_pipeline.model.codec import iso
@@ -24,7 +24,6 @@ from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.sessions.selection import same_repository
 from ctx_pipeline.sessions.state_fold import fold, upto
 from ctx_pipeline.storage.journal import Journal
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
-from ctx_pipeline.memory.scope import Place, below, identity, place_of
+from ctx_pipeline.memory.scope import identity, place_of, same_repository
 from ctx_pipeline.model.agent_config import asked_here
-from ctx_pipeline.recorded_paths import expanded
 from ctx_pipeline.sessions.details import resolve, resolve_anywhere
 from ctx_pipeline.storage.marker import begun
 from ctx_pipeline.storage.reader import reading
@@ -121,14 +120,6 @@ def in_place(store: Store, cwd: str) -> list[Line]:
         return bool(line.cwd) and known[line.cwd or ""]
 
     return sorted(filter(here_too, lines(store)), key=lambda line: (-line.last, line.host, line.session_id))
-
-
-def same_repository(folder: str, place: Place) -> bool:
-    """Tell whether a session of a folder may speak for a place: a parent folder's session never does for a repository below it."""
-    there = place_of(folder)
-    if place.roots:
-        return bool({*there.roots} & {*place.roots} or {*there.identities} & {*place.identities})
-    return not there.roots and below(place.cwd, folder) and (folder == place.cwd or folder.rstrip("/") != expanded("~").rstrip("/"))
 
 
 def lines(store: Store, host: str | None = None) -> list[Line]:

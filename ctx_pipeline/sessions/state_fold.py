@@ -86,6 +86,9 @@ def _before(ts: Any, at: int | None) -> bool:
 
 
 def _micros(ts: Any) -> int:
+    if ts is None or isinstance(ts, int):
+        return ts or 0
+    # of 80 ms, which a hook does not have; the rows that it reads hold integers
     from ctx_pipeline.context.recorded import micros
 
     return micros(ts) or 0

@@ -192,7 +192,7 @@ def _view(found: Found) -> None:
 
 
 def _lines(found: Found) -> None:
-    from ctx_pipeline.context.session_state.snapshot import cut
+    from ctx_pipeline.model.display import cut
 
     state = found.state
     say(f"Task: {cut(state.task.text, 300) if state.task else 'none known'}")

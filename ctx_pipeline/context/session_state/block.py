@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.context.session_state.snapshot import cut
 from ctx_pipeline.context.session_state.state import BUNDLE
+from ctx_pipeline.model.display import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.display import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -267,8 +267,3 @@ def element(text: str, longest: int) -> str:
 def attribute(text: str, longest: int) -> str:
     """Return a text as a quoted attribute, likewise."""
     return quoteattr(cut(_NOT_XML.sub("", text), longest))
-
-
-def cut(text: str, longest: int) -> str:
-    """Return a text on one line, cut with an ellipsis."""
-    return truncate(" ".join(text.split()), longest)
