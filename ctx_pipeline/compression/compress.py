@@ -237,7 +237,7 @@ def in_form(sources: Sequence[Source], form: str) -> dict[str, Any]:
     """Return files in a form: ``files`` with their text, and ``book``, the lines that three or more share, where that pays.
 
     ``best`` is the form that an analysis recommends for each. A file that the form has
-    nothing to say of stays raw. Raises UsageError for an unknown form.
+    nothing to say of, or says with as many tokens, stays raw. Raises UsageError for an unknown form.
     """
     if form not in {*FORMS, "best"}:
         raise UsageError(f"there is no form {form!r}", hint=f"use one of {', '.join([*FORMS, 'best'])}")
@@ -251,8 +251,11 @@ def in_form(sources: Sequence[Source], form: str) -> dict[str, Any]:
         chosen = analyzed(source, tokenizer).recommended if form == "best" else form
         text = shortened(source, chosen)
         said = source.text if text is None or (not text.strip() and source.text.strip()) else text
+        raw, told = count(source.text), count(said)
+        if told >= raw:
+            said, told = source.text, raw
         used = chosen if said is text else "raw"
-        rows.append({"path": source.name, "form": used, "raw_tokens": count(source.text), "tokens": count(said), "text": said})
+        rows.append({"path": source.name, "form": used, "raw_tokens": raw, "tokens": told, "text": said})
     code = coded([row["text"] for row in rows], count)
     for row, text in zip(rows, code.texts, strict=True):
         row |= {"text": text, "tokens": count(text)}

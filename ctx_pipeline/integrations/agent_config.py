@@ -76,12 +76,12 @@ def server_paths(settings: Settings, host: Host, *, project: Path | None = None)
     return [(home.parent if beside else home) / recipe.file for home in homes(settings, host)]
 
 
-def install_server(settings: Settings, host: Host, path: Path) -> Change:
-    """Enter the server in a file of the host."""
+def install_server(settings: Settings, host: Host, path: Path, *, profile: str | None = None) -> Change:
+    """Enter the server in a file of the host; ``profile`` is the set of tools that it shows."""
     recipe = _server(host)
     words = program()
     entry: dict[str, Any] = {"type": "stdio"} if recipe.typed else {}
-    entry |= {"command": words[0], "args": [*words[1:], "mcp"]}
+    entry |= {"command": words[0], "args": [*words[1:], "mcp", *(["--tools", profile] if profile else [])]}
     if settings.environ.get("CTX_HOME"):
         entry["env"] = {"CTX_HOME": str(settings.home)}
     add = config_patch.with_json_server if recipe.form == "json" else config_patch.with_toml_server

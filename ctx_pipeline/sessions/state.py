@@ -392,6 +392,11 @@ def _micros(ts: Any) -> int | None:
     return micros(ts)
 
 
+def view_of_state(state: SessionState) -> list[str]:
+    """Return the compact view of a state, one section a line or a few."""
+    return blocks.view_lines(state)
+
+
 def unknown_action(action: str, known: tuple[str, ...]) -> UsageError:
     """Return the error for an action that does not exist; it lists those that do."""
     return UsageError(f"there is no action {action[:60]!r}", hint=f"one of {', '.join(known)}")

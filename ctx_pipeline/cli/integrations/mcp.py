@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 
 TOKEN = "mcp-token"  # noqa: S105 - the name of a file
 
+_TOOLS = "The tools a client is shown: lessons and history, reading code and output, or every one."
+
 
 @click.group(invoke_without_command=True)
 @click.option("--http", is_flag=True, help="Serve over HTTP on loopback, for clients that know the token.")
 @click.option("--port", default=0, type=click.IntRange(0, 65_535), help="With --http: the port; without it a free one.")
+@click.option("--tools", "profile", type=click.Choice(["memory", "read", "all"]), default="memory", show_default=True, help=_TOOLS)
+@click.option("--structured", is_flag=True, help="Answer with JSON values and their schemas, for programs; a model reads the text.")
 @click.pass_context
-def mcp(context: click.Context, http: bool, port: int) -> None:
+def mcp(context: click.Context, http: bool, port: int, profile: str, structured: bool) -> None:
     """Serve the history and the memories to an agent (Model Context Protocol).
 
-    Without --http it speaks over standard input and output, as an agent starts it.
+    Without --http it speaks over standard input and output, as an agent starts it. Tools
+    that are not listed still answer a client that knows their names.
     """
     if context.invoked_subcommand is not None:
         return
@@ -35,14 +40,15 @@ def mcp(context: click.Context, http: bool, port: int) -> None:
     from ctx_pipeline.mcp_server import server
 
     settings = settings_module.load()
+    served = server.build(settings, _judge, act, profile=profile, structured=structured)
     if not http:
-        server.serve_stdio(settings, _judge, act)
+        server.serve_stdio(served)
         return
     listener = loopback.listen(port)
     token = _token(settings)
     say(loopback.address(listener, server.PATH))
     say(f"token: in {settings.home / TOKEN}", err=True)
-    server.serve_http(settings, _judge, act, listener=listener, token=token)
+    server.serve_http(served, listener=listener, token=token)
 
 
 def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
@@ -72,9 +78,10 @@ _scope = click.option(
 @mcp.command()
 @click.argument("host")
 @_scope
+@click.option("--tools", "profile", type=click.Choice(["memory", "read", "all"]), help=f"{_TOOLS} Without it the server decides.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
-def install(host: str, scope: str, yes: bool, as_json: bool) -> None:
+def install(host: str, scope: str, profile: str | None, yes: bool, as_json: bool) -> None:
     """Enter the server in an agent's settings, after a backup; again changes nothing.
 
     HOST is claude or codex. The rest of the file is kept; one that cannot be parsed stays as it is.
@@ -88,7 +95,7 @@ def install(host: str, scope: str, yes: bool, as_json: bool) -> None:
     paths = agent_config.server_paths(settings, found, project=_project(scope))
     if not yes:
         ask_first(f"Enter the server ctx in {', '.join(map(str, paths))}?")
-    tell([agent_config.install_server(settings, found, path) for path in paths], as_json)
+    tell([agent_config.install_server(settings, found, path, profile=profile) for path in paths], as_json)
 
 
 @mcp.command()
