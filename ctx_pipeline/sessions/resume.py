@@ -24,7 +24,7 @@ from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.sessions.state_fold import fold, upto
+from ctx_pipeline.sessions.state_fold import fold, resume_command, upto
 from ctx_pipeline.storage.journal import Journal
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
         view, whole = _view(found, *live, last.session_id)
         if not view.events:
             continue
-        command = found.resuming(last.session_id, view.session.cwd)
+        command = resume_command(last.host, last.session_id, view.session.cwd)
         beside = [f"Resume it with: {command}"] if command else []
         beside += list(_also(others[n + 1 : n + 3], last))
         text = _text(fold(view), _OPEN_NEW, budget, settings, whole=whole, beside=beside)

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state import block as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
 from ctx_pipeline.context.session_state.difference import difference
@@ -22,7 +21,7 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import truncate
 from ctx_pipeline.sessions.selection import HERE, PREVIOUS, Choice, here, in_place, others_in_place, select_previous, select_session
-from ctx_pipeline.sessions.state_fold import fold, upto
+from ctx_pipeline.sessions.state_fold import fold, resume_command, upto
 from ctx_pipeline.sessions.windows.history import open_window, view_of
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
@@ -249,7 +248,7 @@ def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[s
         return "", []
     with reading(settings) as (store, asked):
         row = store.ledger.session(found.state.host, found.state.session_id)
-        command = discovery.host(found.state.host).resuming(found.state.session_id, row.rows.get("cwd") if row else None)
+        command = resume_command(found.state.host, found.state.session_id, row.rows.get("cwd") if row else None)
         told = [f"Resume it with: {command}"] if command else []
         if found.choice.why != PREVIOUS:
             return command, told

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import printed, runs_by_call
@@ -66,6 +68,15 @@ def fold(view: SessionView) -> SessionState:
     )
 
 
+def resume_command(host: str, session_id: str, folder: str | None) -> str:
+    """Return the command that resumes a session; empty where nothing does, as for one that was named after a file."""
+    try:
+        uuid.UUID(session_id)
+    except ValueError:
+        return ""
+    return discovery.hosts()[host].resuming(session_id, folder)
+
+
 def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionView:
     """Return the rows of a session up to an event of a thread; of other threads what had happened by that time."""
     events = [e for e in view.events if (e.seq <= seq if e.thread_id == thread else at is None or e.ts is None or _micros(e.ts) <= at)]
@@ -123,7 +134,7 @@ def _last_answer(view: SessionView, main: Sequence[Any]) -> Item | None:
         return None
     text = clean(answers[-1].text)
     end = text if len(text) <= _LONG else f"…{text[1 - _LONG :].lstrip()}"
-    own = own_words(view, end)
+    own = own_words(view, end, gap=" […] ")
     return Item(own, "answer", _iso(answers[-1].ts), answers[-1].event_id) if own.strip("… ") else None
 
 
