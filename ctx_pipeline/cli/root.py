@@ -35,6 +35,8 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("ctx_pipeline.cli.usage.explain:explain", "Show the model calls behind a number."),
     "history": ("ctx_pipeline.cli.history:history", "Show what was in a session's context window, at any event."),
     "session": ("ctx_pipeline.cli.session.group:session", "State of a session: task, progress, snapshots and handoff."),
+    "run-command": ("ctx_pipeline.cli.run_command:run_command", "Run a command and print its output in fewer tokens."),
+    "recall": ("ctx_pipeline.cli.run_command:recall", "Print a part of an output that was shortened."),
     "compress": ("ctx_pipeline.cli.reports.compression:compress", "Compress files, or what a session had in its context window."),
     "analyze": ("ctx_pipeline.cli.reports.compression:analyze", "Measure a file: entropy, and what every compressed form costs and keeps."),
     "benchmark": ("ctx_pipeline.cli.reports.benchmark:benchmark", "Measure every compressed form over a file or a sample of a project."),

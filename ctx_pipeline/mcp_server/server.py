@@ -17,7 +17,8 @@ from ctx_pipeline import loopback
 from ctx_pipeline.errors import CtxError, UnknownName
 from ctx_pipeline.integrations.agent_output import clean
 from ctx_pipeline.mcp_server.answer_text import as_text, slim_schema
-from ctx_pipeline.mcp_server.compression_tools import CompressionTools
+from ctx_pipeline.mcp_server.code_tools import CodeTools
+from ctx_pipeline.mcp_server.compression_tools import CompressionTools, project_root
 from ctx_pipeline.mcp_server.errors import for_a_model
 from ctx_pipeline.mcp_server.paging import as_value, as_wrong_arguments
 from ctx_pipeline.mcp_server.report_tools import ReportTools
@@ -28,7 +29,8 @@ from ctx_pipeline.sessions.markdown import render
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from mcp.types import Tool
 
@@ -48,7 +50,7 @@ _INSTRUCTIONS = (
 MEMORY, READ, ALL = "memory", "read", "all"
 PROFILES: dict[str, tuple[str, ...]] = {
     MEMORY: ("search_history", "read_session", "retrieve_memories", "update_memory_utility", "ctx_session"),
-    READ: ("ctx_compress", "ctx_analyze", "ctx_session"),
+    READ: ("ctx_read", "ctx_shell", "ctx_search", "ctx_tree", "ctx_recall", "ctx_session"),
     ALL: (),
 }
 """Name of a set -> the tools that a client is shown; none stands for all. What is not shown answers all the same."""
@@ -85,10 +87,13 @@ class _Server(MCPServer):
         return CallToolResult(content=[TextContent(type="text", text=as_text(result.structured_content))])
 
 
-def build(settings: Settings, judge: Judge, act: Act, *, profile: str = ALL, structured: bool = True) -> MCPServer:
+def build(
+    settings: Settings, judge: Judge, act: Act, *, profile: str = ALL, structured: bool = True, allowed: Sequence[Path] = ()
+) -> MCPServer:
     """Return the server over the store of these settings, which shows the tools of a set of :data:`PROFILES`.
 
-    With ``structured`` answers carry values and schemas of them, for programs.
+    With ``structured`` answers carry values and schemas of them, for programs. ``allowed``
+    are folders outside of the project that tools may read.
     """
     server = _Server(
         "ctx", title="ctx_pipeline", instructions=_INSTRUCTIONS, version=version("ctx-pipeline"), log_level="WARNING", subscriptions=False
@@ -98,6 +103,7 @@ def build(settings: Settings, judge: Judge, act: Act, *, profile: str = ALL, str
     sessions = SessionTools(settings, act)
     reports = ReportTools(settings, act)
     compressing = CompressionTools(settings)
+    code = CodeTools(settings, project_root, allowed)
     reading: tuple[Callable[..., object], ...] = (
         tools.search_history,
         tools.list_sessions,
@@ -120,6 +126,11 @@ def build(settings: Settings, judge: Judge, act: Act, *, profile: str = ALL, str
         reports.ctx_wrapped,
         reports.ctx_artifacts,
         reports.ctx_verify,
+        code.ctx_read,
+        code.ctx_shell,
+        code.ctx_search,
+        code.ctx_tree,
+        code.ctx_recall,
     )
     for tool in reading:
         writes = tool.__name__ in _WRITES

@@ -41,6 +41,11 @@ TOOLS = {
     "ctx_wrapped",
     "ctx_verify",
     "ctx_artifacts",
+    "ctx_read",
+    "ctx_shell",
+    "ctx_search",
+    "ctx_tree",
+    "ctx_recall",
 }
 HOSTILE = [
     '"',

@@ -26,8 +26,15 @@ _TOOLS = "The tools a client is shown: lessons and history, reading code and out
 @click.option("--port", default=0, type=click.IntRange(0, 65_535), help="With --http: the port; without it a free one.")
 @click.option("--tools", "profile", type=click.Choice(["memory", "read", "all"]), default="memory", show_default=True, help=_TOOLS)
 @click.option("--structured", is_flag=True, help="Answer with JSON values and their schemas, for programs; a model reads the text.")
+@click.option(
+    "--allow",
+    "allowed",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder outside the project to read.",
+)
 @click.pass_context
-def mcp(context: click.Context, http: bool, port: int, profile: str, structured: bool) -> None:
+def mcp(context: click.Context, http: bool, port: int, profile: str, structured: bool, allowed: tuple[Path, ...]) -> None:
     """Serve the history and the memories to an agent (Model Context Protocol).
 
     Without --http it speaks over standard input and output, as an agent starts it. Tools
@@ -40,7 +47,7 @@ def mcp(context: click.Context, http: bool, port: int, profile: str, structured:
     from ctx_pipeline.mcp_server import server
 
     settings = settings_module.load()
-    served = server.build(settings, _judge, act, profile=profile, structured=structured)
+    served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed)
     if not http:
         server.serve_stdio(served)
         return
