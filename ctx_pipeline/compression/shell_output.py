@@ -20,6 +20,9 @@ LARGEST = 16 << 20
 MOST_LINES = 400
 """Lines of a shortened output; of more those stay that tell of failures, the first and the last ones."""
 
+MOST_DIFF_LINES = 4_000
+"""Lines of a difference: an edit may follow for which its text is needed."""
+
 _LONGEST_LINE = 2_000
 _HEAD, _TAIL = 120, 160
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
@@ -104,21 +107,22 @@ def _made(plain: str, kind: str) -> tuple[Filtered, str]:
     work_out = FILTERS.get(kind)
     first = work_out(lines) if work_out else Filtered(lines, exact=True)
     second = repeated(first.lines) if kind not in ("search", "git", "list", "tree", "log") else Filtered(first.lines, exact=True)
-    third = _fitting(second)
+    hunks = any(line.startswith("@@ ") for line in lines)
+    third = _fitting(second, MOST_LINES if not hunks else MOST_DIFF_LINES)
     return Filtered(third.lines, first.exact and second.exact and third.exact), kind
 
 
-def _fitting(made: Filtered) -> Filtered:
-    """Return at most about :data:`MOST_LINES` lines, cut where they are too long; what tells of failures stays."""
+def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:
+    """Return at most about so many lines, cut where they are too long; what tells of failures stays."""
     lines = [
         line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}… [{len(line) - _LONGEST_LINE:,} characters]" for line in made.lines
     ]
     cut = lines != made.lines
-    if len(lines) <= MOST_LINES:
+    if len(lines) <= most:
         return Filtered(lines, made.exact and not cut)
     stay = {*range(_HEAD), *range(len(lines) - _TAIL, len(lines))}
     for place in sorted(guarded(lines)):
-        if len(stay) >= MOST_LINES + _HEAD:
+        if len(stay) >= most + _HEAD:
             break
         stay.add(place)
     found: list[str] = []

@@ -74,14 +74,14 @@ def _lines(values: dict[str, Any], prefix: str = "") -> list[str]:
         elif isinstance(value, list) and all(isinstance(v, dict) for v in value):
             found += _table(key, value)
         elif isinstance(value, list):
-            found.append(f"{key}: {', '.join(map(_cell, value))}")
+            found.append(f"{key}: {', '.join(map(_written, value))}")
         else:
             found.append(_named(key, value, ": "))
     return found
 
 
 def _named(name: str, value: Any, between: str = " ") -> str:
-    return f"{_label(name)}{between}{_cell(value, name)}"
+    return f"{_label(name)}{between}{_written(value, name)}"
 
 
 def _label(name: str) -> str:
@@ -99,13 +99,13 @@ def _table(key: str, rows: list[dict[str, Any]]) -> list[str]:
     shared = f" (all: {told})" if told else ""
     found = [f"{key}{shared}: {' | '.join(map(_label, columns))}".rstrip(": ") + (":" if not columns else "")]
     for row in rows:
-        cells = [_cell(row.get(name), name) for name in columns]
+        cells = [_written(row.get(name), name) for name in columns]
         while cells and not cells[-1]:
             cells.pop()
         head = f"- {' | '.join(cells)}".rstrip()
         more = {name: row.get(name) for name in below if not _blank(row.get(name))}
-        if len(more) == 1 and isinstance(told := next(iter(more.values())), str):
-            found.append(f"{head}\n{told.rstrip()}")
+        if len(more) == 1 and isinstance(words := next(iter(more.values())), str):
+            found.append(f"{head}\n{words.rstrip()}")
         else:
             found.append("\n".join([head, *(f"  {line}" for line in _lines(more))]))
     return found
@@ -119,7 +119,7 @@ def _short(value: Any) -> bool:
     return not isinstance(value, dict)
 
 
-def _cell(value: Any, name: str = "") -> str:
+def _written(value: Any, name: str = "") -> str:
     if value is None:
         return ""
     if name.endswith(_NANO) and isinstance(value, int):
@@ -129,7 +129,7 @@ def _cell(value: Any, name: str = "") -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):
-        return ", ".join(map(_cell, value))
+        return ", ".join(map(_written, value))
     if not isinstance(value, str):
         return str(value)
     at = _TIME.fullmatch(value)

@@ -107,9 +107,7 @@ def test_what_lies_outside_is_refused_unless_a_person_allowed_its_folder(project
                     assert result.is_error, (tool, path)
                     assert "outside\n" not in result.content[0].text
         async with reading(project, environ, "--allow", str(project.parent)) as client:
-            assert (await said(client, "ctx_read", path=str(project.parent / "secret.txt"))).endswith(
-                "outside"
-            )
+            assert (await said(client, "ctx_read", path=str(project.parent / "secret.txt"))).endswith("outside")
 
     run(conversation)
 
@@ -122,7 +120,7 @@ def test_hits_stand_once_declarations_first_and_the_tree_counts_what_is_deep(pro
     async def conversation():
         async with reading(project, environ) as client:
             hits = (await said(client, "ctx_search", pattern="total")).splitlines()
-            assert hits[0] == "9 hits in 3 files"
+            assert hits[0] == "10 hits in 3 files"
             assert hits[1:3] == ["src/cart.py", " 7: def total(self, items):  (also in 5 more: src/cart.py:19)"]
             assert hits.index("tests/test_cart.py") > hits.index("src/pay.py")
             page = await said(client, "ctx_search", pattern=r"needle_\d+", regex=True)

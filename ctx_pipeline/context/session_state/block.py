@@ -61,7 +61,7 @@ def lines_of(state: SessionState) -> list[Line]:
         made.append(Line(ABSENT, f"No changed file is recorded; last read: {paths}", 20, shown))
     said = [i for i in state.findings if i.told or i.by == BUNDLE]
     made += [Line("findings", f"Found: {_line(i)}", 55 - n) for n, i in enumerate(said[:_ITEMS])]
-    made += [_check_line(check, n) for n, check in enumerate(state.checks or [state.tests] * bool(state.tests))]
+    made += [_check_line(check, n) for n, check in enumerate(state.checks or ([state.tests] if state.tests else []))]
     if state.modified and not (state.checks or state.tests):
         made.append(Line(ABSENT, "No test, type check, linter or build is among its commands", 40, (state.modified[0].event or "",)))
     if state.next_steps:

@@ -188,12 +188,18 @@ def from_json(value: dict[str, Any]) -> SessionState:
     def item(row: dict[str, Any]) -> Item:
         return Item(**_typed(row, _ITEM))
 
+    def maybe(name: str) -> Item | None:
+        return item(value[name]) if value.get(name) else None
+
     known = {n: value.get(n) for n in ("title", "project", "repository", "branch", "as_of", "began")}
     return SessionState(
         host=str(value["host"]),
         session_id=str(value["session_id"]),
         seq=int(value.get("seq", -1)),
-        **{name: item(value[name]) if value.get(name) else None for name in ("asked_first", "asked_last", "task", "answer")},
+        asked_first=maybe("asked_first"),
+        asked_last=maybe("asked_last"),
+        task=maybe("task"),
+        answer=maybe("answer"),
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],
