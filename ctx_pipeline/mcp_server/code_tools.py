@@ -14,7 +14,7 @@ from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.settings import Settings
 
 CodePath = Annotated[str, Field(min_length=1, max_length=4_096, description="Path in the project.")]
-Line = Annotated[int | None, Field(ge=1, le=10_000_000, description="From 1.")]
+Line = Annotated[int | None, Field(ge=1, le=10_000_000, description="A line number, from 1.")]
 
 
 class TextAnswer(BaseModel):

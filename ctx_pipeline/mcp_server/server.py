@@ -55,7 +55,7 @@ PROFILES: dict[str, tuple[str, ...]] = {
 }
 """Name of a set -> the tools that a client is shown; none stands for all. What is not shown answers all the same."""
 
-_WRITES = ("accept_memory", "update_memory_utility", "ctx_session", "ctx_cache", "ctx_gain", "ctx_artifacts")
+_WRITES = ("accept_memory", "update_memory_utility", "ctx_session", "ctx_cache", "ctx_gain", "ctx_artifacts", "ctx_shell")
 
 
 class _Server(MCPServer):

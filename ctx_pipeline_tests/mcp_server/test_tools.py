@@ -97,6 +97,7 @@ def test_the_tools_describe_themselves_and_every_argument_has_a_bound(home):
             "ctx_cache",
             "ctx_gain",
             "ctx_artifacts",
+            "ctx_shell",
         ]
 
     run(conversation)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.memory.budget import estimate
@@ -206,6 +211,39 @@ def test_a_resumed_chat_is_told_of_another_one_only_if_that_is_newer(own: Shop):
     read_in(own)
     later.call("x2", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
     assert "- Changed files, the last first: crates.py\n" in hook(own, begins(NEW, own.clone), "claude", "--handoff")
+
+
+@pytest.mark.feature("session.handoff", "session.resume-hook")
+@pytest.mark.parametrize(("host", "variable"), [("claude", "CLAUDE_CODE_SESSION_ID"), ("codex", "CODEX_THREAD_ID")])
+def test_two_chats_one_after_the_other_as_a_hook_and_a_client_play_them(own: Shop, host: str, variable: str):
+    first = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    first.started += timedelta(days=2)
+    first.prompt("Round the prices of the shop to cents in shop/prices.py")
+    first.call("x1", "Edit", "ok", file_path=f"{own.clone}/shop/prices.py", old_string="a", new_string="b").save()
+    read_in(own)
+    # the second chat begins: the hook tells it, and its own client is told the same
+    said = hook(own, begins(NEW, own.clone), host, "--handoff")
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "ctx_pipeline", "mcp"], env={**own.settings.environ, variable: NEW}, cwd=own.clone
+    )
+    answers: list[str] = []
+
+    async def conversation() -> None:
+        with anyio.fail_after(200):
+            async with Client(stdio_client(command)) as client:
+                for action in ("resume", "load", "restore"):
+                    result = await client.call_tool("ctx_session", {"action": action})
+                    assert not result.is_error, result.content
+                    assert result.structured_content is None
+                    answers.append(result.content[0].text)
+
+    anyio.run(conversation)
+    for text_of in (said, *answers):
+        assert "Round the prices of the shop to cents in shop/prices.py" in text_of
+        assert "shop/prices.py" in text_of
+        assert "none known" not in text_of
+    assert f"claude --resume {LATER}" in said
+    assert f"claude --resume {LATER}" in answers[0]
 
 
 @pytest.mark.feature("session.resume-hook")

@@ -246,7 +246,7 @@ class Sessions(Sources):
             " JOIN sessions s ON s.host = f.host AND s.session_id = f.session_id ORDER BY f.mtime_ns DESC",
             [limit],
         )
-        return [WrittenSession(*row[:5], json.loads(row[5])) for row in rows]
+        return [WrittenSession._make((*row[:5], json.loads(row[5]))) for row in rows]
 
     def dirty_sessions(self, cells: Iterable[Cell] | None = None, *, versions: Mapping[str, str] = {}) -> list[SessionRow]:
         """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""
