@@ -25,7 +25,16 @@ from ctx_pipeline_tests.cli.conftest import Ctx
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
-NO_TABLE = {"ctx render", "ctx usage statusline", "ctx mcp", "ctx rot dashboard", "ctx rot export", "ctx rot reset", "ctx rot tail"}
+NO_TABLE = {
+    "ctx render",
+    "ctx usage statusline",
+    "ctx mcp",
+    "ctx rot dashboard",
+    "ctx rot export",
+    "ctx rot reset",
+    "ctx rot tail",
+    "ctx run-command",
+}
 """They print a document, one line, or what a program reads; no table."""
 
 
