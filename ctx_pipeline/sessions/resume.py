@@ -222,7 +222,7 @@ def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView,
     stream = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     parsed = host.parse(SessionInput(host.key, session, (StreamBytes(stream, kind, path.name, 0, data, session),)))
     facts = parsed.facts
-    known = {"session_id": session, "host": host.key, "cwd": facts.cwd, "project": Path(facts.cwd or "").name, "title": facts.title}
+    known = {"session_id": session, "host": host.key, "cwd": facts.cwd, "project": Path(facts.cwd or "").name}
     events = [EVENTS.row._make(e) for e in parsed.events]
     early = {e.event_id for e in events if e.start < head}
     calls = [c for c in map(TOOL_CALLS.row._make, parsed.tool_calls) if c.call_event not in early]

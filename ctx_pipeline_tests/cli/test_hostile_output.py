@@ -235,7 +235,7 @@ def test_no_payload_is_told_by_a_hook_at_a_start_a_prompt_or_a_compaction(attack
         for told in (begun, asked, resumed):
             assert spoken(told, project) == [], (project.name, told)
         assert "`uv run pytest`" in asked, (project.name, asked)
-        assert "Last check: `make test` " in resumed, (project.name, resumed)
+        assert "Last test run: `make test` " in resumed, (project.name, resumed)
         assert "the person refused" not in begun + asked
 
 
