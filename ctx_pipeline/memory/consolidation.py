@@ -215,6 +215,12 @@ def _supersede(memories: dict[str, Memory]) -> None:
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    for memory in list(memories.values()):
+        body = _body(memory)
+        cured = cures.get((memory.repository, body.get("subject"), body.get("signature")), []) if body.get("signature") else []
+        if memory.kind == "failure_trigger" and not body.get("resolution") and cured and "cured" in body:
+            newest = next(m for m in cured if memories[m.memory_id].superseded_by is None)
+            memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
     advice = {(m.repository, _body(m).get("passed")): m for m in memories.values() if _body(m).get("resolution") == "command"}
     for memory in list(memories.values()):
         body = _body(memory)

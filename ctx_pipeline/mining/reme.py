@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
-from ctx_pipeline.mining.lessons.fixes import ABSENT
+from ctx_pipeline.mining.lessons.fixes import ABSENT, loses
+from ctx_pipeline.mining.lessons.proof import proves, throwaway, transient
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.model.permissions import words_of_refusals
@@ -55,7 +56,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     for thread, members in threads.items():
         edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
-            if run.step.purpose not in CHECKS and not run.failed:
+            if (run.step.purpose not in CHECKS and not run.failed) or throwaway(run, cwd):
                 continue
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
@@ -69,11 +70,16 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             failure = (_FAILURE, f"{run.step.subject} {signature(error)}")
             if error and failure not in told:
                 told.add(failure)
-                later = next((r for r in members[place + 1 :] if r.step.subject == run.step.subject and r.passed), None)
+                later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
                 yield _failure(run, shown(run.command, cwd), error, later, whole(later.command, cwd) if later else "")
             yielded = len(told)
             if yielded >= _MOST_PER_SESSION:
                 return
+
+
+def _cures(view: SessionView, run: Run, later: Run, error: str) -> bool:
+    """Tell whether a later run shows the very same thing working."""
+    return later.step.subject == run.step.subject and later.passed and proves(view, run, later) and not loses(run, later, error)
 
 
 def _calls(view: SessionView, thread: str) -> list[Any]:
@@ -112,6 +118,7 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
             "cured": later is not None,
             "works": works,
             "purpose": run.step.purpose,
+            "transient": transient(run.output[-_TAIL:]) if not works else "",
         },
         subject=run.step.subject,
         ts=run.call.ended,
@@ -224,6 +231,15 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
         body["steps"] = [f"run `{works[0]}`"]
     else:
         text = f"`{newest['command']}` failed with “{quoted}” in {sessions} sessions; {cured or 'none'} of them got it to pass"
+        cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
+        if works:
+            text = f"`{newest['command']}` fails with “{quoted}” ({sessions} sessions): `{works[0]}` works"
+            body["steps"] = [f"run `{works[0]}`"]
+        elif cause:
+            text = f"`{newest['command']}` failed with “{quoted}” in {sessions} sessions; the cause passes ({cause}): wait and run it again"
+            body |= {"transient": cause}
+        else:
+            body["warning"] = not cured
     if works:
         body |= {"resolution": "command", "did": works[:3]}
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
@@ -296,7 +312,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=7,
+    version=8,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "
