@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _TRANSIENT = {
-    "the network": r"temporary failure in name resolution|could not resolve host|network is unreachable|getaddrinfo|\bENOTFOUND\b|\bEAI_AGAIN\b"
-    r"|ECONNRESET|ETIMEDOUT|connection (?:reset|timed out)|TLS handshake timeout|read timed out|no route to host"
-    r"|\b50[234]\b (?:bad gateway|service|gateway)|dial tcp: lookup",
+    "the network": r"temporary failure in name resolution|could not resolve host|network is unreachable|getaddrinfo"
+    r"|\bENOTFOUND\b|\bEAI_AGAIN\b|ECONNRESET|ETIMEDOUT|connection (?:reset|timed out)|TLS handshake timeout|read timed out"
+    r"|no route to host|\b50[234]\b (?:bad gateway|service|gateway)|dial tcp: lookup",
     "a rate limit": r"rate limit|too many requests|\b429\b|quota exceeded|overloaded",
     "a lock": r"index\.lock|could not (?:get|acquire|obtain) lock|database is locked|resource temporarily unavailable|file lock on"
     r"|another (?:git )?process (?:seems|is)|could not lock",

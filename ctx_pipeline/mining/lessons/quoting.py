@@ -51,10 +51,10 @@ _ERROR_TEXT = """
     positional possible possibly precondition predicate prefix present previous private process produced program progress project
     properties property protocol provided proxy public python quota quote quoted raised range rate reached read reading readonly
     ready reason received recipe record recursion recursive redeclared redefined ref reference referenced refs refused regex
-    region register registered rejected relative repeated replace repository request requests requirement requirements reserved
-    reset resolve resolved resolving resource resources response result results return returned returning returns root rounding
-    row rows run runtime same schema scope section segment segmentation select selected sequence server service session set sets
-    setting shadow shadowed shape shared short sig sign signal signature since single size slice socket some source spec
+    region register registered rejected relative repeated replace repository request requests required requirement requirements
+    reserved reset resolve resolved resolving resource resources response result results return returned returning returns root
+    rounding row rows run runtime same schema scope section segment segmentation select selected sequence server service session
+    set sets setting shadow shadowed shape shared short sig sign signal signature since single size slice socket some source spec
     specification specified spelled stack stale started state statement static status step still stopped storage stored stream
     string strings struct structure subcommand subset subtype success such suffix suite supported symbol symbols synchronized
     syntax system table tag take taken takes target targets task tcp template terminal terminated test tests than that the their
