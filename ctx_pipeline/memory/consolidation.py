@@ -221,6 +221,11 @@ def _supersede(memories: dict[str, Memory]) -> None:
         if memory.kind == "failure_trigger" and not body.get("resolution") and cured and "cured" in body:
             newest = next(m for m in cured if memories[m.memory_id].superseded_by is None)
             memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    rules = {(m.repository or m.cwd, str(_body(m).get("signature"))): m for m in memories.values() if m.kind == "user_preference"}
+    for (where, _), memory in rules.items():
+        later = rules.get((where, str(_body(memory).get("overruled_by"))))
+        if later is not None:
+            memories[memory.memory_id] = memory._replace(superseded_by=later.memory_id)
     advice = {(m.repository, _body(m).get("passed")): m for m in memories.values() if _body(m).get("resolution") == "command"}
     for memory in list(memories.values()):
         body = _body(memory)

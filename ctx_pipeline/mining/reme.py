@@ -11,6 +11,7 @@ from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form,
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, loses
 from ctx_pipeline.mining.lessons.proof import proves, throwaway, transient
+from ctx_pipeline.mining.lessons.said_rules import rule, sentences
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.model.permissions import words_of_refusals
@@ -30,11 +31,6 @@ _APART = 0.4
 """Least difference of two shares of passes that is worth telling."""
 
 _MOST_PER_SESSION = 12
-_RULE = re.compile(
-    r"(?i)^(?:please |no,? |we |let's |just |you (?:should|must) )*"
-    r"(?:use|don'?t|do not|never|always|only|prefer|keep|must|run|avoid|stop)\b"
-    r"|\b(?:instead of|rather than|should (?:not|never|always|only|use))\b"
-)
 _LONGEST_COMMAND = 80
 _SAID = (2, 40)
 """Words of a refusal that can be a rule."""
@@ -134,7 +130,7 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
         if reason is None or call.action not in ("shell", "edit", "write"):
             continue
         said = clean((reason.text or "")[:600])
-        if not _SAID[0] <= len(said.split()) <= _SAID[1] or said.endswith("?") or not _RULE.search(said):
+        if not _SAID[0] <= len(said.split()) <= _SAID[1] or said.endswith("?") or not _lays_down(said):
             continue
         command = shown(" ".join(call.argv), cwd)
         if call.action == "shell":
@@ -161,6 +157,18 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
             subject=subject,
             ts=call.ended,
         )
+
+
+def _lays_down(said: str) -> bool:
+    """Tell whether the words of a refusal hold a rule of work, or say what is to be done in place."""
+    return any(rule(piece) is not None for piece in sentences(said)) or bool(_OTHERWISE.search(said))
+
+
+_OTHERWISE = re.compile(
+    r"(?i)^(?:please |no,? |we |let's |just |i think |you (?:should|must) )*"
+    r"(?:use|don'?t|do not|never|always|only|prefer|must|run|avoid|stop|separate|split)\b"
+    r"|\b(?:instead of|rather than|should (?:not|never|always|only|use|separate|keep|be))\b"
+)
 
 
 def _instead(command: str, said: str) -> str:
