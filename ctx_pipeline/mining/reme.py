@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, loses
-from ctx_pipeline.mining.lessons.proof import proves, throwaway, transient
+from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway, transient
 from ctx_pipeline.mining.lessons.said_rules import rule, sentences
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -45,8 +45,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     cwd = view.session.cwd
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
-        if run.step.purpose in CHECKS or not run.failed or ABSENT.search(run.output[-_TAIL:]):
-            threads[run.call.thread_id].append(run)
+        threads[run.call.thread_id].append(run)
     yielded = 0
     told: set[tuple[str, str]] = set()
     for thread, members in threads.items():
@@ -63,14 +62,28 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 ran = [r for r in members[:place] if r.place > since and r.well and r.step.purpose in CHECKS]
                 before = [form(r, cwd).text for r in ran if not dangers(r.step.text)]
                 yield _outcome(run, made.text, run.passed, list(dict.fromkeys(before)))
-            failure = (_FAILURE, f"{run.step.subject} {signature(error)}")
-            if error and failure not in told:
+            failure = (_FAILURE, f"{run.step.subject} {_met(run, error)}")
+            if error and failure not in told and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
                 yield _failure(run, shown(run.command, cwd), error, later, whole(later.command, cwd) if later else "")
             yielded = len(told)
             if yielded >= _MOST_PER_SESSION:
                 return
+
+
+def _met(run: Run, error: str) -> str:
+    """Return the form of an error in which two sessions met the same: of what is no check without the names that it quotes."""
+    return signature(error if run.step.purpose in CHECKS else _QUOTED.sub("NAME", error))
+
+
+_QUOTED = re.compile(r"\"[^\"]{1,60}\"|'[^']{1,60}'|`[^`]{1,60}`")
+
+
+_RECURS = re.compile(
+    rf"(?i){ABSENT.pattern.removeprefix('(?i)')}|unknown|unrecogni[sz]ed|no matches found|already (?:used|checked out)|unexpected argument"
+)
+"""Says of any program, whatever it is for, that it is not there or was called wrongly."""
 
 
 def _cures(view: SessionView, run: Run, later: Run, error: str) -> bool:
@@ -110,8 +123,10 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
             "command": command,
             "typed": typed(run.step),
             "error": error,
-            "signature": signature(error),
+            "signature": _met(run, error),
             "cured": later is not None,
+            "seconds": round(((later.call.ended or 0) - (run.call.ended or 0)) / 1e6) if later else 0,
+            "absent": missing(error)[0] if own_program(run, error) and missing(error)[1] else "",
             "works": works,
             "purpose": run.step.purpose,
             "transient": transient(run.output[-_TAIL:]) if not works else "",
@@ -220,7 +235,9 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         if len({(c.host, c.session_id) for c in rows}) >= _LEAST:
             yield from _repeated(rows, subject)
         elif ABSENT.search(str(rows[0].body["error"])) and not rows[0].body["cured"]:
-            yield from _elsewhere(rows, subject, [c for (p, _), o in outcomes.items() if p == place for c in o.values()])
+            here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
+            found = list(_elsewhere(rows, subject, here))
+            yield from found or _absent(rows, subject, here)
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
 
@@ -233,6 +250,7 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     works = _preferred(rows)
     quoted = without_place(str(newest["error"]))
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
+    body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
         text = f"`{newest['typed']}` is missing here (“{quoted}” in {sessions} sessions): run `{works[0]}`"
         text += f"; {listed(works[1:3])} worked too" if works[1:] else ""
@@ -253,6 +271,19 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in rows:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
+    """Yield a program that is not installed here, as one session saw it and no later one ran it."""
+    newest = rows[-1]
+    name = str(newest.body.get("absent") or "")
+    ran = any(c.subject.partition(" ")[0] == name and c.body["passed"] and (c.ts or 0) > (newest.ts or 0) for c in outcomes)
+    if name and not ran:
+        text = f"`{newest.body['typed']}` is not installed here (“{without_place(str(newest.body['error']))}”)"
+        body = {"subject": subject, "signature": newest.body["signature"], "error": newest.body["error"], "sessions": 1, "cured": 0}
+        body |= {"warning": True, "once": True}
+        for c in rows:
+            yield _reworded(c, "failure_trigger", text, f"`{newest.body['typed']}` is about to run", body, confidence=0.4)
 
 
 def _preferred(rows: Sequence[StoredCandidate]) -> list[str]:

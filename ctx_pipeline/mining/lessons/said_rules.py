@@ -92,7 +92,7 @@ _PATTERNS = tuple(
         (
             "forbids",
             (
-                r"(?:we|i)\s+(?:really\ |explicitly\ |generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?:want|use|do|have|need|like)\s+"
+                r"(?:we|i)\s+(?:really\ |explicitly\ |generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?:want|use|do|have|like)\s+"
                 r"(?P<avoid>\w.*)"
             ),
         ),
