@@ -11,14 +11,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
+from ctx_pipeline.learning.at_act import after_failure, before_command, command_of, output_of
 from ctx_pipeline.learning.memories import error_line
 from ctx_pipeline.learning.repository_identity import place_among
 from ctx_pipeline.memory.budget import estimate
 from ctx_pipeline.memory.injection_policy import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
+from ctx_pipeline.memory.lifetime import ended
 from ctx_pipeline.memory.query import words_of
 from ctx_pipeline.memory.ranking import Recalled
 from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.memory.weave import weave
+from ctx_pipeline.model.memories import Scored
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.memory_index.index import MemoryIndex
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.memory.scope import Place
-    from ctx_pipeline.model.memories import Scored
     from ctx_pipeline.settings import Settings
 
 INJECTED = "hook.injected"
@@ -34,7 +36,11 @@ INJECTED = "hook.injected"
 
 START = "SessionStart"
 PROMPT = "UserPromptSubmit"
-HOOKED = (START, PROMPT)
+BEFORE, FAILED, ENDED = "PreToolUse", "PostToolUseFailure", "PostToolUse"
+"""Events before a command, after one that failed, and (of hosts that do not tell them apart) after any."""
+
+COMMANDS = (BEFORE, FAILED, ENDED)
+HOOKED = (START, PROMPT, *COMMANDS)
 """Events at which memories are told unasked; what a session asked for itself stands under ``retrieve`` or ``weave``."""
 
 REWARDED = "memory.rewarded"
@@ -58,6 +64,9 @@ __all__ = [
 _SESSION_NAMES = ("_SESSION_ID", "_THREAD_ID")
 _LOOKED_BACK = 400
 _PATIENCE = 0.05
+_AT_COMMAND, _MOST_AT_COMMAND = 120, 2
+"""Memories with a word of a command that are looked at, and those that are told."""
+
 _EMPTIED = ("clear", "compact")
 """Sources of a session start after which the window holds nothing of what was injected before."""
 
@@ -70,13 +79,18 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     """
     event, session, prompt = (_text(payload, name) for name in ("hook_event_name", "session_id", "prompt"))
     path = settings.home / "memory.db"
-    if event not in (START, PROMPT) or not session or not path.exists():
+    command = command_of(payload) if event in COMMANDS and choice.commands else ""
+    output = output_of(payload) if command and event != BEFORE else ""
+    if event not in HOOKED or not session or not path.exists() or (event in COMMANDS and not (output if event != BEFORE else command)):
         return ""
     cwd = _text(payload, "cwd")
     index = MemoryIndex(path)
     try:
         place = place_among(cwd, index, settings.home) if cwd.startswith("/") and "\0" not in cwd else None
-        found = _at_start(index, place, choice) if event == START else _for_prompt(index, prompt, place, choice)
+        if event in COMMANDS:
+            found = _at_command(index, command, output, place, choice)
+        else:
+            found = _at_start(index, place, choice) if event == START else _for_prompt(index, prompt, place, choice)
     finally:
         index.close()
     own = f"{host}/{session}"
@@ -104,7 +118,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
                 "tokens": estimate(note),
                 "withheld": withheld,
                 "holdout": choice.holdout,
-                "threshold": None if event == START else choice.threshold,
+                "threshold": choice.threshold if event == PROMPT else None,
             },
             actor="hook",
         )
@@ -240,6 +254,23 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
         accepted_only=choice.accepted_only,
     )
     return for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
+
+
+def _at_command(index: MemoryIndex, command: str, output: str, place: Place | None, choice: Choice) -> list[Scored]:
+    """Return what speaks of a command, or of the error that it met, at most two."""
+    if place is None:
+        return []
+    line = error_line(f"{output}\n", place.cwd) if output else []
+    recalled = index.recall(
+        words_of(f"{command} {' '.join(line)}")[:PROMPT_WORDS],
+        allowed=lambda scope, repository, where: visible(scope, repository, where, place),
+        accepted_only=choice.accepted_only,
+        limit=_AT_COMMAND,
+    )
+    known = {r.memory.memory_id: r for r in recalled}
+    memories = [r.memory for r in recalled if not ended(r.memory, _now())]
+    chosen = after_failure(command, output, place.cwd, memories) if output else before_command(command, memories)
+    return [Scored(m, known[m.memory_id].covered, {}) for m in chosen[:_MOST_AT_COMMAND]]
 
 
 def _at_start(index: MemoryIndex, place: Place | None, choice: Choice) -> list[Scored]:

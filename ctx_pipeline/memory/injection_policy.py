@@ -46,6 +46,8 @@ class Choice(NamedTuple):
     """one of :data:`STARTS`"""
     prompts: bool = True
     """tell something at prompts at all"""
+    commands: bool = True
+    """tell something before a command and after one that failed"""
 
 
 def parse_options(named: Mapping[str, str]) -> Choice:
@@ -58,6 +60,7 @@ def parse_options(named: Mapping[str, str]) -> Choice:
         accepted_only="accepted-only" in named,
         start=start if start in STARTS else plain.start,
         prompts="no-prompts" not in named,
+        commands="no-commands" not in named,
     )
 
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
-from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import ABSENT, loses
 from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway, transient
 from ctx_pipeline.mining.lessons.said_rules import rule, sentences
@@ -74,10 +74,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
 
 def _met(run: Run, error: str) -> str:
     """Return the form of an error in which two sessions met the same: of what is no check without the names that it quotes."""
-    return signature(error if run.step.purpose in CHECKS else _QUOTED.sub("NAME", error))
-
-
-_QUOTED = re.compile(r"\"[^\"]{1,60}\"|'[^']{1,60}'|`[^`]{1,60}`")
+    return signature(error if run.step.purpose in CHECKS else quoted_as_name(error))
 
 
 _RECURS = re.compile(

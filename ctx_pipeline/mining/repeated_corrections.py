@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.turns import turns
 from ctx_pipeline.mining.lessons.failures import clean
-from ctx_pipeline.mining.lessons.said_rules import Rule, contradict, negates, of_now, rivals, rule, same, sentences, terms
+from ctx_pipeline.mining.lessons.said_rules import Rule, contradict, negates, of_now, replaced, rivals, rule, same, sentences, terms
 from ctx_pipeline.mining.lessons.turns import typed_by_person
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, MemoryCandidate
@@ -253,6 +253,7 @@ def _told(group: list[StoredCandidate], written: Sequence[StoredCandidate]) -> _
         "line": _line(last),
         "want": last.body.get("want", []),
         "avoid": last.body.get("avoid", []),
+        "instead_of": sorted(replaced(_rule_of(last))),
         "proposed_ts": proposed,
         "again": count_since(later := [_saying(c) for c in sessions if (c.host, c.session_id) not in told[:2]], proposed),
         "said": later[-_MOST_SAID:],

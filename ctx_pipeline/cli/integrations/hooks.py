@@ -37,6 +37,9 @@ _share = click.FloatRange(0, 1)
 @click.option("--holdout", type=_share, help="Withhold memories from this share of sessions, to learn what they do; 0 ends it.")
 @click.option("--accepted-only/--candidates-too", default=None, help="Only memories that somebody accepted.")
 @click.option("--resume/--no-resume", default=None, help="Tell where the session stood after its context was compacted; on by default.")
+@click.option(
+    "--commands/--no-commands", default=None, help="Tell what is known of a command before it runs or once it failed; on by default."
+)
 @click.option("--defaults", is_flag=True, help="Drop the options in force that are not given.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -102,6 +105,7 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
     for name, wanted in (
         ("accepted-only", given["accepted_only"]),
         ("no-resume", None if given["resume"] is None else not given["resume"]),
+        ("no-commands", None if given["commands"] is None else not given["commands"]),
     ):
         if wanted:
             options[name] = "yes"
@@ -127,6 +131,7 @@ def _in_words(options: dict[str, str]) -> str:
     told += [f"precision {wanted}"] if wanted else []
     told += [f"withheld from {choice.holdout:.0%} of sessions"] if choice.holdout else []
     told += ["accepted memories alone"] if choice.accepted_only else []
+    told += [] if choice.commands else ["nothing at commands"]
     told += ["nothing after a compaction of the session itself"] if "no-resume" in options else []
     return "; ".join(told)
 

@@ -72,7 +72,16 @@ HOST = Host(
         server=ServerFile(".claude.json", "json", "mcpServers", project_file=".mcp.json", beside_home=True, typed=True),
         hooks=HookFile(
             "settings.json",
-            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE, "SessionEnd": CAPTURE},
+            {
+                "SessionStart": WEAVE,
+                "UserPromptSubmit": WEAVE,
+                "PreToolUse": WEAVE,
+                "PostToolUseFailure": WEAVE,
+                "Stop": CAPTURE,
+                "PreCompact": CAPTURE,
+                "SessionEnd": CAPTURE,
+            },
+            matchers={"PreToolUse": "Bash", "PostToolUseFailure": "Bash"},
             note="Sessions that are open take hooks over when they are started anew.",
             off_switch="disableAllHooks",
         ),

@@ -88,7 +88,9 @@ HOST = Host(
         server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
         hooks=HookFile(
             "hooks.json",
-            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
+            # before a command it takes no words for the model (PreToolUse: "unsupported additionalContext"), after one it does
+            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "PostToolUse": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
+            matchers={"PostToolUse": "Bash"},
             program="codex",
             # 0.114 began with two events, 0.116 added the prompt's
             since=(0, 116),

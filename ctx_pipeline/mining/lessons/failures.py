@@ -135,3 +135,11 @@ def signature(line: str) -> str:
     for pattern, by in _VARIABLE:
         line = pattern.sub(by, line)
     return line.strip().lower()
+
+
+_QUOTED = re.compile(r"\"[^\"]{1,60}\"|'[^']{1,60}'|`[^`]{1,60}`")
+
+
+def quoted_as_name(line: str) -> str:
+    """Return an error line with the names that it quotes left open, so that two calls of a program met the same error."""
+    return _QUOTED.sub("NAME", line)

@@ -255,3 +255,11 @@ def of_now(said: str) -> bool:
 def rivals(words: frozenset[str]) -> frozenset[str]:
     """Return the programs of which a project that wants these uses none."""
     return frozenset().union(*(f for f in FAMILIES if words & f)) - words
+
+
+def replaced(meant: Rule) -> frozenset[str]:
+    """Return the programs that a rule wants another one for: those it names, else the others of the family."""
+    named = _tools(meant.avoid)
+    if not _tools(meant.want):
+        return frozenset()
+    return (named | rivals(meant.want)) - meant.want if named else rivals(meant.want)
