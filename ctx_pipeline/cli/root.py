@@ -52,6 +52,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "mine": ("ctx_pipeline.cli.memory.mining:mine", "Mine sessions for memory candidates."),
     "methods": ("ctx_pipeline.cli.memory.commands:methods", "List the mining methods."),
     "memory": ("ctx_pipeline.cli.memory.commands:memory", "Memories: retrieve, weave, review, notes, backtest."),
+    "learn": ("ctx_pipeline.cli.memory.learn:learn", "Judge the lessons that would have saved most, write them into a rules file."),
     "mcp": ("ctx_pipeline.cli.integrations.mcp:mcp", "Serve the history and the memories to an agent over MCP."),
     "hooks": ("ctx_pipeline.cli.integrations.hooks:hooks", "Install hooks: capture sessions live, put memories into prompts."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),

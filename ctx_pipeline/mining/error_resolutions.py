@@ -183,6 +183,7 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     setup = list(dict.fromkeys(whole(r.command, cwd) for r in between.setup))
     environment = _of_environment(error)
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
+    body["seconds"] = max(0, round(((passed.call.ended or 0) - (run.call.ended or 0)) / 1e6))
     evidence = [run.call.call_event, *run.shown_by(view, error)]
     check = run.step.purpose in CHECKS
     when, priority = f"`{typed(run.step)}` fails with “{without_place(error)}”", 4
