@@ -72,14 +72,14 @@ def _share(text: str | None, default: float) -> float:
     return value if 0 <= value <= 1 else default
 
 
-def may_be_told(memory: Memory) -> bool:
+def sure_enough(memory: Memory) -> bool:
     """Tell whether a memory is sure enough to be told unasked: what the person said once in passing waits until somebody accepts it."""
     return memory.status == ACCEPTED or not memory.body.get("once")
 
 
 def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:
     """Return what may be told at a prompt, best first, four times as many as are told since some may be known already."""
-    near = [r for r in recalled if r.covered >= choice.threshold and may_be_told(r.memory)] if choice.prompts else []
+    near = [r for r in recalled if r.covered >= choice.threshold and sure_enough(r.memory)] if choice.prompts else []
     return rank(near, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
 
 

@@ -198,7 +198,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             groups.append([candidate])
         else:
             group.append(candidate)
-    told = [t for group in groups if (t := _told(group, written)) is not None]
+    told = [t for group in groups if (t := _proposed(group, written)) is not None]
     for place, rule_ in enumerate(told):
         later = next((o for o in told[::-1] if o is not rule_ and _overrules(o, rule_)), None)
         earlier = [o.text for o in told[:place] + told[place + 1 :] if _overrules(rule_, o)]
@@ -214,7 +214,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             )
 
 
-class _Told(NamedTuple):
+class _Proposal(NamedTuple):
     """A rule that is proposed, with the sayings it was drawn from, oldest first."""
 
     group: list[StoredCandidate]
@@ -232,7 +232,7 @@ def _rule_of(candidate: StoredCandidate) -> Rule:
     return Rule(str(body.get("form", "")), candidate.text, want, avoid, False, bool(body.get("of_work")), bool(body.get("everywhere")))
 
 
-def _told(group: list[StoredCandidate], written: Sequence[StoredCandidate]) -> _Told | None:
+def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) -> _Proposal | None:
     """Return a rule as it is proposed; None for one that was said once about the task alone."""
     # a fork repeats its parent's prompts with their times
     sessions = list({(c.ts or c.candidate_id, c.text, c.repository or c.cwd): c for c in reversed(group)}.values())[::-1]
@@ -264,10 +264,10 @@ def _told(group: list[StoredCandidate], written: Sequence[StoredCandidate]) -> _
     body |= ({"reason": reason} if reason else {}) | ({"once": True} if heard else {})
     confidence = _HEARD if heard else _ONCE if once else min(0.9, 0.4 + 0.15 * len(told))
     text = _BEFORE.sub("", last.text).strip("! ") + (f": “{reason}”" if reason else "")
-    return _Told(group, text, _when(last), body, everywhere, confidence, 3 if heard else 4 if once else 5)
+    return _Proposal(group, text, _when(last), body, everywhere, confidence, 3 if heard else 4 if once else 5)
 
 
-def _overrules(later: _Told, earlier: _Told) -> bool:
+def _overrules(later: _Proposal, earlier: _Proposal) -> bool:
     """Tell whether one rule was said after another that cannot hold beside it, at a place that both hold at."""
     places = [{c.repository or c.cwd for c in t.group} for t in (later, earlier)]
     newer = (later.group[-1].ts or 0) > (earlier.group[-1].ts or 0)

@@ -115,6 +115,8 @@ class Agent:
     """command that resumes a session, with ``{session_id}``"""
     resume_in_folder: bool = False
     """it finds a session only from the folder in which it began"""
+    rules_file: str = ""
+    """File of a repository whose text every session in it reads."""
     session_env: tuple[str, ...] = ()
     """variables that it sets for programs it starts: the id of the session, or thread, that is going on"""
     server: ServerFile | None = None

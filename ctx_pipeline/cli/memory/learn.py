@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say
+from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
-    from ctx_pipeline.learning.proposals import Proposal
+    from collections.abc import Callable, Sequence
+
+    from ctx_pipeline.learning.lesson_review import Proposal
     from ctx_pipeline.settings import Settings
 
-_FILES = {"claude_md": "CLAUDE.md", "agents_md": "AGENTS.md"}
+
+def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for the rules file of each host, named after it."""
+    for host in discovery.hosts().values():
+        if name := host.agent.rules_file:
+            option = f"--{name.lower().replace('.', '-')}"
+            command = click.option(option, "files", flag_value=name, multiple=True, help=f"Print the block for {name}.")(command)
+    return command
 
 
 @click.command()
@@ -22,8 +33,7 @@ _FILES = {"claude_md": "CLAUDE.md", "agents_md": "AGENTS.md"}
 @click.option("--everywhere", is_flag=True, help="The lessons of all repositories.")
 @click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 100))
 @click.option("--ask", is_flag=True, help="Judge one lesson after the other: accept, reject, edit or leave it.")
-@click.option("--claude-md", is_flag=True, help="Print the block for CLAUDE.md: accepted lessons, or the proposed ones where none is.")
-@click.option("--agents-md", is_flag=True, help="Print the block for AGENTS.md.")
+@_rules_file_options
 @click.option("--write", is_flag=True, help="Write the block into the file, after a backup.")
 @click.option("--pr", "as_patch", is_flag=True, help="Print the change of the file as a patch.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask before writing.")
@@ -33,8 +43,7 @@ def learn(
     everywhere: bool,
     limit: int,
     ask: bool,
-    claude_md: bool,
-    agents_md: bool,
+    files: tuple[str, ...],
     write: bool,
     as_patch: bool,
     yes: bool,
@@ -42,19 +51,19 @@ def learn(
 ) -> None:
     """Show the few lessons that would have saved most, to accept, reject or write into a rules file.
 
-    Each with the sessions that taught it and the minutes that were lost to it.
+    Each with the sessions that taught it and the minutes that were lost to it. A rules file
+    gets the accepted lessons, or the proposed ones where none is accepted.
     """
     from ctx_pipeline.cli.memory.commands import asked_at
-    from ctx_pipeline.learning.proposals import plain_proposal, proposals
+    from ctx_pipeline.learning.lesson_review import plain_proposal, proposals
 
     settings = for_reading()
     place = asked_at(cwd, everywhere)
-    chosen = [name for name, wanted in (("claude_md", claude_md), ("agents_md", agents_md)) if wanted]
-    if chosen or write or as_patch:
-        _rules_files(
-            [_FILES[name] for name in chosen] or ["CLAUDE.md"], place, settings, write=write, patch=as_patch, yes=yes, as_json=as_json
-        )
+    if files:
+        _rules_files(files, place, settings, write=write, patch=as_patch, yes=yes, as_json=as_json)
         return
+    if write or as_patch:
+        raise UsageError("--write and --pr need a rules file", hint="ctx learn --help names them")
     found = proposals(cwd=place, limit=limit, settings=settings)
     if as_json:
         emit({"proposals": [plain_proposal(p) for p in found]})
@@ -66,7 +75,7 @@ def learn(
     if not found:
         say("no lesson waits for a judgment" if everywhere else "no lesson waits for a judgment here (--everywhere asks all repositories)")
     elif not ask:
-        say("accept one: ctx memory accept ID   one after the other: ctx learn --ask   into a file: ctx learn --claude-md --write")
+        say("accept one: ctx memory accept ID   one after the other: ctx learn --ask   into a rules file: ctx learn --help")
 
 
 def _print(number: int, proposal: Proposal, *, everywhere: bool) -> None:
@@ -93,10 +102,12 @@ def _judge(proposal: Proposal) -> None:
         judge("memory.rejected", proposal.memory.memory_id)
 
 
-def _rules_files(names: list[str], place: str | None, settings: Settings, *, write: bool, patch: bool, yes: bool, as_json: bool) -> None:
+def _rules_files(
+    names: Sequence[str], place: str | None, settings: Settings, *, write: bool, patch: bool, yes: bool, as_json: bool
+) -> None:
     from ctx_pipeline.cli.integrations.mcp import ask_first
     from ctx_pipeline.integrations.reversible_edit import put, read
-    from ctx_pipeline.learning.proposals import MOST_LINES, as_diff, has_lessons, plain_proposal, proposals, with_lessons
+    from ctx_pipeline.learning.lesson_review import MOST_LINES, as_diff, has_lessons, plain_proposal, proposals, with_lessons
     from ctx_pipeline.memory.scope import place_of
 
     found = proposals(cwd=place, limit=MOST_LINES, accepted=True, settings=settings)

@@ -69,6 +69,7 @@ HOST = Host(
         resume_in_folder=True,
         # set for shell commands since 2.1.132 and for stdio servers since 2.1.154
         session_env=("CLAUDE_CODE_SESSION_ID",),
+        rules_file="CLAUDE.md",
         server=ServerFile(".claude.json", "json", "mcpServers", project_file=".mcp.json", beside_home=True, typed=True),
         hooks=HookFile(
             "settings.json",

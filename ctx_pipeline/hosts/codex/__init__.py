@@ -85,6 +85,7 @@ HOST = Host(
         resume="codex resume {session_id}",
         # set for shell commands; servers are not told
         session_env=("CODEX_THREAD_ID",),
+        rules_file="AGENTS.md",
         server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
         hooks=HookFile(
             "hooks.json",
