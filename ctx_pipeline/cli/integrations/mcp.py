@@ -49,7 +49,7 @@ def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
     """Write what an agent said of a memory to the journal, as the commands of ``ctx memory`` do."""
     from ctx_pipeline.cli.memory import commands
 
-    return commands.judge(verb, memory_id, **payload)  # noqa: SLF001 - one way to judge for every adapter
+    return commands._judge(verb, memory_id, **payload)  # noqa: SLF001 - one way to judge for every adapter
 
 
 def _token(settings: Settings) -> str:

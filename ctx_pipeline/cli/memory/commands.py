@@ -317,7 +317,7 @@ def show(memory_id: str, as_json: bool) -> None:
         print_memory(one, minded, graded, quoted)
 
 
-def judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
+def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
     """Write what a person said of a memory to the journal, bring the memories up to date and return the memory."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
@@ -401,7 +401,7 @@ def accept(memory_id: str, reviewed: bool, until: datetime | None, not_when: str
     if not reviewed:
         _reviewed_first(memory_id)
     limits = ({"valid_until": until.date().isoformat()} if until else {}) | ({"not_when": not_when} if not_when else {})
-    _print_status(judge("memory.accepted", memory_id, reviewed=reviewed, **limits), as_json)
+    _print_status(_judge("memory.accepted", memory_id, reviewed=reviewed, **limits), as_json)
 
 
 @memory.command()
@@ -409,7 +409,7 @@ def accept(memory_id: str, reviewed: bool, until: datetime | None, not_when: str
 @json_option
 def reject(memory_id: str, as_json: bool) -> None:
     """Reject a memory; it is never retrieved again."""
-    _print_status(judge("memory.rejected", memory_id), as_json)
+    _print_status(_judge("memory.rejected", memory_id), as_json)
 
 
 @memory.command()
@@ -417,7 +417,7 @@ def reject(memory_id: str, as_json: bool) -> None:
 @json_option
 def retire(memory_id: str, as_json: bool) -> None:
     """Retire a memory that has had its time."""
-    _print_status(judge("memory.retired", memory_id), as_json)
+    _print_status(_judge("memory.retired", memory_id), as_json)
 
 
 def _reviewed_first(memory_id: str) -> None:
@@ -452,7 +452,7 @@ def update_utility(memory_id: str, reward: float, session_id: str | None, reason
     """
     if session_id:
         session_id = full_session(session_id, for_reading())
-    _print_status(judge("memory.rewarded", memory_id, reward=reward, session_id=session_id, reason=reason), as_json)
+    _print_status(_judge("memory.rewarded", memory_id, reward=reward, session_id=session_id, reason=reason), as_json)
 
 
 for _command in (cases, record, init, reindex, doctor, import_authored, export, export_skill, backtest):

@@ -90,16 +90,17 @@ def _print(number: int, proposal: Proposal, *, everywhere: bool) -> None:
 
 
 def _judge(proposal: Proposal) -> None:
-    from ctx_pipeline.cli.memory.commands import judge, written_down
+    from ctx_pipeline.cli.memory.commands import _judge as journaled
+    from ctx_pipeline.cli.memory.commands import written_down
 
     answer = click.prompt("   accept, reject, edit, leave", type=click.Choice(["a", "r", "e", "l"]), default="l", show_choices=True)
     if answer == "a":
-        judge("memory.accepted", proposal.memory.memory_id)
+        journaled("memory.accepted", proposal.memory.memory_id)
     elif answer == "r":
-        judge("memory.rejected", proposal.memory.memory_id)
+        journaled("memory.rejected", proposal.memory.memory_id)
     elif answer == "e":
         written_down(proposal.memory, click.prompt("   in your words", default=proposal.line))
-        judge("memory.rejected", proposal.memory.memory_id)
+        journaled("memory.rejected", proposal.memory.memory_id)
 
 
 def _rules_files(
