@@ -125,6 +125,7 @@ def _summary(found: SearchResult) -> str:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     if found.hits and found.level in _LEVELS:
         told += f" for {_LEVELS[found.level]}"
+    told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
     if found.next_offset is not None:
         told += f"; more with --offset {found.next_offset}"
     if found.partial:

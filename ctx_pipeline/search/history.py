@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
@@ -10,11 +12,13 @@ from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.plain import Plain
 from ctx_pipeline.model.tables import EVENT_KINDS
+from ctx_pipeline.search.time_words import named_days
 from ctx_pipeline.storage.reader import searching
 from ctx_pipeline.storage.search_index import Asked, Counting, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import date
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -92,6 +96,8 @@ class SearchResult(Plain):
     facets: dict[str, dict[str, int]] | None = None
     covered: dict[str, Any] | None = field(default=None)
     partial: dict[str, Any] | None = None
+    days: list[str] | None = None
+    """First and last day that words of the question name ("last week"), where only these days were searched."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,8 @@ def search(
     regular expression (RE2) over the texts, newest first, for at most ``seconds``. With
     ``facets`` all hits are counted.
 
-    All filters must hold; of several values of one, any. Raises StoreError when nothing was
+    Words of time in a question ("last week", "in July") are filters where none is given and something is found there; else
+    they are words like others. All filters must hold; of several values of one, any. Raises StoreError when nothing was
     indexed yet, UnknownName for an unknown host, role, kind or outcome, and for a tool or a
     project that no session has, UsageError for a day or a pattern that is none.
     """
@@ -149,6 +156,14 @@ def search(
         raise UsageError(f"limit {limit} or offset {offset} is out of range", hint=f"a limit of 1 to {MOST}, an offset of 0 or more")
     if regex and not query:
         raise UsageError("an empty regular expression", hint="give a pattern")
+    if not regex and chosen.since is None and chosen.until is None and (told := named_days(query, _today(chosen.timezone, settings))):
+        days = [told.since.isoformat(), told.until.isoformat()]
+        narrowed = Filters(**{**asdict(chosen), "since": days[0], "until": days[1]})
+        more: dict[str, Any] = {"facets": facets, "limit": limit, "offset": offset, "width": width, "settings": settings}
+        with suppress(UnknownName):
+            found = search(told.question, filters=narrowed, **more)
+            if found.hits:
+                return replace(found, query=query, days=days)
     with searching(settings) as (store, used):
         zone = chosen.timezone or used.timezone
         projects = {place: told.project or "" for place, told in store.shown().items()} if facets or chosen.project else {}
@@ -166,6 +181,13 @@ def search(
             _refuse_unknown(store, chosen, projects)
         hits = _hits(store, answer.found)
     return _result(query, answer, hits, offset)
+
+
+def _today(zone: str | None, settings: Settings | None) -> date:
+    from zoneinfo import ZoneInfo
+
+    named = zone or (settings.timezone if settings else None)
+    return (datetime.now(ZoneInfo(named)) if named else datetime.now(UTC).astimezone()).date()
 
 
 def _result(query: str, answer: Answer, hits: list[SearchHit], offset: int) -> SearchResult:
