@@ -44,7 +44,7 @@ def stacked(columns: Sequence[Column], classes: Sequence[str], ticks: Callable[[
     scale = Markup("").join(Markup("<span>{}</span>").format(ticks(top * part)) for part in (1, 0.5, 0))
     return Markup(
         '<div class="chart"><div class="scale">{}</div>'
-        '<svg class="plot" viewBox="0 0 {} 100" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<svg class="plot" viewBox="0 0 {} 100" preserveAspectRatio="none" role="img" tabindex="0" aria-label="{}">'
         '<path class="grid" d="M0 0H{}M0 50H{}"/>{}</svg></div>'
     ).format(scale, width, title, width, width, Markup("").join(drawn))
 

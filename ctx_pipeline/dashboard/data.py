@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.storage.warehouse.days import local_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.finding import Finding
 
-PAGE_VERSION = 2
+PAGE_VERSION = 3
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
@@ -299,7 +300,13 @@ class PageData:
     prices: tuple[PriceLine, ...] = ()
     """what calls were costed with"""
     findings: tuple[Finding, ...] = ()
-    """what to look at, by what is at stake"""
+    """what to look at in the whole history, by what is at stake"""
+    period_findings: tuple[Finding, ...] = ()
+    """what to look at in the last week, by what is at stake"""
+    working: tuple[tuple[date, str, float], ...] = ()
+    """(day, host, seconds from prompts to the last record of their turns), main threads only"""
+    session_days: Mapping[str, date] = field(default_factory=dict)
+    """host/session_id -> day on which it began"""
 
     @cached_property
     def usage(self) -> Usage:
@@ -308,6 +315,11 @@ class PageData:
         for line in self.models:
             total = total.plus(line.usage)
         return total
+
+    @cached_property
+    def today(self) -> date:
+        """The day on which the page was made, in its zone."""
+        return local_day(self.generated, self.timezone)
 
     @cached_property
     def meanings(self) -> dict[str, str]:

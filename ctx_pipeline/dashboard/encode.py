@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Any
 
 import msgspec
@@ -29,3 +31,15 @@ def script_json(value: Any) -> bytes:
         text = text.replace(plain, written)
     # every control of ASCII is an escape already
     return text if text.isascii() else HIDDEN.sub(lambda found: escaped(found[0]) if found[0] in SEPARATORS else "", text.decode()).encode()
+
+
+def packed(value: Any) -> str:
+    """Return a value as base64 of zlib over JSON; texts in it must have gone through :func:`seen`."""
+    return base64.b64encode(zlib.compress(_encode(value), 1)).decode()
+
+
+def seen(text: str | None) -> str:
+    """Return a text without the characters that nobody sees."""
+    if not text:
+        return ""
+    return text if text.isascii() else HIDDEN.sub(lambda found: found[0] if found[0] in SEPARATORS else "", text)

@@ -22,22 +22,38 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Panel
 
 ASSETS = Path(__file__).parent / "assets"
-STYLES = ("style.css", "panels.css")
-SHARED = ("format.js", "draw.js", "grid.js", "prose.js")
+STYLES = ("style.css", "panels.css", "transcript.css")
+SHARED = ("format.js", "tips.js", "draw.js", "grid.js", "prose.js")
 """Scripts that those of panels use, in the order in which a browser runs them."""
 
-LAST = ("transcript.js", "session.js")
+LAST = ("window.js", "transcript.js", "session.js")
 """The drill-down: it reads what the table of sessions has left."""
 
-POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; base-uri 'none'; form-action 'none'"
-"""Content security policy: scripts and style from beside the page, nothing else, nothing inline, no network."""
+POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src data:; base-uri 'none'; form-action 'none'"
+"""Content security policy: scripts and style from beside the page, pictures that such a script holds, nothing inline, no network."""
 
 
 def files(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, bytes]:
     """Return path below the site -> content, without the drill-downs; ``chunks`` names the file of each session's."""
     found = discovery.panels()
     made = {name: (ASSETS / name).read_bytes() for name in (*STYLES, *scripts(found))}
-    made["index.html"] = index(data).encode("utf-8", "replace")
+    built = [(p, Markup(p.build(data))) for p in found]  # noqa: S704 - a panel returns HTML that it has escaped
+    pages = list(dict.fromkeys(["", *(p.page for p in found)]))
+    links = [(file_of(title), title or "Overview", [p.name for p in found if p.page == title]) for title in pages]
+    for title in pages:
+        panels = [(p, html) for p, html in built if p.page == title]
+        text = template(
+            "page.html",
+            data=data,
+            title=title,
+            file=file_of(title),
+            links=links,
+            panels=panels,
+            styles=STYLES,
+            scripts=scripts(found),
+            policy=POLICY,
+        )
+        made[file_of(title)] = text.encode("utf-8", "replace")
     made["data/sessions.js"] = chunk("sessions", session_list(data, chunks))
     for panel in found:
         if panel.data is not None:
@@ -45,11 +61,9 @@ def files(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, bytes]
     return made
 
 
-def index(data: PageData) -> str:
-    """Return the HTML of the page: every discovered panel in its order."""
-    found = discovery.panels()
-    panels = [(p, Markup(p.build(data))) for p in found]  # noqa: S704 - a panel returns HTML that it has escaped
-    return template("page.html", data=data, panels=panels, styles=STYLES, scripts=scripts(found), policy=POLICY)
+def file_of(title: str) -> str:
+    """Return the name of the file of a page: ``index.html`` for the first one."""
+    return f"{title.lower().replace(' ', '-') or 'index'}.html"
 
 
 def scripts(panels: Sequence[Panel]) -> list[str]:

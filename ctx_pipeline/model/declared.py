@@ -323,12 +323,17 @@ class Panel:
     build: Callable[[Any], str] = field(compare=False)
     data: Callable[[Any], Any] | None = field(default=None, compare=False)
     """What the panel's script loads when it is looked at: page data -> plain values, a file of their own in the page."""
+    page: str = ""
+    """title of the page that it stands on; empty for the first one"""
 
 
-def panel(*, title: str, order: int, data: Callable[[Any], Any] | None = None) -> Callable[[Callable[[Any], str]], Panel]:
-    """Declare the decorated function as a panel of the page; the script of a built-in one is ``assets/<its name>.js``."""
+def panel(*, title: str, order: int, data: Callable[[Any], Any] | None = None, page: str = "") -> Callable[[Callable[[Any], str]], Panel]:
+    """Declare the decorated function as a panel; ``page`` titles the page it stands on, the first one where it is empty.
+
+    The script of a built-in one is ``assets/<its name>.js``.
+    """
 
     def declare(function: Callable[[Any], str]) -> Panel:
-        return Panel(function.__module__.rpartition(".")[2], title, order, inspect.cleandoc(function.__doc__ or ""), function, data)
+        return Panel(function.__module__.rpartition(".")[2], title, order, inspect.cleandoc(function.__doc__ or ""), function, data, page)
 
     return declare

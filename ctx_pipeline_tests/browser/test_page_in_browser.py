@@ -98,12 +98,14 @@ def test_a_session_loads_its_chunk_when_it_is_opened_and_every_tab_has_content(p
     words = []
     for i in range(len(tabs)):
         page.locator(f"#tab-{i}").click()
+        if i == 0:
+            page.wait_for_selector(".timeline:not(.waiting)")
         words.append(page.locator("#session-tab").text_content())
 
     assert len([name for name in requested if re.fullmatch(r"[0-9a-f]{24}\.js", name)]) == 1
-    assert tabs == ["Overview", "Transcript28", "Tools12", "Models1", "Model calls6", "Signals5", "Memories0"]
-    assert "/home/ada/code/website" in words[0]
-    assert "Please look at the tests first." in words[1]
+    assert tabs == ["Transcript28", "Overview", "Tools12", "Models1", "Model calls6", "Signals5", "Memories0"]
+    assert "Please look at the tests first." in words[0]
+    assert "/home/ada/code/website" in words[1]
     assert "uv run pytest" in words[2]
     assert "exit 1" in words[2]
     assert "claude-opus-4-5" in words[3]
@@ -151,6 +153,7 @@ def test_hostile_titles_models_ids_and_paths_are_words_and_run_nothing(page, num
     page.locator("#session-table tbody a").click()
     page.wait_for_selector("dialog[open] [role=tab]")
     assert page.locator("#session-title").text_content() == text
+    page.locator("#tab-1").click()
     assert text in page.locator("#session-tab").text_content()
     for tab in range(7):
         page.locator(f"#tab-{tab}").click()
@@ -165,8 +168,7 @@ def test_hostile_events_are_words_in_the_timeline(page):
     page.fill("#search", f"{HOSTILE[0]}.0".lower())
     page.wait_for_function("() => /of 1 session$/.test(document.getElementById('shown').textContent)")
     page.locator("#session-table tbody a").click()
-    page.wait_for_selector("dialog[open] [role=tab]")
-    page.locator("#tab-1").click()
+    page.wait_for_selector("dialog[open] .timeline:not(.waiting) li.prompt")
     shown = page.locator(".timeline li.prompt .prose").all_text_contents()
 
     assert [text for text in HOSTILE if text not in shown] == []

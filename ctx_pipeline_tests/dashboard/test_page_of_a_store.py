@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import time
+import zlib
+from itertools import pairwise
 
 import pytest
 
@@ -53,7 +56,62 @@ def test_the_table_of_sessions_adds_up_to_usage(published):
     assert len(rows) == len(store.ledger.sessions()) > 100
     assert sum(row["calls"] for row in rows) == totals["calls"] > 1_000
     assert sum(row["cost"] for row in rows) == pytest.approx(totals["cost_nano"] / 1e9)
-    assert {row["chunk"] for row in rows} == {p.stem for p in (store.home / "site" / "data").iterdir()} - {"sessions"}
+    assert {row["chunk"] for row in rows} == {p.stem.partition("-")[0] for p in (store.home / "site" / "data").iterdir()} - {"sessions"}
+
+
+def _unpacked(site, chunk):
+    """Return a session's chunk and the items of its transcript."""
+
+    def data(name):
+        text = (site / "data" / f"{name}.js").read_text("utf-8")
+        return json.loads(text[text.index(",") + 1 : text.rindex(")")])
+
+    detail = data(chunk)
+    told = detail["transcript"]
+    held = {name: data(f"{chunk}-{name}") if name else told["inline"] for name in {piece[4] for piece in told["pieces"]}}
+    return detail, [item for piece in told["pieces"] for item in json.loads(zlib.decompress(base64.b64decode(held[piece[4]][piece[5]])))]
+
+
+@corpus
+@pytest.mark.feature("dashboard.whole-transcript", "dashboard.transcript-usage")
+def test_every_event_of_every_published_session_is_on_its_page(published):
+    store, settings = published
+    site = store.home / "site"
+    text = (site / "data" / "sessions.js").read_text("utf-8")
+    listed = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    rows = [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+    events = {r.session_id: int(r.rows["events"]) for r in store.ledger.sessions()}
+    shown, cost, pictures = {}, 0.0, 0
+    for row in rows:
+        detail, items = _unpacked(site, row["chunk"])
+        shown[row["id"]] = len(items) + sum("r" in item[6] for item in items)
+        assert detail["transcript"]["total"] == events[row["id"]]
+        counted_here = [item[6]["u"] for item in items if "u" in item[6] and item[6]["u"][7]]
+        cost += sum(usage[6] or 0 for usage in counted_here)
+        pictures += sum("img" in item[6] for item in items)
+
+    assert shown == events
+    assert cost == pytest.approx(counted("session", stored=True, settings=settings).totals["cost_nano"] / 1e9, rel=0.02)
+    assert pictures >= 7
+    assert len(list((site / "data").glob("*-i*.js"))) == pictures
+
+
+@corpus
+@pytest.mark.feature("dashboard.subagents-inline")
+def test_a_subagent_stands_behind_the_call_that_started_it(published):
+    """The session explored with three agents at once: each begins with the words that its own call gave it."""
+    store, _ = published
+    site = store.home / "site"
+    text = (site / "data" / "sessions.js").read_text("utf-8")
+    listed = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    rows = [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+    matched = 0
+    for row in rows:
+        _, items = _unpacked(site, row["chunk"])
+        for before, item in pairwise(items):
+            if item[2] and item[4] in {"subagent_start", "prompt"} and before[2] != item[2] and before[4] == "tool_call":
+                matched += json.dumps(item[5][:40], ensure_ascii=False)[1:-1] in before[5]
+    assert matched >= 5
 
 
 @corpus

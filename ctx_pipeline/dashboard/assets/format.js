@@ -12,7 +12,7 @@ const ctx = (() => {
   }
 
   // Resolves with the data of a chunk; the file's name is a hash made by us, never a word from a transcript.
-  const load = (name) => (/^[0-9a-f]{8,64}$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
+  const load = (name) => (/^[0-9a-f]{8,64}(-i?\d{1,5})?$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
   const panel = (name) => fetched(`panel-${name}`, `panels/${name}.js`);
 
   function fetched(name, place) {
@@ -34,8 +34,18 @@ const ctx = (() => {
     });
   }
 
+  // What was packed into base64 of zlib: JSON, unpacked off the main thread by the browser.
+  async function unpack(text) {
+    const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Response(stream).json();
+  }
+
   // The part that a link led to: it stays in view while panels above it are drawn and grow, until somebody moves on.
   let aim = null;
+  // A link of an earlier page, to a part that has moved to a page of its own.
+  const moved = /^#[a-z_]+$/.test(location.hash) && !document.getElementById(location.hash.slice(1)) && document.querySelector(`nav a[data-panels~="${location.hash.slice(1)}"]`);
+  if (moved) location.replace(moved.href + location.hash);
   const aimAt = (hash) => (aim = /^#[a-z_]+$/.test(hash) ? document.querySelector(`section${hash}`) : null);
   aimAt(location.hash);
   addEventListener("hashchange", () => aimAt(location.hash));
@@ -176,5 +186,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
+  return { receive, load, unpack, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
 })();

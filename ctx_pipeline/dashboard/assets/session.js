@@ -3,7 +3,7 @@
 (() => {
   const { el } = ctx;
   const dialog = document.getElementById("session");
-  const TABS = ["Overview", "Transcript", "Tools", "Models", "Model calls", "Signals", "Memories"];
+  const TABS = ["Transcript", "Overview", "Tools", "Models", "Model calls", "Signals", "Memories"];
   let opener = null;
 
   ctx.follow = () => {
@@ -48,8 +48,9 @@
       if (dialog.dataset.key !== session.key) return;
       body.remove();
       const [strip, panel, choose] = tabs(session, detail);
+      if (detail.facts.resume) dialog.querySelector("header").append(el("p.resume", el("span.muted", "Continue it: "), ctx.copyable(el("code.command", detail.facts.resume))));
       dialog.append(strip, panel);
-      if (about) choose(TABS.indexOf("Transcript"), about);
+      if (about) choose(0, about);
     } catch {
       body.className = "empty";
       body.textContent = "This session's file is not there. The page was made anew meanwhile: load it again.";
@@ -80,8 +81,8 @@
   }
 
   function tabs(session, detail) {
-    const drawn = [overview, transcript, tools, models, calls, signals, memories];
-    const sizes = [null, detail.events_total, detail.tools_total, detail.models.length, detail.calls_total, detail.signals.length, detail.memories.length];
+    const drawn = [transcript, overview, tools, models, calls, signals, memories];
+    const sizes = [detail.events_total, null, detail.tools_total, detail.models.length, detail.calls_total, detail.signals.length, detail.memories.length];
     const strip = el("div.tabs");
     strip.setAttribute("role", "tablist");
     const panel = el("div.tab");
@@ -162,7 +163,8 @@
     const memory = detail.memories.find((row) => row[0] === about);
     const marked = reading ? reading[8] : memory ? memory[4] : [];
     const words = reading ? about.replaceAll("_", " ") : memory ? memory[2].slice(0, 140) : "";
-    return ctx.transcript(detail, marked, words, cut(detail.events.length, detail.events_total, "events", session, detail.facts));
+    const event = /^e(\d+)-(\d+)$/.exec(about);
+    return ctx.transcript(session, detail, session.chunk, marked, words, event && [Number(event[1]), Number(event[2])]);
   }
 
   function grid(heads, rows) {
@@ -198,7 +200,7 @@
       ctx.money(cost),
     ]);
     const heads = [["Time", "hide-s"], ["Model", ""], ["Prompt", "n"], ["Fresh", "n.hide-s"], ["Written", "n.hide-s"], ["Cached", "n.hide-s"], ["Output", "n"], ["Cost", "n"]];
-    return el("div", cut(rows.length, detail.calls_total, "model calls, the dearest", session, detail.facts), grid(heads, rows));
+    return el("div", cut(rows.length, detail.calls_total, "model calls, the most expensive", session, detail.facts), grid(heads, rows));
   }
 
   function models(session, detail) {

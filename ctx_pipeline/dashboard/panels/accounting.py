@@ -52,7 +52,7 @@ def _names(found: Iterable[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(dict.fromkeys(found))}
 
 
-@panel(title="Accounting", order=40, data=records)
+@panel(title="Accounting", order=40, data=records, page="Accounting")
 def build(data: PageData) -> str:
     """Every model call once, on the day it was made. Choose days, an agent or a project, and by what it is added up."""
     sources = sorted({(line.source, line.since) for line in data.prices if line.since != "list"}, key=lambda pair: pair[1])

@@ -22,7 +22,7 @@ MOST_DAYS = 92
 MOST_WEEKS = 106
 
 
-@panel(title="Activity", order=30)
+@panel(title="Activity", order=30, page="History")
 def build(data: PageData) -> str:
     """Model calls and what they cost, stacked by agent; point at a column for its figures."""
     if not data.days:

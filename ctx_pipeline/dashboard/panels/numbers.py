@@ -38,7 +38,7 @@ def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-@panel(title="In numbers", order=20)
+@panel(title="In numbers", order=20, page="History")
 def build(data: PageData) -> str:
     """Every model call is counted once, however many forks and copies of it were recorded."""
     return template("numbers.html", figures=figures(data))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST = 12
 
 
-@panel(title="Projects", order=50)
+@panel(title="Projects", order=30)
 def build(data: PageData) -> str:
     """Sessions are grouped by the repository they worked in; choose one to see its sessions."""
     shown = data.projects[:MOST]

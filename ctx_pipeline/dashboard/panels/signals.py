@@ -70,7 +70,7 @@ def _bucket(name: str, figures: Mapping[str, Any]) -> list[Any]:
     return [name, figures["count"], figures.get("mean")]
 
 
-@panel(title="Signals", order=60, data=records)
+@panel(title="Signals", order=60, data=records, page="Signals")
 def build(data: PageData) -> str:
     """One reading a session. Choose a signal to see how to read it, where it reads high and the sessions behind it."""
     return template("signals.html", total=len(data.aggregates))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
+from ctx_pipeline.dashboard.panels.week import period
 from ctx_pipeline.dashboard.signal_records import summaries
 from ctx_pipeline.findings.report import find
 from ctx_pipeline.memory.links import dangling
@@ -47,12 +49,13 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
     """Return what the page shows of the whole history; ``connection`` reads the warehouse."""
     found = {name: dashboard_queries.rows(connection, name) for name in dashboard_queries.QUERIES}
     links = {r["memory_id"]: tuple(r["links"] or ()) for r in found["memory_links"]}
-    return page.PageData(
+    days = tuple(page.DayLine(r["day"], r["host"], _usage(r)) for r in found["days"])
+    data = page.PageData(
         generated=datetime.now(UTC).replace(microsecond=0),
         timezone=settings.timezone,
         cost_mode=settings.cost_mode,
         hosts=tuple(page.HostLine(h.key, h.title, number) for number, h in enumerate(discovery.hosts().values())),
-        days=tuple(page.DayLine(r["day"], r["host"], _usage(r)) for r in found["days"]),
+        days=days,
         usage_lines=tuple(page.UsageLine(r["day"], r["host"], r["project"], r["model"], _usage(r)) for r in found["usage"]),
         models=tuple(page.ModelLine(r["host"], r["model"], _usage(r)) for r in found["models"]),
         projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
@@ -78,7 +81,14 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         missing=tuple(_missing(store)),
         prices=tuple(_prices(found["prices"], settings)),
         findings=tuple(find(settings=settings)),
+        working=tuple((_local(r["hour"], settings.timezone).date(), r["host"], r["seconds"]) for r in found["working"]),
+        session_days={r["session"]: r["day"] for r in found["session_days"]},
     )
+    span = period(data)
+    if span is None:
+        return data
+    first, last = (day.isoformat() for day in span)
+    return replace(data, period_findings=tuple(find(since=first, until=last, settings=settings)))
 
 
 def expiring(store: Store, now: float | None = None) -> list[page.Expiring]:
@@ -126,10 +136,15 @@ def _hours(rows: list[dict[str, Any]], zone: str | None) -> list[tuple[int, int,
     """Return (weekday, hour, prompts) in a zone from prompts by hour of UTC; an hour that a zone splits counts where it begins."""
     counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
-        moment = row["hour"].replace(tzinfo=UTC)
-        local = moment + timedelta(seconds=offset_seconds(moment, zone))
+        local = _local(row["hour"], zone)
         counts[local.weekday(), local.hour] += row["prompts"]
     return [(weekday, hour, prompts) for (weekday, hour), prompts in sorted(counts.items())]
+
+
+def _local(hour: datetime, zone: str | None) -> datetime:
+    """Return the time in a zone of an hour of UTC."""
+    moment = hour.replace(tzinfo=UTC)
+    return moment + timedelta(seconds=offset_seconds(moment, zone))
 
 
 def _prices(rows: list[dict[str, Any]], settings: Settings) -> Iterator[page.PriceLine]:
