@@ -28,13 +28,52 @@ def _search(page: Page, words: str, expected: str) -> None:
 @pytest.mark.feature("dashboard.opens-from-disk")
 def test_the_page_opens_from_disk_with_findings_first(page):
     assert page.locator("main section").evaluate_all("parts => parts.map((part) => part.id)") == [
-        "findings", "numbers", "activity", "year", "accounting", "projects",
-        "signals", "scores", "memories", "habits", "sessions", "missing",
+        "week", "sessions", "projects", "year",
     ]  # fmt: skip
-    assert page.locator("#findings li").count() >= 3
-    assert page.locator("#findings li:not(:has(code))").count() == 0
-    assert page.locator("#activity svg.plot").count() >= 2
+    assert 1 <= page.locator("#week .findings li").count() <= 3
+    assert page.locator("#week .findings li:not(:has(code))").count() == 0
+    assert page.locator("#week svg.plot").count() == 2
     assert page.locator("#shown").text_content() == "1 to 25 of 67 sessions"
+    assert page.locator("#week .chart").first.evaluate("chart => chart.getBoundingClientRect().bottom") < 900, "above the fold"
+
+
+@pytest.mark.feature("dashboard.pages")
+def test_everything_else_has_a_page_of_its_own_and_old_links_still_lead_there(page, site):
+    parts = {}
+    for link in page.locator("header nav a").all():
+        parts[link.text_content()] = link.get_attribute("data-panels").split()
+    assert parts == {
+        "Overview": ["week", "sessions", "projects", "year"],
+        "Findings": ["findings"],
+        "History": ["numbers", "activity", "habits"],
+        "Accounting": ["accounting"],
+        "Signals": ["signals"],
+        "Trajectories": ["scores"],
+        "Lessons": ["memories"],
+        "Missing records": ["missing"],
+    }
+    page.goto("about:blank")
+    page.goto(f"{site.as_uri()}/index.html#memories")
+    page.wait_for_selector("#memories .live.drawn")
+    assert page.locator("nav a[aria-current=page]").text_content() == "Lessons"
+    assert page.locator("#session-table").count() == 0
+
+
+@pytest.mark.feature("dashboard.tips")
+def test_the_words_of_a_column_are_shown_to_pointer_and_arrow_keys(page):
+    plot = page.locator("#week svg.plot").first
+    plot.focus()
+    newest = page.locator(".tip").text_content()
+    page.keyboard.press("ArrowLeft")
+    before = page.locator(".tip").text_content()
+    page.keyboard.press("Escape")
+    hidden = page.locator(".tip").is_hidden()
+    plot.locator("g").last.hover()
+
+    assert newest.startswith("Sat 21 Nov 2026")
+    assert before.startswith("Fri 20 Nov 2026")
+    assert hidden
+    assert page.locator(".tip").text_content() == newest
 
 
 @pytest.mark.feature("dashboard.session-table")

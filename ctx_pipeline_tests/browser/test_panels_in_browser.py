@@ -21,7 +21,11 @@ ALL = [*ORDINARY, *(3 * (60 + n) for n in range(len(HOSTILE)))]
 
 
 def _panel(page: Page, name: str) -> Locator:
-    """Scroll to a panel and wait until it is drawn."""
+    """Go to the page of a panel and wait until it is drawn."""
+    there = page.locator(f"header nav a[data-panels~='{name}']")
+    if there.get_attribute("aria-current") is None:
+        there.click()
+        page.wait_for_selector(f"#{name}")
     page.locator(f"#{name}").scroll_into_view_if_needed()
     page.wait_for_selector(f"#{name} .live.drawn")
     return page.locator(f"#{name}")
@@ -72,8 +76,8 @@ def test_a_signal_opens_with_its_reading_and_leads_to_the_events_of_a_session(pa
 
 @pytest.mark.feature("dashboard.accounting")
 def test_accounts_add_up_by_model_and_follow_the_chosen_days(page):
-    accounts = _panel(page, "accounting")
     whole = page.locator(".lede h1").text_content().rpartition(", ")[2]
+    accounts = _panel(page, "accounting")
     assert accounts.locator(".figures dd").first.text_content() == whole
     accounts.locator(".choices button", has_text="Model").click()
     rows = accounts.locator(".grid tbody tr")
@@ -199,6 +203,7 @@ def test_every_active_day_is_a_coloured_square_of_the_year(page):
     assert 52 * 7 < len(found) <= 53 * 7
     assert [words for _, words in found if re.fullmatch(r"Sun, 20 Sept? 2026: 3 calls, 154k tokens, \$0\.09", words)]
     assert set(coloured.values()) <= {"y1", "y2", "y3", "y4"}
+    page.locator("header nav a", has_text="History").click()
     assert len(coloured) == int(page.locator("#numbers dt", has_text="Active days").locator("xpath=../dd[1]").text_content())
 
 
@@ -229,6 +234,7 @@ def test_prompts_are_drawn_by_weekday_and_hour(page):
 def test_hostile_text_is_words_in_every_panel(page):
     for name in ("accounting", "signals", "scores", "memories"):
         _panel(page, name)
+    _panel(page, "accounting")
     projects = page.locator("#accounting select[aria-label=Project] option").all_text_contents()
     page.locator("#accounting .choices button", has_text="Model").click()
 
@@ -273,7 +279,7 @@ def test_panels_in_view_at_the_start_wait_for_the_list_of_sessions(browser, site
 
     page.on("request", lambda request: asked.append(request.url) if "/panels/" in request.url else None)
     page.route("**/data/sessions.js", late)
-    page.goto(f"{site.as_uri()}/index.html")
+    page.goto(f"{site.as_uri()}/trajectories.html")
     page.wait_for_selector("#scores .live.drawn")
     rows = page.locator("#scores tbody tr").count()
     context.close()
@@ -281,17 +287,3 @@ def test_panels_in_view_at_the_start_wait_for_the_list_of_sessions(browser, site
     assert before == [[]]
     assert any(url.endswith("/panels/scores.js") for url in asked)
     assert rows == 13, "the median and the first page of sessions"
-
-
-@pytest.mark.parametrize("name", ["signals", "memories", "habits"])
-def test_a_link_to_a_part_leads_there_however_much_the_panels_above_it_grow(page, name):
-    page.locator(f"nav a[href='#{name}']").click()
-    page.wait_for_selector(f"#{name} .live.drawn")
-    page.wait_for_function(
-        """() => [...document.querySelectorAll(".live:not(.drawn)")].every((live) => {
-            const { top, bottom } = live.getBoundingClientRect();
-            return top > 1900 || bottom < -1000;
-        })"""
-    )
-
-    assert 0 <= page.evaluate(f"document.getElementById('{name}').getBoundingClientRect().top") < 120

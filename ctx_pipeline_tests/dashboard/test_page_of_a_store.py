@@ -164,5 +164,5 @@ def test_transcripts_near_the_end_of_their_time_are_counted(environ, tmp_path):
 
         build_warehouse(store, chosen)
         render(store, chosen)
-        index = (store.home / "site" / "index.html").read_text("utf-8")
+        index = (store.home / "site" / "findings.html").read_text("utf-8")
     assert re.search(r"2 transcripts of Claude Code are about to be deleted", index)

@@ -13,7 +13,7 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_of
-from ctx_pipeline.dashboard.page import STYLES, scripts
+from ctx_pipeline.dashboard.page import STYLES, file_of, scripts
 from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
@@ -55,7 +55,8 @@ def site(environ, tmp_path):
 
 @pytest.mark.feature("dashboard.site")
 def test_the_page_is_a_private_folder_of_plain_files(site):
-    assert {p.name for p in site.iterdir()} == {"index.html", *STYLES, *scripts(discovery.panels()), "data", "panels", "made.json"}
+    pages = {file_of(panel.page) for panel in discovery.panels()}
+    assert {p.name for p in site.iterdir()} == {*pages, *STYLES, *scripts(discovery.panels()), "data", "panels", "made.json"}
     assert {p.name for p in (site / "panels").iterdir()} == {f"{p.name}.js" for p in discovery.panels() if p.data is not None}
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
     assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data", site / "panels")} == {0o700}
@@ -64,11 +65,13 @@ def test_the_page_is_a_private_folder_of_plain_files(site):
 
 @pytest.mark.feature("dashboard.offline")
 def test_nothing_in_the_page_names_another_place(site):
-    index = (site / "index.html").read_text("utf-8")
-
-    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', index) == [*STYLES, *scripts(discovery.panels()), "data/sessions.js"]
-    assert "default-src &#39;none&#39;" in index
-    assert "unsafe" not in index
+    pages = list(dict.fromkeys(file_of(panel.page) for panel in discovery.panels()))
+    for name in pages:
+        text = (site / name).read_text("utf-8")
+        named = re.findall(r'(?:src|href)="(?!#)([^"]*)"', text)
+        assert set(named) == {*STYLES, *scripts(discovery.panels()), "data/sessions.js", *pages}
+        assert "default-src &#39;none&#39;" in text
+        assert "unsafe" not in text
     for path in site.glob("*.js"):
         assert not re.search(
             r"https?:(?!//www\.w3\.org/2000/svg)|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp",
@@ -205,7 +208,7 @@ def test_what_is_loaded_at_the_start_stays_small_however_long_the_history(enviro
     """Two gigabytes of the load generator are 1,780 sessions."""
     site = build_site(environ, tables(1_800), "rows")
     index = (site / "index.html").read_text("utf-8")
-    started = [site / name for name in re.findall(r'(?:src|href)="(?!#)([^"]*)"', index)]
+    started = [site / name for name in re.findall(r'(?:src|href)="(?!#)([^"]*)"', index) if not name.endswith(".html")]
 
     assert len(_sessions(site)) == 1_800 + len(HOSTILE)
     assert len(index) < 300_000

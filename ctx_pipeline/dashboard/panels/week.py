@@ -132,7 +132,7 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
         ("Cost by day", "", stacked(cost, classes, dollars, title=f"Cost in dollars by day, {DRAWN_DAYS} days, stacked by agent")),
         (
             "Time by day",
-            "hours in turns",
+            "in turns",
             stacked(time, classes, _hours, title=f"Hours in turns by day, {DRAWN_DAYS} days, stacked by agent"),
         ),
     ]
@@ -146,7 +146,7 @@ def _column(day: date, used: Sequence[HostLine], of: Callable[[str], float], wri
 
 
 def _hours(value: float) -> str:
-    return f"{value:g} h" if value else "0"
+    return duration(value * 3600) if value else "0"
 
 
 def quiet(data: PageData) -> list[tuple[str, str]]:
