@@ -76,6 +76,11 @@ def _settings(cost_mode: str | None) -> Settings:
 @json_option
 def open_page(as_json: bool) -> None:
     """Open the page in the browser."""
+    show(as_json=as_json)
+
+
+def show(*, as_json: bool = False) -> None:
+    """Open the page in the browser; raises StoreError where none was built."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
 
@@ -90,21 +95,41 @@ def open_page(as_json: bool) -> None:
         say(f"no browser found; open {path}")
 
 
-@dashboard.command()
-@click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65_535), help="Port on loopback; 0 takes any free one.")
-@json_option
-def serve(port: int, as_json: bool) -> None:
-    """Serve the page on loopback until Ctrl-C; only the printed address, with its token, leads to it."""
-    from starlette.applications import Starlette
-    from starlette.routing import Route
-    from starlette.staticfiles import StaticFiles
+_port = click.option(
+    "--port", default=8765, show_default=True, type=click.IntRange(0, 65_535), help="Port on loopback; 0 takes any free one."
+)
 
+
+@dashboard.command()
+@_port
+@click.option("--watch", is_flag=True, help="Bring the page up to date while agents work.")
+@json_option
+def serve(port: int, watch: bool, as_json: bool) -> None:
+    """Serve the page on loopback until Ctrl-C; only the printed address, with its token, leads to it."""
+    serve_page(port, watch=watch, browser=False, as_json=as_json)
+
+
+@click.command("open")
+@click.option("--serve", "served", is_flag=True, help="Serve it on loopback, up to date while agents work, until Ctrl-C.")
+@_port
+@json_option
+def open_command(served: bool, port: int, as_json: bool) -> None:
+    """Open the page: this week, sessions, search."""
+    if served:
+        serve_page(port, watch=True, browser=True, as_json=as_json)
+    else:
+        show(as_json=as_json)
+
+
+def serve_page(port: int, *, watch: bool, browser: bool, as_json: bool = False) -> None:
+    """Serve the page until it is interrupted; ``watch`` brings it up to date meanwhile, ``browser`` opens its address."""
     from ctx_pipeline import loopback
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.cli.page_server import POST_ONLY, Refresher, application
 
-    settings, _ = choose(settings_module.load(), demo=False)
-    files = StaticFiles(directory=_page(settings).parent)
+    settings, note = choose(settings_module.load(), demo=False)
+    app = application(settings, _page(settings).parent)
     token = loopback.new_token()
     listener = loopback.listen(port)
     address = loopback.address(listener, "/index.html", token)
@@ -113,8 +138,17 @@ def serve(port: int, as_json: bool) -> None:
     else:
         say(f"{address}\nend it with Ctrl-C")
     flush()
+    refresher = Refresher(settings) if watch and not note else None
+    if refresher:
+        refresher.start()
+    if browser:
+        import webbrowser
+
+        webbrowser.open(address)
     with suppress(KeyboardInterrupt):
-        loopback.server(Starlette(routes=[Route("/{path:path}", files)]), listener, token).run(sockets=[listener])
+        loopback.server(app, listener, token, post_only=POST_ONLY).run(sockets=[listener])
+    if refresher:
+        refresher.stop()
 
 
 def _page(settings: Settings) -> Path:

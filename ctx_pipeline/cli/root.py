@@ -55,6 +55,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("ctx_pipeline.cli.integrations.mcp:mcp", "Serve the history and the memories to an agent over MCP."),
     "hooks": ("ctx_pipeline.cli.integrations.hooks:hooks", "Install hooks: capture sessions live, put memories into prompts."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),
+    "open": ("ctx_pipeline.cli.dashboard:open_command", "Open the page in the browser."),
     "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build, open and serve the page."),
     "config": ("ctx_pipeline.cli.integrations.config:config", "Show and change the settings."),
     "doctor": ("ctx_pipeline.cli.store:doctor", "Check the store and list unreadable records."),

@@ -26,15 +26,18 @@ STYLES = ("style.css", "panels.css", "transcript.css")
 SHARED = ("format.js", "tips.js", "draw.js", "grid.js", "prose.js")
 """Scripts that those of panels use, in the order in which a browser runs them."""
 
-LAST = ("window.js", "transcript.js", "session.js")
+LAST = ("window.js", "transcript.js", "session.js", "search.js")
 """The drill-down: it reads what the table of sessions has left."""
 
 POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src data:; base-uri 'none'; form-action 'none'"
 """Content security policy: scripts and style from beside the page, pictures that such a script holds, nothing inline, no network."""
 
 
-def files(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, bytes]:
-    """Return path below the site -> content, without the drill-downs; ``chunks`` names the file of each session's."""
+def files(data: PageData, chunks: Mapping[SessionLine, str], words: Sequence[str] = ()) -> dict[str, bytes]:
+    """Return path below the site -> content, without the drill-downs; ``chunks`` names the file of each session's.
+
+    ``words`` names the pieces that are searched, the newest first.
+    """
     found = discovery.panels()
     made = {name: (ASSETS / name).read_bytes() for name in (*STYLES, *scripts(found))}
     built = [(p, Markup(p.build(data))) for p in found]  # noqa: S704 - a panel returns HTML that it has escaped
@@ -54,7 +57,7 @@ def files(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, bytes]
             policy=POLICY,
         )
         made[file_of(title)] = text.encode("utf-8", "replace")
-    made["data/sessions.js"] = chunk("sessions", session_list(data, chunks))
+    made["data/sessions.js"] = chunk("sessions", session_list(data, chunks) | {"words": list(words)})
     for panel in found:
         if panel.data is not None:
             made[f"panels/{panel.name}.js"] = chunk(f"panel-{panel.name}", panel.data(data))

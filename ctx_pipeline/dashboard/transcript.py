@@ -144,7 +144,7 @@ def _items(
         places[event.event_id] = place
         caller = by_event.get(answered.get(event.event_id, "")) if event.kind == "tool_result" else None
         if caller is not None and "r" not in caller[6]:
-            caller[6]["r"] = seen(event.text)
+            caller[6] |= {"r": seen(event.text), "m": zlib.crc32(event.event_id.encode())}
             places[event.event_id] = caller[0]
             continue
         more: dict[str, Any] = {}

@@ -10,9 +10,10 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from ctx_pipeline import discovery
-from ctx_pipeline.dashboard import page, session_chunk
+from ctx_pipeline.dashboard import page, session_chunk, words
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
@@ -30,7 +31,7 @@ from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.made import Made
 from ctx_pipeline.storage.warehouse import dashboard_queries, database
 from ctx_pipeline.storage.warehouse.days import local_day
-from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, whole_sessions
+from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, said, whole_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,7 +100,7 @@ def _write(
 ) -> tuple[Made, dict[str, int]]:
     building = site.with_name(temporary.name())
     try:
-        for folder in ("data", "panels"):
+        for folder in ("data", "panels", "words"):
             (building / folder).mkdir(parents=True, mode=0o700)
         building.chmod(0o700)
         with database.connect(store.warehouse_path, read_only=True) as connection:
@@ -110,7 +111,8 @@ def _write(
             errors = SessionErrors()
             for first in range(0, len(due), _BATCH):
                 _write_sessions(connection, store, building / "data", data, due[first : first + _BATCH], errors=errors)
-        for name, content in page.files(data, names).items():
+            searched = _write_words(connection, site, building, data)
+        for name, content in page.files(data, names, searched).items():
             _put(building / name, content)
         content_hash = digest(page.content_of(data), size=64)
         made = Made(input_fp, code_version, content_hash, len(data.sessions))
@@ -191,20 +193,35 @@ def _write_sessions(
         write(key, NO_ROWS if one.whole else None)
 
 
+def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, data: PageData) -> list[str]:
+    """Write the pieces that are searched from disk, or take them over; return their names, the newest first."""
+    found = words.pieces(data.sessions)
+    for piece in found:
+        file = f"{piece.name}.js"
+        if not _link(site / "words" / file, building / "words" / file):
+            rows = said(connection, [(s.host, s.session_id) for s in piece.sessions], words.KINDS, words.LONGEST)
+            told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows)
+            _put(building / "words" / file, words.script(piece, told))
+    return [piece.name for piece in found]
+
+
 def _carry(site: Path, building: Path, names: Sequence[str]) -> bool:
     """Take the files of a chunk over from the former page by second links; tell whether all of them were there."""
-    for name in names:
-        former, target = site / "data" / name, building / "data" / name
+    return all(_link(site / "data" / name, building / "data" / name) for name in names)
+
+
+def _link(former: Path, target: Path) -> bool:
+    """Give a file of the former page a second name; tell whether it was there."""
+    try:
+        os.link(former, target)
+    except FileNotFoundError:
+        return False
+    except OSError:
         try:
-            os.link(former, target)
-        except FileNotFoundError:
-            return False
+            shutil.copyfile(former, target)
+            target.chmod(0o600)
         except OSError:
-            try:
-                shutil.copyfile(former, target)
-                target.chmod(0o600)
-            except OSError:
-                return False
+            return False
     return True
 
 

@@ -26,12 +26,10 @@ def _search(page: Page, words: str, expected: str) -> None:
 
 
 @pytest.mark.feature("dashboard.opens-from-disk")
-def test_the_page_opens_from_disk_with_findings_first(page):
+def test_the_page_opens_from_disk_with_this_week_first(page):
     assert page.locator("main section").evaluate_all("parts => parts.map((part) => part.id)") == [
         "week", "sessions", "projects", "year",
     ]  # fmt: skip
-    assert 1 <= page.locator("#week .findings li").count() <= 3
-    assert page.locator("#week .findings li:not(:has(code))").count() == 0
     assert page.locator("#week svg.plot").count() == 2
     assert page.locator("#shown").text_content() == "1 to 25 of 67 sessions"
     assert page.locator("#week .chart").first.evaluate("chart => chart.getBoundingClientRect().bottom") < 900, "above the fold"
@@ -70,8 +68,8 @@ def test_the_words_of_a_column_are_shown_to_pointer_and_arrow_keys(page):
     hidden = page.locator(".tip").is_hidden()
     plot.locator("g").last.hover()
 
-    assert newest.startswith("Sat 21 Nov 2026")
-    assert before.startswith("Fri 20 Nov 2026")
+    assert newest.startswith("Fri 25 Dec 2026")
+    assert before.startswith("Thu 24 Dec 2026")
     assert hidden
     assert page.locator(".tip").text_content() == newest
 
@@ -211,6 +209,26 @@ def test_hostile_events_are_words_in_the_timeline(page):
     shown = page.locator(".timeline li.prompt .prose").all_text_contents()
 
     assert [text for text in HOSTILE if text not in shown] == []
+
+
+@pytest.mark.feature("dashboard.search")
+def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_event(page):
+    page.keyboard.press("/")
+    page.keyboard.type("nightly import skip the last file")
+    page.wait_for_selector("#found li")
+    first = page.locator("#found li").first
+    snippet = first.locator("p").text_content()
+    words = first.locator("mark").all_text_contents()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog .here")
+
+    assert snippet.startswith("Why does the nightly import skip the last file?")
+    assert {"nightly", "import", "skip", "last", "file"} == {word.lower() for word in words}
+    assert "Why does the nightly import skip the last file?" in page.locator("dialog .here").text_content()
+    page.keyboard.press("Escape")
+    page.fill("#find", "no such words qqqq zzzz")
+    page.wait_for_function("() => document.getElementById('found').textContent.startsWith('Nothing found.')")
 
 
 @pytest.mark.feature("dashboard.responsive")

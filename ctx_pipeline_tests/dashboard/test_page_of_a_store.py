@@ -138,6 +138,24 @@ def test_nothing_new_means_nothing_written(published):
     assert index.stat().st_mtime_ns == before
 
 
+@corpus
+@pytest.mark.feature("dashboard.search")
+def test_the_pieces_that_are_searched_hold_every_prompt_and_are_kept_while_their_sessions_stay(published):
+    store, chosen = published
+    folder = store.home / "site" / "words"
+    before = {p.name: p.stat().st_ino for p in folder.iterdir()}
+    documents = []
+    for path in folder.iterdir():
+        text = path.read_text("utf-8")
+        held = json.loads(zlib.decompress(base64.b64decode(json.loads(text[text.index(",") + 1 : text.rindex(")")]))))
+        documents += [(held["sessions"][session], kind) for session, kind, *_ in held["documents"]]
+    render(store, chosen, force=True)
+
+    assert sum(kind == 0 for _, kind in documents) == sum(int(r.rows["prompts"]) for r in store.ledger.sessions())
+    assert len({key for key, _ in documents}) > 150
+    assert {p.name: p.stat().st_ino for p in folder.iterdir()} == before
+
+
 @pytest.mark.feature("dashboard.retention")
 def test_transcripts_near_the_end_of_their_time_are_counted(environ, tmp_path):
     project = tmp_path / "claude" / "projects" / "-home-ada-till"

@@ -56,7 +56,7 @@ def site(environ, tmp_path):
 @pytest.mark.feature("dashboard.site")
 def test_the_page_is_a_private_folder_of_plain_files(site):
     pages = {file_of(panel.page) for panel in discovery.panels()}
-    assert {p.name for p in site.iterdir()} == {*pages, *STYLES, *scripts(discovery.panels()), "data", "panels", "made.json"}
+    assert {p.name for p in site.iterdir()} == {*pages, *STYLES, *scripts(discovery.panels()), "data", "panels", "words", "made.json"}
     assert {p.name for p in (site / "panels").iterdir()} == {f"{p.name}.js" for p in discovery.panels() if p.data is not None}
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
     assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data", site / "panels")} == {0o700}

@@ -7,12 +7,13 @@ const ctx = (() => {
   function receive(name, value) {
     const tell = waiting.get(name);
     waiting.delete(name);
+    arrived.set(name, value);
     if (tell) tell(value);
-    else arrived.set(name, value);
   }
 
   // Resolves with the data of a chunk; the file's name is a hash made by us, never a word from a transcript.
   const load = (name) => (/^[0-9a-f]{8,64}(-i?\d{1,5})?$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
+  const words = (name) => (/^[0-9a-f]{24}$/.test(name) ? fetched(`words-${name}`, `words/${name}.js`) : Promise.reject(new Error("not a piece")));
   const panel = (name) => fetched(`panel-${name}`, `panels/${name}.js`);
 
   function fetched(name, place) {
@@ -78,7 +79,13 @@ const ctx = (() => {
 
   function take(name, then) {
     if (arrived.has(name)) then(arrived.get(name));
-    else waiting.set(name, then);
+    else {
+      const before = waiting.get(name);
+      waiting.set(name, (value) => {
+        if (before) before(value);
+        then(value);
+      });
+    }
   }
 
   // el("td.n", "text", child...): an element with classes; strings become text nodes and nothing else.
@@ -186,5 +193,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, unpack, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
+  return { receive, load, words, unpack, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
 })();

@@ -212,9 +212,9 @@
     // Scrolls to an event, and opens what it is folded in.
     async function go(pos, mark = null) {
       let one = holding(pos);
-      if (mark !== null && !(await rows(one)).some((item) => item[0] === pos && item[1] === mark)) {
+      if (mark !== null && !(await rows(one)).some((item) => item[0] === pos && (item[1] === mark || item[6].m === mark))) {
         for (const other of slots) {
-          const found = (await rows(other)).find((item) => item[1] === mark);
+          const found = (await rows(other)).find((item) => item[1] === mark || item[6].m === mark);
           if (found) [one, pos] = [other, found[0]];
         }
       }

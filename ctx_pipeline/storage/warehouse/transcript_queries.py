@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
 
@@ -134,6 +134,21 @@ def whole_sessions(
         connection.unregister("asked")
 
 
+def said(
+    connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str]], kinds: Sequence[str], longest: int
+) -> Iterator[tuple[int, str, str, int | None, str]]:
+    """Yield (number of the session, kind, event id, milliseconds since 1970, text) of what was said, each session in its order."""
+    import pyarrow as pa
+
+    hosts, ids = zip(*wanted, strict=True) if wanted else ((), ())
+    columns = {"n": list(range(len(wanted))), "host": pa.array(hosts, pa.string()), "session_id": pa.array(ids, pa.string())}
+    connection.register("asked", pa.table(columns))
+    try:
+        yield from connection.execute(_SAID, [longest, list(kinds)]).fetchall()
+    finally:
+        connection.unregister("asked")
+
+
 def _grouped(connection: DuckDBPyConnection, row: Any, query: str, sessions: int) -> list[list[Any]]:
     groups: list[list[Any]] = [[] for _ in range(sessions)]
     for n, *values in connection.execute(query).fetchall():
@@ -154,6 +169,10 @@ _THREAD = "LEFT JOIN numbered h ON h.n = a.n AND h.thread_id = x.thread_id"
 
 _EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.ts), x.kind, x.event_id, x.call_key, x.text
     FROM events x {_OF} {_THREAD}"""
+
+_SAID = f"""
+    SELECT a.n, x.kind, x.event_id, epoch_ms(x.ts), left(x.text, ?) FROM events x {_OF}
+    WHERE list_contains(?, x.kind) AND x.text IS NOT NULL ORDER BY a.n, x.thread_id, x.seq"""
 
 _QUERIES: tuple[tuple[type, str], ...] = (
     (
