@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -76,7 +77,7 @@ class History:
     readings: Mapping[str, Mapping[Key, Measured]] = field(default_factory=dict)
     """signal -> what it reads in each session where it has a value"""
     replaced: Mapping[str, int] = field(default_factory=dict)
-    """detector -> secrets that ingest replaced"""
+    """detector -> different secrets that ingest replaced and that may open something"""
     lessons: Mapping[str, int] = field(default_factory=dict)
     """status -> lessons"""
     damaged: str = ""
@@ -132,6 +133,7 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
 
 def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: bool) -> dict[str, Any]:
     from ctx_pipeline.storage.finding_rows import SESSIONS_SQL, counted
+    from ctx_pipeline.storage.ledger.rows import LIVE_SECRETS
     from ctx_pipeline.storage.warehouse.reading_sql import READINGS_SQL
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
@@ -150,7 +152,9 @@ def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: b
             measured, damaged = [], damage.message
         for host, session, signal, value, metadata, *_ in measured:
             readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
-    replaced, lessons = ({}, {}) if narrow else counted(store.warehouse_path)
+    lessons = {} if narrow else counted(store.warehouse_path)
+    live = set() if narrow else {name for row in store.ledger.sessions() for name in row.rows.get(LIVE_SECRETS, ())}
+    replaced = Counter(name.partition(":")[0] for name in live)
     facts = {(one.host, one.session_id): one for one in sessions}
     return {"sessions": facts, "readings": readings, "replaced": replaced, "lessons": lessons, "damaged": damaged}
 

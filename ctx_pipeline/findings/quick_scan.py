@@ -44,8 +44,10 @@ def quick_scan(
     ``sources`` are the files where they were listed already. ``secrets`` looks for these as well, with the patterns of ingest.
     """
     from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.redaction.live import is_live, named
 
     result, book = QuickScan(), PriceBook.of(settings)
+    usable: set[str] = set()
     redactor = Redactor(settings.patterns) if secrets else None
     for session in _newest(settings, live.sources(settings) if sources is None else sources, bytes_at_most):
         (counted,) = live.read([session], whole=True)
@@ -60,7 +62,10 @@ def quick_scan(
         if redactor is None:
             continue
         texts = [text for event in counted.parsed.events if (text := event[_E["text"]])]
-        result.secrets.update(detector for number in redactor.suspects(texts) for detector, _, _ in redactor.find(texts[number]))
+        for text in map(texts.__getitem__, redactor.suspects(texts)):
+            found = [(name, start, end) for name, start, end in redactor.find(text) if is_live(name, text, start, end)]
+            usable |= {named(name, text[start:end]) for name, start, end in found}
+    result.secrets.update(name.partition(":")[0] for name in usable)
     return result
 
 

@@ -24,7 +24,7 @@ MARKER = re.compile(r"\[REDACTED:([a-z0-9-]+)\]")
 _MARKER_BYTES = re.compile(MARKER.pattern.encode())
 _PASSES = 4
 
-_VERSION = 2
+_VERSION = 3
 """Raised when checks, views or key blocks find other secrets by the same patterns."""
 
 _WHOLE_RUN = (mixed, digits)

@@ -18,13 +18,12 @@ SESSIONS_SQL = (
 """Host, session, title, project, records of an unknown kind, records that could not be decoded."""
 
 _LESSONS = "SELECT status, CAST(sum(memories) AS BIGINT) FROM memory_counts GROUP BY ALL"
-_SECRETS = "SELECT detector, CAST(sum(found) AS BIGINT) FROM redactions GROUP BY ALL"
 
 
-def counted(warehouse: Path) -> tuple[dict[str, int], dict[str, int]]:
-    """Return detector -> secrets that were replaced, and status -> lessons; both empty where there is no warehouse."""
+def counted(warehouse: Path) -> dict[str, int]:
+    """Return status -> lessons; empty where there is no warehouse."""
     try:
         with connect(warehouse, read_only=True) as connection:
-            return dict(connection.execute(_SECRETS).fetchall()), dict(connection.execute(_LESSONS).fetchall())
+            return dict(connection.execute(_LESSONS).fetchall())
     except CtxError:
-        return {}, {}
+        return {}

@@ -73,7 +73,7 @@
       const height = Math.max(2, (count / most) * 44);
       return svg("rect", { x: place * 20 + 1, y: 46 - height, width: 18, height }, titled(`${ctx.reading(from, unit)} to ${ctx.reading(to, unit)}: ${ctx.plural(count, "session")}`));
     });
-    return svg("svg.histogram", { viewBox: "0 0 200 46", role: "img", "aria-label": "How many sessions read how much" }, bars);
+    return svg("svg.histogram", { viewBox: "0 0 200 46", role: "img", tabindex: "0", "aria-label": "How many sessions read how much" }, bars);
   }
 
   function bar(part, whole, name = "bar-fill") {

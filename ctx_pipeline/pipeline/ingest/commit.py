@@ -20,6 +20,7 @@ from ctx_pipeline.pipeline.reports import DONE, CellReport
 from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest, Part
 from ctx_pipeline.storage.lake.columns import arrow_table, columns_of, of_used_values, rows_of, runs_of
 from ctx_pipeline.storage.ledger import NormalizedSession
+from ctx_pipeline.storage.ledger.rows import LIVE_SECRETS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -344,12 +345,15 @@ def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
         "lines",
         "bytes",
     )
+    counts: dict[str, Any] = {name: done.session[_S[name]] for name in names}
+    if done.live_secrets:
+        counts[LIVE_SECRETS] = list(done.live_secrets)
     return NormalizedSession(
         host=done.host,
         session_id=done.session_id,
         fingerprint=fingerprint,
         content_hash=done.content_hash,
-        counts={name: done.session[_S[name]] for name in names},
+        counts=counts,
         quarantine=done.quarantined,
         unknowns=done.unknown,
         calls=[(row[key], row[ts]) for row in done.model_calls if row[owner]],

@@ -66,6 +66,8 @@ class SessionRows(NamedTuple):
     event_columns: Columns
     """the events by column"""
     tool_columns: Columns
+    live_secrets: tuple[str, ...]
+    """secrets that were replaced and may open something, each once"""
 
 
 def decode(
@@ -86,7 +88,8 @@ def decode(
     rows = (_ordered(parsed.events, threads, _E), parsed.model_calls, _ordered(parsed.tool_calls, threads, _T))
     columns = _columns(*rows)
     check(given, *columns)
-    if secrets := secrets_in(redactor, *columns):
+    secrets, live = secrets_in(redactor, *columns)
+    if secrets:
         rows = cleaned(secrets, *rows)
         columns = _columns(*rows)
     (events, calls, tools), (event_columns, _, tool_columns) = rows, columns
@@ -113,6 +116,7 @@ def decode(
         {_line_id(leaf): title for leaf, text in parsed.branch_titles.items() if (title := _short(clean(text)))},
         event_columns,
         tool_columns,
+        live,
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
+from ctx_pipeline.redaction.live import is_live, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
     Columns = Sequence[Sequence[Any]]
 
-_TEXT = EVENTS.names.index("text")
+_TEXT, _KIND, _CALL = (EVENTS.names.index(name) for name in ("text", "kind", "call_id"))
+_CALL_CHARS = 600
+"""Characters of a call that say where its output comes from."""
 
 
 class _Where(NamedTuple):
@@ -35,8 +38,16 @@ _CALLS = _where(MODEL_CALLS, ("model", "tier", "speed", "rule"), (), ("call_key"
 _TOOLS = _where(TOOL_CALLS, ("tool",), ("paths", "ranges", "argv"), ("call_id",))
 
 
-def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Columns) -> dict[str, str]:
-    """Return every value of the columns that holds a secret, with what stands in its place."""
+class Secrets(NamedTuple):
+    """Every value that holds a secret with what stands in its place, and the secrets that may open something, each once."""
+
+    places: dict[str, str]
+    live: tuple[str, ...]
+    """as :func:`ctx_pipeline.redaction.live.named` names them"""
+
+
+def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Columns) -> Secrets:
+    """Return what holds a secret in the columns of a session."""
     words: set[Any] = set()
     for columns, where in ((events, _EVENTS), (calls, _CALLS), (tools, _TOOLS)):
         words.update(*(columns[place] for place in (*where.texts, *where.ids)))
@@ -50,7 +61,25 @@ def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Colum
         clean = redactor.redact(value)
         if clean != value:
             secrets[value] = clean
-    return secrets
+    return Secrets(secrets, _live(redactor, secrets, events) if secrets else ())
+
+
+def _live(redactor: Redactor, secrets: Mapping[str, str], events: Columns) -> tuple[str, ...]:
+    """Return the secrets that may open something, each once, however often and in how many texts it stands."""
+    asked = {
+        call: text for kind, call, text in zip(events[_KIND], events[_CALL], events[_TEXT], strict=True) if kind == "tool_call" and text
+    }
+    where: dict[str, str] = {}
+    for call, text in zip(events[_CALL], events[_TEXT], strict=True):
+        if text in secrets:
+            where.setdefault(text, (asked.get(call) or "")[:_CALL_CHARS])
+    shown: dict[str, bool] = {}
+    for text in secrets:
+        for detector, start, end in redactor.find(text):
+            name = named(detector, text[start:end])
+            # shown as an example anywhere it is one everywhere
+            shown[name] = shown.get(name, True) and is_live(detector, text, start, end, where.get(text, ""))
+    return tuple(sorted(name for name, live in shown.items() if live))
 
 
 def cleaned(

@@ -57,6 +57,7 @@ class SessionDone:
     parent_session: str | None
     line_ids: bytes
     branch_titles: dict[bytes, str]
+    live_secrets: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -245,6 +246,7 @@ def _small(tools: Tools, job: SessionJob, taken: Sequence[Taken], rows: SessionR
         rows.parent_session,
         rows.line_ids,
         rows.branch_titles,
+        rows.live_secrets,
     )
 
 

@@ -95,6 +95,9 @@ class Hint(NamedTuple):
 RAW_LOST = "raw_lost"
 """In the counts of a session: (stream, generation, bytes) that raw must hold before it is decoded again."""
 
+LIVE_SECRETS = "live_secrets"
+"""In the counts of a session: the secrets that were replaced in it and may open something, as ``detector:hash``."""
+
 
 class SessionRow(NamedTuple):
     """One session: where it lies and what has been made of it."""
