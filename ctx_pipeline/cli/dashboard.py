@@ -29,15 +29,16 @@ _mode = click.option(
 
 @dashboard.command()
 @_mode
+@click.option("--complete", is_flag=True, help="Draw every transcript now, not only the newest.")
 @json_option
-def build(cost_mode: str | None, as_json: bool) -> None:
+def build(cost_mode: str | None, complete: bool, as_json: bool) -> None:
     """Build the page from the tables as they are; it says which costs it shows."""
     from ctx_pipeline.pipeline.render import render, site_index
     from ctx_pipeline.storage import open_store
 
     settings = _settings(cost_mode)
     with open_store(settings) as store:
-        report = render(store, settings)
+        report = render(store, settings, complete=complete)
         path = site_index(store)
     if as_json:
         seconds = round(report.seconds, 3)

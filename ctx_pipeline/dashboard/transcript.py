@@ -86,7 +86,7 @@ def _reading_order(rows: WholeSession) -> Iterator[EventRow]:
     for thread in sorted(by_thread):
         waiting = [] if thread in done else [iter(_opened(thread, by_thread, done))]
         while waiting:
-            event = next(waiting[-1], None)
+            event: EventRow | None = next(waiting[-1], None)
             if event is None:
                 waiting.pop()
                 continue
@@ -179,30 +179,30 @@ def _call(tool: ToolRow | None) -> dict[str, Any]:
 def _turns(rows: WholeSession, items: Sequence[Item], places: Mapping[str, int]) -> list[list[Any]]:
     """Return the turns of the main thread: [first and last position, how it ended, why, calls, tool calls, output tokens, cost]."""
     said = {item[0]: item for item in items}
-    found = []
+    found: list[list[Any]] = []
     for turn in rows.turns:
         if turn.thread or turn.first_event not in places or turn.last_event not in places:
             continue
         first, last = places[turn.first_event], places[turn.last_event]
         why = ""
-        if turn.ended == "interrupted" and turn.interruption_event in places:
-            why = _words(said.get(places[turn.interruption_event]))
+        if turn.ended == "interrupted":
+            why = _words(said.get(places.get(turn.interruption_event or "", -1)))
         elif turn.ended == "failed":
             why = _words(next((said[p] for p in range(last, first - 1, -1) if p in said and said[p][4] == "error"), None))
         found.append([first, last, turn.ended, why, 0, 0, 0, None])
-    found.sort()
-    starts = [turn[0] for turn in found]
+    found.sort(key=lambda told: told[0])
+    starts = [told[0] for told in found]
     for item in items:
         place = bisect_right(starts, item[0]) - 1
         if place < 0:
             continue
-        turn = found[place]
-        turn[5] += item[4] == "tool_call"
+        told = found[place]
+        told[5] += item[4] == "tool_call"
         if (usage := item[6].get("u")) and usage[7]:
-            turn[4] += 1
-            turn[6] += usage[5]
+            told[4] += 1
+            told[6] += usage[5]
             if usage[6] is not None:
-                turn[7] = (turn[7] or 0.0) + usage[6]
+                told[7] = (told[7] or 0.0) + usage[6]
     return found
 
 

@@ -44,7 +44,7 @@ def quick_scan(
     ``sources`` are the files where they were listed already. ``secrets`` looks for these as well, with the patterns of ingest.
     """
     from ctx_pipeline.redaction import Redactor
-    from ctx_pipeline.redaction.live import is_live, named
+    from ctx_pipeline.redaction.liveness import is_live, named
 
     result, book = QuickScan(), PriceBook.of(settings)
     usable: set[str] = set()

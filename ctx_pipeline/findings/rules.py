@@ -221,7 +221,7 @@ def _reviews(history: History) -> Finding | None:
     waiting = history.lessons.get("needs_review", 0)
     title = f"{plural(waiting, 'lesson')} {'waits' if waiting == 1 else 'wait'} for a review"
     detail = "Something in the text looked like an instruction or a secret; flagged lessons are never given to an agent."
-    command = "ctx sql \"SELECT memory_id, flags, text FROM memories WHERE status = 'needs_review'\""
+    command = "ctx memory list --status needs_review"
     return Finding("", title, command, detail, cases=waiting)
 
 

@@ -31,7 +31,7 @@ from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.made import Made
 from ctx_pipeline.storage.warehouse import dashboard_queries, database
 from ctx_pipeline.storage.warehouse.days import local_day
-from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, said, whole_sessions
+from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, searched_texts, whole_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,8 +84,8 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
         made = page_made(store)
         status = UNCHANGED
         counts: dict[str, int] = {}
-        due = force or complete or made is None or made[:2] != (made_of, version) or not _built_today(site_index(store), settings)
-        if due:
+        asked = force or complete
+        if asked or made is None or made[:2] != (made_of, version) or not _built_today(site_index(store), settings):
             made, counts = _write(store, settings, site, made_of, version, complete=complete)
             status = DONE
         store.ledger.record_asset(SITE.key, WHOLE, *made)
@@ -199,7 +199,7 @@ def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, dat
     for piece in found:
         file = f"{piece.name}.js"
         if not _link(site / "words" / file, building / "words" / file):
-            rows = said(connection, [(s.host, s.session_id) for s in piece.sessions], words.KINDS, words.LONGEST)
+            rows = searched_texts(connection, [(s.host, s.session_id) for s in piece.sessions], words.KINDS, words.LONGEST)
             told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows)
             _put(building / "words" / file, words.script(piece, told))
     return [piece.name for piece in found]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import date
 
+    from markupsafe import Markup
+
     from ctx_pipeline.dashboard.data import HostLine, PageData
 
 DAYS, DRAWN_DAYS = 7, 28
@@ -116,7 +118,7 @@ def note(data: PageData) -> str:
     return words
 
 
-def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[str, str, object]], object]:
+def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[str, str, Markup]], Markup]:
     days = [last - timedelta(days=n) for n in reversed(range(DRAWN_DAYS))]
     by_day: dict[tuple[date, str], Usage] = {(line.day, line.host): line.usage for line in data.days}
     spent: dict[tuple[date, str], float] = {}
@@ -124,10 +126,15 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
         spent[day, host] = spent.get((day, host), 0.0) + seconds
     used = [h for h in data.host_titles.values() if any((day, h.key) in by_day or (day, h.key) in spent for day in days)]
     classes = [f"c{h.colour % 4}" for h in used]
-    cost = [
-        _column(day, used, lambda h, d=day: by_day.get((d, h), Usage()).cost_nano / 1e9, lambda v: money(round(v * 1e9))) for day in days
-    ]
-    time = [_column(day, used, lambda h, d=day: spent.get((d, h), 0.0) / 3600, lambda v: duration(v * 3600)) for day in days]
+
+    def dollars_of(day: date, host: str) -> float:
+        return by_day.get((day, host), Usage()).cost_nano / 1e9
+
+    def hours_of(day: date, host: str) -> float:
+        return spent.get((day, host), 0.0) / 3600
+
+    cost = [_column(day, used, dollars_of, lambda v: money(round(v * 1e9))) for day in days]
+    time = [_column(day, used, hours_of, lambda v: duration(v * 3600)) for day in days]
     charts = [
         ("Cost by day", "", stacked(cost, classes, dollars, title=f"Cost in dollars by day, {DRAWN_DAYS} days, stacked by agent")),
         (
@@ -139,14 +146,14 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
     return used, charts, axis([f"{d.day} {d:%b}" for d in days], 5)
 
 
-def _column(day: date, used: Sequence[HostLine], of: Callable[[str], float], written: Callable[[float], str]) -> Column:
-    values = tuple(of(h.key) for h in used)
+def _column(day: date, used: Sequence[HostLine], of: Callable[[date, str], float], written: Callable[[float], str]) -> Column:
+    values = tuple(of(day, h.key) for h in used)
     parts = [f"{h.title}: {written(v)}" for h, v in zip(used, values, strict=True) if v]
     return Column(values, "\n".join([f"{day:%a} {day.day} {day:%b %Y}", *(parts or ["nothing"])]))
 
 
 def _hours(value: float) -> str:
-    return duration(value * 3600) if value else "0"
+    return f"{value:g} h" if value >= 1 else f"{value * 60:.3g} min" if value else "0"
 
 
 def quiet(data: PageData) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
-from ctx_pipeline.redaction.live import is_live, named
+from ctx_pipeline.redaction.liveness import is_live, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Secrets(NamedTuple):
 
     places: dict[str, str]
     live: tuple[str, ...]
-    """as :func:`ctx_pipeline.redaction.live.named` names them"""
+    """as :func:`ctx_pipeline.redaction.liveness.named` names them"""
 
 
 def secrets_in(redactor: Redactor, events: Columns, calls: Columns, tools: Columns) -> Secrets:

@@ -134,7 +134,7 @@ def whole_sessions(
         connection.unregister("asked")
 
 
-def said(
+def searched_texts(
     connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str]], kinds: Sequence[str], longest: int
 ) -> Iterator[tuple[int, str, str, int | None, str]]:
     """Yield (number of the session, kind, event id, milliseconds since 1970, text) of what was said, each session in its order."""

@@ -8,7 +8,7 @@ import pytest
 
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
-from ctx_pipeline.redaction.live import PUBLIC, is_live
+from ctx_pipeline.redaction.liveness import PUBLIC, is_live
 
 KEY = "sk_live_" + "9fQ2mZr7Lw4XbT8kVn3Y"
 SHOWN = {
