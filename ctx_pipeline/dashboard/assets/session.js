@@ -121,8 +121,8 @@
   }
 
   const empty = (text) => el("p.empty", text);
-  const cut = (have, total, noun, session, facts) =>
-    have >= total ? null : el("p.note", `${ctx.count(have)} of ${ctx.count(total)} ${noun}. All of them: `, command(facts));
+  const cut = (have, total, noun) =>
+    have >= total ? null : el("p.note", `${ctx.count(have)} of ${ctx.count(total)} ${noun}. All of them stand in the transcript.`);
   const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\"'\"'")}'`);
   const command = (facts) => ctx.copyable(el("code.command", `ctx show ${quote(facts.host)} ${quote(facts.id)}`));
 
@@ -184,7 +184,7 @@
       ctx.short(chars),
     ]);
     const heads = [["Time", "hide-s"], ["Tool", "tool"], ["What", "what"], ["Outcome", ""], ["Took", "n.hide-s"], ["Characters", "n.hide-s"]];
-    return el("div", cut(rows.length, detail.tools_total, "tool calls, the failed ones among them", session, detail.facts), grid(heads, rows));
+    return el("div", cut(rows.length, detail.tools_total, "tool calls, the failed ones among them"), grid(heads, rows));
   }
 
   function calls(session, detail) {
@@ -200,7 +200,7 @@
       ctx.money(cost),
     ]);
     const heads = [["Time", "hide-s"], ["Model", ""], ["Prompt", "n"], ["Fresh", "n.hide-s"], ["Written", "n.hide-s"], ["Cached", "n.hide-s"], ["Output", "n"], ["Cost", "n"]];
-    return el("div", cut(rows.length, detail.calls_total, "model calls, the most expensive", session, detail.facts), grid(heads, rows));
+    return el("div", cut(rows.length, detail.calls_total, "model calls, the most expensive"), grid(heads, rows));
   }
 
   function models(session, detail) {
