@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.dashboard.data import PAGE_VERSION
@@ -22,11 +25,22 @@ LONGEST = 1_200
 """Characters of an event that are searched."""
 
 
+Document = list[Any]
+"""[session, kind, crc of the event id, milliseconds, text]"""
+
+
 class Piece(NamedTuple):
-    """Some sessions of one month, in the order in which they began; the name is a hash of what they are made of."""
+    """Some sessions of one month, in the order in which they began.
+
+    The name begins with a hash of which piece it is, and ends with one of what it is made of.
+    """
 
     name: str
     sessions: tuple[SessionLine, ...]
+
+
+PLACE = 8
+"""Characters of a name that say which piece it is."""
 
 
 def pieces(sessions: Sequence[SessionLine]) -> list[Piece]:
@@ -38,16 +52,38 @@ def pieces(sessions: Sequence[SessionLine]) -> list[Piece]:
     for month in sorted(by_month, reverse=True):
         members = by_month[month][::-1]
         cut = [tuple(members[first : first + SESSIONS]) for first in range(0, len(members), SESSIONS)]
-        found += [
-            Piece(digest(PAGE_VERSION, "words", [(s.host, s.session_id, s.stamp) for s in some], size=24), some) for some in cut[::-1]
-        ]
+        for number, some in reversed(list(enumerate(cut))):
+            made_of = digest(PAGE_VERSION, [(s.host, s.session_id, s.stamp) for s in some], size=24 - PLACE)
+            found.append(Piece(digest("words", month, number, size=PLACE) + made_of, some))
     return found
 
 
-def script(piece: Piece, rows: Iterable[tuple[int, str, int, int | None, str]]) -> bytes:
-    """Return the script of a piece from (number of the session in it, kind, crc of the event id, milliseconds, text) in reading order.
+def kept(script: bytes) -> dict[tuple[str, str], list[Document]]:
+    """Return (key, stamp) of a session -> its documents, of a piece as :func:`script` wrote it; empty for anything else."""
+    try:
+        text = script[script.index(b",") + 1 : script.rindex(b")")]
+        held = json.loads(zlib.decompress(base64.b64decode(json.loads(text))))
+        found: dict[tuple[str, str], list[Document]] = {
+            (key, stamp): [] for key, stamp in zip(held["sessions"], held["stamps"], strict=True)
+        }
+        names = list(found)
+        for document in held["documents"]:
+            found[names[document[0]]].append(document)
+    except (ValueError, KeyError, IndexError, TypeError, zlib.error):
+        return {}
+    return found
 
-    It holds the keys of the sessions and documents of [session, kind, crc, milliseconds, text].
-    """
-    documents: list[list[Any]] = [[n, KINDS.index(kind), mark, at, seen(text)] for n, kind, mark, at, text in rows]
-    return chunk(f"words-{piece.name}", packed({"sessions": [s.key for s in piece.sessions], "documents": documents}))
+
+def documents(rows: Iterable[tuple[int, str, int, int | None, str]], sessions: int) -> list[list[Document]]:
+    """Return the documents of each session from (its number, kind, crc of the event id, milliseconds, text) in reading order."""
+    found: list[list[Document]] = [[] for _ in range(sessions)]
+    for n, kind, mark, at, text in rows:
+        found[n].append([n, KINDS.index(kind), mark, at, seen(text)])
+    return found
+
+
+def script(piece: Piece, held: Sequence[list[Document]]) -> bytes:
+    """Return the script of a piece from the documents of each of its sessions."""
+    told = [[n, *document[1:]] for n, own in enumerate(held) for document in own]
+    value = {"sessions": [s.key for s in piece.sessions], "stamps": [s.stamp for s in piece.sessions], "documents": told}
+    return chunk(f"words-{piece.name}", packed(value))

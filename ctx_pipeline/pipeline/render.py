@@ -194,14 +194,25 @@ def _write_sessions(
 
 
 def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, data: PageData) -> list[str]:
-    """Write the pieces that are searched from disk, or take them over; return their names, the newest first."""
+    """Write the pieces that are searched from disk, or take them over; return their names, the newest first.
+
+    In a piece that changed, only sessions that changed are read.
+    """
     found = words.pieces(data.sessions)
+    former: dict[str, Path] = {}
+    with suppress(OSError):
+        former = {path.name[: words.PLACE]: path for path in (site / "words").iterdir()}
     for piece in found:
         file = f"{piece.name}.js"
-        if not _link(site / "words" / file, building / "words" / file):
-            rows = searched_texts(connection, [(s.host, s.session_id) for s in piece.sessions], words.KINDS, words.LONGEST)
-            told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows)
-            _put(building / "words" / file, words.script(piece, told))
+        if _link(site / "words" / file, building / "words" / file):
+            continue
+        before = former.get(piece.name[: words.PLACE])
+        known = words.kept(before.read_bytes()) if before else {}
+        fresh = [s for s in piece.sessions if (s.key, s.stamp) not in known]
+        rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST)
+        told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
+        known |= {(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)}
+        _put(building / "words" / file, words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]))
     return [piece.name for piece in found]
 
 

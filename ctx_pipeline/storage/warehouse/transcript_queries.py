@@ -100,6 +100,9 @@ class WholeSession(NamedTuple):
     images: list[ImageRow]
 
 
+FEW = 6
+"""Sessions that are asked for one by one."""
+
 NO_ROWS = WholeSession([], [], [], [], [], [])
 """A session of which no event was recorded."""
 
@@ -109,8 +112,13 @@ def whole_sessions(
 ) -> Iterator[tuple[tuple[str, str], WholeSession]]:
     """Yield the rows of each wanted (host, session_id), whose value is how many events it has, as they are met in the files.
 
-    Events are scanned once and held only until their session is complete.
+    Events are scanned once and held only until their session is complete; a few sessions are
+    asked for one by one, since DuckDB passes over what a constant rules out.
     """
+    if 1 < len(wanted) <= FEW:
+        for name, events in wanted.items():
+            yield from whole_sessions(connection, {name: events}, cost_mode=cost_mode)
+        return
     import pyarrow as pa
 
     names = list(wanted)
@@ -118,9 +126,10 @@ def whole_sessions(
     columns = {"n": list(range(len(names))), "host": pa.array(hosts, pa.string()), "session_id": pa.array(ids, pa.string())}
     connection.register("asked", pa.table(columns))
     try:
-        others = [_grouped(connection, row, query.replace("{cost}", COST_SQL[cost_mode]), len(names)) for row, query in _QUERIES]
+        only = _one(ids)
+        others = [_grouped(connection, row, query.replace("{cost}", COST_SQL[cost_mode]), ids) for row, query in _QUERIES]
         events: dict[int, list[EventRow]] = {}
-        cursor = connection.execute(_EVENTS)
+        cursor = connection.execute(_EVENTS.replace("{one}", only), ids if only else ())
         while rows := cursor.fetchmany(_ROWS):
             for n, *values in rows:
                 events.setdefault(n, []).append(EventRow._make(values))
@@ -136,22 +145,33 @@ def whole_sessions(
 
 def searched_texts(
     connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str]], kinds: Sequence[str], longest: int
-) -> Iterator[tuple[int, str, str, int | None, str]]:
+) -> Iterator[tuple[int, str, str, int | None, str | None]]:
     """Yield (number of the session, kind, event id, milliseconds since 1970, text) of what was said, each session in its order."""
+    if 1 < len(wanted) <= FEW:
+        for number, one in enumerate(wanted):
+            yield from ((number, *rest) for _, *rest in searched_texts(connection, [one], kinds, longest))
+        return
     import pyarrow as pa
 
     hosts, ids = zip(*wanted, strict=True) if wanted else ((), ())
     columns = {"n": list(range(len(wanted))), "host": pa.array(hosts, pa.string()), "session_id": pa.array(ids, pa.string())}
     connection.register("asked", pa.table(columns))
     try:
-        yield from connection.execute(_SAID, [longest, list(kinds)]).fetchall()
+        only = _one(ids)
+        yield from connection.execute(_SAID.replace("{one}", only), [longest, *(ids if only else ()), list(kinds)]).fetchall()
     finally:
         connection.unregister("asked")
 
 
-def _grouped(connection: DuckDBPyConnection, row: Any, query: str, sessions: int) -> list[list[Any]]:
-    groups: list[list[Any]] = [[] for _ in range(sessions)]
-    for n, *values in connection.execute(query).fetchall():
+def _one(ids: Sequence[str]) -> str:
+    """Return the condition that names a single session by a constant; empty for several."""
+    return "AND x.session_id = ?" if len(ids) == 1 else ""
+
+
+def _grouped(connection: DuckDBPyConnection, row: Any, query: str, ids: Sequence[str]) -> list[list[Any]]:
+    groups: list[list[Any]] = [[] for _ in ids]
+    only = _one(ids) if "{one}" in query else ""
+    for n, *values in connection.execute(query.replace("{one}", only), ids if only else ()).fetchall():
         groups[n].append(row._make(values))
     return groups
 
@@ -168,11 +188,11 @@ _OF = "JOIN asked a ON a.host = x.host AND a.session_id = x.session_id"
 _THREAD = "LEFT JOIN numbered h ON h.n = a.n AND h.thread_id = x.thread_id"
 
 _EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.ts), x.kind, x.event_id, x.call_key, x.text
-    FROM events x {_OF} {_THREAD}"""
+    FROM events x {_OF} {_THREAD} WHERE true {{one}}"""
 
 _SAID = f"""
     SELECT a.n, x.kind, x.event_id, epoch_ms(x.ts), left(x.text, ?) FROM events x {_OF}
-    WHERE list_contains(?, x.kind) AND x.text IS NOT NULL ORDER BY a.n, x.thread_id, x.seq"""
+    WHERE true {{one}} AND list_contains(?, x.kind) ORDER BY a.n, x.thread_id, x.seq"""
 
 _QUERIES: tuple[tuple[type, str], ...] = (
     (
@@ -185,7 +205,7 @@ _QUERIES: tuple[tuple[type, str], ...] = (
                CAST(date_diff('millisecond', x.started, x.ended) AS BIGINT), r.result, r.line
         FROM tool_calls x {_OF}
         LEFT JOIN command_runs r ON r.host = x.host AND r.session_id = x.session_id AND r.call_event = x.call_event
-       """,
+        WHERE true {{one}}""",
     ),
     (
         CallRow,
@@ -198,11 +218,11 @@ _QUERIES: tuple[tuple[type, str], ...] = (
     (
         TurnRow,
         f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.first_event, x.last_event, x.ended, x.interruption_event
-        FROM turns x {_OF} {_THREAD}""",
+        FROM turns x {_OF} {_THREAD} WHERE true {{one}}""",
     ),
     (
         ImageRow,
         f"""SELECT a.n, x.event_id, x.stream, x.generation, x.start, x."end", x.text FROM events x {_OF}
-        WHERE x.kind = 'attachment' AND contains(x.text, '"sha256":') AND contains(x.text, '"image')""",
+        WHERE true {{one}} AND x.kind = 'attachment' AND contains(x.text, '"sha256":') AND contains(x.text, '"image')""",
     ),
 )
