@@ -58,7 +58,7 @@ def pieces(sessions: Sequence[SessionLine]) -> list[Piece]:
     return found
 
 
-def kept(script: bytes) -> dict[tuple[str, str], list[Document]]:
+def documents_of(script: bytes) -> dict[tuple[str, str], list[Document]]:
     """Return (key, stamp) of a session -> its documents, of a piece as :func:`script` wrote it; empty for anything else."""
     try:
         text = script[script.index(b",") + 1 : script.rindex(b")")]

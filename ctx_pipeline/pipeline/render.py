@@ -207,7 +207,7 @@ def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, dat
         if _link(site / "words" / file, building / "words" / file):
             continue
         before = former.get(piece.name[: words.PLACE])
-        known = words.kept(before.read_bytes()) if before else {}
+        known = words.documents_of(before.read_bytes()) if before else {}
         fresh = [s for s in piece.sessions if (s.key, s.stamp) not in known]
         rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST)
         told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
