@@ -86,12 +86,12 @@ def _reading_order(rows: WholeSession) -> Iterator[EventRow]:
     for thread in sorted(by_thread):
         waiting = [] if thread in done else [iter(_opened(thread, by_thread, done))]
         while waiting:
-            event: EventRow | None = next(waiting[-1], None)
-            if event is None:
+            following = next(waiting[-1], None)
+            if following is None:
                 waiting.pop()
                 continue
-            yield event
-            begun = [child for child in inside.get(event.event_id, ()) if child not in done]
+            yield following
+            begun = [child for child in inside.get(following.event_id, ()) if child not in done]
             waiting += [iter(_opened(child, by_thread, done)) for child in reversed(begun)]
 
 

@@ -116,8 +116,8 @@ def whole_sessions(
     asked for one by one, since DuckDB passes over what a constant rules out.
     """
     if 1 < len(wanted) <= FEW:
-        for name, events in wanted.items():
-            yield from whole_sessions(connection, {name: events}, cost_mode=cost_mode)
+        for name, most in wanted.items():
+            yield from whole_sessions(connection, {name: most}, cost_mode=cost_mode)
         return
     import pyarrow as pa
 
@@ -149,7 +149,8 @@ def searched_texts(
     """Yield (number of the session, kind, event id, milliseconds since 1970, text) of what was said, each session in its order."""
     if 1 < len(wanted) <= FEW:
         for number, one in enumerate(wanted):
-            yield from ((number, *rest) for _, *rest in searched_texts(connection, [one], kinds, longest))
+            for _, kind, event_id, at, text in searched_texts(connection, [one], kinds, longest):
+                yield number, kind, event_id, at, text
         return
     import pyarrow as pa
 
