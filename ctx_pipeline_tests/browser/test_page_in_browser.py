@@ -165,7 +165,7 @@ def test_the_drill_down_works_from_the_keyboard(page):
     assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-6"
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="hidden")
-    assert "#session-" not in page.url
+    page.wait_for_function("() => !location.hash.startsWith('#session-')")
     assert first.evaluate("link => link === document.activeElement")
 
 
