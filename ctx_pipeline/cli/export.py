@@ -8,6 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, say, table
+from ctx_pipeline.cli.session_names import complete_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier."),
         click.option("--since", metavar="DAY", help="Sessions that began on this day or later."),
         click.option("--project", help="Only this project."),
-        click.option("--session-id", help="Only this session of --host; its first characters will do."),
+        click.option("--session-id", "--session", "-s", metavar="SESSION", help="Only this session.", shell_complete=complete_sessions),
         click.option("--host", help="Only this host."),
     ):
         command = option(command)
@@ -28,11 +29,8 @@ def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _selection(words: dict[str, Any]) -> Chosen:
-    from ctx_pipeline.errors import UsageError
     from ctx_pipeline.integrations.export import Chosen
 
-    if words["session_id"] and not words["host"]:
-        raise UsageError("a session id needs its host", hint="--host HOST --session-id ID")
     return Chosen(**words)
 
 
@@ -58,16 +56,13 @@ def parquet(folder: str, as_json: bool) -> None:
 @export.command()
 @click.argument("folder", type=click.Path(file_okay=False))
 @click.option("--host", help="Only this host.")
-@click.option("--session-id", help="Only this session of --host; its first characters will do.")
+@click.option("--session-id", "--session", "-s", metavar="SESSION", help="Only this session.", shell_complete=complete_sessions)
 @click.option("--no-raw", is_flag=True, help="Leave out the exact copies, which may hold secrets; all other files are redacted.")
 @json_option
 def retro(folder: str, host: str | None, session_id: str | None, no_raw: bool, as_json: bool) -> None:
     """Write the flat-file archive into FOLDER: raw, normalized, rendered, mined, signals, memories."""
-    from ctx_pipeline.errors import UsageError
     from ctx_pipeline.integrations.archive import archive as run
 
-    if session_id and not host:
-        raise UsageError("a session id needs its host", hint=f"ctx export retro {folder} --host HOST --session-id {session_id}")
     done = run(folder, host=host, session_id=session_id, raw=not no_raw, settings=for_reading())
     if as_json:
         emit(done.to_json())

@@ -9,6 +9,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ MARKS = {"removed": "- ", "added": "+ ", "changed": "~ "}
 
 
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--at", "at", metavar="MOMENT", help="The window at this moment.")
 @click.option("--diff", "diff", nargs=2, metavar="A B", help="What the window lost and gained between two moments.")
 @click.option("--select", "selector", metavar="SELECTOR", help="Only what a PACT selector means, such as '+tool_result' or '#unseen'.")

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.session_names import session_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 db_option = click.option("--db", "-d", help="A callback store; without it the ones that are known, then the captured sessions.")
-session_option = click.option("--session", "-s", "session_id", help="A session id or its first characters; without it the latest.")
+session_option = session_name("session_id")
 thread_option = click.option("--thread", help="A subagent or other context window of a captured session; without it the main one.")
 
 

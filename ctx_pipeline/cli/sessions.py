@@ -9,6 +9,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import age, dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.model.display import size
 
 
@@ -121,14 +122,14 @@ def import_sessions(
 
 
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--turns", is_flag=True, help="Instead: each prompt, how its turn ended, and with which answer.")
 @json_option
 def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
     """Show one session: what it was, what happened, what could not be read.
 
-    SESSION_ID may be the first characters of an id.
+    SESSION is the beginning of an id, latest, latest~2, words of a title, a transcript file or
+    HOST/ID; without it the newest session.
     """
     from ctx_pipeline.sessions import details as api
 

@@ -8,6 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.cli.session_names import session_argument
 
 
 @click.group()
@@ -123,32 +124,18 @@ def _families(names: list[str], *, refresh: bool, judge: bool) -> list[str] | No
 def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[Any] | None, set[str] | None]:
     """Return the cells and the sessions that are meant; None for all."""
     from ctx_pipeline import discovery
-    from ctx_pipeline.sessions.details import resolve
+    from ctx_pipeline.sessions.naming import find_session
 
-    hosts = [discovery.host(host).key] if host else list(discovery.hosts())
+    key = discovery.host(host).key if host else None
     if session_ids:
-        found = [_find(store, hosts, asked, resolve) for asked in session_ids]
+        found = [find_session(store, name, key) for name in session_ids]
         rows = [store.ledger.session(key, session) for key, session in found]
         return sorted({row.cell for row in rows if row}), {session for _, session in found}
-    return [c for c in store.ledger.cells() if c.host == hosts[0]] if host else None, None
-
-
-def _find(store: Any, hosts: list[str], asked: str, resolve: Any) -> tuple[str, str]:
-    from ctx_pipeline.errors import UnknownName
-
-    for host in hosts:
-        try:
-            found: tuple[str, str] = resolve(store, host, asked)
-        except UnknownName:
-            continue
-        return found
-    noun = f"{hosts[0]} session" if len(hosts) == 1 else "session"
-    raise UnknownName(noun, asked, [s.session_id for host in hosts for s in store.ledger.sessions(host=host)])
+    return [c for c in store.ledger.cells() if c.host == key] if key else None, None
 
 
 @signal.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--group", help="Only signals of this group.")
 @json_option
 def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:

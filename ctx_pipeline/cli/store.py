@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.session_names import complete_sessions, read_name
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
@@ -164,17 +165,15 @@ def _formats(settings: Settings, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("host", required=False)
-@click.argument("session_id", required=False)
+@click.argument("session_words", nargs=-1, metavar="[SESSION]", shell_complete=complete_sessions)
 @click.option("--project", help="Every session of this project.")
 @click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
 @click.option("--text", "pattern", help="Every session whose records contain this text.")
 @click.option("--finish", "only_finish", is_flag=True, help="End a forgetting that was interrupted, as any other command does first.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 def forget(
-    host: str | None,
-    session_id: str | None,
+    session_words: tuple[str, ...],
     project: str | None,
     before: str | None,
     pattern: str | None,
@@ -195,8 +194,9 @@ def forget(
     from ctx_pipeline.sessions.details import resolve
     from ctx_pipeline.storage import open_store
 
-    if bool(host) != bool(session_id) or sum((bool(host), bool(project), bool(before), bool(pattern), only_finish)) != 1:
-        raise UsageError("say what to forget", hint="ctx forget HOST ID, or one of --project, --before, --text")
+    host, session_id = read_name(session_words, None)
+    if (host and not session_id) or sum((bool(session_id), bool(project), bool(before), bool(pattern), only_finish)) != 1:
+        raise UsageError("say what to forget", hint="ctx forget SESSION, or one of --project, --before, --text")
     settings, _ = choose(settings_module.load(), demo=False, end=False)
     with open_store(settings) as store:
         ended = stage.finish(store, settings)
@@ -205,7 +205,7 @@ def forget(
         if only_finish:
             _tell_forgotten(ended, as_json=as_json)
             return
-        if host and session_id:
+        if session_id:
             try:
                 host, session_id = resolve(store, host, session_id)
             except UnknownName:
@@ -213,7 +213,7 @@ def forget(
                     raise
                 _tell_forgotten(ended, as_json=as_json)
                 return
-        selection = stage.Selection(host=host, session_id=session_id, project=project, before=before, text=pattern)
+        selection = stage.Selection(host=host or None, session_id=session_id or None, project=project, before=before, text=pattern)
         preview = stage.select(store, selection)
         if not preview.sessions and not pattern:
             if as_json:

@@ -277,13 +277,12 @@ def newest_here(folder: Path, settings: Settings | None = None) -> tuple[str, st
 
 
 def session_named(name: str, settings: Settings | None = None) -> tuple[str, str]:
-    """Return host and id of a session written as ``HOST:ID`` or ``HOST/ID``, or by its id alone; first characters will do."""
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    """Return host and id of the session of a name, as every command reads names."""
+    from ctx_pipeline.sessions.naming import find_session
     from ctx_pipeline.storage.reader import reading
 
-    host, mark, rest = name.replace("/", ":", 1).partition(":")
     with reading(settings) as (store, _):
-        return resolve(store, host, rest) if mark else resolve_anywhere(store, name)
+        return find_session(store, name)
 
 
 def _clean(sources: Sequence[Source], settings: Settings | None) -> list[Source]:

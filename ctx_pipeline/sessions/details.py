@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import AmbiguousName, UnknownName
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.sessions.naming import find_session
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
@@ -19,35 +20,9 @@ def load_settings() -> Settings:
     return settings_module.load()
 
 
-def resolve(store: Store, host: str, session_id: str) -> tuple[str, str]:
-    """Return the host key and the full id of a session or thread id, or of its first characters.
-
-    Raises UnknownName with the nearest ids when none fits, AmbiguousName when several do.
-    """
-    key = discovery.host(host).key
-    known = [s.session_id for s in store.ledger.sessions(host=key)]
-    if session_id in known:
-        return key, session_id
-    fitting = [s for s in known if s.startswith(session_id)] if session_id else []
-    if len(fitting) > 1:
-        raise AmbiguousName(f"{key} session", session_id, fitting)
-    if not fitting:
-        raise UnknownName(f"{key} session", session_id, known)
-    return key, fitting[0]
-
-
-def resolve_anywhere(store: Store, session_id: str) -> tuple[str, str]:
-    """Return the host key and the full id of the one session of any agent with this id or these first characters of it.
-
-    Raises UnknownName with the nearest ids when none fits, AmbiguousName when several do.
-    """
-    known = sorted({(s.host, s.session_id) for s in store.ledger.sessions()})
-    fitting = [s for s in known if s[1] == session_id] or [s for s in known if session_id and s[1].startswith(session_id)]
-    if len(fitting) > 1:
-        raise AmbiguousName("session", session_id, [f"{host} {full}" for host, full in fitting])
-    if not fitting:
-        raise UnknownName("session", session_id, [full for _, full in known])
-    return fitting[0]
+def resolve(store: Store, host: str | None, session_id: str) -> tuple[str, str]:
+    """Return the host key and the full id of the session of a name (:func:`.naming.find_session`); no host or ``*`` is any."""
+    return find_session(store, session_id, None if host in {None, "", "*"} else host)
 
 
 def show(host: str, session_id: str, *, settings: Settings | None = None) -> dict[str, Any]:

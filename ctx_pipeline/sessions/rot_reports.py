@@ -7,10 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from ctx_pipeline.errors import StoreError, UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
 from ctx_pipeline.rot import store_locations
 from ctx_pipeline.rot.store import CtxRotStore, absorb_overflow
 from ctx_pipeline.rot.watching import Watched
+from ctx_pipeline.sessions.naming import find_session
 
 if TYPE_CHECKING:
     import os
@@ -169,14 +170,15 @@ def _captured(session_id: str | None, known: list[str]) -> CapturedSession | Non
             if session_id is None:
                 row = max(rows, key=lambda r: (r.month, r.first_own_ts or 0), default=None)
             else:
-                full = _fitting(session_id, [r.session_id for r in rows])
-                row = next((r for r in rows if r.session_id == full), None)
+                row = store.ledger.session(*find_session(store, session_id))
             if row is None:
                 return None
             tables = ("events", "tool_calls", "model_calls", "threads")
             views = store.lake.read_sessions(Cell(row.host, row.month), session_ids=[row.session_id], tables=tables)
             view = next(iter(views), None)
-    except StoreError:
+    except (StoreError, UnknownName) as error:
+        if isinstance(error, AmbiguousName):
+            raise
         return None
     return None if view is None else CapturedSession(view)
 

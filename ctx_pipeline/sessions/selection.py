@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.scope import place_of, visible
-from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+from ctx_pipeline.sessions.naming import find_session, split_host
 from ctx_pipeline.storage.marker import begun
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
@@ -44,10 +44,9 @@ class Line(NamedTuple):
 def select_session(store: Store, settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
     """Return the session that is meant.
 
-    ``name`` is an id, its first characters, or either behind ``HOST:`` (``HOST/``). Without
-    it the session whose agent runs this program is meant, else the newest of the repository
-    around ``cwd``, whichever clone, worktree or subfolder of it the session ran in. Raises
-    UnknownName, and UsageError where no session was captured here.
+    ``name`` is read as :func:`.naming.find_session` does. Without it the session whose agent
+    runs this program is meant, else the newest of the repository around ``cwd``, whichever
+    clone, worktree or subfolder of it the session ran in. Raises UnknownName, and UsageError where no session was captured here.
     """
     if name:
         return _named(store, name)
@@ -103,20 +102,10 @@ def lines(store: Store, host: str | None = None) -> list[Line]:
 
 
 def _named(store: Store, name: str) -> Choice:
-    from ctx_pipeline import discovery
-
-    host, rest = None, name
-    for mark in (":", "/"):
-        before, found, behind = name.partition(mark)
-        if found and behind:
-            try:
-                host, rest = discovery.host(before).key, behind
-                break
-            except UnknownName:
-                continue
     try:
-        return Choice(*(resolve(store, host, rest) if host else resolve_anywhere(store, rest)), NAMED, captured=True)
+        return Choice(*find_session(store, name), NAMED, captured=True)
     except UnknownName:
+        host, rest = split_host(name)
         brought = sorted({(m.host, m.session_id) for m in made_of(store) if m.session_id.startswith(rest) and host in {None, m.host}})
         if len(brought) != 1:
             raise

@@ -15,6 +15,7 @@ from ctx_pipeline.cli.memory.backtest import backtest
 from ctx_pipeline.cli.memory.output import a_session, full_session, print_list
 from ctx_pipeline.cli.memory.store import doctor, export, export_skill, import_authored, init, reindex
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, saying_why_it_waits, table
+from ctx_pipeline.cli.session_names import complete_sessions, session_name
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import CASE, STATUSES
 
@@ -57,10 +58,10 @@ def cases(query: str, cwd: str | None, everywhere: bool, limit: int, as_json: bo
 
 
 @click.command()
-@click.argument("session_id")
-@click.option("--host", default="*", help="The agent, where two have a session whose id begins so.")
+@session_name("session_id")
+@click.option("--host", default="*", help="Only sessions of this host.")
 @json_option
-def record(session_id: str, host: str, as_json: bool) -> None:
+def record(session_id: str | None, host: str, as_json: bool) -> None:
     """Show what one session leaves behind, as one record.
 
     How it ended, what was decided, what the person prefers, what went wrong and what is
@@ -68,14 +69,14 @@ def record(session_id: str, host: str, as_json: bool) -> None:
     """
     from ctx_pipeline.errors import UnknownName
     from ctx_pipeline.pipeline.lessons.lesson_record import lesson_record
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    from ctx_pipeline.sessions.details import resolve
     from ctx_pipeline.storage import open_store
 
     with open_store(for_reading(), read_only=True) as store:
-        key, full = resolve_anywhere(store, session_id) if host == "*" else resolve(store, host, session_id)
+        key, full = resolve(store, host, session_id or "latest")
         found = lesson_record(store, key, full)
         if found is None:
-            raise UnknownName("session", session_id, [s.session_id for s in store.ledger.sessions()])
+            raise UnknownName("session", full, [s.session_id for s in store.ledger.sessions()])
     if as_json:
         emit(_plain(found))
     else:
@@ -264,7 +265,7 @@ def _asked_by_a_session(found: list[Scored], event: str, settings: Settings) -> 
 
 @memory.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those of this status.")
-@click.option("--session", "session_id", help="Only what was drawn from this session; the first characters of its id are enough.")
+@click.option("--session", "-s", "session_id", metavar="SESSION", help="Only memories of this session.", shell_complete=complete_sessions)
 @click.option("--all", "everything", is_flag=True, help="Also those that a newer memory superseded.")
 @json_option
 def list_memories(status: str | None, session_id: str | None, everything: bool, as_json: bool) -> None:
@@ -282,7 +283,8 @@ def list_memories(status: str | None, session_id: str | None, everything: bool, 
     if session_id:
         found = [m for m in found if any(s.startswith(session_id) or s.partition("/")[2].startswith(session_id) for s in m.sessions)]
         if not found:
-            a_session(session_id, settings)
+            full = a_session(session_id, settings)
+            found = [m for m in known if status in (None, m.status) and any(full in {s, s.partition("/")[2]} for s in m.sessions)]
     listed = found if everything else [m for m in found if not m.superseded_by]
     hidden = len(found) - len(listed)
     if as_json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.session_names import complete_sessions, read_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("host", default="*")
-@click.argument("session_id", default="*")
+@click.argument("session_words", nargs=-1, metavar="[SESSION]", shell_complete=complete_sessions)
 @click.option(
     "--method",
     "names",
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With a method that asks a model: questions at most.")
 @json_option
 def mine(
-    host: str,
-    session_id: str,
+    session_words: tuple[str, ...],
     names: tuple[str, ...],
     filters: tuple[str, ...],
     everything: bool,
@@ -49,7 +48,7 @@ def mine(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Draw memory candidates from sessions and show them; '*' stands for all.
+    """Draw memory candidates from sessions and show them: of one SESSION, of a HOST, or of all.
 
     Only cells whose input or code changed are mined anew. What needs several sessions
     to be true is shown where they agree. Methods that ask a model (ctx methods) send the
@@ -65,9 +64,10 @@ def mine(
     from ctx_pipeline.pipeline.mine import candidates
     from ctx_pipeline.pipeline.mine import mine as stage
     from ctx_pipeline.pipeline.models.model_mining import ask
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    from ctx_pipeline.sessions.details import resolve
     from ctx_pipeline.storage import open_store
 
+    host, session_id = read_name(tuple(word for word in session_words if word != "*"), None)
     chosen, names = _several(filters), _several(names)
     for name in chosen:
         if name not in FILTERS:
@@ -77,10 +77,7 @@ def mine(
         known = discovery.methods()
         local = [m for m, method in known.items() if method.deterministic] if not names or "all" in names else []
         methods = list(dict.fromkeys([*local, *(name for name in names if name != "all")]))
-        key = None if host == "*" else discovery.host(host).key
-        full = None
-        if session_id != "*":
-            key, full = resolve_anywhere(store, session_id) if host == "*" else resolve(store, host, session_id)
+        key, full = resolve(store, host, session_id) if session_id else (host or None, None)
         cells = [c for c in store.ledger.cells() if key is None or c.host == key]
         asking = [known[m] for m in methods if m in known and known[m].asks]
         if (dry_run or again) and not asking:

@@ -72,19 +72,12 @@ def print_list(memories: Sequence[Memory], minded: Mapping[str, Sequence[str]]) 
 
 
 def a_session(session_id: str, settings: Settings) -> str:
-    """Return the full id of the one session whose id, with or without its agent, begins so; raises UnknownName or AmbiguousName."""
-    from ctx_pipeline.errors import AmbiguousName, UnknownName
+    """Return the full id of the session of a name; raises UnknownName or AmbiguousName."""
+    from ctx_pipeline.sessions.naming import find_session
     from ctx_pipeline.storage.reader import reading
 
-    host, _, named = session_id.rpartition("/")
     with reading(settings) as (store, _):
-        known = [s.session_id for s in store.ledger.sessions() if host in ("", s.host)]
-    fitting = [s for s in known if s == named] or [s for s in known if s.startswith(named)]
-    if len(set(fitting)) > 1:
-        raise AmbiguousName("session", session_id, fitting)
-    if not fitting or not named:
-        raise UnknownName("session", session_id, known)
-    return fitting[0]
+        return find_session(store, session_id)[1]
 
 
 def full_session(session_id: str, settings: Settings) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--files", default=50, show_default=True, type=click.IntRange(1, 1000), help="Files of the sample of a folder.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Which sample is drawn; the same seed draws the same files.")
 @click.option("--runs", default=5, show_default=True, type=click.IntRange(0, 100), help="Times that each form is made; 0 measures no time.")
-@click.option("--session", "sessions", multiple=True, metavar="HOST:ID", help="Replay a captured session in place of measuring files.")
+@click.option("--session", "-s", "sessions", multiple=True, metavar="SESSION", help="Replay a session in place of measuring files.")
 @click.option("--replay", type=click.IntRange(1, 1000), metavar="N", help="Replay the N newest captured sessions.")
 @click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(["terminal", "markdown", "json"]))
 @json_option

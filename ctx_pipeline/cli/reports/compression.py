@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import counted, emit, json_option, say, table
+from ctx_pipeline.cli.session_names import complete_sessions
 
 if TYPE_CHECKING:
     from ctx_pipeline.compression.analysis import Analysis
@@ -18,7 +19,7 @@ FORM_COLUMNS = {"form": "form", "tokens": "tokens", "saved": "saved", "quality":
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--session", metavar="HOST:ID", help="What this captured session had in its window; no repository is needed.")
+@click.option("--session", "-s", metavar="SESSION", help="What this session had in its context window.", shell_complete=complete_sessions)
 @click.option("--at", metavar="MOMENT", help="... at this moment (see ctx history); the end by default.")
 @click.option("--thread", help="... in this thread; the main one by default.")
 @click.option("--form", type=click.Choice(_FORMS), help="Print each file in this form in place of a checkpoint.")

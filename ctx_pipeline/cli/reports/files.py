@@ -6,13 +6,13 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.session_names import session_argument
 
 _LISTED = 40
 
 
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--path", metavar="GLOB", help="Only files whose path fits, or ends so.")
 @click.option("--diff", is_flag=True, help="Every change with its difference, in order.")
 @click.option("--reads", "each", is_flag=True, help="Every read with its lines, in order.")
@@ -21,7 +21,7 @@ _LISTED = 40
 def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, everything: bool, as_json: bool) -> None:
     """List the files that one session read and changed, through its tools and through the shell.
 
-    SESSION_ID may be the first characters of an id. Changes carry the SHA-256 of the
+    Changes carry the SHA-256 of the
     text before and after, and the difference, as far as the agent recorded them.
     """
     from ctx_pipeline.sessions.files import CHANGED, session_files, summed

@@ -8,6 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, plain, say, table, tokens
+from ctx_pipeline.cli.session_names import complete_sessions
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.gain import Gain
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     type=click.Choice(["session", "day", "week", "month", "all"]),
     help="Calendar days of your zone.",
 )
-@click.option("--session", metavar="ID", help="Another session than the newest here.")
+@click.option("--session", "-s", metavar="SESSION", help="Another session than the newest here.", shell_complete=complete_sessions)
 @click.option("--model", help="Tell everything at this model's list prices.")
 @click.option("--host", help="Only this agent; for periods.")
 @click.option("--project", help="Only this project; for periods.")

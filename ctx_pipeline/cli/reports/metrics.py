@@ -6,11 +6,11 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
-from ctx_pipeline.cli.session.group import session_option
+from ctx_pipeline.cli.session_names import session_name
 
 
 @click.command()
-@session_option
+@session_name()
 @click.option("--limit", default=15, show_default=True, type=click.IntRange(1, 100_000), help="Rows of each table.")
 @json_option
 def metrics(name: str | None, limit: int, as_json: bool) -> None:

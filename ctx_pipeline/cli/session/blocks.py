@@ -8,11 +8,12 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
-from ctx_pipeline.cli.session.group import at_option, session_option
+from ctx_pipeline.cli.session.group import at_option
+from ctx_pipeline.cli.session_names import session_name
 
 
 @click.command()
-@session_option
+@session_name()
 @at_option
 @click.option("--bytes", "asked", type=click.IntRange(512, 100_000), help="Bytes at most; without it as the active profile says.")
 @click.option("--recall", is_flag=True, help="Measure instead: how much of what was used behind each compaction a snapshot there held.")
@@ -53,7 +54,7 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
 
 
 @click.command()
-@session_option
+@session_name()
 @json_option
 def restore(name: str | None, as_json: bool) -> None:
     """Print the newest snapshot of this repository.
@@ -72,7 +73,7 @@ def restore(name: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@session_option
+@session_name()
 @click.option("--budget", type=click.IntRange(60, 20_000), help="Tokens at most (o200k_base); without it as the active profile says.")
 @click.option("--effect", is_flag=True, help="Measure instead: calls between a compaction and the next change, with a block and without.")
 @json_option

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ctx_pipeline.cli.root import LazyGroup
+from ctx_pipeline.cli.session_names import complete_sessions
 
 _ACTIONS: dict[str, tuple[str, str]] = {
     name: (f"ctx_pipeline.cli.session.{place}", text)
@@ -39,7 +40,7 @@ class Actions(LazyGroup):
 
 
 session_option = click.option(
-    "--session", "name", metavar="ID", help="Another session: its id or the first characters, HOST:ID where two have it."
+    "--session", "-s", "name", metavar="SESSION", help="Another session, named as in ctx show.", shell_complete=complete_sessions
 )
 at_option = click.option(
     "--at", metavar="MOMENT", help="As of this moment, as ctx history names them: an event, a time, before-compaction:1."

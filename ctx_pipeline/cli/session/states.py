@@ -9,13 +9,14 @@ import click
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session.group import at_option, session_option
+from ctx_pipeline.cli.session_names import session_name
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.state import Found
 
 
 @click.command()
-@session_option
+@session_name()
 @at_option
 @json_option
 def status(name: str | None, at: str | None, as_json: bool) -> None:
@@ -30,7 +31,7 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@session_option
+@session_name()
 @json_option
 def load(name: str | None, as_json: bool) -> None:
     """Bring back what a session held, for the next one.

@@ -8,10 +8,13 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.labels import UNNAMED
 from ctx_pipeline.usage.rollup import TOKENS
 
 if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
     from ctx_pipeline.usage.ccusage_comparison import Side
     from ctx_pipeline.usage.explain import Made
 
@@ -57,7 +60,14 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     if tool:
         _against(tool, what, limit=limit, as_json=as_json, **chosen)
         return
-    found = run(what, **chosen, settings=for_reading())
+    settings = for_reading()
+    try:
+        found = run(what, **chosen, settings=settings)
+    except UsageError as error:
+        full = None if chosen["by"] else _session_of(what, settings, error)
+        if full is None:
+            raise
+        found = run(full, **chosen, settings=settings)
     if as_json:
         emit(found.to_json())
         return
@@ -77,6 +87,22 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         _print(made)
     if len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
+
+
+def _session_of(what: str, settings: Settings, error: UsageError) -> str | None:
+    """Return the full id of a session that is named in another way than by its id; None where there is none."""
+    from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName
+    from ctx_pipeline.sessions.naming import find_session
+    from ctx_pipeline.storage.reader import reading
+
+    try:
+        with reading(settings) as (store, _):
+            full = find_session(store, what)[1]
+    except AmbiguousName:
+        raise
+    except (StoreError, UnknownName):
+        return None
+    return full if full not in error.message else None
 
 
 def _calls(number: int) -> str:
@@ -199,8 +225,7 @@ def _cost(row: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--longest", default=20_000, show_default=True, help="Characters of one text before it is cut.")
 def render(host: str, session_id: str, longest: int) -> None:
     """Print one session as Markdown, tool output and diffs included."""
