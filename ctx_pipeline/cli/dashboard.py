@@ -22,6 +22,7 @@ def dashboard() -> None:
 
 _mode = click.option(
     "--cost-mode",
+    "--mode",
     type=click.Choice(["auto", "calculate", "display"]),
     help="auto (what the agent recorded, else list prices), calculate (list prices) or display (what the agents recorded).",
 )
@@ -74,7 +75,7 @@ def _settings(cost_mode: str | None) -> Settings:
 
 @dashboard.command("open")
 @json_option
-def open_page(as_json: bool) -> None:
+def open_page(as_json: bool, at: str | None = None) -> None:
     """Open the page in the browser."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
@@ -83,7 +84,7 @@ def open_page(as_json: bool) -> None:
     path = _page(settings)
     import webbrowser
 
-    opened = webbrowser.open(path.absolute().as_uri())
+    opened = webbrowser.open(path.absolute().as_uri() + (f"#session-{at}" if at else ""))
     if as_json:
         emit({"site": str(path), "opened": opened})
     elif not opened:

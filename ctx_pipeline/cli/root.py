@@ -23,6 +23,11 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "backfill": ("ctx_pipeline.cli.run:backfill", "Fill the missing and stale partitions of a signal family or any asset."),
     "schedule": ("ctx_pipeline.cli.integrations.schedule:schedule", "Capture and run on a schedule of the operating system."),
     "ui": ("ctx_pipeline.cli.run:ui", "Open the asset graph in Dagster."),
+    "cost": ("ctx_pipeline.cli.everyday:cost", "What agents cost today, this week, this month, in all."),
+    "open": ("ctx_pipeline.cli.everyday:open_page", "Open the page in the browser."),
+    "resume": ("ctx_pipeline.cli.everyday:resume", "Print the command that continues a session in its agent."),
+    "help": ("ctx_pipeline.cli.everyday:show_help", "Show the commands of a group, or the help of a command."),
+    "completion": ("ctx_pipeline.cli.everyday:completion", "Print what completes names in bash, zsh or fish."),
     "list": ("ctx_pipeline.cli.sessions:list_sessions", "List the sessions in the homes, captured or not."),
     "import": ("ctx_pipeline.cli.sessions:import_sessions", "Capture and normalize chosen sessions."),
     "adopt": ("ctx_pipeline.cli.integrations.adopt:adopt", "Import the sessions of another archive or store."),
@@ -61,6 +66,51 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("ctx_pipeline.cli.export:export", "Write the tables as files for other programs."),
     "forget": ("ctx_pipeline.cli.store:forget", "Remove sessions from every layer, for good."),
 }
+
+_EVERYDAY: dict[str, dict[str, str]] = {
+    "What happened": {
+        "list": "Sessions, newest first",
+        "show": "One session: turns, files, commands, cost",
+        "search": "Find a prompt, answer, command or error",
+        "open": "Read it all in the browser",
+    },
+    "What it cost": {
+        "cost": "Today, this week, this month, in all",
+        "usage": "By day, session, project, model, tool",
+        "explain": "The calls behind a number",
+    },
+    "What to do next": {
+        "resume": "Continue a session in its agent",
+        "hints": "What would save time or money",
+        "learn": "Lessons for the next session",
+        "memory": "Review, search and weave lessons",
+    },
+    "Keep it going": {
+        "run": "Read what is new and build the page",
+        "setup": "Choose what is watched and scheduled",
+        "doctor": "Check the store; records that could not be read",
+    },
+}
+"""What ``ctx --help`` shows: a heading, then commands with one plain line each; one that does not exist is left out."""
+
+GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "sessions": (
+        "Sessions",
+        ("list", "show", "search", "resume", "open", "files", "history", "session", "render", "import", "adopt", "forget"),
+    ),
+    "costs": ("Tokens and cost", ("cost", "usage", "explain", "prices", "gain", "metrics", "cache", "wrapped")),
+    "lessons": ("Lessons and advice", ("hints", "learn", "memory", "mine", "methods", "work", "signal")),
+    "agents": ("Agents and their settings", ("setup", "hooks", "mcp", "schedule", "config", "completion")),
+    "pipeline": (
+        "The pipeline and its store",
+        ("run", "sync", "status", "backfill", "ui", "doctor", "verify", "dashboard", "sql", "export", "forget"),
+    ),
+    "lab": (
+        "Measuring and compressing context",
+        ("rot", "compress", "analyze", "benchmark", "heatmap", "cache", "history", "artifacts", "signal"),
+    ),
+}
+"""name -> (title, commands), shown by ``ctx help NAME``; together they hold every command."""
 
 
 class _ReaderGone(Exception):
@@ -130,8 +180,30 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
 
+class _Root(LazyGroup):
+    """The commands of every day by what they are for; the others by group."""
+
+    def line_of(self, name: str) -> str:
+        """Return what a command does, in one line."""
+        return self._lazy[name][1] if name in self._lazy else ""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands before the options, which are few."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Write the commands of every day, then how to find the others."""
+        for heading, commands in _EVERYDAY.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, text) for name, text in commands.items() if name in self._lazy])
+        with formatter.section("More"):
+            known = [(f"ctx help {name}", ", ".join(one for one in names if one in self._lazy)) for name, (_, names) in GROUPS.items()]
+            formatter.write_dl(known)
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Root,
     lazy=_COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -141,11 +213,15 @@ class LazyGroup(click.Group):
 @click.option("--json", "as_json", is_flag=True, help="Without a command: print last week and the findings as one JSON object.")
 @click.pass_context
 def cli(context: click.Context, as_json: bool) -> None:
-    """The records of your coding agents: usage, signals, memories and a page."""
+    """The records of your coding agents: what they did, what it cost, what to tell the next session.
+
+    Without a command: this week in one look. A SESSION is the beginning of its id, latest,
+    latest~2, words of its title or a transcript file.
+    """
     if context.invoked_subcommand not in {"forget", "doctor"}:
         _end_forgetting()
     if context.invoked_subcommand is None:
-        from ctx_pipeline.cli.usage.explain import overview
+        from ctx_pipeline.cli.overview import overview
 
         overview(as_json=as_json)
     elif as_json:
@@ -186,8 +262,10 @@ def run(args: list[str] | None = None) -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         say(error.format_message())
         sys.exit(0)
+    except click.UsageError as error:
+        _wrong_usage(error)
     except click.ClickException as error:
-        error.show()
+        say(f"ctx: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
     except CtxError as error:
         _fail(error)
@@ -200,6 +278,15 @@ def run(args: list[str] | None = None) -> None:
         if damage is None:
             raise
         _fail(damage)
+
+
+def _wrong_usage(error: click.UsageError) -> NoReturn:
+    """Say what is wrong with the words of a command as every other error is said; the status is 2."""
+    said = error.format_message().rstrip(".")
+    say(f"ctx: {said[:1].lower()}{said[1:]}", err=True)
+    path = error.ctx.command_path if error.ctx is not None else "ctx"
+    say(f"hint: {path} --help", err=True)
+    sys.exit(error.exit_code)
 
 
 def _fail(error: CtxError) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import confirm, dollars, emit, json_option, one_line, say, table
 from ctx_pipeline.cli.session_names import session_name
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def deep_analyze(
             price = f"at most ${most:.2f}" if most is not None else "at a price that is not known"
             said = f"session {found}: {model}, {max_iters} steps; {sub_model}, {max_calls} questions; at most {tokens:,} tokens, {price}"
             say(said, err=True)
-            click.confirm("go on?", abort=True, err=True)
+            confirm("go on?")
         factory = _factory(interpreter) if interpreter else None
         try:
             result = run_deep_analysis(
@@ -348,7 +348,7 @@ def reset(db: str | None, older_than: int | None, yes: bool) -> None:
             say("nothing to delete")
             return
         if not yes:
-            click.confirm(f"delete {len(ids)} session(s) of {path}?", abort=True)
+            confirm(f"delete {len(ids)} session(s) of {path}?")
         if older_than is None:
             store.truncate_all()
         else:

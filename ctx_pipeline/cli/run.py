@@ -208,6 +208,11 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
         if name not in discovery.families():
             raise UnknownName("signal", family, [*discovery.families(), *discovery.signals()])
         asset = f"signals/{name}"
+    if not force and not cells and not _due(settings, str(asset)):
+        from ctx_pipeline.pipeline.run import Outcome
+
+        emit(Outcome().to_json()) if as_json else say(f"{asset}: every partition is fresh, nothing to fill (--force fills them anew)")
+        return
     from ctx_pipeline.defs import launch
 
     with ProgressLine(quiet=as_json) as progress:
@@ -222,6 +227,19 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
             say(f"held back: {one_line(error, 200)}", fg="red", err=True)
     if outcome.failed:
         raise SystemExit(1)
+
+
+def _due(settings: Settings, asset: str) -> bool:
+    """Tell whether an asset has missing or stale partitions; without Dagster, whose import takes seconds."""
+    from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.pipeline import plan
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        planned = plan.plan(store, settings).assets
+        if asset not in planned:
+            raise UnknownName("asset", asset, planned)
+        return bool(planned[asset].dirty())
 
 
 @click.command()

@@ -38,6 +38,23 @@ def complete_sessions(_context: click.Context, _parameter: click.Parameter, inco
     ]
 
 
+def complete_projects(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of projects that begin so, for the shell."""
+    from click.shell_completion import CompletionItem
+
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.output import one_line
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.storage.session_titles import ShownSessions
+
+    try:
+        known = ShownSessions(settings_module.bare().home / "ledger.db").of()
+    except CtxError:
+        return []
+    names = sorted({shown.project for shown in known.values() if shown.project and shown.project.startswith(incomplete)})
+    return [CompletionItem(one_line(name)) for name in names[:_COMPLETED]]
+
+
 def read_name(words: tuple[str, ...], option: str | None) -> tuple[str, str]:
     """Return (host or nothing, name) of ``HOST ID``, ``HOST``, ``NAME ...`` or an option; two names are an error."""
     from ctx_pipeline import discovery

@@ -19,8 +19,15 @@ def signal() -> None:
 _FACTS = ("family", "group", "kind", "unit", "better", "method", "version")
 
 
+def complete_signals(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of signals that begin so, for the shell."""
+    from ctx_pipeline import discovery
+
+    return [name for name in discovery.signals() if name.startswith(incomplete)]
+
+
 @signal.command("list")
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=complete_signals)
 @click.option("--group", help="Only this group: activity, outcome, cost, risk, context, behaviour.")
 @json_option
 def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> None:
@@ -54,7 +61,13 @@ def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> No
 @signal.command()
 @click.option("--host", help="Only sessions of this host.")
 @click.option("--session-id", "session_ids", multiple=True, help="Only this session; may be repeated, or a list with commas.")
-@click.option("--signal", "names", multiple=True, help="A signal or a family; may be repeated, or a list with commas.")
+@click.option(
+    "--signal",
+    "names",
+    multiple=True,
+    help="A signal or a family; may be repeated, or a list with commas.",
+    shell_complete=complete_signals,
+)
 @click.option("--force", is_flag=True, help="Compute anew what is there.")
 @click.option("--refresh-observations", "refresh", is_flag=True, help="Ask the outside (git) again and compute anew what rests on it.")
 @click.option("--judge", is_flag=True, help="Ask the configured model about the sessions that have no answer yet; it costs money.")

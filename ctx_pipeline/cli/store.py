@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, plain, say, table
 from ctx_pipeline.cli.session_names import complete_sessions, read_name
 from ctx_pipeline.model.display import size
 
@@ -92,7 +92,7 @@ def _begin_journal(store: Store, *, yes: bool) -> None:
     from ctx_pipeline.storage.journal import LOST
 
     if not yes:
-        click.confirm(f"In the journal: {LOST}. Go on without what cannot be read of it?", abort=True, err=True)
+        confirm(f"In the journal: {LOST}. Go on without what cannot be read of it?")
     made = new_journal(store)
     say(f"journal begun anew: {made.facts:,} facts of the lost one, {made.tombstones:,} tombstones from beside it", err=True)
     if made.aside:
@@ -229,7 +229,7 @@ def forget(
                 names = ", ".join(f"{h} {s}" for h, s in preview.copies[:5])
                 say(f"{len(preview.copies)} forks keep their own copy and stay: {one_line(names, 300)}")
         if not yes:
-            click.confirm("Remove them from the store for good?", abort=True, err=True)
+            confirm("Remove them from the store for good?")
         report = stage.forget(store, settings, selection)
     _tell_forgotten(report, preview.sessions, as_json=as_json)
 

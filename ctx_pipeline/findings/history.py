@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -128,6 +129,29 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
         found["leaving"] = tuple(_leaving(settings, sources, captured, int(time.time() * 1e6) if now is None else now))
         found["newest"] = quick_scan(settings, sources, secrets=not stored)
     return History(**found)
+
+
+def history_of_all(settings: Settings, *, now: int) -> History:
+    """Return what belongs to no period: records that could not be read or are unknown, secrets, transcripts about to go."""
+    stored = begun(settings.home)
+    sources = live_usage.sources(settings)
+    found: dict[str, Any] = {}
+    captured: set[tuple[str, str]] = set()
+    if stored:
+        from ctx_pipeline.storage.finding_rows import counted
+        from ctx_pipeline.storage.reader import reading
+
+        with reading(settings) as (store, _):
+            captured = {place for place, source in store.ledger.sources().items() if source.captured}
+            unread = Counter((row.host, row.session_id) for row in store.ledger.quarantined())
+            unknown: Counter[Key] = Counter()
+            for one in store.ledger.unknown_rows():
+                unknown[one.host, one.session_id] += one.times
+            found["sessions"] = {place: SessionFacts(*place, "", "", unknown[place], unread[place]) for place in {*unread, *unknown}}
+            found["replaced"], _ = counted(store.warehouse_path)
+    else:
+        found["newest"] = quick_scan(settings, sources)
+    return History(leaving=tuple(_leaving(settings, sources, captured, now)), **found)
 
 
 def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: bool) -> dict[str, Any]:

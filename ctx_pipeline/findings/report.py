@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.findings.history import history
+from ctx_pipeline.findings.history import history, history_of_all
 from ctx_pipeline.findings.rules import findings, signals_read
+from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.finding import ranked
+from ctx_pipeline.storage.marker import begun
 from ctx_pipeline.usage.engine import parse_filters, usage
 from ctx_pipeline.usage.groupings import Days
 
 if TYPE_CHECKING:
+    from ctx_pipeline.findings.week import Week
     from ctx_pipeline.model.finding import Finding
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.usage.engine import Usage
@@ -22,11 +25,17 @@ SHOWN = 3
 """Findings that bare ``ctx`` shows."""
 
 
+QUIET = frozenset({"unreadable-records", "unknown-records", "secrets-in-transcripts"})
+"""Rules whose findings are one line at the end, not something to look at each day."""
+
+
 class Overview(NamedTuple):
-    """Last week by day, and findings."""
+    """Seven days, what to look at in them, and what is told in one line."""
 
     usage: Usage
     findings: list[Finding]
+    week: Week
+    quiet: list[Finding]
 
 
 def find(
@@ -55,9 +64,28 @@ def for_model(found: list[Finding]) -> list[Finding]:
 
 
 def overview(*, settings: Settings | None = None, now: int | None = None) -> Overview:
-    """Return the seven days up to today and the first three findings; ``now`` in microseconds since 1970."""
+    """Return the seven days up to today, or the last ones with usage, and their first three findings; ``now`` in microseconds since 1970.
+
+    Findings are of these days, by the money and time at stake. What is about to be lost
+    comes first, whenever it was written.
+    """
     chosen = settings or settings_module.load()
     at = int(time.time() * 1e6) if now is None else now
-    today = Days(chosen.timezone).day(at)
-    week = usage("daily", since=(today - timedelta(days=6)).isoformat(), until=today.isoformat(), settings=chosen)
-    return Overview(week, find(settings=chosen, now=at)[:SHOWN])
+    shown = week(chosen, Days(chosen.timezone).day(at))
+    days = {"since": shown.since.isoformat(), "until": shown.until.isoformat()}
+    everything = standing(chosen, now=at)
+    of_week = find(**days, settings=chosen, now=at)
+    lasting = [one for one in everything if one.urgent and one.rule not in QUIET]
+    staked = [one for one in of_week if one.rule not in QUIET and (one.usd or one.seconds or one.signal)]
+    newest = [one for one in everything if one.rule not in QUIET and not one.urgent and one.usd and not begun(chosen.home)]
+    return Overview(
+        usage("daily", **days, settings=chosen),
+        ranked([*lasting, *staked, *newest])[:SHOWN],
+        shown,
+        [one for one in everything if one.rule in QUIET],
+    )
+
+
+def standing(settings: Settings, *, now: int) -> list[Finding]:
+    """Return what is so whatever the period: transcripts about to go, records that could not be read, secrets, the newest files."""
+    return findings(history_of_all(settings, now=now))

@@ -15,7 +15,7 @@ from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.redaction import harmless
 from ctx_pipeline.sessions.details import resolve
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.usage.engine import day
+from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def _views(store: Store, settings: Settings, chosen: Chosen, tables: tuple[str, 
     if chosen.session_id is not None:
         key, full = resolve(store, chosen.host or "", chosen.session_id)
         wanted = {full}
-    first = moment(day(chosen.since, "--since"), settings.timezone)
-    last = moment(day(chosen.until, "--until"), settings.timezone, after=True)
+    first = moment(day(chosen.since, "--since", settings.timezone), settings.timezone)
+    last = moment(day(chosen.until, "--until", settings.timezone), settings.timezone, after=True)
     for cell in store.ledger.cells():
         if key not in {None, cell.host}:
             continue

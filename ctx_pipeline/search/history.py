@@ -297,10 +297,10 @@ def _quarters(since: str | None, until: str | None, zone: str | None) -> tuple[i
     from datetime import UTC, timedelta
 
     from ctx_pipeline.storage.warehouse.days import day_start
-    from ctx_pipeline.usage.engine import day
+    from ctx_pipeline.usage.periods import day
 
     def at(text: str | None, option: str, more: int) -> int | None:
-        when = day(text, option)
+        when = day(text, option, zone)
         return int(day_start(when + timedelta(days=more), zone).replace(tzinfo=UTC).timestamp()) // 900 if when else None
 
     low, high = at(since, "--since", 0), at(until, "--until", 1)

@@ -12,7 +12,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import AmbiguousName, UnknownName
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.display import title_text, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,7 +73,7 @@ def described(rows: Iterable[SessionRow]) -> str:
     for row in rows:
         title = str(row.rows.get("title") or "")
         day = (iso(row.first_own_ts) or "")[:10] if row.first_own_ts else "no date   "
-        told = "" if scan([title]) else truncate(" ".join(title.split()), 60)
+        told = "" if scan([title]) else truncate(title_text(title), 60)
         lines.append(f"\n  {row.host}/{row.session_id}  {day}  {told}".rstrip())
     return "".join(lines)
 

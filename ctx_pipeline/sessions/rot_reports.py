@@ -12,6 +12,7 @@ from ctx_pipeline.rot import store_locations
 from ctx_pipeline.rot.store import CtxRotStore, absorb_overflow
 from ctx_pipeline.rot.watching import Watched
 from ctx_pipeline.sessions.naming import find_session
+from ctx_pipeline.usage.periods import day
 
 if TYPE_CHECKING:
     import os
@@ -120,9 +121,10 @@ def _bound(text: str | None, zone: str | None, *, end: bool) -> str | None:
     if text is None:
         return None
     try:
-        if len(text) == 10:
-            day = date.fromisoformat(text) + timedelta(days=1 if end else 0)
-            moment = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone) if zone else None).astimezone(UTC)
+        if "T" not in text and ":" not in text:
+            named = day(text, "--until" if end else "--since", zone) or date.min
+            start = named + timedelta(days=1 if end else 0)
+            moment = datetime(start.year, start.month, start.day, tzinfo=ZoneInfo(zone) if zone else None).astimezone(UTC)
             moment -= timedelta(microseconds=1 if end else 0)
         else:
             moment = datetime.fromisoformat(text).astimezone(UTC)

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-_SHOWN = "SELECT host, session_id, coalesce(given_title, rows ->> '$.title'), rows ->> '$.project', rows ->> '$.cwd' FROM sessions"
+_SHOWN = (
+    "SELECT host, session_id, coalesce(given_title, rows ->> '$.title'), rows ->> '$.project', rows ->> '$.cwd', first_own_ts FROM sessions"
+)
 
 
 class Shown(NamedTuple):
@@ -22,6 +24,8 @@ class Shown(NamedTuple):
     project: str | None
     cwd: str | None = None
     """folder in which it began; None where that is not known"""
+    began: int | None = None
+    """time of its first own record, microseconds since 1970"""
 
 
 class ShownSessions:
@@ -42,7 +46,7 @@ class ShownSessions:
             self.close()
             kind = StoreError if "locked" in str(error) or "busy" in str(error) else StoreDamaged
             raise kind(f"{self._path} cannot be read: {error}", hint="ctx doctor --rebuild-ledger", path=str(self._path)) from error
-        return {(host, session): Shown(title, project, cwd) for host, session, title, project, cwd in rows}
+        return {(host, session): Shown(*shown) for host, session, *shown in rows}
 
     def close(self) -> None:
         """Close the ledger."""

@@ -1,12 +1,13 @@
 """Where another tool's rules give another number from the same files: which calls, by which rule, how much.
 
 A host declares its model of a tool's rules (``Host.rivals``); it runs over the files of
-the homes as they are. Both sides are priced by the same list, so that what differs are
-rules, not prices.
+the homes as they are. Both sides are priced by the same list of the day, so that what
+differs are rules; the tool itself takes the prices of today, which is told per model.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,7 @@ from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls
 from ctx_pipeline.usage.explain import Explained, Spot, explain, files_of, picks
 from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.price_bridge import Bridges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,6 +98,8 @@ class Against:
     ours: Side = field(default_factory=Side)
     theirs: Side = field(default_factory=Side)
     differences: list[Difference] = field(default_factory=list)
+    models: Bridges = field(default_factory=Bridges)
+    """in dollars, per model: today's prices against those of the day, what is counted twice or never, recorded costs"""
 
     def rules(self) -> list[dict[str, Any]]:
         """Return each rule with the calls, tokens and dollars that it makes more or less, the dearest first."""
@@ -113,6 +117,7 @@ class Against:
         """Return both totals, the rules and every difference."""
         rules = [{"rule": r["rule"], "calls": r["calls"], "tokens": r["tokens"], "cost_usd": r["nano"] / 1e9} for r in self.rules()]
         told = {"what": self.what, "kind": self.kind, "tool": self.tool, "ours": self.ours.to_json(), "theirs": self.theirs.to_json()}
+        told |= {"models": [one.to_json() for one in self.models.rows()], "bridge": self.models.total().to_json()}
         return {**told, "rules": rules, "differences": [d.to_json() for d in self.differences]}
 
 
@@ -177,6 +182,7 @@ class _Judge:
         self._book = book
         self._files = files
         self._everywhere = everywhere
+        self._now = int(time.time() * 1e6)
 
     def settle(self, result: Against, host: str, entries: list[RivalEntry], meant: set[int]) -> None:
         """Add a host's totals and differences to the result."""
@@ -190,11 +196,17 @@ class _Judge:
             made, theirs = ours.get(key), here.get(key, [])
             mine = _tokens(made.row) if made else _ZERO
             nano = (made.row[_C["cost"]] or 0) if made else 0
-            their_sum, their_nano = _ZERO, 0
+            their_sum, their_nano, their_today = _ZERO, 0, 0
             for entry in theirs:
                 cost = self._cost(entry)
                 their_sum, their_nano = _plus(their_sum, entry.tokens), their_nano + cost
+                their_today += self._cost(entry._replace(ts=self._now))
                 result.theirs.add(entry.tokens, cost)
+            bridge = result.models.of(made.row[_C["model"]] if made else theirs[0].model)
+            bridge.take(mine, their_sum, here=nano, today=self._today(made.row) if made else 0, there=their_today)
+            if made and (recorded := made.row[_C["recorded_cost"]]) is not None:
+                bridge.recorded, bridge.recorded_here = bridge.recorded + recorded, bridge.recorded_here + nano
+                bridge.recorded_calls += 1
             if made:
                 result.ours.add(mine, nano)
             if (mine, nano) == (their_sum, their_nano):
@@ -226,6 +238,11 @@ class _Judge:
         if entry.per_field and row[_C["context_tokens"]] > _OVER:
             return TIERS
         return OTHER_PRICE
+
+    def _today(self, row: tuple) -> int:
+        """Return what a call would cost by the list of today."""
+        ((nano, _),) = self._book.cost_rows([(*row[: _C["ts"]], self._now, *row[_C["ts"] + 1 :])])
+        return nano or 0
 
     def _cost(self, entry: RivalEntry) -> int:
         """Return what the tool makes of an entry, at our prices."""

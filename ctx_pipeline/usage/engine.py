@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
@@ -13,6 +12,7 @@ from ctx_pipeline.model.cost_rule import COST_MODES
 from ctx_pipeline.storage.marker import begun
 from ctx_pipeline.usage.attribution import live_uses, stored_uses
 from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named
+from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 COUNTS = SUMS[:7]
 """Sums of tokens and calls, without costs"""
-_FIRST, _LAST = date(1971, 1, 1), date(9998, 12, 31)
-"""Days that the arithmetic of every zone can reach; no record is older or newer."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Calls(NamedTuple):
 
 
 def usage(
-    by: str = "daily",
+    by: str | Grouping = "daily",
     *,
     since: str | None = None,
     until: str | None = None,
@@ -148,7 +146,7 @@ def usage(
     totals, lost_sums = total(rows, _MORE[1:] if cache else ()), total(gone) if gone else None
     if cache:
         rows, totals = [_with_share(row) for row in rows], _with_share(totals)
-    return Usage(by, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread, filters)
+    return Usage(grouping.name, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread, filters)
 
 
 def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None, stored: bool = False) -> tuple[Calls, Uses]:
@@ -218,10 +216,11 @@ def parse_filters(
     mode = cost_mode or settings.cost_mode
     if mode not in COST_MODES:
         raise UsageError(f"cost mode {mode!r} is not known", hint=f"use one of {', '.join(COST_MODES)}")
-    first, last = day(since, "--since"), day(until, "--until")
+    zone = timezone or settings.timezone
+    first, last = day(since, "--since", zone), day(until, "--until", zone)
     if first is not None and last is not None and last < first:
         raise UsageError(f"--until {until} is before --since {since}", hint="--since is the first day, --until the last")
-    return Filters(first, last, timezone or settings.timezone, host, project, model, mode)
+    return Filters(first, last, zone, host, project, model, mode)
 
 
 def has_store(settings: Settings) -> bool:
@@ -348,8 +347,8 @@ def stored_sums(
     from ctx_pipeline.usage.live_usage import Counted
 
     sql, parameters = sums_sql(
-        time=grouping.start is not None or filters.since is not None or filters.until is not None,
-        session=grouping.of_session is not None or filters.project is not None,
+        time=grouping.start is not None or grouping.quarter or filters.since is not None or filters.until is not None,
+        session=grouping.of_session is not None or grouping.quarter or filters.project is not None,
         thread=grouping.of_thread is not None,
         cost_mode=filters.cost_mode,
         only=only,
@@ -400,16 +399,6 @@ def _cleaner(settings: Settings) -> Callable[[str], str]:
         return redact[0](text)
 
     return clean
-
-
-def day(text: str | None, option: str) -> date | None:
-    """Return a day written as 2026-03-31, or the nearest one that zones can be reckoned for; raises UsageError for anything else."""
-    if text is None:
-        return None
-    try:
-        return min(max(date.fromisoformat(text), _FIRST), _LAST)
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is not a day", hint=f"write it as {option} 2026-03-31") from None
 
 
 def _priced(row: dict[str, Any]) -> dict[str, Any]:

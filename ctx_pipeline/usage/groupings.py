@@ -31,6 +31,7 @@ class Days:
     def __init__(self, zone: str | None) -> None:
         self._steps = offsets(zone, datetime.now(UTC).year + 2)
         self._known: dict[int, date] = {}
+        self._quarters: dict[int, str] = {}
 
     def day(self, ts: int) -> date:
         """Return the day of a moment in microseconds since 1970."""
@@ -38,12 +39,24 @@ class Days:
         found = self._known.get(quarter)
         if found is None:
             moment = _EPOCH + timedelta(microseconds=quarter * QUARTER_HOUR)
-            seconds = self._steps[0][1]
-            for since, ahead in self._steps:
-                if since <= moment:
-                    seconds = ahead
-            found = self._known[quarter] = (moment + timedelta(seconds=seconds)).date()
+            found = self._known[quarter] = (moment + timedelta(seconds=self._ahead(moment))).date()
         return found
+
+    def quarter(self, ts: int) -> str:
+        """Return the quarter of an hour of a moment as 2026-10-03 17:15, on the zone's clock."""
+        number = ts // QUARTER_HOUR
+        found = self._quarters.get(number)
+        if found is None:
+            moment = _EPOCH + timedelta(microseconds=number * QUARTER_HOUR)
+            found = self._quarters[number] = (moment + timedelta(seconds=self._ahead(moment))).isoformat(" ", "minutes")
+        return found
+
+    def _ahead(self, moment: datetime) -> int:
+        seconds = self._steps[0][1]
+        for since, ahead in self._steps:
+            if since <= moment:
+                seconds = ahead
+        return seconds
 
 
 class Grouping(NamedTuple):
@@ -64,6 +77,8 @@ class Grouping(NamedTuple):
     """name of the calls of which nothing of the kind is known"""
     with_repository: bool = False
     """rows carry ``repository``, since several may have the same name"""
+    quarter: bool = False
+    """the key is the quarter of an hour of the zone, then the session: 2026-10-03 17:15 host/id"""
     unit: str = ""
     """what ``ctx explain`` calls one row, where it is not the grouping's own name"""
 
@@ -78,6 +93,9 @@ class Grouping(NamedTuple):
 
     def key(self, zone: str | None) -> Callable[[int | None, Counted, bool], Any]:
         """Return what gives the key of (time in microseconds, session, whether in its main thread)."""
+        if self.quarter:
+            quarters = Days(zone)
+            return lambda ts, session, _main: None if ts is None else f"{quarters.quarter(ts)} {session.host}/{session.session_id}"
         if (of_session := self.of_session) is not None:
             none = self.none
             return lambda _ts, session, _main: of_session(session) or none
@@ -167,8 +185,14 @@ GROUPINGS: dict[str, Grouping] = {
 }
 
 
-def grouping_named(name: str) -> Grouping:
+BY_QUARTER = Grouping("quarter", "By quarter of an hour and session.", "quarter", quarter=True)
+"""What charts of a week are drawn from; no command of its own."""
+
+
+def grouping_named(name: str | Grouping) -> Grouping:
     """Return a grouping; raises UsageError with the known ones."""
+    if isinstance(name, Grouping):
+        return name
     if name not in GROUPINGS:
         raise UsageError(f"usage by {name!r} is not known", hint=f"use one of {', '.join(GROUPINGS)}")
     return GROUPINGS[name]

@@ -9,6 +9,7 @@ from ctx_pipeline.model.cost_rule import cost_of
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.storage.warehouse.days import day_start
 from ctx_pipeline.usage import attribution
+from ctx_pipeline.usage.repositories import project_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,7 +67,7 @@ class Filters(NamedTuple):
         def keep(session: Counted, of_model: str, ts: int | None) -> bool:
             if host is not None and session.host != host:
                 return False
-            if project is not None and project not in {session.project, session.repository}:
+            if project is not None and project not in project_names(session.project, session.repository):
                 return False
             if model is not None and of_model != model:
                 return False

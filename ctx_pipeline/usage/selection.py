@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.usage.attribution import SHARED, names_of, parts
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import Call
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, sett
     if by is None:
         return _found_out(what, found, Days(zone))
     if by == "blocks":
-        return "window", _window(what, found, settings)
+        return "window", _window(what, found, zone, settings)
     if by not in GROUPINGS:
         raise UsageError(f"there is no table {by!r}", hint=f"use one of {', '.join(GROUPINGS)}, blocks")
     grouping = GROUPINGS[by]
@@ -47,7 +49,7 @@ def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, sett
     if by == "session":
         return _found_out(what, found, Days(zone), only="session")
     if by == "project":
-        return kind, [p for p in pairs if what in {p.counted.project, p.counted.repository}]
+        return kind, [p for p in pairs if what in project_names(p.counted.project, p.counted.repository)]
     if by == "model":
         return kind, [p for p in pairs if _model(p.row) == what]
     key = grouping.key(zone)
@@ -75,7 +77,7 @@ def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> 
         ("call", lambda p: p.row[_C["call_key"]] == what),
         ("session", lambda p: p.counted.session_id == what),
         ("model", lambda p: _model(p.row) == what),
-        ("project", lambda p: what in {p.counted.project, p.counted.repository}),
+        ("project", lambda p: what in project_names(p.counted.project, p.counted.repository)),
     ):
         if only in {None, kind} and (hits := [p for p in pairs if test(p)]):
             return kind, hits
@@ -109,11 +111,21 @@ def _with(row: tuple, amounts: Iterable[int]) -> tuple:
     return tuple(changed)
 
 
-def _window(what: str, found: Calls, settings: Settings) -> list[Call]:
-    """Return the calls of the five-hour windows that begin at a minute (UTC)."""
+def _moment(text: str, zone: str | None) -> int | None:
+    try:
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=ZoneInfo(zone)) if zone else when.astimezone()
+        return int(when.timestamp()) * 1_000_000
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _window(what: str, found: Calls, zone: str | None, settings: Settings) -> list[Call]:
+    """Return the calls of the five-hour windows that begin at a minute on the clock of a zone; one that names its own is read so."""
     from ctx_pipeline.usage.blocks import blocks
 
-    start = micros(what.strip().replace(" ", "T"))
+    start = _moment(what.strip(), zone)
     if start is None:
         raise UsageError(f"{what!r} is not the begin of a window", hint="write it as in ctx usage blocks: '2026-04-10 20:00'")
     minute = 60_000_000

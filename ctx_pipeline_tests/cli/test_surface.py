@@ -25,7 +25,17 @@ from ctx_pipeline_tests.cli.conftest import Ctx
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
-NO_TABLE = {"ctx render", "ctx usage statusline", "ctx mcp", "ctx rot dashboard", "ctx rot export", "ctx rot reset", "ctx rot tail"}
+NO_TABLE = {
+    "ctx completion",
+    "ctx help",
+    "ctx render",
+    "ctx usage statusline",
+    "ctx mcp",
+    "ctx rot dashboard",
+    "ctx rot export",
+    "ctx rot reset",
+    "ctx rot tail",
+}
 """They print a document, one line, or what a program reads; no table."""
 
 
@@ -208,8 +218,11 @@ def test_lists_carry_title_age_size_project_host_and_days_until_deletion(invoke,
     assert {s["days_left"] for s in listing["sessions"] if s["host"] == "codex"} == {None}
     assert listing["hosts"]["claude"] == "Claude Code"
     (line,) = [line for line in printed.splitlines() if SESSION in line]
-    assert re.search(r"\d+ (s|min|h|d) +[\d.]+ kB +(39|40) d +bookshop-api +Fix rounding in discount codes", line)
-    assert re.search(r"age +size +deleted in +project +title", printed)
+    assert re.search(
+        r"20\d\d-\d\d-\d\d \d\d:\d\d +bookshop-api +Fix rounding in discount codes +\$[\d.]+ +claude +grown +[\d.]+ kB +(39|40) d", line
+    )
+    assert re.search(r"last active +project +title +cost +host +captured +size +deleted in", printed)
+    assert "4 claude, 2 codex; times in UTC" in printed
 
 
 @pytest.mark.feature("cli.bare")

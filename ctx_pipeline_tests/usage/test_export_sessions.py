@@ -128,7 +128,7 @@ def test_both_are_commands(stored: Settings, tmp_path: Path, monkeypatch: pytest
 
     assert len(ctx("markdown", str(tmp_path / "md"), "--project", "shop")["files"]) == 1
     assert ctx("opentraces", str(tmp_path / "t"), "--host", "cx")["traces"] == 1
-    assert CliRunner().invoke(cli, ["export", "markdown", str(tmp_path / "md"), "--session-id", "2222"]).exit_code != 0
+    assert CliRunner().invoke(cli, ["export", "markdown", str(tmp_path / "md"), "--session-id", "no-such"]).exit_code != 0
 
 
 def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left_of_it(tmp_path: Path) -> None:

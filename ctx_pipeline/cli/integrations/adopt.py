@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ctx_pipeline.cli.integrations.mcp import ask_first
-from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, say, table
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def adopt(folder: Path, dry_run: bool, take_conflicts: bool, yes: bool, as_json:
                     emit(stage.Adopted(found).to_json())
                 return
             if not yes:
-                ask_first("Take them over?")
+                confirm("Take them over?")
         done = stage.adopt(store, settings, folder, found=found, conflicts=take_conflicts)
     if as_json:
         emit(done.to_json())

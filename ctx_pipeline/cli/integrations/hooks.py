@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.integrations.mcp import ask_first, tell
-from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.cli.integrations.mcp import tell
+from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, say, table
 from ctx_pipeline.memory import hook_words
 from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STARTS
 
@@ -66,7 +66,7 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         say(told if supported else f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
         named = ", ".join(str(home / (recipe.file if supported else recipe.instructions)) for home in homes)
-        ask_first(f"Enter {'them' if supported else 'the block'} in {named}?")
+        confirm(f"Enter {'them' if supported else 'the block'} in {named}?")
     changes = [
         agent_config.install_hooks(settings, found, home, instructions=not supported, options=hook_words.written(chosen[home]))
         for home in homes

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline import loopback
-from ctx_pipeline.cli.output import emit, json_option, say
+from ctx_pipeline.cli.output import confirm, emit, json_option, say
 
 if TYPE_CHECKING:
     from ctx_pipeline.integrations.reversible_edit import Change
@@ -87,7 +86,7 @@ def install(host: str, scope: str, yes: bool, as_json: bool) -> None:
     found = discovery.host(host)
     paths = agent_config.server_paths(settings, found, project=_project(scope))
     if not yes:
-        ask_first(f"Enter the server ctx in {', '.join(map(str, paths))}?")
+        confirm(f"Enter the server ctx in {', '.join(map(str, paths))}?")
     tell([agent_config.install_server(settings, found, path) for path in paths], as_json)
 
 
@@ -118,21 +117,6 @@ WORDS = {
     "removed": "taken out of",
     "absent": "is not entered in",
 }
-
-
-def ask_first(question: str) -> None:
-    """Return when a person says yes; raises click.Abort at no, UsageError where nobody is there to answer."""
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        from ctx_pipeline.errors import UsageError
-
-        say(err=True)
-        raise UsageError("nobody answered; nothing was changed", hint="--yes does not ask") from None
-    if not agreed:
-        raise click.Abort
 
 
 def tell(changes: list[Change], as_json: bool, **more: Any) -> None:

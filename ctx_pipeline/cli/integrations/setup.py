@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.integrations.mcp import ask_first
 from ctx_pipeline.cli.integrations.schedule import EVERY, jobs
-from ctx_pipeline.cli.output import emit, json_option, plain, say
+from ctx_pipeline.cli.output import confirm, emit, json_option, plain, say
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def setup(
         done = [{**step._asdict(), "done": False, "problem": "", "hint": ""} for step in steps]
     else:
         if not yes:
-            ask_first("Do it?")
+            confirm("Do it?")
         done = setting_up.carry_out(settings, choice)
     if as_json:
         emit({"homes": counted, "steps": done})

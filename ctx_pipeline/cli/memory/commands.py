@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from datetime import datetime
@@ -20,6 +21,8 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import CASE, STATUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctx_pipeline.mining.lessons.session_record import Record
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
@@ -146,7 +149,22 @@ def memory() -> None:
     """Lessons from earlier sessions: look up, weave into a prompt, judge."""
 
 
-_query = click.option("--query", "-q", required=True, help="A question, a prompt or an error as it stands.")
+def _query(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add WORDS, or --query, to a command, which gets ``query``."""
+
+    @functools.wraps(command)
+    def asked(*, words: tuple[str, ...], query: str | None, **options: Any) -> Any:
+        text = " ".join(words).strip() or query
+        if not text:
+            raise UsageError("give a question, a prompt or an error", hint="ctx memory retrieve why does the upload fail")
+        if words and query:
+            raise UsageError("the question is given twice", hint="leave --query out")
+        return command(query=text, **options)
+
+    option = click.option("--query", "-q", help="The same as WORDS.")
+    return click.argument("words", nargs=-1)(option(asked))
+
+
 _cwd = click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here; other repositories' stay out.")
 _everywhere = click.option("--everywhere", is_flag=True, help="The memories of all repositories.")
 _explained = click.option("--explain", is_flag=True, help="Show the parts of each score.")

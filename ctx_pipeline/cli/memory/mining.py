@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
+_EARLIER = {"reme_refine_poc": "reme"}
+"""Names under which retro documents a method."""
+
 
 @click.command()
 @click.argument("session_words", nargs=-1, metavar="[SESSION]", shell_complete=complete_sessions)
@@ -129,8 +132,8 @@ def _tell_left_out(block: str, found: int) -> None:
 
 
 def _several(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names in words that may each hold several with commas."""
-    return tuple(name for group in words for part in group.split(",") if (name := part.strip()))
+    """Return the names in words that may each hold several with commas; an earlier name of a method stands for its own."""
+    return tuple(_EARLIER.get(name, name) for group in words for part in group.split(",") if (name := part.strip()))
 
 
 def _with_withheld(result: Filtered, settings: Settings) -> Filtered:

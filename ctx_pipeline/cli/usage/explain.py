@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.labels import UNNAMED
-from ctx_pipeline.usage.rollup import TOKENS
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.usage.ccusage_comparison import Side
+    from ctx_pipeline.usage.ccusage_comparison import Against, Side
     from ctx_pipeline.usage.explain import Made
+    from ctx_pipeline.usage.price_bridge import Bridge
 
 
 _CELLS = """\b
@@ -146,11 +146,46 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
     table([_side("here", found.ours), _side(tool, found.theirs)], columns)
     if not found.differences:
         say("both count every call alike")
+    _bridge(tool, found)
     for rule in found.rules():
         say(f"\n{_calls(rule['calls'])}, {rule['tokens']:+,} tokens, {_signed(rule['nano'])}: {rule['rule']}", bold=True)
         for one in rule["examples"][: max(1, limit)]:
             spots = "; ".join(f"{plain(s.file)} line {s.line + 1}" for s in one.spots)
             say(f"  {plain(one.call)}: {one.ours.total():,} here, {one.theirs.total():,} there; {spots}")
+
+
+def _bridge(tool: str, found: Against) -> None:
+    """Print per model what makes the tool's cost another than ours, in dollars that add up."""
+    rows = found.models.rows()
+    whole = found.models.total()
+    if not rows:
+        return
+
+    def line(one: Bridge) -> dict[str, str]:
+        amounts = {"more": one.more, "less": one.less, "terms": one.terms, "prices": one.prices}
+        signed = {name: _signed(nano) if nano else "" for name, nano in amounts.items()}
+        return {"model": one.model or UNNAMED, "here": _usd(one.here), **signed, "there": _usd(one.there)}
+
+    say(f"\nwhat {tool} says, which takes the prices of today whatever the day:", bold=True)
+    columns = {"model": "model", "here": "price of the day", "prices": "prices of today", "more": "counted twice"}
+    columns |= {"less": "never counted", "terms": "other terms", "there": tool}
+    shown = [line(one) for one in rows]
+    columns = {key: heading for key, heading in columns.items() if key in {"model", "here", "there"} or any(row[key] for row in shown)}
+    table(shown, columns, total=line(whole) | {"model": "total"})
+    if whole.here and whole.there != whole.here:
+        apart = (whole.there - whole.here) / whole.here
+        say(f"{tool} is {abs(apart):.1%} {'above' if apart > 0 else 'below'} the price of the day")
+    if whole.recorded_calls:
+        say(
+            f"the agents recorded {_usd(whole.recorded)} for {_calls(whole.recorded_calls)}; at the list of the day these are"
+            f" {_usd(whole.recorded_here)} ({_signed(whole.recorded - whole.recorded_here)})"
+        )
+    else:
+        say("the agents recorded no cost of these calls")
+
+
+def _usd(nano: int) -> str:
+    return f"${nano / 1e9:,.6f}"
 
 
 def _side(name: str, side: Side) -> dict[str, Any]:
@@ -193,35 +228,6 @@ def _print(made: Made) -> None:
         say(f"  price of {price['provider']}/{price['model']} {since}{terms}, from {price['source']}")
     for copy in told["copies"]:
         say(f"  dropped a copy in session {plain(copy['session_id'])}, {plain(copy['source']['file'])}: {copy['rule']}")
-
-
-def overview(*, as_json: bool = False) -> None:
-    """Print last week's usage and up to three findings."""
-    from ctx_pipeline.findings.report import overview as run
-
-    settings = for_reading()
-    found = run(settings=settings)
-    if as_json:
-        emit({"usage": found.usage.to_json(), "findings": [finding.to_json() for finding in found.findings]})
-        return
-    say("last seven days", bold=True)
-    if found.usage.rows:
-        body = [
-            {**row, "host": ", ".join(row["hosts"]), "size": tokens(sum(row[n] for n in TOKENS)), "cost": _cost(row)}
-            for row in found.usage.by_key()
-        ]
-        sums = found.usage.totals
-        total = {"date": "total", "calls": sums["calls"], "size": tokens(sum(sums[n] for n in TOKENS)), "cost": _cost(sums)}
-        table(body, {"date": "date", "host": "host", "calls": "calls", "size": "tokens", "cost": "cost"}, total=total)
-    else:
-        say("no model calls")
-    for finding in found.findings:
-        say(f"\n- {one_line(finding.text, 200)}\n  {plain(finding.command)}")
-    say("\nmore: ctx usage daily, ctx run, ctx --help")
-
-
-def _cost(row: dict[str, Any]) -> str:
-    return dollars(None if row["unpriced_calls"] == row["calls"] else row["cost_nano"])
 
 
 @click.command()

@@ -79,12 +79,12 @@ def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> 
     return sorted(rows, key=lambda row: place[row["event_id"]])
 
 
-def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None, str]]:
-    """Return (project, title, status) of every session by (host, session id)."""
+def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None, str, float | None]]:
+    """Return (project, title, status, time of the last event in seconds since 1970) of every session by (host, session id)."""
     with closing(lake.connect()) as connection:
         lake.views(connection)
-        rows = connection.execute("SELECT host, session_id, project, title, status FROM sessions").fetchall()
-    return {(host, session_id): (project, title, status) for host, session_id, project, title, status in rows}
+        rows = connection.execute("SELECT host, session_id, project, title, status, epoch_us(last_ts) / 1e6 FROM sessions").fetchall()
+    return {(host, session_id): tuple(facts) for host, session_id, *facts in rows}
 
 
 def _rows(connection: Any, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
