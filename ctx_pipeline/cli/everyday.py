@@ -35,7 +35,7 @@ def resume(name: str | None, as_json: bool) -> None:
 
     settings = for_reading()
     with reading(settings) as (store, _):
-        host, session_id = _chosen(store, name)
+        host, session_id = _session_to_resume(store, name)
         shown = store.shown()[host, session_id]
     command = discovery.hosts()[host].resuming(session_id, shown.cwd)
     began = local_time(shown.began, settings.timezone)
@@ -48,7 +48,7 @@ def resume(name: str | None, as_json: bool) -> None:
     say(command, fg="cyan" if sys.stdout.isatty() else None)
 
 
-def _chosen(store: Any, name: str | None) -> tuple[str, str]:
+def _session_to_resume(store: Any, name: str | None) -> tuple[str, str]:
     from ctx_pipeline.sessions.naming import find_session
     from ctx_pipeline.sessions.selection import here, in_place
 

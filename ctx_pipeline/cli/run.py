@@ -77,7 +77,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     if report.findings:
         say("Needs a look:", bold=True)
         for finding in report.findings[:5]:
-            say(f"  {one_line(finding.text, 160)}")
+            say(f"  {one_line(finding.text, 400)}")
             if finding.command:
                 say(f"    {finding.command}", fg="cyan")
     if scan.problems:
@@ -94,7 +94,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
         troubled = len({(e["host"], e["session_id"]) for e in report.session_errors})
         say(f"  {counted(troubled, 'session')} could not be worked out completely; all others are unaffected:", fg="yellow")
         for error in report.session_errors[:5]:
-            say(f"    {error['host']} {error['session_id']} ({error['asset']}): {one_line(error['reason'], 160)}")
+            say(f"    {error['host']} {error['session_id']} ({error['asset']}): {one_line(error['reason'], 400)}")
         if len(report.session_errors) > 5:
             say("    all of them: ctx doctor")
     for warning in scan.retention:

@@ -135,7 +135,7 @@ def _families(names: list[str], *, refresh: bool, judge: bool) -> list[str] | No
 
 
 def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[Any] | None, set[str] | None]:
-    """Return the cells and the sessions that are meant; None for all."""
+    """Return the selected cells and sessions; None for all."""
     from ctx_pipeline import discovery
     from ctx_pipeline.sessions.naming import find_session
 

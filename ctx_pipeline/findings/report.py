@@ -73,19 +73,19 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
     at = int(time.time() * 1e6) if now is None else now
     shown = week(chosen, Days(chosen.timezone).day(at))
     days = {"since": shown.since.isoformat(), "until": shown.until.isoformat()}
-    everything = standing(chosen, now=at)
+    everything = lasting_findings(chosen, now=at)
     of_week = find(**days, settings=chosen, now=at)
     lasting = [one for one in everything if one.urgent and one.rule not in QUIET]
     staked = [one for one in of_week if one.rule not in QUIET and (one.usd or one.seconds or one.signal)]
     newest = [one for one in everything if one.rule not in QUIET and not one.urgent and one.usd and not begun(chosen.home)]
     return Overview(
-        usage("daily", **days, settings=chosen),
+        usage("daily", since=days["since"], until=days["until"], settings=chosen),
         ranked([*lasting, *staked, *newest])[:SHOWN],
         shown,
         [one for one in everything if one.rule in QUIET],
     )
 
 
-def standing(settings: Settings, *, now: int) -> list[Finding]:
+def lasting_findings(settings: Settings, *, now: int) -> list[Finding]:
     """Return what is so whatever the period: transcripts about to go, records that could not be read, secrets, the newest files."""
     return findings(history_of_all(settings, now=now))

@@ -117,8 +117,14 @@ class Against:
         """Return both totals, the rules and every difference."""
         rules = [{"rule": r["rule"], "calls": r["calls"], "tokens": r["tokens"], "cost_usd": r["nano"] / 1e9} for r in self.rules()]
         told = {"what": self.what, "kind": self.kind, "tool": self.tool, "ours": self.ours.to_json(), "theirs": self.theirs.to_json()}
-        told |= {"models": [one.to_json() for one in self.models.rows()], "bridge": self.models.total().to_json()}
-        return {**told, "rules": rules, "differences": [d.to_json() for d in self.differences]}
+        models = [one.to_json() for one in self.models.rows()]
+        return {
+            **told,
+            "models": models,
+            "bridge": self.models.total().to_json(),
+            "rules": rules,
+            "differences": [d.to_json() for d in self.differences],
+        }
 
 
 def against(

@@ -135,7 +135,8 @@ def explain(
         _only_copies(what, found.owned)
         said = "day, session, model, project or call" if by is None else kind
         hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
-        raise UsageError(f"nothing matches the {said} {what!r}", hint=hint)
+        near = _near(what, by, found.source == "stored", chosen)
+        raise UsageError(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(near)}? {hint}" if near else hint)
     wanted = {(p.counted.host, p.counted.session_id) for p in picked}
     shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}
     copies: dict[tuple[str, str], list[tuple[live.Counted, tuple]]] = {}
@@ -161,6 +162,17 @@ def explain(
     for one in made[:_LOOKED_INTO]:
         one.lines = _lines(one)
     return Explained(what, kind, made, _totals(made))
+
+
+def _near(what: str, by: str | None, stored: bool, settings: Settings) -> list[str]:
+    """Return the names of rows that are most like what was asked for; of projects and models where no table was named."""
+    from difflib import get_close_matches
+
+    from ctx_pipeline.usage.engine import usage
+
+    tables = [by] if by in GROUPINGS else ["project", "model"] if by is None else []
+    names = {str(row[GROUPINGS[name].column]) for name in tables for row in usage(name, stored=stored, settings=settings).rows}
+    return get_close_matches(what, sorted(names), n=3, cutoff=0.6)
 
 
 def _only_copies(what: str, owned: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""``ctx compress`` and ``ctx analyze``: files said with fewer tokens, and what that loses."""
+"""``ctx compress`` and ``ctx analyze``: compress files and report what is lost."""
 
 from __future__ import annotations
 

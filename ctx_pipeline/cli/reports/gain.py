@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--model", help="Tell everything at this model's list prices.")
 @click.option("--host", help="Only this agent; for periods.")
 @click.option("--project", help="Only this project; for periods.")
-@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--timezone", help="IANA zone of the days.")
 @click.option("--since-reset", "baseline", is_flag=True, help="Only what came after `ctx gain reset`.")
 @click.option("--every", default=5.0, show_default=True, type=click.FloatRange(0, 3600), help="With live: seconds between two lines.")
 @click.option("--times", type=click.IntRange(1), help="With live: end after so many lines.")

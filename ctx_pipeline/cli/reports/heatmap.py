@@ -23,9 +23,9 @@ _WIDTH = 12
 @click.option("--host", help="Only this agent.")
 @click.option("--project", help="This project, by its name or repository, wherever you are.")
 @click.option("--all", "everywhere", is_flag=True, help="All projects; without it the repository around this folder.")
-@click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
-@click.option("--until", metavar="DAY", help="Last day, 2026-03-31.")
-@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+@click.option("--until", metavar="DAY", help="Last day, as --since.")
+@click.option("--timezone", help="IANA zone of the days.")
 @click.option("--depth", default=2, show_default=True, type=click.IntRange(1, 40), help="Levels of folders for directory and dirs.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 100_000), help="Lines to print.")
 @json_option
@@ -52,7 +52,7 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
         _cold(untouched, found, limit)
         return
     if not found.total:
-        say("no file was touched in the sessions that are meant")
+        say("no file was touched in the selected sessions")
         return
     {"status": _files, "directory": _folders, "dirs": _folders, "co-reads": _together, "times": _times}[action](found, limit, depth)
     say(

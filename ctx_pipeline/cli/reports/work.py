@@ -20,10 +20,10 @@ _TOP = 10
 
 def _ranged(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--timezone", help="IANA zone whose days are meant."),
+        click.option("--timezone", help="IANA zone of the days."),
         click.option("--project", help="Only this project."),
-        click.option("--until", metavar="DAY", help="Last day, 2026-03-31."),
-        click.option("--since", metavar="DAY", help="First day, 2026-03-01."),
+        click.option("--until", metavar="DAY", help="Last day, as --since."),
+        click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d."),
     ):
         command = option(command)
     return command

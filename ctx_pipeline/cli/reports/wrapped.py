@@ -14,7 +14,7 @@ from ctx_pipeline.cli.output import emit, json_option, plain, say
 @click.argument("period", default="week", type=click.Choice(["week", "month", "all"]))
 @click.option("--format", "form", default="text", show_default=True, type=click.Choice(["text", "line", "svg", "html"]))
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file.")
-@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--timezone", help="IANA zone of the days.")
 @json_option
 def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_json: bool) -> None:
     """Show what a week (from Monday), a month or all time held, as a card.

@@ -67,7 +67,7 @@ def show(
     left = len(rows)
     if limit is None and key == "session_id" and terminal_width() is not None:
         limit = _SESSIONS
-    rows = _kept(rows, limit, newest_last=key == "date" and sort is None)
+    rows = _limited(rows, limit, newest_last=key == "date" and sort is None)
     shown = [
         {
             **_figures(row),
@@ -85,7 +85,7 @@ def show(
     more_rows(left, len(rows))
     if report.gone:
         say(
-            f"of it from sessions whose files are gone: {report.gone['calls']:,} calls,"
+            f"from sessions whose files are gone: {report.gone['calls']:,} calls,"
             f" {tokens(sum(int(report.gone[n]) for n in TOKENS))} tokens, {dollars(cost_of_row(report.gone))}"
         )
     for text in notes(report):
@@ -164,7 +164,7 @@ def _merged(report: Usage, key: str) -> list[dict[str, Any]]:
     return by_repository(rows, (*SUMS, "cache_rebuilds", "cache_saved_nano"))
 
 
-def _kept(rows: list[dict[str, Any]], limit: int | None, *, newest_last: bool) -> list[dict[str, Any]]:
+def _limited(rows: list[dict[str, Any]], limit: int | None, *, newest_last: bool) -> list[dict[str, Any]]:
     if limit is None:
         return rows
     return rows[-limit:] if newest_last else rows[:limit]
@@ -173,7 +173,8 @@ def _kept(rows: list[dict[str, Any]], limit: int | None, *, newest_last: bool) -
 def _label(by: str, key: str, row: dict[str, Any], names: dict[str, str]) -> str:
     if key == "date":
         return UNDATED if row[key] is None else str(row[key])[:7] if by == "monthly" else str(row[key])
-    return names.get(row[key], row[key])
+    name = str(row[key])
+    return names.get(name, name)
 
 
 def _session(row: dict[str, Any], sessions: dict[tuple[str, str], Shown], report: Usage) -> dict[str, Any]:
