@@ -38,6 +38,13 @@ def say(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) 
     click.secho(plain(text), err=err, nl=nl, color=None if colored() else False, **style)
 
 
+def paragraph(text: str, first: str = "", behind: str = "", **style: Any) -> None:
+    """Print text that breaks between words on a terminal, behind ``first`` and, on further lines, ``behind``; whole in a pipe."""
+    width = terminal_width()
+    said = first + plain(text)
+    say(said if width is None else click.wrap_text(said, max(20, width), subsequent_indent=behind), **style)
+
+
 @cache
 def colored() -> bool:
     """Tell whether text may be styled: not with NO_COLOR set, and not on a terminal that is dumb."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import cells, counted, dollars, emit, one_line, plain, say, terminal_width, zone_name
+from ctx_pipeline.cli.output import cells, counted, dollars, emit, one_line, paragraph, plain, say, terminal_width, zone_name
 
 if TYPE_CHECKING:
     from ctx_pipeline.findings.report import Overview
@@ -40,9 +40,12 @@ def overview(*, as_json: bool = False) -> None:
         flat = plans(set(shown.hosts), recorded=True, settings=settings)
         _hosts(shown, flat)
     for one in found.findings:
-        say(f"\n- {one_line(one.text, 200)}\n  {plain(one.command)}")
+        say()
+        paragraph(one_line(one.text, 300), "- ", "  ")
+        say(f"  {plain(one.command)}", fg="cyan")
     _quiet(found)
-    say(f"\nmore: ctx cost, ctx usage daily, ctx list, ctx open, ctx help (days in {zone_name(settings.timezone)})")
+    say()
+    paragraph(f"more: ctx cost, ctx usage daily, ctx list, ctx open, ctx help (days in {zone_name(settings.timezone)})")
 
 
 def _head(shown: Week) -> None:
@@ -53,9 +56,9 @@ def _head(shown: Week) -> None:
     say(f"last seven days{'' if shown.recent else ' with usage'}, {days}", bold=True)
     text = f"{dollars(shown.cost_nano)}, {hours(shown.minutes)} of agent time, {counted(shown.sessions, 'session')}"
     if shown.usual is None:
-        say(f"{text}; too few weeks before to say what is usual")
+        paragraph(f"{text}; too few weeks before to say what is usual")
         return
-    say(f"{text}; a usual week is {dollars(shown.usual.cost_nano)} and {hours(shown.usual.minutes)} (mean of {shown.usual.weeks})")
+    paragraph(f"{text}; a usual week is {dollars(shown.usual.cost_nano)} and {hours(shown.usual.minutes)} (mean of {shown.usual.weeks})")
 
 
 def _chart(shown: Week) -> None:
@@ -92,7 +95,8 @@ def _hosts(shown: Week, flat: dict[str, str]) -> None:
 def _quiet(found: Overview) -> None:
     if found.quiet:
         told = "; ".join(f"{one.title[:1].lower()}{one.title[1:]}" for one in found.quiet)
-        say(f"\nalso: {one_line(told, 200)} (ctx doctor)", dim=True)
+        say()
+        paragraph(f"also: {one_line(told, 300)} (ctx doctor)", dim=True)
 
 
 def hours(minutes: int) -> str:

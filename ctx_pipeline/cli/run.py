@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import ProgressLine, counted, dollars, emit, json_option, one_line, say, table, tokens
+from ctx_pipeline.cli.output import ProgressLine, age, counted, dollars, emit, json_option, one_line, say, table, tokens
+from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from ctx_pipeline.pipeline.capture import Scan
@@ -42,6 +43,8 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
             say(sentence, fg="yellow", err=True)
         reconcile_missing_outputs(store)
         scan = capture.scan(store, settings)
+        if not as_json and not store.ledger.sources():
+            _first_run(scan)
         todo = plan.plan(store, settings, scan)
         outcome = None if todo.nothing_to_do and not full else _execute(settings, scan, quiet=as_json, full=full)
         if outcome is None or not outcome.held:
@@ -53,6 +56,18 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
         _tell(settings, scan, report, changed=outcome is not None)
     if report.failed:
         raise SystemExit(1)
+
+
+_BYTES_A_SECOND = 25_000_000
+"""What a first run reads: 500 MB in about 18 s on two processors (docs/performance-log.md)."""
+
+
+def _first_run(scan: Scan) -> None:
+    """Say on standard error how much there is to read, and about how long that takes where one would wonder."""
+    octets = sum(one.size for one in scan.pending)
+    seconds = octets / _BYTES_A_SECOND
+    wait = f", about {age(seconds)}" if seconds >= 10 else ""
+    say(f"first run: {counted(len(scan.pending), 'file')}, {size(octets)}{wait}; later runs read only what is new", err=True)
 
 
 def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
@@ -107,6 +122,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     else:
         say(f"nothing changed ({report.seconds:.2f} s)")
     say(f"page: {report.site}")
+    say("next: ctx, ctx cost, ctx list, ctx open")
     if settings.demo_roots:
         say("These are sample sessions. Your own appear as soon as Claude Code or Codex has written some.")
 

@@ -161,7 +161,7 @@ def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: b
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
     with closing(store.lake.connect()) as connection:
-        store.lake.views(connection)
+        store.lake.views(connection, ("sessions", "readings"))
         sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
         readings: dict[str, dict[Key, Measured]] = {}
         damaged = ""

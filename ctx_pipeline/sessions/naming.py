@@ -56,6 +56,8 @@ def find_session(store: Store, name: str, host: str | None = None) -> tuple[str,
     written = SessionName(discovery.host(host).key, name) if host else split_host(name)
     rows = [row for row in store.ledger.sessions() if written.host in {None, row.host}]
     fitting = _fitting(store, rows, written.name.strip())
+    if not fitting and host:  # a title may begin with the name of a host
+        fitting = _titled(store.ledger.sessions(), f"{host} {written.name}")
     noun = f"{written.host} session" if written.host else "session"
     if len(fitting) == 1:
         return fitting[0].host, fitting[0].session_id
@@ -115,6 +117,11 @@ def _fitting(store: Store, rows: Sequence[SessionRow], name: str) -> list[Sessio
         }
         if found := [known[place] for place in sorted(places) if place in known]:
             return found
+    return _titled(rows, name)
+
+
+def _titled(rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+    """Return the sessions of this very title, else those whose title has all of these words."""
     wanted = name.casefold().split()
     titles = [(row, str(row.rows.get("title") or "").casefold()) for row in rows]
     said = [row for row, title in titles if title and title == name.casefold()]

@@ -327,7 +327,7 @@ def _from_tables(
 
 def _stored_sums(store: Store, grouping: Grouping, filters: Filters, **chosen: Any) -> list[StoredSum]:
     with closing(store.lake.connect()) as connection:
-        store.lake.views(connection)
+        store.lake.views(connection, ("model_calls", "sessions"))
         return stored_sums(connection, grouping, filters, **chosen)
 
 

@@ -48,6 +48,7 @@ def test_words_of_a_title_and_a_transcript_name_a_session(ran: Ctx):
 
     assert shown(ran, "orders", "csv", "EXPORT") == EXPORT
     assert shown(ran, str(file)) == DISCOUNTS
+    assert shown(ran, "claude", "csv") == EXPORT
 
 
 COMMANDS = [

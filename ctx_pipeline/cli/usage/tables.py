@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.cli.output import dollars, local_time, more_rows, plain, say, shares, short_ids, table, terminal_width, tokens, zone_name
+from ctx_pipeline.cli.output import (
+    dollars,
+    local_time,
+    more_rows,
+    paragraph,
+    plain,
+    say,
+    shares,
+    short_ids,
+    table,
+    terminal_width,
+    tokens,
+    zone_name,
+)
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
 
@@ -53,7 +66,7 @@ def show(
     if not report.rows:
         say("no model calls in this range")
         for text in notes(report) if report.unread else ():
-            say(text)
+            paragraph(text)
         return
     sessions = session_labels(settings) if key == "session_id" else {}
     rows = (
@@ -89,7 +102,7 @@ def show(
             f" {tokens(sum(int(report.gone[n]) for n in TOKENS))} tokens, {dollars(cost_of_row(report.gone))}"
         )
     for text in notes(report):
-        say(text)
+        paragraph(text)
 
 
 def in_order(

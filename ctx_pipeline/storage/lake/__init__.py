@@ -292,11 +292,15 @@ class Lake:
 
         return connect(self._files.root)
 
-    def views(self, connection: LakeConnection) -> None:
-        """Register one view a table over what is committed now; one that cannot be trusted raises StoreDamaged when it is asked."""
+    def views(self, connection: LakeConnection, tables: Iterable[str] = TABLES) -> None:
+        """Register one view for each of these tables over what is committed now.
+
+        A table that cannot be trusted raises StoreDamaged when it is asked. Naming the
+        tables that a query needs saves reading the manifests of the others.
+        """
         from ctx_pipeline.storage.lake.queries import refusal
 
-        for name in TABLES:
+        for name in tables:
             try:
                 sql = self.relation_sql(name)
             except StoreDamaged as error:
