@@ -111,7 +111,9 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
             more = [f"and {len(counts) - _SHOWN} more"] if len(counts) > _SHOWN else []
             if told:
                 say(f"{name:<8} " + ", ".join(told + more))
-    say(_summary(found) + (f"; times in {zone_name(zone)}" if found.hits else ""))
+    if found.hits:
+        say(f"times in {zone_name(zone)}", dim=True)
+    say(_summary(found))
 
 
 def _snippet(text: str, marks: list[list[int]]) -> None:
