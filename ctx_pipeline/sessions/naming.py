@@ -135,10 +135,8 @@ def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[Sessi
         elsewhere = [row for row in store.ledger.sessions() if row.host != written.host and row.session_id.startswith(name)]
         if elsewhere:
             return UnknownName(noun, name, (), hint=f"another agent has it:{described(elsewhere[:_NEAREST])}")
-    if latest := _LATEST.fullmatch(name.lower()):
-        return UnknownName(
-            noun, name, (), hint=f"{len(rows):,} are captured; the oldest is latest~{len(rows) - 1}" if latest and rows else ""
-        )
+    if _LATEST.fullmatch(name.lower()):
+        return UnknownName(noun, name, (), hint=f"{len(rows):,} are captured; the oldest is latest~{len(rows) - 1}" if rows else "")
     near = _near(rows, name)
     hint = f"did you mean{described(near)}" if near else ""
     if Path(name).is_file():

@@ -18,6 +18,7 @@ from ctx_pipeline.cli.output import (
     tokens,
     zone_name,
 )
+from ctx_pipeline.model.display import title_text
 from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
 
@@ -194,14 +195,11 @@ def _session(row: dict[str, Any], sessions: dict[tuple[str, str], Shown], report
     found = next((sessions[place] for host in row["hosts"] if (place := (host, row["session_id"])) in sessions), None)
     if found is None:
         return {"began": "", "project": "", "title": ""}
-    return {"began": local_time(found.began, report.filters.timezone), "project": found.project or "", "title": clean_title(found.title)}
-
-
-def clean_title(title: str | None) -> str:
-    """Return a title as one line, without Markdown's signs."""
-    from ctx_pipeline.model.display import title_text
-
-    return title_text(title or "")
+    return {
+        "began": local_time(found.began, report.filters.timezone),
+        "project": found.project or "",
+        "title": title_text(found.title or ""),
+    }
 
 
 def _columns(report: Usage, key: str, rows: list[dict[str, Any]]) -> dict[str, str]:
