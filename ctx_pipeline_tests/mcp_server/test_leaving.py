@@ -142,7 +142,7 @@ def test_wrong_arguments_are_a_value_with_code_message_and_hint(home):
                 assert len(text) < 1_500
             assert (await refused(client, "no_such_tool"))[0] == "UnknownName"
             for tool, arguments in (
-                ("get_usage", {"since": "yesterday"}),
+                ("get_usage", {"since": "someday"}),
                 ("search_history", {"query": "pytest", "since": "2026-13-99"}),
                 ("read_session", {"host": "claude", "session_id": SESSION, "cursor": "x"}),
             ):

@@ -160,7 +160,7 @@ def test_what_does_not_exist_is_said(environ):
     for wrong in ({"role": ["pilot"]}, {"kind": ["x"]}, {"outcome": ["maybe"]}, {"host": "nosuch"}):
         with pytest.raises(UnknownName):
             asked(environ, **wrong)
-    for wrong in ({"since": "yesterday"}, {"limit": 0}, {"offset": -1}):
+    for wrong in ({"since": "someday"}, {"limit": 0}, {"offset": -1}):
         with pytest.raises(UsageError):
             asked(environ, **wrong)
 
