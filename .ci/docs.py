@@ -62,8 +62,8 @@ def hosts() -> str:
 
     parts = ["# Hosts\n\n| key | host | aliases | homes | resumes with |\n|---|---|---|---|---|\n"]
     for h in discovery.hosts().values():
-        homes = ", ".join(f"`{r}`" for r in h.roots_default) or "announced stores"
-        parts.append(f"| `{h.key}` | {h.title} | {', '.join(h.aliases)} | `${h.roots_env}`, else {homes} | `{h.agent.resume}` |\n")
+        homes = ", ".join(f"`{r}`" for r in h.files.roots_default) or "announced stores"
+        parts.append(f"| `{h.key}` | {h.title} | {', '.join(h.aliases)} | `${h.files.roots_env}`, else {homes} | `{h.agent.resume}` |\n")
     return "".join(parts)
 
 

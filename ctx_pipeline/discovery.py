@@ -1,7 +1,7 @@
 """Finds what extension files declare: a folder scan plus entry points, no registry.
 
 A file whose name begins with an underscore is not an extension, nor is ``base.py``, from
-which the documented examples import, nor the folder ``mining/filters``. Entry-point
+which the documented examples import, nor ``mining/filters.py``. Entry-point
 groups are ``ctx_pipeline.hosts``, ``.signals``, ``.methods`` and ``.panels``; each entry
 names a module that declares values in the same way. Signals and methods are also looked for in a folder of the person's
 own, see :func:`look_in`. A file there, or a plug-in, that cannot be used is left out and named by :func:`left_out`; the
@@ -20,8 +20,9 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.machinery import SourceFileLoader
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from ctx_pipeline.errors import DeclarationError, UnknownName
 from ctx_pipeline.model.declared import Host, Method, Panel, Signal
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
 
 T = TypeVar("T", Host, Signal, Method, Panel)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_KEPT: list[Callable[[], None]] = []
+"""What forgets the answers that rest on the hosts."""
 
 _FOLDERS: dict[type, tuple[str, str]] = {
     Host: ("ctx_pipeline.hosts", "ctx_pipeline.hosts"),
@@ -94,6 +100,50 @@ def host(name: str) -> Host:
     raise UnknownName("host", name, known)
 
 
+def until_reload(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with its answers kept, as what rests on the hosts may be, until :func:`reload`."""
+    kept = lru_cache(maxsize=None)(function)
+    _KEPT.append(kept.cache_clear)
+    return kept  # type: ignore[return-value]
+
+
+@until_reload
+def declared_texts(place: str) -> tuple[str, ...]:
+    """Return the texts that hosts declare in one place, such as ``records.approval_tools``, each once."""
+    return tuple(dict.fromkeys(text for h in hosts().values() for text in sorted(attrgetter(place)(h))))
+
+
+@until_reload
+def declared_pattern(place: str) -> re.Pattern[str]:
+    """Return one pattern for those that hosts declare in one place, such as ``shell.embedded``; matches nothing where there is none."""
+    return re.compile("|".join(p for h in hosts().values() if (p := attrgetter(place)(h))) or r"(?!)")
+
+
+@until_reload
+def project_folder_pattern(place: str = "") -> re.Pattern[str]:
+    """Return a pattern for what lies in a host's folder of a project, or in those of its folders that a place names."""
+    parts = []
+    for found in hosts().values():
+        below = sorted(attrgetter(place)(found)) if place else [""]
+        if found.files.project_folder and below:
+            inside = "|".join(map(re.escape, below))
+            parts.append(rf"{re.escape(found.files.project_folder)}{f'/(?:{inside})' if place else ''}")
+    return re.compile(rf"(?:^|/)(?:{'|'.join(parts) or '(?!)'})(?:/|$)")
+
+
+@until_reload
+def _worktree_pattern() -> re.Pattern[str]:
+    folders = [f"{h.files.project_folder}/{name}" for h in hosts().values() for name in h.files.worktree_folders]
+    either = "|".join(re.escape(folder).replace("/", r"[/\\]") for folder in (".worktrees", *folders))
+    return re.compile(rf"^(.+?)[/\\](?:{either})[/\\][^/\\]+(?:[/\\].*)?$")
+
+
+def checkout_of(folder: str) -> str:
+    """Return the checkout that a worktree inside of it belongs to; any other folder as it is."""
+    inside = _worktree_pattern().match(folder)
+    return inside[1] if inside else folder
+
+
 def signals() -> dict[str, Signal]:
     """Return every signal by name."""
     return {s.name: s for s in _declared(Signal)}
@@ -135,6 +185,8 @@ def reload() -> None:
     """Forget what was found, so that a file added since is seen."""
     _scanned.cache_clear()
     _left_out.clear()
+    for forget in _KEPT:
+        forget()
     for name in [n for n in sys.modules if n.startswith(f"{_OWN_PACKAGE}.")]:
         del sys.modules[name]
 

@@ -117,7 +117,7 @@ class BudgetTooSmall(CtxError):
 class UnknownName(CtxError):
     """A name was asked for that does not exist; the nearest existing ones are listed."""
 
-    def __init__(self, noun: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, noun: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
         names = sorted(set(known))
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
@@ -127,7 +127,7 @@ class UnknownName(CtxError):
         known_ones = f"known: {', '.join(names[:5])}{more}" if names else f"there is no {noun} at all yet"
         super().__init__(
             f"there is no {noun} called {name!r}",
-            hint=f"did you mean {', '.join(near)}?" if near else known_ones,
+            hint=hint or (f"did you mean {', '.join(near)}?" if near else known_ones),
             noun=noun,
             name=name,
             near=near,
@@ -137,13 +137,13 @@ class UnknownName(CtxError):
 class AmbiguousName(UnknownName):
     """A name, or the first characters of one, means several things; they are listed."""
 
-    def __init__(self, noun: str, name: str, fitting: Iterable[str]) -> None:
+    def __init__(self, noun: str, name: str, fitting: Iterable[str], *, hint: str = "") -> None:
         names = sorted(set(fitting))
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
         CtxError.__init__(
             self,
             f"{name!r} means {len(names)} {noun}s",
-            hint=f"name one of {', '.join(names[:10])}{more}",
+            hint=hint or f"name one of {', '.join(names[:10])}{more}",
             noun=noun,
             name=name,
             near=names,

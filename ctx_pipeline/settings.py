@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.model.cost_rule import COST_MODES
+from ctx_pipeline.model.usage_rules import COST_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,9 +77,9 @@ class Settings:
             return self.demo_roots[host.key]
         if self.demo_roots:
             return ()
-        named = [part.strip() for part in self.environ.get(host.roots_env, "").split(",")]
-        texts = [part for part in named if part] or list(host.roots_default)
-        if host.announced:
+        named = [part.strip() for part in self.environ.get(host.files.roots_env, "").split(",")]
+        texts = [part for part in named if part] or list(host.files.roots_default)
+        if host.files.announced:
             texts += _announced(self.home / "stores")
         found: dict[str, Path] = {}
         for text in texts:
@@ -98,7 +98,7 @@ class Settings:
         """The flat plans that the person named: host key -> name of the plan; empty where calls are paid for each."""
         table = self.config.get("plans", {})
         if not isinstance(table, dict) or not all(isinstance(name, str) for name in table.values()):
-            raise SettingsError("plans is not a table of names", hint='write [plans]\nclaude = "max"')
+            raise SettingsError("plans is not a table of names", hint='write [plans]\nHOST = "max"')
         return table
 
     @property

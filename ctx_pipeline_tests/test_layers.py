@@ -86,3 +86,15 @@ def test_the_top_level_is_short():
         "pyproject.toml",
         "workspace.yaml",
     }
+
+
+@pytest.mark.feature("docs.one-place")
+def test_the_place_of_each_common_change_is_there():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text("utf-8").partition("## Adding things")[2]
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ") and not line.startswith("| change")]
+
+    assert len(rows) >= 10
+    for change, place in rows:
+        named = re.findall(r"`(ctx_pipeline/[\w/.]+)`", place)
+        assert named, change
+        assert [name for name in named if not (PACKAGE.parent / name).exists()] == [], change

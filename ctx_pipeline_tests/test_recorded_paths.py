@@ -12,9 +12,9 @@ import pytest
 
 from ctx_pipeline import recorded_paths
 from ctx_pipeline.memory.scope import Place, git_folder, place_of
-from ctx_pipeline.mining.filters.staleness import staleness
-from ctx_pipeline.recorded_paths import git, looker
-from ctx_pipeline.signals.inputs.repository import look
+from ctx_pipeline.mining.filters import staleness
+from ctx_pipeline.recorded_paths import git
+from ctx_pipeline.signals.git_outcome import look
 from ctx_pipeline_tests.factories import dead_mount
 from ctx_pipeline_tests.factories.views import view
 
@@ -52,7 +52,7 @@ def dead(tmp_path):
 @pytest.fixture
 def fresh(monkeypatch):
     """A helper process of this test's own."""
-    made = looker.Looker()
+    made = recorded_paths.Looker()
     monkeypatch.setattr(recorded_paths, "_looker", lambda: made)
     yield made
     made.close()
@@ -63,7 +63,7 @@ def probing(tmp_path, beginning):
     path = tmp_path / "probe_of_a_test.py"
     lines = [
         "import __future__, errno, json, os, stat, sys",
-        f"probe = compile(open({str(looker.PROBE)!r}).read(), 'probe', 'exec')",
+        f"probe = compile(open({str(recorded_paths.PROBE)!r}).read(), 'probe', 'exec')",
         beginning,
         "exec(probe)",
     ]
@@ -115,7 +115,7 @@ def test_a_folder_that_may_not_be_entered_is_no_permission_and_no_reason_to_look
     shut.chmod(0)
     # root may enter every folder: the helper looks as another user then
     as_nobody = "os.setuid(65534)" if os.geteuid() == 0 else ""
-    made = looker.Looker(probe=probing(tmp_path, as_nobody))
+    made = recorded_paths.Looker(probe=probing(tmp_path, as_nobody))
     monkeypatch.setattr(recorded_paths, "_looker", lambda: made)
     try:
         found = recorded_paths.look_at(shut / "project")
@@ -168,14 +168,14 @@ def test_a_look_that_blocks_costs_its_time_and_the_next_one_goes_on(tmp_path):
     """The same without a mount: a helper that reads a pipe nobody writes to."""
     os.mkfifo(tmp_path / "pipe")
     waits = f"real = os.stat\nos.stat = lambda path: open({str(tmp_path / 'pipe')!r}).read() if 'silent' in path else real(path)"
-    made = looker.Looker(seconds=0.3, probe=probing(tmp_path, waits))
+    made = recorded_paths.Looker(seconds=0.3, probe=probing(tmp_path, waits))
     try:
         assert made.ask("stat", "/silent/a") == "it does not answer"
         assert made.ask("stat", "/silent/a") == "its mount does not answer"
         assert made.ask("stat", str(tmp_path))["kind"] == "folder"
         said = [made.ask("stat", f"/silent/{number}") for number in range(50)]
-        assert said.count("it does not answer") == looker.MOST_SILENT - 1
-        assert set(said[looker.MOST_SILENT :]) == {"too many folders do not answer"}
+        assert said.count("it does not answer") == recorded_paths.MOST_SILENT - 1
+        assert set(said[recorded_paths.MOST_SILENT :]) == {"too many folders do not answer"}
     finally:
         made.close()
 

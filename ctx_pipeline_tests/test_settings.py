@@ -22,7 +22,7 @@ def test_a_comma_list_replaces_the_default_homes_and_repeats_are_dropped(tmp_pat
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "two")
-    chosen = load(tmp_path, **{host.roots_env: f"{tmp_path}/one, ~/two,,{tmp_path}/link,{tmp_path}/missing"})
+    chosen = load(tmp_path, **{host.files.roots_env: f"{tmp_path}/one, ~/two,,{tmp_path}/link,{tmp_path}/missing"})
 
     assert chosen.roots_of(host) == (tmp_path / "one", tmp_path / "two")
     assert chosen.candidate_roots(host)[-1] == tmp_path / "missing"
@@ -75,7 +75,7 @@ def test_announced_stores_are_roots_of_the_host_that_reads_them(tmp_path: Path):
     (stores / "1").write_text(f"{announced}\n")
     (stores / "2").write_text("relative/path.db")
     (stores / "3").write_bytes(b"\xff\xfe")
-    hosts = [h for h in discovery.hosts().values() if h.announced]
+    hosts = [h for h in discovery.hosts().values() if h.files.announced]
 
     assert [load(tmp_path).roots_of(h) for h in hosts] == [(announced,)]
 

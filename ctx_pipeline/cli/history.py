@@ -9,20 +9,20 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctx_pipeline.sessions.windows.history import SessionWindow
+    from ctx_pipeline.sessions.windows.window_history import SessionWindow
 
 _WIDTH = 100
 MARKS = {"removed": "- ", "added": "+ ", "changed": "~ "}
 
 
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--at", "at", metavar="MOMENT", help="The window at this moment.")
 @click.option("--diff", "diff", nargs=2, metavar="A B", help="What the window lost and gained between two moments.")
 @click.option("--select", "selector", metavar="SELECTOR", help="Only what a PACT selector means, such as '+tool_result' or '#unseen'.")
@@ -55,8 +55,8 @@ def history(
     than was counted.
     """
     from ctx_pipeline.sessions.windows import view
-    from ctx_pipeline.sessions.windows.history import open_window
-    from ctx_pipeline.sessions.windows.selection import selected
+    from ctx_pipeline.sessions.windows.view import selected
+    from ctx_pipeline.sessions.windows.window_history import open_window
 
     if file is not None and (selector or weigh):
         raise UsageError("--export writes the whole window", hint="leave --select and --tokens out, or take --json for a part")

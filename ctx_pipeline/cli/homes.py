@@ -83,9 +83,9 @@ def _has_session(host: Host, root: Path, settings: Settings) -> bool:
     """Tell whether a home has a session: looks no further than the first."""
     from ctx_pipeline.storage.raw.home_files import walk
 
-    kinds = host.usage_kinds or host.session_kinds  # a list of things to do outlives the session that made it
+    kinds = host.usage.kinds or host.files.session_kinds  # a list of things to do outlives the session that made it
     for _, kind, path, size, _, _ in walk(host, root, settings, []):
-        if size and kind in kinds and (kind not in host.databases or _has_rows(path, host.databases[kind])):
+        if size and kind in kinds and (kind not in host.files.databases or _has_rows(path, host.files.databases[kind])):
             return True
     return False
 

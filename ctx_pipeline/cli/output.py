@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.model.characters import escaped, visible
-from ctx_pipeline.model.display import truncate
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.display import escaped, truncate, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """Every command that prints a table takes it; the shapes are in docs/json.md."""
@@ -31,7 +35,23 @@ def one_line(value: object, width: int = 80) -> str:
 
 def say(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
     """Print text without what a terminal would obey; the only way in which commands print."""
-    click.secho(plain(text), err=err, nl=nl, **style)
+    click.secho(plain(text), err=err, nl=nl, color=None if colored() else False, **style)
+
+
+def paragraph(text: str, first: str = "", behind: str = "", **style: Any) -> None:
+    """Print text that breaks between words on a terminal, behind ``first`` and, on further lines, ``behind``; whole in a pipe."""
+    width = terminal_width()
+    said = first + plain(text)
+    say(said if width is None else click.wrap_text(said, max(20, width), subsequent_indent=behind), **style)
+
+
+@cache
+def colored() -> bool:
+    """Tell whether text may be styled: not with NO_COLOR set, and not on a terminal that is dumb."""
+    from ctx_pipeline import settings as settings_module
+
+    environ = settings_module.bare().environ
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 @contextmanager
@@ -48,6 +68,20 @@ def saying_why_it_waits(seconds: float = 1.5) -> Iterator[None]:
         said.cancel()
 
 
+def confirm(question: str) -> None:
+    """Return when a person agrees; at a no it ends with status 1, where nobody is there to answer as wrong usage."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        say(err=True)
+        raise UsageError("nobody answered; nothing was changed", hint="--yes does not ask") from None
+    if not agreed:
+        say("nothing was changed", err=True)
+        raise click.exceptions.Exit(1)
+
+
 def flush() -> None:
     """Give what was printed to its reader now, a pipe included: the command goes on for long."""
     sys.stdout.flush()
@@ -60,31 +94,97 @@ def emit(value: object) -> None:
 
 
 def table(
-    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, total: Mapping[str, Any] | None = None, whole: str = ""
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    *,
+    total: Mapping[str, Any] | None = None,
+    whole: str = "",
+    drop: Sequence[str] = (),
 ) -> None:
     """Print rows as an aligned table; numbers stand to the right.
 
-    ``columns`` maps a key of the rows to its heading. No line is wrapped, so that a
-    pipe gets whole lines; text is cut at 90 characters but for the column ``whole``,
-    which should be the last one.
+    ``columns`` maps a key of the rows to its heading. On a terminal no line is wider than
+    it: the columns named by ``drop`` go, the first one first, then texts are shortened,
+    then further columns go from the right. A pipe gets every column whole, with text cut
+    at 90 characters but for the column ``whole``, which should be the last one.
     """
-    body = [[" ".join(plain(row.get(key) or "").split()) if key == whole else cell(row.get(key)) for key in columns] for row in rows]
-    last = [cell(total.get(key)) for key in columns] if total is not None else None
-    right = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
-    heads = list(columns.values())
-    widths = [max(len(line[i]) for line in [heads, *body, *([last] if last else [])]) for i in range(len(heads))]
+    keys = list(columns)
+    as_text = {whole: lambda value: " ".join(plain(value or "").split())} if whole else {}
+    texts = {key: [as_text.get(key, cell_text)(row.get(key)) for row in rows] for key in keys}
+    last = {key: cell_text(total.get(key)) for key in keys} if total is not None else None
+    right = {key: all(isinstance(row.get(key), int | float | None) for row in rows) or _figures(texts[key]) for key in keys}
+    widths = {key: max(map(cells, [columns[key], *texts[key], *([last[key]] if last else [])])) for key in keys}
+    room = terminal_width()
+    if room is not None:
+        fixed = {key for key in keys if right[key] or all(_FIXED.fullmatch(text) for text in texts[key])}
+        least = {key: widths[key] if key in fixed else min(widths[key], max(cells(columns[key]), _LEAST)) for key in keys}
+        order = [*(key for key in drop if key in widths), *(key for key in reversed(keys[1:]) if key not in drop)]
+        while order and sum(least[key] + 2 for key in keys) - 2 > room:
+            keys.remove(order.pop(0))
+        _shorten(widths, least, keys, room)
 
-    def line(cells: list[str]) -> str:
-        return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)).rstrip()
+    def line(of: Mapping[str, str]) -> str:
+        return "  ".join(_padded(of[key], widths[key], right=right[key]) for key in keys).rstrip()
 
-    say(line(heads), bold=True)
-    for cells in body:
-        say(line(cells))
+    say(line(columns), bold=True)
+    for number in range(len(rows)):
+        say(line({key: texts[key][number] for key in keys}))
     if last:
         say(line(last), bold=True)
+    hidden = [heading for key, heading in columns.items() if key not in keys and heading.strip()]
+    if hidden:
+        say(truncate(f"({', '.join(hidden)}: in a wider terminal, or --json)", room or 200), dim=True)
 
 
-def cell(value: Any) -> str:
+_LEAST = 14
+"""Cells below which a column of text goes rather than being shortened further."""
+_FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,14}…?|")
+"""Days, times and beginnings of ids: shortened they say nothing."""
+_FIGURE = re.compile(r"[-+]?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B)?|unpriced|")
+
+
+def _figures(texts: Sequence[str]) -> bool:
+    """Tell whether a column of text holds amounts, which stand to the right."""
+    return any(texts) and all(_FIGURE.fullmatch(text) for text in texts)
+
+
+def _shorten(widths: dict[str, int], least: Mapping[str, int], keys: Sequence[str], room: int) -> None:
+    """Take cells from the widest columns of text until the line fits."""
+    over = sum(widths[key] + 2 for key in keys) - 2 - room
+    while over > 0:
+        widest = max(keys, key=lambda key: widths[key] - least[key])
+        if widths[widest] <= least[widest]:
+            widths[keys[0]] = max(1, widths[keys[0]] - over)
+            return
+        widths[widest] -= 1
+        over -= 1
+
+
+def _padded(text: str, width: int, *, right: bool) -> str:
+    """Return text of exactly so many cells of a terminal."""
+    if cells(text) > width:
+        while cells(text) > width - 1:
+            text = text[:-1]
+        text = f"{text.rstrip()}…"
+    space = " " * (width - cells(text))
+    return space + text if right else text + space
+
+
+def cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes: some signs take two, some none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def terminal_width() -> int | None:
+    """Return the cells of a line of the terminal; None for a pipe or a file, which take lines of any length."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def cell_text(value: Any) -> str:
     """Return the text of one table cell."""
     if value is None:
         return ""
@@ -95,6 +195,57 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
     return one_line(value, 90)
+
+
+def shares(rows: Sequence[Mapping[str, Any]], of: str, whole: int) -> list[str]:
+    """Return what part of a whole each row's amount is, as percent; nothing where the whole is nothing."""
+    return ["" if not whole else f"{100 * int(row.get(of) or 0) / whole:.0f}%" for row in rows]
+
+
+def short_ids(ids: Collection[str]) -> dict[str, str]:
+    """Return each id with as many first characters as tell it from the others, 8 to 14."""
+    order = sorted(set(ids))
+    found = {}
+    for before, name, behind in zip(["", *order], order, [*order[1:], ""], strict=False):
+        length = 8
+        while length < len(name) and (before.startswith(name[:length]) or behind.startswith(name[:length])):
+            length += 1
+        found[name] = name[:length] if length <= _ID else f"{name[: _ID - 1]}…"
+    return found
+
+
+_ID = 14
+
+
+def local_time(moment: int | str | None, zone: str | None, *, seconds: bool = False) -> str:
+    """Return a moment (microseconds since 1970, or ISO 8601) on the clock of a zone, as 2026-10-03 17:17; nothing for none."""
+    from datetime import datetime, timedelta
+    from zoneinfo import ZoneInfo
+
+    if moment is None or moment == "":
+        return ""
+    try:
+        if isinstance(moment, str):
+            when = datetime.fromisoformat(moment)
+            when = when.replace(tzinfo=ZoneInfo("UTC")) if when.tzinfo is None else when
+        else:
+            when = datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC")) + timedelta(microseconds=moment)
+        return when.astimezone(ZoneInfo(zone) if zone else None).strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return str(moment)[:16]
+
+
+def zone_name(zone: str | None) -> str:
+    """Return the name of a zone, or of this machine's own."""
+    from datetime import datetime
+
+    return zone or f"local time ({datetime.now().astimezone().tzname()})"
+
+
+def more_rows(total: int, shown: int) -> None:
+    """Say how many rows were left out, and how to see them."""
+    if total > shown:
+        say(f"{total - shown:,} more: --limit {total}")
 
 
 def counted(count: int, noun: str, several: str = "") -> str:
@@ -162,3 +313,15 @@ class ProgressLine:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
+
+
+# Keeps a short command from loading what it does not need.
+
+
+def without_numpy() -> None:
+    """Let pyarrow start without numpy, which it loads when it is there and which takes a third of a search and a fifth of a sync.
+
+    Only for processes of our own: whoever else shares the interpreter may want arrays.
+    """
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("numpy", None)

@@ -23,9 +23,14 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "backfill": ("ctx_pipeline.cli.run:backfill", "Fill the missing and stale partitions of a signal family or any asset."),
     "schedule": ("ctx_pipeline.cli.integrations.schedule:schedule", "Capture and run on a schedule of the operating system."),
     "ui": ("ctx_pipeline.cli.run:ui", "Open the asset graph in Dagster."),
+    "cost": ("ctx_pipeline.cli.everyday:cost", "What agents cost today, this week, this month, in all."),
+    "open": ("ctx_pipeline.cli.everyday:open_page", "Open the page in the browser."),
+    "resume": ("ctx_pipeline.cli.everyday:resume", "Print the command that continues a session in its agent."),
+    "help": ("ctx_pipeline.cli.everyday:show_help", "Show the commands of a group, or the help of a command."),
+    "completion": ("ctx_pipeline.cli.everyday:completion", "Print what completes names in bash, zsh or fish."),
     "list": ("ctx_pipeline.cli.sessions:list_sessions", "List the sessions in the homes, captured or not."),
     "import": ("ctx_pipeline.cli.sessions:import_sessions", "Capture and normalize chosen sessions."),
-    "adopt": ("ctx_pipeline.cli.integrations.adopt:adopt", "Import the sessions of another archive or store."),
+    "adopt": ("ctx_pipeline.cli.export:adopt", "Import the sessions of another archive or store."),
     "show": ("ctx_pipeline.cli.sessions:show", "Show one session."),
     "render": ("ctx_pipeline.cli.usage.explain:render", "Print one session as Markdown."),
     "files": ("ctx_pipeline.cli.reports.files:files", "List the files that a session read and changed, with differences."),
@@ -34,33 +39,81 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "hints": ("ctx_pipeline.cli.reports.work:hints", "Recommend what would save time or money, with the sessions that show it."),
     "explain": ("ctx_pipeline.cli.usage.explain:explain", "Show the model calls behind a number."),
     "history": ("ctx_pipeline.cli.history:history", "Show what was in a session's context window, at any event."),
-    "session": ("ctx_pipeline.cli.session.group:session", "State of a session: task, progress, snapshots and handoff."),
+    "session": ("ctx_pipeline.cli.session:session", "State of a session: task, progress, snapshots and handoff."),
+    "run-command": ("ctx_pipeline.cli.run_command:run_command", "Run a command and print its output in fewer tokens."),
+    "recall": ("ctx_pipeline.cli.run_command:recall", "Print a part of an output that was shortened."),
     "compress": ("ctx_pipeline.cli.reports.compression:compress", "Compress files, or what a session had in its context window."),
     "analyze": ("ctx_pipeline.cli.reports.compression:analyze", "Measure a file: entropy, and what every compressed form costs and keeps."),
-    "benchmark": ("ctx_pipeline.cli.reports.benchmark:benchmark", "Measure every compressed form over a file or a sample of a project."),
-    "heatmap": ("ctx_pipeline.cli.reports.heatmap:heatmap", "Show which files agents read and changed, and which were never touched."),
-    "cache": ("ctx_pipeline.cli.reports.cache:cache", "Show which files the context window holds, and why files were read again."),
+    "benchmark": ("ctx_pipeline.cli.reports.compression:benchmark", "Measure every compressed form over a file or a sample of a project."),
+    "heatmap": ("ctx_pipeline.cli.reports.files:heatmap", "Show which files agents read and changed, and which were never touched."),
+    "cache": ("ctx_pipeline.cli.reports.files:cache", "Show which files the context window holds, and why files were read again."),
     "gain": ("ctx_pipeline.cli.reports.gain:gain", "Show what was spent, what the cache saved, and what was avoidable."),
-    "metrics": ("ctx_pipeline.cli.reports.metrics:metrics", "Show reads, repeats, tokens and cost of a session by tool, method and file."),
-    "wrapped": ("ctx_pipeline.cli.reports.wrapped:wrapped", "Show a week, a month or everything as a card."),
-    "verify": ("ctx_pipeline.cli.reports.verify:verify", "Check every stage, and the limits over all sessions."),
+    "metrics": ("ctx_pipeline.cli.reports.gain:metrics", "Show reads, repeats, tokens and cost of a session by tool, method and file."),
+    "wrapped": ("ctx_pipeline.cli.reports.gain:wrapped", "Show a week, a month or everything as a card."),
+    "verify": ("ctx_pipeline.cli.maintenance:verify", "Check every stage, and the limits over all sessions."),
     "artifacts": ("ctx_pipeline.cli.reports.artifacts:artifacts", "List, show, search and remove snapshots and other artifacts."),
-    "prices": ("ctx_pipeline.cli.usage.prices:prices", "Show list prices and install a newer list."),
+    "prices": ("ctx_pipeline.cli.usage.explain:prices", "Show list prices and install a newer list."),
     "search": ("ctx_pipeline.cli.search:search", "Search prompts, answers, commands and tool output."),
     "sql": ("ctx_pipeline.cli.search:sql", "Run a SELECT over the tables."),
     "signal": ("ctx_pipeline.cli.signal:signal", "List, run and show signals."),
     "mine": ("ctx_pipeline.cli.memory.mining:mine", "Mine sessions for memory candidates."),
     "methods": ("ctx_pipeline.cli.memory.commands:methods", "List the mining methods."),
     "memory": ("ctx_pipeline.cli.memory.commands:memory", "Memories: retrieve, weave, review, notes, backtest."),
+    "learn": ("ctx_pipeline.cli.memory.learn:learn", "Judge the lessons that would have saved most, write them into a rules file."),
     "mcp": ("ctx_pipeline.cli.integrations.mcp:mcp", "Serve the history and the memories to an agent over MCP."),
     "hooks": ("ctx_pipeline.cli.integrations.hooks:hooks", "Install hooks: capture sessions live, put memories into prompts."),
     "rot": ("ctx_pipeline.cli.rot:rot", "Analyze, export and watch DSPy programs and context rot."),
     "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build, open and serve the page."),
-    "config": ("ctx_pipeline.cli.integrations.config:config", "Show and change the settings."),
-    "doctor": ("ctx_pipeline.cli.store:doctor", "Check the store and list unreadable records."),
+    "config": ("ctx_pipeline.cli.integrations.setup:config", "Show and change the settings."),
+    "doctor": ("ctx_pipeline.cli.maintenance:doctor", "Check the store and list unreadable records."),
     "export": ("ctx_pipeline.cli.export:export", "Write the tables as files for other programs."),
-    "forget": ("ctx_pipeline.cli.store:forget", "Remove sessions from every layer, for good."),
+    "forget": ("ctx_pipeline.cli.maintenance:forget", "Remove sessions from every layer, for good."),
 }
+
+_EVERYDAY: dict[str, dict[str, str]] = {
+    "What happened": {
+        "list": "Sessions, newest first",
+        "show": "One session: turns, files, commands, cost",
+        "search": "Find a prompt, answer, command or error",
+        "open": "Read it all in the browser",
+    },
+    "What it cost": {
+        "cost": "Today, this week, this month, in all",
+        "usage": "By day, session, project, model, tool",
+        "explain": "The calls behind a number",
+    },
+    "What to do next": {
+        "resume": "Continue a session in its agent",
+        "hints": "What would save time or money",
+        "learn": "Lessons for the next session",
+        "memory": "Review, search and weave lessons",
+    },
+    "Keep it going": {
+        "run": "Read what is new and build the page",
+        "setup": "Choose what is watched and scheduled",
+        "doctor": "Check the store; records that could not be read",
+    },
+}
+"""What ``ctx --help`` shows: a heading, then commands with one plain line each; one that does not exist is left out."""
+
+GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "sessions": (
+        "Sessions",
+        ("list", "show", "search", "resume", "open", "files", "history", "session", "render", "import", "adopt", "forget"),
+    ),
+    "costs": ("Tokens and cost", ("cost", "usage", "explain", "prices", "gain", "metrics", "cache", "wrapped")),
+    "lessons": ("Lessons and advice", ("hints", "learn", "memory", "mine", "methods", "work", "signal")),
+    "agents": ("Agents and their settings", ("setup", "hooks", "mcp", "run-command", "recall", "schedule", "config", "completion")),
+    "pipeline": (
+        "The pipeline and its store",
+        ("run", "sync", "status", "backfill", "ui", "doctor", "verify", "dashboard", "sql", "export", "forget"),
+    ),
+    "lab": (
+        "Measuring and compressing context",
+        ("rot", "compress", "analyze", "benchmark", "heatmap", "cache", "history", "artifacts", "signal"),
+    ),
+}
+"""name -> (title, commands), shown by ``ctx help NAME``; together they hold every command."""
 
 
 class _ReaderGone(Exception):
@@ -130,8 +183,30 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
 
+class _Root(LazyGroup):
+    """The commands of every day by what they are for; the others by group."""
+
+    def line_of(self, name: str) -> str:
+        """Return what a command does, in one line."""
+        return self._lazy[name][1] if name in self._lazy else ""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands before the options, which are few."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Write the commands of every day, then how to find the others."""
+        for heading, commands in _EVERYDAY.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, text) for name, text in commands.items() if name in self._lazy])
+        with formatter.section("More"):
+            known = [(f"ctx help {name}", ", ".join(one for one in names if one in self._lazy)) for name, (_, names) in GROUPS.items()]
+            formatter.write_dl(known)
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Root,
     lazy=_COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -141,11 +216,15 @@ class LazyGroup(click.Group):
 @click.option("--json", "as_json", is_flag=True, help="Without a command: print last week and the findings as one JSON object.")
 @click.pass_context
 def cli(context: click.Context, as_json: bool) -> None:
-    """The records of your coding agents: usage, signals, memories and a page."""
+    """The records of your coding agents: what they did, what it cost, what to tell the next session.
+
+    Without a command: this week in one look. A SESSION is the beginning of its id, latest,
+    latest~2, words of its title or a transcript file.
+    """
     if context.invoked_subcommand not in {"forget", "doctor"}:
         _end_forgetting()
     if context.invoked_subcommand is None:
-        from ctx_pipeline.cli.usage.explain import overview
+        from ctx_pipeline.cli.overview import overview
 
         overview(as_json=as_json)
     elif as_json:
@@ -186,8 +265,10 @@ def run(args: list[str] | None = None) -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         say(error.format_message())
         sys.exit(0)
+    except click.UsageError as error:
+        _wrong_usage(error)
     except click.ClickException as error:
-        error.show()
+        say(f"ctx: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
     except CtxError as error:
         _fail(error)
@@ -200,6 +281,15 @@ def run(args: list[str] | None = None) -> None:
         if damage is None:
             raise
         _fail(damage)
+
+
+def _wrong_usage(error: click.UsageError) -> NoReturn:
+    """Say what is wrong with the words of a command as every other error is said; the status is 2."""
+    said = error.format_message().rstrip(".")
+    say(f"ctx: {said[:1].lower()}{said[1:]}", err=True)
+    path = error.ctx.command_path if error.ctx is not None else "ctx"
+    say(f"hint: {path} --help", err=True)
+    sys.exit(error.exit_code)
 
 
 def _fail(error: CtxError) -> NoReturn:

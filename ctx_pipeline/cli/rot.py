@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import confirm, dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.session_names import session_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 db_option = click.option("--db", "-d", help="A callback store; without it the ones that are known, then the captured sessions.")
-session_option = click.option("--session", "-s", "session_id", help="A session id or its first characters; without it the latest.")
+session_option = session_name("session_id")
 thread_option = click.option("--thread", help="A subagent or other context window of a captured session; without it the main one.")
 
 
@@ -35,8 +36,7 @@ def analyze(db: str | None, session_id: str | None, thread: str | None, every: b
     if every:
         _windows(db, session_id, as_json=as_json)
         return
-    from ctx_pipeline.rot.analysis import analyze_session
-    from ctx_pipeline.rot.text import lines
+    from ctx_pipeline.rot.analysis import analyze_session, lines
     from ctx_pipeline.sessions import rot_reports as api
 
     with api.session(db, session_id, thread) as (store, found):
@@ -121,7 +121,7 @@ def deep_analyze(
             price = f"at most ${most:.2f}" if most is not None else "at a price that is not known"
             said = f"session {found}: {model}, {max_iters} steps; {sub_model}, {max_calls} questions; at most {tokens:,} tokens, {price}"
             say(said, err=True)
-            click.confirm("go on?", abort=True, err=True)
+            confirm("go on?")
         factory = _factory(interpreter) if interpreter else None
         try:
             result = run_deep_analysis(
@@ -332,8 +332,8 @@ def reset(db: str | None, older_than: int | None, yes: bool) -> None:
     from datetime import UTC, datetime, timedelta
 
     from ctx_pipeline.errors import StoreError
+    from ctx_pipeline.rot.database import DEFAULT, store_path
     from ctx_pipeline.rot.store import CtxRotStore
-    from ctx_pipeline.rot.store_locations import DEFAULT, store_path
 
     path = store_path(db or DEFAULT)
     if not path.is_file():
@@ -347,7 +347,7 @@ def reset(db: str | None, older_than: int | None, yes: bool) -> None:
             say("nothing to delete")
             return
         if not yes:
-            click.confirm(f"delete {len(ids)} session(s) of {path}?", abort=True)
+            confirm(f"delete {len(ids)} session(s) of {path}?")
         if older_than is None:
             store.truncate_all()
         else:

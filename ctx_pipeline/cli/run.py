@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import ProgressLine, counted, dollars, emit, json_option, one_line, say, table, tokens
+from ctx_pipeline.cli.output import ProgressLine, age, counted, dollars, emit, json_option, one_line, say, table, tokens
+from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
     from ctx_pipeline.pipeline.capture import Scan
@@ -42,6 +43,8 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
             say(sentence, fg="yellow", err=True)
         reconcile_missing_outputs(store)
         scan = capture.scan(store, settings)
+        if not as_json and not store.ledger.sources():
+            _first_run(scan)
         todo = plan.plan(store, settings, scan)
         outcome = None if todo.nothing_to_do and not full else _execute(settings, scan, quiet=as_json, full=full)
         if outcome is None or not outcome.held:
@@ -53,6 +56,18 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
         _tell(settings, scan, report, changed=outcome is not None)
     if report.failed:
         raise SystemExit(1)
+
+
+_BYTES_A_SECOND = 25_000_000
+"""What a first run reads: 500 MB in about 18 s on two processors (docs/performance-log.md)."""
+
+
+def _first_run(scan: Scan) -> None:
+    """Say on standard error how much there is to read, and about how long that takes where one would wonder."""
+    octets = sum(one.size for one in scan.pending)
+    seconds = octets / _BYTES_A_SECOND
+    wait = f", about {age(seconds)}" if seconds >= 10 else ""
+    say(f"first run: {counted(len(scan.pending), 'file')}, {size(octets)}{wait}; later runs read only what is new", err=True)
 
 
 def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
@@ -77,7 +92,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     if report.findings:
         say("Needs a look:", bold=True)
         for finding in report.findings[:5]:
-            say(f"  {one_line(finding.text, 160)}")
+            say(f"  {one_line(finding.text, 400)}")
             if finding.command:
                 say(f"    {finding.command}", fg="cyan")
     if scan.problems:
@@ -94,7 +109,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
         troubled = len({(e["host"], e["session_id"]) for e in report.session_errors})
         say(f"  {counted(troubled, 'session')} could not be worked out completely; all others are unaffected:", fg="yellow")
         for error in report.session_errors[:5]:
-            say(f"    {error['host']} {error['session_id']} ({error['asset']}): {one_line(error['reason'], 160)}")
+            say(f"    {error['host']} {error['session_id']} ({error['asset']}): {one_line(error['reason'], 400)}")
         if len(report.session_errors) > 5:
             say("    all of them: ctx doctor")
     for warning in scan.retention:
@@ -103,12 +118,16 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
         read, made = counted(report.sessions_parsed, "session"), counted(report.cells_materialized, "partition")
         say(f"{read} read, {made} materialized in {report.seconds:.1f} s")
         for error in report.failed:
-            say(f"held back: {one_line(error, 200)}", fg="red", err=True)
+            say(f"failed partition: {one_line(error, 200)}", fg="red", err=True)
     else:
         say(f"nothing changed ({report.seconds:.2f} s)")
     say(f"page: {report.site}")
+    say("next: ctx, ctx cost, ctx list, ctx open")
     if settings.demo_roots:
-        say("These are sample sessions. Your own appear as soon as Claude Code or Codex has written some.")
+        from ctx_pipeline import discovery
+
+        agents = " or ".join(h.title for h in discovery.hosts().values() if h.agent.resume)
+        say(f"These are sample sessions. Your own appear as soon as {agents} has written some.")
 
 
 @click.command()
@@ -121,7 +140,7 @@ def sync(as_json: bool) -> None:
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.cli.pyarrow_startup import without_numpy
+    from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
     from ctx_pipeline.storage import open_store
 
@@ -131,13 +150,13 @@ def sync(as_json: bool) -> None:
     gc.freeze()  # the interpreter would walk all of it once more before it ends
     parsed = sum(r.totals.get("sessions_parsed", 0) for r in reports)
     cells = sorted({key for r in reports for key, cell in r.cells.items() if key and cell.status == "done"})
-    held = {key: error for r in reports for key, error in r.held.items()}
+    held = {key: error for r in reports for key, error in r.failed_partitions.items()}
     if as_json:
         emit({"sessions_parsed": parsed, "cells": cells, "held": held, "seconds": round(sum(r.seconds for r in reports), 3)})
     else:
         say(f"{parsed:,} sessions read, partitions: {', '.join(cells)}" if cells else "nothing changed")
         for key, error in held.items():
-            say(f"held back: {key}: {one_line(error, 200)}", fg="red", err=True)
+            say(f"failed partition: {key}: {one_line(error, 200)}", fg="red", err=True)
     if held:
         raise SystemExit(1)
 
@@ -208,6 +227,11 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
         if name not in discovery.families():
             raise UnknownName("signal", family, [*discovery.families(), *discovery.signals()])
         asset = f"signals/{name}"
+    if not force and not cells and not _due(settings, str(asset)):
+        from ctx_pipeline.pipeline.run import Outcome
+
+        emit(Outcome().to_json()) if as_json else say(f"{asset}: every partition is fresh, nothing to fill (--force fills them anew)")
+        return
     from ctx_pipeline.defs import launch
 
     with ProgressLine(quiet=as_json) as progress:
@@ -219,9 +243,22 @@ def backfill(family: str | None, asset: str | None, cells: tuple[str, ...], forc
         if outcome.cells_materialized:
             say("what is made of it is older now; bring it up to date: ctx run")
         for error in outcome.failed:
-            say(f"held back: {one_line(error, 200)}", fg="red", err=True)
+            say(f"failed partition: {one_line(error, 200)}", fg="red", err=True)
     if outcome.failed:
         raise SystemExit(1)
+
+
+def _due(settings: Settings, asset: str) -> bool:
+    """Tell whether an asset has missing or stale partitions; without Dagster, whose import takes seconds."""
+    from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.pipeline import plan
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        planned = plan.plan(store, settings).assets
+        if asset not in planned:
+            raise UnknownName("asset", asset, planned)
+        return bool(planned[asset].dirty())
 
 
 @click.command()

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, plain, say, table, zone_name
 
 if TYPE_CHECKING:
-    from ctx_pipeline.search.history import SearchResult
+    from ctx_pipeline.search import SearchResult
+    from ctx_pipeline.settings import Settings
 
 _SHOWN = 8
 """Values of a facet that are printed."""
@@ -35,9 +36,9 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.option("--tool", multiple=True, help="Only calls of this tool and their output; bash: those of any shell tool. Repeatable.")
 @click.option("--outcome", multiple=True, help="Only tool calls that passed, failed or are unanswered. Repeatable.")
 @click.option("--file", metavar="NAME", help="Only what tools were told or printed that names this file or path.")
-@click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
-@click.option("--until", metavar="DAY", help="Last day, 2026-03-31.")
-@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+@click.option("--until", metavar="DAY", help="Last day, as --since.")
+@click.option("--timezone", help="IANA zone of the days.")
 @click.option("--regex", is_flag=True, help="The words are a regular expression (RE2), newest first.")
 @click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1, 60), help="How long --regex may take.")
 @click.option("--facets", is_flag=True, help="Count all hits by host, project, kind, tool, outcome and month.")
@@ -52,9 +53,9 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
     hit counts for more where its neighbours and its session fit too. Filters without
     words list what they keep, the newest first.
     """
-    from ctx_pipeline.cli.pyarrow_startup import without_numpy
-    from ctx_pipeline.search.history import Filters
-    from ctx_pipeline.search.history import search as find
+    from ctx_pipeline.cli.output import without_numpy
+    from ctx_pipeline.search import Filters
+    from ctx_pipeline.search import search as find
 
     limit, offset = chosen.pop("limit"), chosen.pop("offset")
     filters = Filters(**chosen)
@@ -62,6 +63,7 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
     if not query.strip() and (regex or filters == Filters(timezone=filters.timezone)):
         raise click.UsageError("give an expression" if regex else "give some words or a filter")
     without_numpy()
+    settings = for_reading()
     found = find(
         query,
         filters=filters,
@@ -70,18 +72,30 @@ def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, ex
         facets=facets,
         limit=limit,
         offset=offset,
-        settings=for_reading(),
+        settings=settings,
     )
+    if not found.hits and filters.project:
+        _known_project(filters.project, settings)
     if as_json:
         emit(found.to_json())
     else:
-        _show(found, explain=explain)
+        _show(found, filters.timezone or settings.timezone, explain=explain)
 
 
-def _show(found: SearchResult, *, explain: bool) -> None:
+def _known_project(part: str, settings: Settings) -> None:
+    """Raise UnknownName where no project has this in its name."""
+    from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.storage.own_sessions import ShownSessions
+
+    names = {shown.project or "" for shown in ShownSessions(settings.home / "ledger.db").of().values()} - {""}
+    if not any(part.lower() in name.lower() for name in names):
+        raise UnknownName("project", part, names)
+
+
+def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
     for hit in found.hits:
         call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
-        say(f"{hit.host} {hit.session_id}  {hit.ts or ''}  {hit.kind}{call}", bold=True)
+        say(f"{hit.host} {hit.session_id}  {local_time(hit.ts, zone)}  {hit.kind}{call}", bold=True)
         if hit.title:
             say(f"  {one_line(hit.title, 100)}")
         _snippet(hit.snippet, hit.marks)
@@ -97,6 +111,8 @@ def _show(found: SearchResult, *, explain: bool) -> None:
             more = [f"and {len(counts) - _SHOWN} more"] if len(counts) > _SHOWN else []
             if told:
                 say(f"{name:<8} " + ", ".join(told + more))
+    if found.hits:
+        say(f"times in {zone_name(zone)}", dim=True)
     say(_summary(found))
 
 
@@ -125,6 +141,7 @@ def _summary(found: SearchResult) -> str:
         told = f"{len(found.hits)} hit{'s' * (len(found.hits) != 1)}"
     if found.hits and found.level in _LEVELS:
         told += f" for {_LEVELS[found.level]}"
+    told += f", {found.days[0]} to {found.days[1]}" if found.days else ""
     if found.next_offset is not None:
         told += f"; more with --offset {found.next_offset}"
     if found.partial:
@@ -143,7 +160,7 @@ def sql(query: str, as_json: bool) -> None:
 
     The tables are in docs/reference/tables.md. Nothing can be written and no other file be read.
     """
-    from ctx_pipeline.search.sql import query as ask
+    from ctx_pipeline.search import query as ask
 
     names, rows = ask(query, settings=for_reading())
     if as_json:

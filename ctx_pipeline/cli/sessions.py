@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import age, dollars, emit, json_option, one_line, say, table
-from ctx_pipeline.model.display import size
+from ctx_pipeline.cli.output import dollars, emit, json_option, local_time, one_line, say, short_ids, table, terminal_width, zone_name
+from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.model.display import size, title_text
 
 
 @click.command("list")
@@ -22,6 +22,7 @@ def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.integrations.import_sessions import list_sessions as stage
     from ctx_pipeline.storage import open_store
+    from ctx_pipeline.usage.engine import usage
 
     settings, note = choose(settings_module.load(), demo=False)
     if note:
@@ -31,35 +32,34 @@ def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         emit(listing.to_json())
         return
-    now = time.time()
-    for key, title in listing.hosts.items():
-        found = [s for s in listing.sessions if s.host == key]
-        if not found:
-            continue
-        say(f"{title} ({listing.counts[key]} sessions)", bold=True)
-        rows = [
+    found = sorted(listing.sessions, key=lambda one: -one.last)
+    zone = settings.timezone
+    names = short_ids([one.session_id for one in found]) if terminal_width() is not None else {}
+    spent = usage("session", settings=settings).by_session()
+    rows = []
+    for one in found:
+        sums = spent.get((one.host, one.session_id))
+        known = sums is not None and sums["unpriced_calls"] < sums["calls"]
+        rows.append(
             {
-                "imported": f"{s.state}, archived" if s.status == "archived" else s.state,
-                "session": s.session_id,
-                "age": age(now - s.modified),
-                "size": size(s.bytes),
-                "left": "" if s.days_left is None else f"{s.days_left} d",
-                "project": s.project or "",
-                "title": one_line(s.title or "", 60),
+                "session": names.get(one.session_id, one.session_id),
+                "last": local_time(int(one.last * 1e6), zone),
+                "project": one.project or "",
+                "title": title_text(one.title or ""),
+                "cost": dollars(sums["cost_nano"]) if sums and known else "",
+                "host": one.host,
+                "captured": f"{one.state}, archived" if one.status == "archived" else one.state,
+                "size": size(one.bytes),
+                "left": "" if one.days_left is None else f"{one.days_left} d",
             }
-            for s in found
-        ]
-        columns = {
-            "imported": "captured",
-            "session": "session",
-            "age": "age",
-            "size": "size",
-            "left": "deleted in",
-            "project": "project",
-            "title": "title",
-        }
-        table(rows, columns if any(row["left"] for row in rows) else {k: v for k, v in columns.items() if k != "left"})
-        say()
+        )
+    columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
+    columns |= {"captured": "captured", "size": "size"} | ({"left": "deleted in"} if any(row["left"] for row in rows) else {})
+    if rows:
+        table(rows, columns, drop=("size", "captured", "left", "host", "project", "cost"))
+        more = sum(listing.counts.values()) - len(rows)
+        counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
+        say(f"{counts}; times in {zone_name(zone)}" + (f"; {more:,} more: --limit {max(listing.counts.values())}" if more > 0 else ""))
     if not listing.sessions:
         say("no sessions found; looked in " + ", ".join(listing.looked))
     for warning in listing.warnings:
@@ -121,28 +121,30 @@ def import_sessions(
 
 
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--turns", is_flag=True, help="Instead: each prompt, how its turn ended, and with which answer.")
 @json_option
 def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
     """Show one session: what it was, what happened, what could not be read.
 
-    SESSION_ID may be the first characters of an id.
+    SESSION is the beginning of an id, latest, latest~2, words of a title, a transcript file or
+    HOST/ID; without it the newest session.
     """
-    from ctx_pipeline.sessions import details as api
+    from ctx_pipeline.sessions import session_details as api
 
+    settings = for_reading()
     if turns:
-        _turns(api.turns(host, session_id, settings=for_reading()), as_json=as_json)
+        _turns(api.turns(host, session_id, settings=settings), settings.timezone, as_json=as_json)
         return
-    detail = api.show(host, session_id, settings=for_reading())
+    detail = api.show(host, session_id, settings=settings)
     if as_json:
         emit(detail)
         return
     s = detail["session"]
-    say(one_line(s["title"] or s["session_id"], 120), bold=True)
+    say(one_line(title_text(s["title"] or "") or s["session_id"], 120), bold=True)
     say(f"{s['host']} {s['session_id']}  {s['project']}  {s['branch'] or ''}".rstrip())
-    say(f"{s['first_ts'] or '?'} to {s['last_ts'] or '?'}  models: {', '.join(s['models']) or 'none'}")
+    began, ended = (local_time(s[name], settings.timezone) or "?" for name in ("first_ts", "last_ts"))
+    say(f"{began} to {ended}, {zone_name(settings.timezone)}  models: {', '.join(s['models']) or 'none'}")
     if detail["resume"]:
         say(f"resume: {detail['resume']}")
     say()
@@ -167,13 +169,13 @@ def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
         table(rows, {"signal": "signal", "value": "value", "unit": "unit", "reason": "reason"})
 
 
-def _turns(found: list[dict[str, Any]], *, as_json: bool) -> None:
+def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> None:
     if as_json:
         emit({"turns": found})
         return
     for turn in found:
         cut = f", {len(turn['compactions'])} compactions" if turn["compactions"] else ""
-        say(f"{turn['prompt']['ts'] or '?'}  {one_line(turn['prompt']['text'], 150)}", bold=True)
+        say(f"{local_time(turn['prompt']['ts'], zone) or '?'}  {one_line(turn['prompt']['text'], 150)}", bold=True)
         say(f"  {turn['ended']}, {turn['tool_calls']:,} tool calls{cut}")
         if turn["answer"]:
             say(f"  {one_line(turn['answer']['text'], 200)}")

@@ -8,6 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.cli.session_names import session_argument
 
 
 @click.group()
@@ -18,8 +19,15 @@ def signal() -> None:
 _FACTS = ("family", "group", "kind", "unit", "better", "method", "version")
 
 
+def complete_signals(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of signals that begin so, for the shell."""
+    from ctx_pipeline import discovery
+
+    return [name for name in discovery.signals() if name.startswith(incomplete)]
+
+
 @signal.command("list")
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=complete_signals)
 @click.option("--group", help="Only this group: activity, outcome, cost, risk, context, behaviour.")
 @json_option
 def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> None:
@@ -53,7 +61,13 @@ def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> No
 @signal.command()
 @click.option("--host", help="Only sessions of this host.")
 @click.option("--session-id", "session_ids", multiple=True, help="Only this session; may be repeated, or a list with commas.")
-@click.option("--signal", "names", multiple=True, help="A signal or a family; may be repeated, or a list with commas.")
+@click.option(
+    "--signal",
+    "names",
+    multiple=True,
+    help="A signal or a family; may be repeated, or a list with commas.",
+    shell_complete=complete_signals,
+)
 @click.option("--force", is_flag=True, help="Compute anew what is there.")
 @click.option("--refresh-observations", "refresh", is_flag=True, help="Ask the outside (git) again and compute anew what rests on it.")
 @click.option("--judge", is_flag=True, help="Ask the configured model about the sessions that have no answer yet; it costs money.")
@@ -72,10 +86,10 @@ def run(
     """Compute the readings that are missing; others are left as they are."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.pipeline import warehouse as signal_summary
     from ctx_pipeline.pipeline.facts import make_facts
     from ctx_pipeline.pipeline.measure import measure
     from ctx_pipeline.pipeline.models.model_judge import ask
-    from ctx_pipeline.pipeline.signals import summary as signal_summary
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False)
@@ -95,8 +109,8 @@ def run(
     if asked:
         say(f"asked {asked['asked']:,} times, {asked['failed']:,} without an answer, ${asked['cost_nano'] / 1e9:.4f}")
     say(", ".join(f"{name}: {count:,}" for name, count in report.totals.items()) or "nothing to compute")
-    for key, error in report.held.items():
-        say(f"held back: {key}: {error}", err=True)
+    for key, error in report.failed_partitions.items():
+        say(f"failed partition: {key}: {error}", err=True)
 
 
 def _split(values: tuple[str, ...]) -> list[str]:
@@ -121,34 +135,20 @@ def _families(names: list[str], *, refresh: bool, judge: bool) -> list[str] | No
 
 
 def _selection(store: Any, host: str | None, session_ids: list[str]) -> tuple[list[Any] | None, set[str] | None]:
-    """Return the cells and the sessions that are meant; None for all."""
+    """Return the selected cells and sessions; None for all."""
     from ctx_pipeline import discovery
-    from ctx_pipeline.sessions.details import resolve
+    from ctx_pipeline.sessions.naming import find_session
 
-    hosts = [discovery.host(host).key] if host else list(discovery.hosts())
+    key = discovery.host(host).key if host else None
     if session_ids:
-        found = [_find(store, hosts, asked, resolve) for asked in session_ids]
+        found = [find_session(store, name, key) for name in session_ids]
         rows = [store.ledger.session(key, session) for key, session in found]
-        return sorted({row.cell for row in rows if row}), {session for _, session in found}
-    return [c for c in store.ledger.cells() if c.host == hosts[0]] if host else None, None
-
-
-def _find(store: Any, hosts: list[str], asked: str, resolve: Any) -> tuple[str, str]:
-    from ctx_pipeline.errors import UnknownName
-
-    for host in hosts:
-        try:
-            found: tuple[str, str] = resolve(store, host, asked)
-        except UnknownName:
-            continue
-        return found
-    noun = f"{hosts[0]} session" if len(hosts) == 1 else "session"
-    raise UnknownName(noun, asked, [s.session_id for host in hosts for s in store.ledger.sessions(host=host)])
+        return sorted({row.partition for row in rows if row}), {session for _, session in found}
+    return [c for c in store.ledger.cells() if c.host == key] if key else None, None
 
 
 @signal.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--group", help="Only signals of this group.")
 @json_option
 def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:

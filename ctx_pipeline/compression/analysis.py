@@ -8,13 +8,11 @@ import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.compression.data_forms import headings
-from ctx_pipeline.compression.forms import FORMS, risk, shortened
-from ctx_pipeline.compression.hits import NOTICE_TOKENS
-from ctx_pipeline.compression.repeats import Repeat, repeats
+from ctx_pipeline.compression.forms import FORMS, Repeat, repeats, risk, shortened
+from ctx_pipeline.compression.reductions import headings
 from ctx_pipeline.compression.signatures.drawing import outline
-from ctx_pipeline.compression.signatures.languages import DATA
-from ctx_pipeline.compression.signatures.notation import read
+from ctx_pipeline.compression.signatures.symbols import DATA, read
+from ctx_pipeline.compression.source import NOTICE_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -180,7 +178,7 @@ def analyzed(source: Source, tokenizer: Tokenizer) -> Analysis:
         ratio,
         "high" if ratio < 0.3 else "medium" if ratio < 0.6 else "low",
         repeats(source.text),
-        [*rows, again(count(source.text))],
+        [*rows, cached_row(count(source.text))],
         recommended,
         reason,
     )
@@ -207,7 +205,7 @@ def row(form: str, raw: int, tokens: int, kept: Quality | None, lost: str) -> Ro
     return Row(form, tokens, max(0.0, 1 - tokens / raw) if raw else 0.0, kept, lost)
 
 
-def again(raw: int) -> Row:
+def cached_row(raw: int) -> Row:
     """Return the row of a file that is in the context already; its quality is not measured, since nothing is delivered."""
     return row(AGAIN, raw, min(NOTICE_TOKENS, raw), None, "none")
 

@@ -6,11 +6,11 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.model.window import Change
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.model.host_records import Change
 from ctx_pipeline.sessions.files import CHANGED, session_files
-from ctx_pipeline.sessions.windows.effects import effects_of
-from ctx_pipeline.sessions.windows.history import thread_named, view_of
+from ctx_pipeline.sessions.session_details import resolve, view_of
+from ctx_pipeline.sessions.windows.window_effects import effects_of
+from ctx_pipeline.sessions.windows.window_history import thread_named
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Shown(NamedTuple):
     """the session changed the file later on"""
 
     @property
-    def again(self) -> bool:
+    def already_delivered(self) -> bool:
         """Everything that it brought stood in the window already."""
         return bool(self.lines) and self.known == self.lines
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.compression.analysis import Analysis, analyzed
-from ctx_pipeline.compression.checkpoint import TOP, Checkpoint, checkpoint, most_named
 from ctx_pipeline.compression.forms import FORMS, shortened
 from ctx_pipeline.compression.project_files import project_at, source_at, sources_of
+from ctx_pipeline.compression.signatures.symbols import signature
 from ctx_pipeline.compression.source import Source
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.redaction import Redactor
@@ -21,8 +21,168 @@ from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ctx_pipeline.compression.signatures.symbols import Symbol
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.tokens.tokenizers import Tokenizer
+
+
+# A checkpoint: several files in a few lines each, to take along into a fresh session.
+
+
+TOP = 5
+"""Signatures of a file that are shown."""
+
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_COMPOUND = re.compile(r"[^\W_][A-Z_\d]|^[A-Z]")
+_PLAIN_WORD = 0.2
+_WEIGHT = {"class": 5, "interface": 5, "function": 4, "enum": 3, "type": 3, "module": 3, "section": 3, "value": 2, "implementation": 1}
+
+
+class Entry(NamedTuple):
+    """One file of a checkpoint."""
+
+    ref: str
+    """F1, F2, … in the order in which the files came"""
+    path: str
+    lines: int
+    tokens: int
+    """of its whole text"""
+    signatures: list[str]
+    more: int
+    """symbols that are not shown"""
+
+
+class Checkpoint(NamedTuple):
+    """What a set of files comes to."""
+
+    entries: list[Entry]
+    text: str
+    tokens: int
+    """of the checkpoint's text"""
+    raw_tokens: int
+    """of all files"""
+
+    @property
+    def saved(self) -> int:
+        """Tokens that the checkpoint is shorter; 0 where it is not."""
+        return max(0, self.raw_tokens - self.tokens)
+
+
+def checkpoint(
+    sources: Sequence[Source],
+    count: Callable[[str], int],
+    *,
+    signatures: bool = True,
+    top: int = TOP,
+    stats: str = "",
+) -> Checkpoint:
+    """Return the checkpoint of some files.
+
+    Of each file the ``top`` symbols that matter most are shown, in the order of its lines:
+    exported before hidden, then those that most of the other files name, then types
+    before functions before constants. Equal input gives equal text.
+    """
+    raw = [count(source.text) for source in sources]
+    chosen = _ranked_symbols(sources, top) if signatures else [[] for _ in sources]
+    entries = [
+        Entry(f"F{n}", source.name, source.lines, raw[n - 1], [signature(s) for s in shown], _more(source, shown, signatures))
+        for n, (source, shown) in enumerate(zip(sources, chosen, strict=True), 1)
+    ]
+    text = _text(entries, stats)
+    made = Checkpoint(entries, text, count(text), sum(raw))
+    percent = f" ({1 - made.tokens / made.raw_tokens:.0%})" if made.saved else ""
+    ending = f"\nCOMPRESSION: {made.raw_tokens} → {made.tokens} tok\n[{made.saved} tok saved{percent}]"
+    return made._replace(text=made.text + ending)
+
+
+def _more(source: Source, shown: list[Symbol], signatures: bool) -> int:
+    return len(source.outline.symbols) - len(shown) if signatures else 0
+
+
+def _text(entries: list[Entry], stats: str) -> str:
+    lines = [f"CTX CHECKPOINT ({len(entries)} file{'' if len(entries) == 1 else 's'})"]
+    folder = _folder([entry.path for entry in entries])
+    lines += [f"in {folder}"] if folder else []
+    for entry in entries:
+        more = f" +{entry.more}" if entry.more and entry.signatures else ""
+        shown = f": {', '.join(entry.signatures)}{more}" if entry.signatures else ""
+        size = f"[{entry.lines}L]" if entry.signatures else f"[{entry.lines}L {entry.tokens}t]"
+        lines.append(f"{entry.ref} {entry.path.removeprefix(folder)} {size}{shown}")
+    return "\n".join([*lines, *([stats] if stats else [])])
+
+
+def _folder(paths: Sequence[str]) -> str:
+    """Return the folder that all paths lie in, with its last slash; empty for one path, and where it is not worth a line."""
+    if len(paths) < 2:
+        return ""
+    shared = paths[0]
+    for path in paths[1:]:
+        while not path.startswith(shared):
+            shared = shared[:-1]
+    folder = shared[: shared.rfind("/") + 1]
+    return folder if len(folder) > 3 else ""
+
+
+def most_named(sources: Sequence[Source], limit: int) -> list[Source]:
+    """Return at most so many of some sources, in their order: those whose symbols most of the others name."""
+    if len(sources) <= limit:
+        return list(sources)
+    named = _named(sources)
+
+    def rank(place: int) -> tuple[float, int]:
+        return -sum(named[name] for name in {_short(s.name) for s in sources[place].outline.symbols if s.exported}), place
+
+    return [sources[place] for place in sorted(sorted(range(len(sources)), key=rank)[:limit])]
+
+
+def _ranked_symbols(sources: Sequence[Source], top: int) -> list[list[Symbol]]:
+    named = _named(sources)
+
+    def rank(symbol: Symbol) -> tuple[bool, float, int, int]:
+        short = _short(symbol.name)
+        return not symbol.exported or short.startswith("_"), -named[short], -_WEIGHT[symbol.kind], symbol.first
+
+    found = []
+    for source in sources:
+        best = sorted(_owned(source.outline.symbols), key=rank)[:top]
+        found.append([symbol._replace(level=0) for symbol in sorted(best, key=lambda symbol: (symbol.first, symbol.level))])
+    return found
+
+
+def _named(sources: Sequence[Source]) -> defaultdict[str, float]:
+    """Return name -> how many other files name it, shared among the files that declare it: a name that many declare says little.
+
+    A plain word (``name``, ``text``) counts a fifth: most of its places mean something else.
+    """
+    declaring: Counter[str] = Counter()
+    naming: Counter[str] = Counter()
+    for source in sources:
+        declaring.update({_short(symbol.name) for symbol in source.outline.symbols if symbol.kind != "section"})
+        naming.update(set(_IDENTIFIER.findall(source.text)))
+    found: defaultdict[str, float] = defaultdict(float)
+    for name, files in declaring.items():
+        found[name] = max(0, naming[name] - files) / files * (1 if _COMPOUND.search(name) else _PLAIN_WORD)
+    return found
+
+
+def _short(name: str) -> str:
+    """Return the last part of a name: of ``Cart.total`` ``total``."""
+    return re.split(r"[.:]+", name)[-1]
+
+
+def _owned(symbols: Sequence[Symbol]) -> list[Symbol]:
+    """Return symbols, those that stand in a type with its name before theirs: ``Cart.total``."""
+    owners: list[str] = []
+    found = []
+    for symbol in symbols:
+        del owners[symbol.level :]
+        above = owners[-1] if owners and symbol.kind != "section" else ""
+        found.append(symbol._replace(name=f"{above}.{symbol.name}") if above else symbol)
+        short = re.split(r" for |<", symbol.name)[1 if " for " in symbol.name else 0]
+        owners += [""] * (symbol.level - len(owners))
+        owners.append(short if symbol.kind in {"class", "interface", "implementation", "enum"} else "")
+    return found
+
 
 LEAST_FILES = 3
 LEAST_LETTERS = 10
@@ -190,7 +350,7 @@ def captured(
 
     seq = None
     if at is not None and str(at) not in {"end", "now"}:
-        from ctx_pipeline.sessions.windows.history import open_window
+        from ctx_pipeline.sessions.windows.window_history import open_window
 
         window = open_window(host, session_id, thread=thread, moments=(at,), settings=settings)
         seq, thread = window.asked[0].seq, window.thread.thread_id
@@ -198,7 +358,7 @@ def captured(
     told = captured_files(host, session_id, thread=thread, at=seq, settings=settings)
     mine = [one for one in told.shown if one.thread_id == told.thread_id and (seq is None or one.seq <= seq)]
     sources = [Source(held.path, held.text, fragment=held.partial) for held in told.held]
-    return Captured(told.host, told.session_id, told.thread_id, sources, len(mine), sum(one.again for one in mine))
+    return Captured(told.host, told.session_id, told.thread_id, sources, len(mine), sum(one.already_delivered for one in mine))
 
 
 def compress(
@@ -237,7 +397,7 @@ def in_form(sources: Sequence[Source], form: str) -> dict[str, Any]:
     """Return files in a form: ``files`` with their text, and ``book``, the lines that three or more share, where that pays.
 
     ``best`` is the form that an analysis recommends for each. A file that the form has
-    nothing to say of stays raw. Raises UsageError for an unknown form.
+    nothing to say of, or says with as many tokens, stays raw. Raises UsageError for an unknown form.
     """
     if form not in {*FORMS, "best"}:
         raise UsageError(f"there is no form {form!r}", hint=f"use one of {', '.join([*FORMS, 'best'])}")
@@ -251,8 +411,11 @@ def in_form(sources: Sequence[Source], form: str) -> dict[str, Any]:
         chosen = analyzed(source, tokenizer).recommended if form == "best" else form
         text = shortened(source, chosen)
         said = source.text if text is None or (not text.strip() and source.text.strip()) else text
+        raw, told = count(source.text), count(said)
+        if told >= raw:
+            said, told = source.text, raw
         used = chosen if said is text else "raw"
-        rows.append({"path": source.name, "form": used, "raw_tokens": count(source.text), "tokens": count(said), "text": said})
+        rows.append({"path": source.name, "form": used, "raw_tokens": raw, "tokens": told, "text": said})
     code = coded([row["text"] for row in rows], count)
     for row, text in zip(rows, code.texts, strict=True):
         row |= {"text": text, "tokens": count(text)}
@@ -277,13 +440,12 @@ def newest_here(folder: Path, settings: Settings | None = None) -> tuple[str, st
 
 
 def session_named(name: str, settings: Settings | None = None) -> tuple[str, str]:
-    """Return host and id of a session written as ``HOST:ID`` or ``HOST/ID``, or by its id alone; first characters will do."""
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    """Return host and id of the session of a name, as every command reads names."""
+    from ctx_pipeline.sessions.naming import find_session
     from ctx_pipeline.storage.reader import reading
 
-    host, mark, rest = name.replace("/", ":", 1).partition(":")
     with reading(settings) as (store, _):
-        return resolve(store, host, rest) if mark else resolve_anywhere(store, name)
+        return find_session(store, name)
 
 
 def _clean(sources: Sequence[Source], settings: Settings | None) -> list[Source]:

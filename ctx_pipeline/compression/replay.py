@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.compression.analysis import recommendation, rows_of
 from ctx_pipeline.compression.captured_files import captured_files
 from ctx_pipeline.compression.compress import ENCODING, SCHEMA, counting
-from ctx_pipeline.compression.hits import NOTICE_TOKENS
-from ctx_pipeline.compression.source import Source
+from ctx_pipeline.compression.source import NOTICE_TOKENS, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,7 +63,7 @@ def replay(host: str, session_id: str, *, settings: Settings | None = None) -> R
     forms: dict[tuple[str, str], int] = {}
     last_look = {(one.thread_id, one.path): place for place, one in enumerate(sent)}
     for place, (one, tokens) in enumerate(zip(sent, shown, strict=True)):
-        if one.again:
+        if one.already_delivered:
             kind, cost = "certain", NOTICE_TOKENS
         else:
             wanted = one.changed_after or last_look[one.thread_id, one.path] > place

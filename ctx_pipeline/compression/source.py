@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.compression.signatures.drawing import outline
-from ctx_pipeline.compression.signatures.languages import language_of
+from ctx_pipeline.compression.signatures.symbols import language_of
 
 if TYPE_CHECKING:
     from ctx_pipeline.compression.signatures.symbols import Outline
+
 
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -29,7 +30,7 @@ class Source:
     @cached_property
     def outline(self) -> Outline:
         """What it declares; of Markdown its headings."""
-        from ctx_pipeline.compression.data_forms import headings
+        from ctx_pipeline.compression.reductions import headings
 
         found = headings(self.text) if self.language == "markdown" else outline(self.text, self.language)
         if not self.fragment:
@@ -42,7 +43,7 @@ class Source:
     @cached_property
     def bare(self) -> str:
         """Its text without comments and blank lines, where its language is known."""
-        from ctx_pipeline.compression.comments import stripped
+        from ctx_pipeline.compression.reductions import stripped
 
         return stripped(self.text, self.language, outline(self.text, self.language) if self.fragment else self.outline)
 
@@ -50,3 +51,20 @@ class Source:
     def lines(self) -> int:
         """Lines of the text, the last one without a line end counted too."""
         return self.text.count("\n") + (not self.text.endswith("\n") and bool(self.text))
+
+
+# What it costs to say that a file is in the context already.
+
+
+NOTICE_TOKENS = 20
+"""Tokens of a notice in place of a file that is in the context, unchanged: the one figure for it, in analyses, benchmarks and replays.
+
+A notice names the file and how many of its lines stand above; with a path of four folders
+it has at most so many tokens of o200k_base.
+"""
+
+
+def notice(path: str, lines: int) -> str:
+    """Return the notice of a file, with the last four parts of its path."""
+    short = "/".join(path.replace("\\", "/").split("/")[-4:])
+    return f"[{short}: unchanged, {lines} lines above]"

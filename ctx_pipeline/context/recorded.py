@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from ctx_pipeline.context.tree.changes import inserted
+from ctx_pipeline.context.tree.changes import committed, inserted
 from ctx_pipeline.context.tree.component import Component
-from ctx_pipeline.context.tree.factory import empty
-from ctx_pipeline.context.tree.history import ContextHistory
-from ctx_pipeline.context.tree.id_clock import ReplayedBirths
-from ctx_pipeline.context.tree.lifecycle import committed
-from ctx_pipeline.context.tree.record import Record
-from ctx_pipeline.context.tree.tree import NONE
-from ctx_pipeline.model.window import OUT, SYSTEM, Change, usual
+from ctx_pipeline.context.tree.context import ContextHistory
+from ctx_pipeline.context.tree.new_nodes import empty
+from ctx_pipeline.context.tree.tree import NONE, Record, ReplayedBirths
+from ctx_pipeline.model.host_records import OUT, SYSTEM, Change, usual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -7,14 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.storage.warehouse.days import local_day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
-    from ctx_pipeline.model.finding import Finding
+    from ctx_pipeline.model.readings import Finding
 
-PAGE_VERSION = 2
+PAGE_VERSION = 3
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
@@ -262,6 +263,66 @@ class PriceLine(NamedTuple):
     calls: int
 
 
+WEEK_DAYS = 7
+LEAST_SESSIONS = 5
+"""Sessions of a week from which on it is set against the usual."""
+
+
+class Spent(NamedTuple):
+    """What was spent in some days; seconds from each prompt to the last record of its turn, None where no store holds turns."""
+
+    cost_nano: int = 0
+    calls: int = 0
+    tokens: int = 0
+    sessions: int = 0
+    seconds: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it with the cost in dollars."""
+        return {"cost_usd": self.cost_nano / 1e9, **{name: value for name, value in self._asdict().items() if name != "cost_nano"}}
+
+
+class Day(NamedTuple):
+    """One day of a week."""
+
+    day: date
+    spent: Spent
+
+
+class Week(NamedTuple):
+    """Seven days, oldest first, and the mean of the weeks before them."""
+
+    since: date
+    until: date
+    days: tuple[Day, ...]
+    spent: Spent
+    hosts: Mapping[str, tuple[int, int]]
+    """host -> (nano-dollars, calls)"""
+    recent: bool
+    """whether it ends today; else it is the last one with calls"""
+    usual: Spent | None
+    """None where too few weeks before had calls"""
+    weeks: int
+    """of how many weeks the usual is the mean"""
+
+    @property
+    def compared(self) -> bool:
+        """Whether it has sessions enough to be set against the usual."""
+        return self.usual is not None and self.spent.sessions >= LEAST_SESSIONS
+
+    def to_json(self) -> dict[str, Any]:
+        """Return days, hosts and the usual, costs in dollars."""
+        return {
+            "since": self.since.isoformat(),
+            "until": self.until.isoformat(),
+            "recent": self.recent,
+            **self.spent.to_json(),
+            "days": [{"date": one.day.isoformat(), **one.spent.to_json()} for one in self.days],
+            "hosts": [{"host": host, "cost_usd": cost / 1e9, "calls": calls} for host, (cost, calls) in self.hosts.items()],
+            "usual": self.usual and {"weeks": self.weeks, **self.usual.to_json()},
+        }
+
+
 @dataclass(frozen=True)
 class PageData:
     """Everything the panels draw. Every text in it may come from a transcript and is hostile."""
@@ -274,6 +335,8 @@ class PageData:
     hosts: tuple[HostLine, ...] = ()
     days: tuple[DayLine, ...] = ()
     usage_lines: tuple[UsageLine, ...] = ()
+    periods: tuple[tuple[date, date, date], ...] = ()
+    """every day of ``usage_lines`` with the first days of its week and month, as usage is grouped"""
     models: tuple[ModelLine, ...] = ()
     projects: tuple[ProjectLine, ...] = ()
     sessions: tuple[SessionLine, ...] = ()
@@ -299,7 +362,13 @@ class PageData:
     prices: tuple[PriceLine, ...] = ()
     """what calls were costed with"""
     findings: tuple[Finding, ...] = ()
-    """what to look at, by what is at stake"""
+    """what to look at in the whole history, by what is at stake"""
+    period_findings: tuple[Finding, ...] = ()
+    """what to look at in the last week, by what is at stake"""
+    working: tuple[tuple[date, str, float], ...] = ()
+    """(day, host, seconds from prompts to the last record of their turns), main threads only"""
+    week: Week | None = None
+    """the last seven days against the usual"""
 
     @cached_property
     def usage(self) -> Usage:
@@ -308,6 +377,11 @@ class PageData:
         for line in self.models:
             total = total.plus(line.usage)
         return total
+
+    @cached_property
+    def today(self) -> date:
+        """The day on which the page was made, in its zone."""
+        return local_day(self.generated, self.timezone)
 
     @cached_property
     def meanings(self) -> dict[str, str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from markupsafe import Markup
 
 from ctx_pipeline import discovery
-from ctx_pipeline.dashboard import numbers
-from ctx_pipeline.dashboard.encode import chunk
+from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,35 +24,91 @@ if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import PageData, SessionLine
     from ctx_pipeline.model.declared import Panel
 
+
+# Data chunks: JSON inside a script file, safe wherever a browser may meet it.
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def chunk(name: str, value: Any) -> bytes:
+    r"""Return a script that hands ``value`` to the page under ``name``.
+
+    Angle brackets, ampersands and the two line separators of JavaScript are written as
+    escapes (``\u003c``), so that neither ``</script>`` nor ``<!--<script>`` nor U+2028 has a
+    meaning. Keys of objects must be the caller's own words: ``__proto__`` in a literal is
+    not data.
+    """
+    return b"ctx.receive(" + script_json(name) + b"," + script_json(value) + b");\n"
+
+
+def script_json(value: Any) -> bytes:
+    """Return JSON that is also safe inside HTML and inside a script, without characters that nobody sees."""
+    text = _encode(value)
+    for plain, written in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
+        text = text.replace(plain, written)
+    # every control of ASCII is an escape already
+    return text if text.isascii() else HIDDEN.sub(lambda found: escaped(found[0]) if found[0] in SEPARATORS else "", text.decode()).encode()
+
+
+def packed(value: Any) -> str:
+    """Return a value as base64 of zlib over JSON; texts in it must have gone through :func:`seen`."""
+    return base64.b64encode(zlib.compress(_encode(value), 1)).decode()
+
+
+def seen(text: str | None) -> str:
+    """Return a text without the characters that nobody sees."""
+    if not text:
+        return ""
+    return text if text.isascii() else HIDDEN.sub(lambda found: found[0] if found[0] in SEPARATORS else "", text)
+
+
 ASSETS = Path(__file__).parent / "assets"
-STYLES = ("style.css", "panels.css")
-SHARED = ("format.js", "draw.js", "grid.js", "prose.js")
+STYLES = ("style.css", "panels.css", "transcript.css")
+SHARED = ("format.js", "tips.js", "draw.js", "grid.js", "prose.js")
 """Scripts that those of panels use, in the order in which a browser runs them."""
 
-LAST = ("transcript.js", "session.js")
+LAST = ("window.js", "transcript.js", "session.js", "search.js")
 """The drill-down: it reads what the table of sessions has left."""
 
-POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; base-uri 'none'; form-action 'none'"
-"""Content security policy: scripts and style from beside the page, nothing else, nothing inline, no network."""
+POLICY = "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src data:; base-uri 'none'; form-action 'none'"
+"""Content security policy: scripts and style from beside the page, pictures that such a script holds, nothing inline, no network."""
 
 
-def files(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str, bytes]:
-    """Return path below the site -> content, without the drill-downs; ``chunks`` names the file of each session's."""
+def files(data: PageData, chunks: Mapping[SessionLine, str], words: Sequence[str] = ()) -> dict[str, bytes]:
+    """Return path below the site -> content, without the drill-downs; ``chunks`` names the file of each session's.
+
+    ``words`` names the pieces that are searched, the newest first.
+    """
     found = discovery.panels()
     made = {name: (ASSETS / name).read_bytes() for name in (*STYLES, *scripts(found))}
-    made["index.html"] = index(data).encode("utf-8", "replace")
-    made["data/sessions.js"] = chunk("sessions", session_list(data, chunks))
+    built = [(p, Markup(p.build(data))) for p in found]  # noqa: S704 - a panel returns HTML that it has escaped
+    pages = list(dict.fromkeys(["", *(p.page for p in found)]))
+    links = [(file_of(title), title or "Overview", [p.name for p in found if p.page == title]) for title in pages]
+    for title in pages:
+        panels = [(p, html) for p, html in built if p.page == title]
+        text = template(
+            "page.html",
+            data=data,
+            title=title,
+            file=file_of(title),
+            links=links,
+            panels=panels,
+            styles=STYLES,
+            scripts=scripts(found),
+            policy=POLICY,
+        )
+        made[file_of(title)] = text.encode("utf-8", "replace")
+    made["data/sessions.js"] = chunk("sessions", session_list(data, chunks) | {"words": list(words)})
     for panel in found:
         if panel.data is not None:
             made[f"panels/{panel.name}.js"] = chunk(f"panel-{panel.name}", panel.data(data))
     return made
 
 
-def index(data: PageData) -> str:
-    """Return the HTML of the page: every discovered panel in its order."""
-    found = discovery.panels()
-    panels = [(p, Markup(p.build(data))) for p in found]  # noqa: S704 - a panel returns HTML that it has escaped
-    return template("page.html", data=data, panels=panels, styles=STYLES, scripts=scripts(found), policy=POLICY)
+def file_of(title: str) -> str:
+    """Return the name of the file of a page: ``index.html`` for the first one."""
+    return f"{title.lower().replace(' ', '-') or 'index'}.html"
 
 
 def scripts(panels: Sequence[Panel]) -> list[str]:
@@ -114,7 +173,7 @@ def _row(s: SessionLine, chunk_name: str, host: int) -> list[Any]:
         s.project,
         s.branch or "",
         s.status,
-        numbers.milliseconds(s.first_ts),
+        figures.milliseconds(s.first_ts),
         seconds,
         s.prompts,
         s.usage.calls,
@@ -139,5 +198,5 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     for name in ("count", "short", "money", "share", "size", "reading", "duration", "plural", "day"):
-        environment.filters[name] = getattr(numbers, name)
+        environment.filters[name] = getattr(figures, name)
     return environment

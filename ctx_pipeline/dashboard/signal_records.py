@@ -7,10 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.dashboard.numbers import reading
+from ctx_pipeline.dashboard.figures import reading
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.characters import visible
-from ctx_pipeline.model.markdown import cell
+from ctx_pipeline.model.display import table_text, visible
 from ctx_pipeline.model.readings import trend
 from ctx_pipeline.storage.warehouse.signal_sql import DIMENSIONS
 
@@ -116,13 +115,13 @@ def markdown(records: Sequence[Mapping[str, Any]]) -> str:
                 "| signal | measured | median | p90 | mean | highest | unit | spread | trend |",
                 "|---|--:|--:|--:|--:|--:|---|---|---|",
             ]
-        lines.append(f"| `{record['signal']}` | {' | '.join(cell(visible(text)) for text in _cells(record))} |")
+        lines.append(f"| `{record['signal']}` | {' | '.join(table_text(visible(text)) for text in _cells(record))} |")
     missing = [r for r in records if r["missing"]]
     if missing:
         lines += ["", "## Without a value", "", "| signal | sessions | why |", "|---|--:|---|"]
         for r in missing:
             why = "; ".join(f"{reason} ({count:,})" for reason, count in sorted(r["reasons"].items(), key=lambda p: (-p[1], p[0]))[:4])
-            lines.append(f"| `{r['signal']}` | {r['missing']:,} | {cell(visible(why))} |")
+            lines.append(f"| `{r['signal']}` | {r['missing']:,} | {table_text(visible(why))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -17,12 +17,72 @@ What it does, line by line of the truth table in the tests:
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import dagster as dg
 
-from ctx_pipeline.defs import planned
+from ctx_pipeline import settings as settings_file
+from ctx_pipeline.defs.partitions import boxes
+from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.pipeline.capture.retention import require_disk_space
 from ctx_pipeline.pipeline.plan import NEW_ASSET, WHOLE
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+    from ctx_pipeline.pipeline.plan import Plan
+    from ctx_pipeline.settings import Settings
+
+
+# The plan as sensors, schedule and automation see it: one scan for all that ask in the same moment.
+
+
+@dataclass(slots=True)
+class Tick:
+    """One evaluation of all conditions."""
+
+    moment: datetime
+    home: Path
+    plan: Plan
+    cells_requested: bool = False
+    """a partitioned asset was requested in this tick; upstream assets are evaluated first"""
+
+
+_last: Tick | None = None
+
+
+def at(moment: datetime) -> Tick:
+    """Return the tick of one moment; all assets are judged by the same scan and plan.
+
+    Files written to within ``settings.debounce_seconds`` are left out: a live session
+    would otherwise be requested at every tick.
+    """
+    global _last  # noqa: PLW0603 - the daemon asks once an asset, with the same moment
+    settings = settings_file.load()
+    if _last is None or (_last.moment, _last.home) != (moment, settings.home):
+        _last = Tick(moment, settings.home, look())
+    return _last
+
+
+def look() -> Plan:
+    """Return the plan of this moment for the store that the environment names.
+
+    Raises StoreFull where something is to do and the disk is nearly full: nobody watches what would be launched.
+    """
+    pipeline = Pipeline()
+    try:
+        plan = pipeline.plan(settle_seconds=pipeline.settings.debounce_seconds)
+        if not plan.nothing_to_do:
+            require_disk_space(pipeline.settings)
+        return plan
+    finally:
+        pipeline.close()
+
 
 SENSOR = "automation"
 
@@ -43,7 +103,7 @@ class PlanAsksFor(dg.AutomationCondition[Any]):
     def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
         """Return the candidate cells to request; the cursor keeps the token of each cell's last request."""
         candidates = context.candidate_subset
-        tick = planned.at(context.evaluation_time)
+        tick = at(context.evaluation_time)
         found = tick.plan.assets.get(context.key.to_user_string())
         needs = found.cells if found else {}
         wanted = {cell.key: n.token for cell, n in needs.items() if n.state != "fresh" and n.reason != NEW_ASSET}
@@ -89,3 +149,65 @@ def sensor(*, running: bool = False) -> dg.AutomationConditionSensorDefinition:
         run_tags={"ctx/by": SENSOR},
         description="The only thing that launches runs: asks the plan which partitions have new input or code.",
     )
+
+
+# The nightly run: what the plan calls dirty, by boxes; off until a person switches it on.
+
+
+EVERYTHING = "everything"
+
+LOCAL_TIME = Path("/etc/localtime")
+"""A link to the machine's own zone, where there is one."""
+
+
+def job() -> UnresolvedAssetJobDefinition:
+    """Return the job of all assets; a run of it covers a box of cells and then the tail."""
+    return dg.define_asset_job(
+        EVERYTHING,
+        selection=dg.AssetSelection.all(),
+        description="Every partitioned asset over a partition range, then the unpartitioned ones.",
+    )
+
+
+def build(settings: Settings, *, running: bool = False) -> dg.ScheduleDefinition:
+    """Return the schedule at ``settings.nightly``, off unless told otherwise."""
+    hour, _, minute = settings.nightly.partition(":")
+
+    @dg.schedule(
+        name="nightly",
+        cron_schedule=f"{int(minute)} {int(hour)} * * *",
+        execution_timezone=_zone(settings.timezone),
+        job_name=EVERYTHING,
+        default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
+        description=f"Materializes every stale partition at {settings.nightly}, old months included; asks the plan, not the newest window.",
+    )
+    def nightly(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
+        moment = context.scheduled_execution_time
+        return requests(look(), f"{moment:%Y-%m-%d}" if moment else "")
+
+    return nightly
+
+
+def _zone(name: str | None) -> str | None:
+    """Return a zone that Dagster can follow: the one that is set, else the machine's own, as timers have it; None is UTC."""
+    name = name or LOCAL_TIME.resolve().as_posix().partition("zoneinfo/")[2]
+    try:
+        return name if name and ZoneInfo(name) else None
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return None
+
+
+def requests(plan: Plan, night: str) -> list[dg.RunRequest] | dg.SkipReason:
+    """Return a run request for each box of dirty cells, each with the tail, which costs a look where nothing changed.
+
+    Leases serialize the tail, so the last run to end has seen every box.
+    """
+    found = boxes(plan.partitioned_cells(off_path=True))
+    if found:
+        return [dg.RunRequest(run_key=f"{night} {box.title}", tags={**box.tags, "ctx/by": "nightly"}) for box in found]
+    tail = plan.tail(off_path=True)
+    if tail:
+        return [
+            dg.RunRequest(run_key=f"{night} tail", asset_selection=[dg.AssetKey(k.split("/")) for k in tail], tags={"ctx/by": "nightly"})
+        ]
+    return dg.SkipReason("nothing new")

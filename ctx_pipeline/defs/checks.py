@@ -20,7 +20,7 @@ class Check(NamedTuple):
 
 CHECKS = {
     "unique_event_ids": Check("events", True, "No event id occurs twice in a partition."),
-    "session_in_one_cell": Check("sessions", True, "No session lies in more than one cell."),
+    "session_in_one_cell": Check("sessions", True, "No session lies in more than one partition."),
     "bytes_conserved": Check("events", False, "The bytes read while normalizing are the bytes that raw holds."),
     "parse_rate": Check("events", False, "At least 99 % of the records decode; the others are quarantined and listed by `ctx doctor`."),
     "formats_understood": Check(

@@ -106,7 +106,7 @@ class Execution:
             return
         before = len(self._pipeline.reports)
         result = self._run(assets, tags={}, title="page")
-        held = {report.stage: error for report in self._pipeline.reports[before:] for error in report.held.values()}
+        held = {report.stage: error for report in self._pipeline.reports[before:] for error in report.failed_partitions.values()}
         self.outcome.held |= held
         if not result.success and not held:
             self.outcome.held |= _failures(result)
@@ -122,7 +122,7 @@ class Execution:
         if result.success:
             self._recorded.update(inside)
             return
-        said = {key: error for report in self._pipeline.reports[before:] for key, error in report.held.items()}
+        said = {key: error for report in self._pipeline.reports[before:] for key, error in report.failed_partitions.items()}
         found = {cell: said[cell.key] for cell in inside if cell.key in said}
         if box.first == box.last:
             self.outcome.held |= {cell.key: error for cell, error in found.items()} or {f"{box.host}|{box.first}": _why(result)}

@@ -42,7 +42,7 @@ def deleted_before_capture(pipeline: dg.ResourceParam[Pipeline]) -> dg.AssetChec
 )
 def token_identity(pipeline: dg.ResourceParam[Pipeline]) -> dg.AssetCheckResult:
     """Return the sums by every grouping beside the billed ones."""
-    from ctx_pipeline.usage.identity import sums
+    from ctx_pipeline.usage.limits import sums
 
     with steady():
         found = sums(settings=pipeline.settings)

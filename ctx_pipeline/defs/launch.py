@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.defs import history
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import StoreError, UnknownName
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS_ASSET
+from ctx_pipeline.pipeline.repair.rebuild import set_aside, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,62 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
     Progress = Callable[[str, int, int], None]
+
+
+# Dagster's record of runs: disposable, so a damaged one is set aside and begun anew.
+
+
+_RUNS = "history"
+_FILES = {f"{_RUNS}/event_log.db": "event_logs", f"{_RUNS}/runs.db": "runs", "schedules/schedules.db": "jobs"}
+"""database below the instance's folder -> a table that it has from its first use on"""
+
+
+def set_aside_damaged(home: Path) -> list[str]:
+    """Rename the databases of an instance that cannot be read, so that Dagster begins them anew; return a sentence for each.
+
+    Runs and their events belong together: both go where one is damaged, empty or missing.
+    """
+    bad = {name for name, table in _FILES.items() if not _readable(home / name, table)}
+    runs = [name for name in _FILES if name.startswith(_RUNS)]
+    there = [name for name in runs if (home / name).exists()]
+    said = []
+    if there and bad.intersection(runs):
+        moved = set_aside(home / _RUNS)
+        said.append(f"the history of runs in {home / _RUNS} is damaged: it was set aside as {moved} and begins anew")
+    for name in sorted(bad.difference(runs)):
+        if (home / name).exists():
+            moved = set_aside(home / name)
+            said.append(f"{home / name} is damaged: it was set aside as {moved}; what was switched on in ctx ui is off again")
+    return said
+
+
+def demand(home: Path) -> None:
+    """Raise StoreError for a ``dagster.yaml`` that cannot be read; a person's own is never overwritten."""
+    import yaml
+
+    path = home / "dagster.yaml"
+    try:
+        found = yaml.safe_load(path.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise StoreError(
+            f"{path} cannot be read: {next(iter(str(error).splitlines()), '')}",
+            hint="it is not the one that ctx writes, so it stays: mend it, or move it away and run again",
+            path=str(path),
+        ) from error
+    if found is not None and not isinstance(found, dict):
+        raise StoreError(f"{path} holds no settings", hint="it is not the one that ctx writes, so it stays: mend it, or move it away")
+
+
+def _readable(path: Path, table: str) -> bool:
+    """Tell whether a database can be read and has a table, as far as a look at its pages shows."""
+    if not path.exists() or not whole(path):
+        return False
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is not None
+    except sqlite3.Error:
+        return False
+
 
 _LASTING = """
 # one SQLite file for all runs: half the time and a quarter of the disk of one file a run
@@ -74,7 +131,7 @@ def _of_ours(target: Path, text: str) -> bool:
 def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """Open the persistent instance; the environment of this process is as before when it closes."""
     home = prepare_home(settings)
-    history.demand(home)
+    demand(home)
     before = {name: os.environ.get(name) for name in ("DAGSTER_HOME", "DAGSTER_DISABLE_TELEMETRY")}
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     mask = os.umask(0o077)
@@ -86,7 +143,7 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         with ExitStack() as stack:
             # two processes that make the schema of a new instance at once lock each other out
             with open_store(settings) as store, store.ledger.lease("dagster/instance"):
-                for line in history.set_aside_damaged(home):
+                for line in set_aside_damaged(home):
                     sys.stderr.write(f"{line}\n")
                 found = stack.enter_context(dg.DagsterInstance.get())
                 found.get_run_records(limit=1)
@@ -125,7 +182,7 @@ def run(
         job.take(ingested if ahead else [], derived)
         made = [*ingested, *derived]
         touched = {Cell.of(key) for r in made for key, cell in r.cells.items() if key and cell.status != "unchanged"}
-        held = {Cell.of(key): error for r in made for key, error in r.held.items() if key}
+        held = {Cell.of(key): error for r in made for key, error in r.failed_partitions.items() if key}
         plan = job.plan()
         known = {cell for node in plan.assets.values() if node.asset.partitioned for cell in node.cells}
         job.run_cells(known if full else {*plan.partitioned_cells(), *touched}, held=held)

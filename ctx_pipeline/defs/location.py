@@ -27,7 +27,7 @@ def build(pipeline: Pipeline | None = None, versions: code_versions.Versions | N
     # backfill_policy and use_user_code_server warn on every use in dagster 1.13
     warnings.filterwarnings("ignore", category=dg.BetaWarning)
     warnings.filterwarnings("ignore", category=dg.PreviewWarning)
-    from ctx_pipeline.defs import assets, automation, checks, history_checks, partitions, resources, schedules, sensors
+    from ctx_pipeline.defs import assets, automation, checks, history_checks, partitions, resources, sensors
 
     settings = pipeline.settings if pipeline else _settings()
     cells = partitions.definition(settings.first_month)
@@ -36,8 +36,8 @@ def build(pipeline: Pipeline | None = None, versions: code_versions.Versions | N
         assets=assets.build(versions or code_versions.collect(settings), cells),
         asset_checks=[checks.build(cells), *history_checks.build()],
         sensors=[*sensors.build(running=watching), automation.sensor(running=watching)],
-        schedules=[schedules.build(settings, running=watching)],
-        jobs=[schedules.job()],
+        schedules=[automation.build(settings, running=watching)],
+        jobs=[automation.job()],
         resources={"pipeline": pipeline or resources.Pipeline(), "duckdb": resources.serving(settings)},
         executor=dg.in_process_executor,
     )

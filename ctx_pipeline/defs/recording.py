@@ -58,13 +58,13 @@ def materialize_cells(context: dg.AssetExecutionContext, pipeline: Pipeline, ste
     with steady():
         reports = pipeline.step(step, cells=[cell_of(key) for key in keys], **options)
         facts = {(asset, key): metadata(pipeline, asset, cell_of(key), reports) for asset in assets for key in keys}
-    held = {key: error for report in reports for key, error in report.held.items() if key in set(keys)}
+    held = {key: error for report in reports for key, error in report.failed_partitions.items() if key in set(keys)}
     if held:
         for (asset, key), values in facts.items():
             if key not in held:
                 context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=values))
         raise dg.Failure(
-            f"held back: {', '.join(sorted(held))}",
+            f"failed partitions: {', '.join(sorted(held))}",
             metadata={"held": dg.MetadataValue.json(dict(sorted(held.items())))},
             allow_retries=False,
         )
@@ -79,7 +79,7 @@ def materialize_whole(context: dg.AssetExecutionContext, pipeline: Pipeline, ste
     with steady():
         reports = pipeline.step(step, **options)
         facts = metadata(pipeline, context.asset_key, WHOLE, reports)
-    errors = [error for report in reports for error in report.held.values()]
+    errors = [error for report in reports for error in report.failed_partitions.values()]
     if errors:
         raise dg.Failure(errors[0], allow_retries=False)
     return dg.MaterializeResult(metadata=facts)

@@ -14,7 +14,8 @@ from ctx_pipeline import settings as settings_file
 from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline import plan as planning
 from ctx_pipeline.pipeline import run as running
-from ctx_pipeline.storage.warehouse import database, duckdb_connection
+from ctx_pipeline.storage import connections
+from ctx_pipeline.storage.warehouse import database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,7 +111,7 @@ class WarehouseResource(DuckDBResource):
     def get_connection(self) -> Iterator[DuckDBPyConnection]:
         """Return a connection that loads no extension and reads no file outside the store."""
         with super().get_connection() as connection:
-            duckdb_connection.confine(connection, **database.places(Path(self.database)))
+            connections.confine(connection, **database.places(Path(self.database)))
             yield connection
 
 
@@ -118,7 +119,7 @@ def serving(settings: Settings) -> dg.ResourceDefinition:
     """Return the resource of the warehouse file; the configuration of a run cannot change a setting of its connection."""
     resource = WarehouseResource(
         database=str(settings.home / "serving" / "ctx.duckdb"),
-        connection_config={**duckdb_connection.CONFIG, "memory_limit": database.MEMORY},
+        connection_config={**connections.CONFIG, "memory_limit": database.MEMORY},
     )
     return dg.ResourceDefinition(lambda _: resource, config_schema={}, description=WarehouseResource.__doc__)
 

@@ -37,7 +37,7 @@ _END_SECONDS = 60
 
 def environment(settings: Settings, home: Path, *, watch: bool = False) -> dict[str, str]:
     """Return what the processes of the UI have in their environment: the same store, homes and instance as this process."""
-    named = {discovery.host(key).roots_env: ",".join(str(root) for root in roots) for key, roots in settings.demo_roots.items()}
+    named = {discovery.host(key).files.roots_env: ",".join(str(root) for root in roots) for key, roots in settings.demo_roots.items()}
     return {
         **os.environ,
         **named,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     Read = Callable[[str], Iterator["CheckResult"]]
 
 _MOST = 1_000_000_000
+_LONGEST_LINE = 1_000
 
 
 class CheckResult(NamedTuple):
@@ -25,6 +26,12 @@ class CheckResult(NamedTuple):
     skipped: int = 0
     counts: str = ""
     """What is counted where that is not the usual: package, file."""
+    line: str = ""
+    """Line of the output that says so; empty where none does."""
+    stopped: bool = False
+    """The runner gave up before its first test; ``failed`` is 1 then."""
+    by_line: bool = False
+    """Counted line by line, so that a cut output counts too few."""
 
     @property
     def unit(self) -> str:
@@ -69,21 +76,32 @@ def _fields(text: str) -> list[tuple[int, str]]:
     return [(int(count), word) for word, count in _NAMED.findall(text)]
 
 
+def line_at(text: str, place: int) -> str:
+    """Return the line of a text that a place is in, without blanks around it."""
+    last = text.find("\n", place)
+    return text[text.rfind("\n", 0, place) + 1 : last if last >= 0 else len(text)].strip()[:_LONGEST_LINE]
+
+
+def _added(tool: str, purpose: str, found: list[tuple[str, tuple[int, int, int]]]) -> CheckResult:
+    """Return the sum of (line, (passed, failed, skipped)); the line that shows it is the last with a failure, else with a test."""
+    passed, failed, skipped = (sum(counts[i] for _, counts in found) for i in range(3))
+    role = 1 if failed else 0
+    line = next((line for line, counts in reversed(found) if counts[role]), found[-1][0])
+    return CheckResult(tool, purpose, passed, failed, skipped, line=line)
+
+
 def lines(tool: str, pattern: str, *, fields: bool = False, total: str = "", purpose: str = "test") -> Read:
     """Return a reader that adds up every line of a pattern: its ``counts`` as ``3 failed`` or, with ``fields``, as ``Failed: 3``."""
     look = re.compile(pattern, re.MULTILINE)
 
     def read(text: str) -> Iterator[CheckResult]:
-        sums = [0, 0, 0]
-        seen = False
+        found = []
         for match in look.finditer(text):
-            seen = True
             pairs = (_fields if fields else _words)(match["counts"] or "")
             whole = int(match[total]) if total and match[total] else None
-            for place, count in enumerate(_summed(pairs, whole)):
-                sums[place] += count
-        if seen:
-            yield CheckResult(tool, purpose, sums[0], sums[1], sums[2])
+            found.append((line_at(text, match.start()), _summed(pairs, whole)))
+        if found:
+            yield _added(tool, purpose, found)
 
     return read
 
@@ -96,15 +114,15 @@ _PYTEST_STOP = re.compile(
 
 def pytest(text: str) -> Iterator[CheckResult]:
     """Read pytest: its last line, and a stop before the first test."""
-    sums = [0, 0, 0]
-    seen = False
-    for match in _PYTEST.finditer(text):
-        seen = True
-        for place, count in enumerate(_summed(_words(match["counts"]))):
-            sums[place] += count
-    stopped = bool(_PYTEST_STOP.search(text))
-    if seen or stopped:
-        yield CheckResult("pytest", "test", sums[0], max(sums[1], int(stopped)), sums[2])
+    found = [(line_at(text, m.start("counts")), _summed(_words(m["counts"]))) for m in _PYTEST.finditer(text)]
+    stop = _PYTEST_STOP.search(text)
+    if found:
+        result = _added("pytest", "test", found)
+        if not stop or result.failed:
+            yield result
+            return
+    if stop:
+        yield CheckResult("pytest", "test", 0, 1, line=line_at(text, stop.start()), stopped=True)
 
 
 _RAN = re.compile(r"^Ran (\d{1,9}) tests? in [^\n]{1,40}\n\s*(OK|FAILED)(?: \(([^)\n]{1,200})\))?", re.MULTILINE)
@@ -112,12 +130,9 @@ _RAN = re.compile(r"^Ran (\d{1,9}) tests? in [^\n]{1,40}\n\s*(OK|FAILED)(?: \(([
 
 def unittest(text: str) -> Iterator[CheckResult]:
     """Read unittest: ``Ran N tests`` and the verdict below it."""
-    sums = [0, 0, 0]
-    for ran, _verdict, counts in _RAN.findall(text):
-        for place, count in enumerate(_summed(_fields(counts), int(ran))):
-            sums[place] += count
-    if _RAN.search(text):
-        yield CheckResult("unittest", "test", sums[0], sums[1], sums[2])
+    found = [(line_at(text, m.start(2)), _summed(_fields(m[3] or ""), int(m[1]))) for m in _RAN.finditer(text)]
+    if found:
+        yield _added("unittest", "test", found)
 
 
 _JEST = re.compile(r"^\s{0,12}Tests:?  ?\s{0,8}(\d[^\n]{0,200})", re.MULTILINE)
@@ -127,15 +142,15 @@ _JEST_SUITES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d{1,9}) fail
 
 def jest(text: str) -> Iterator[CheckResult]:
     """Read jest, vitest and pest: the ``Tests`` line, else that of files; a suite that failed to load is one failure."""
-    tests = [line for line in _JEST.findall(text) if "Assertions" not in line]
-    lines = tests or _JEST_FILES.findall(text)
-    if not lines:
+    tests = [m for m in _JEST.finditer(text) if "Assertions" not in m[1]]
+    found = [(line_at(text, m.start(1)), _summed(_words(m[1]))) for m in tests or _JEST_FILES.finditer(text)]
+    if not found:
         return
-    passed, failed, skipped = (sum(column) for column in zip(*(_summed(_words(line)) for line in lines), strict=True))
+    result = _added("vitest" if "Test Files" in text else "jest", "test", found)._replace(counts="" if tests else "file")
     suites = _JEST_SUITES.search(text)
-    if suites and not failed:
-        failed = int(suites[1])
-    yield CheckResult("vitest" if "Test Files" in text else "jest", "test", passed, failed, skipped, "" if tests else "file")
+    if suites and not result.failed:
+        result = result._replace(failed=int(suites[1]), line=line_at(text, suites.start(1)))
+    yield result
 
 
 def indented(tool: str, words: str) -> Read:
@@ -143,9 +158,9 @@ def indented(tool: str, words: str) -> Read:
     look = re.compile(rf"^ {{1,8}}(?:✔ |✖ )?(\d{{1,9}}) (?:tests? )?({words})(?: \([\dhms. ]{{1,20}}\))?$", re.MULTILINE)
 
     def read(text: str) -> Iterator[CheckResult]:
-        pairs = [(int(count), word) for count, word in look.findall(text)]
-        if pairs:
-            yield CheckResult(tool, "test", *_summed(pairs))
+        found = [(line_at(text, m.start(1)), _summed([(int(m[1]), m[2])])) for m in look.finditer(text)]
+        if found:
+            yield _added(tool, "test", found)
 
     return read
 
@@ -154,19 +169,24 @@ _GO_TEST = re.compile(r"^--- (PASS|FAIL|SKIP): ", re.MULTILINE)
 _GO_PACKAGE = re.compile(
     r"^(ok|FAIL)[ \t]{1,8}[\w./~-]{1,200}[ \t]{1,8}(?:\(cached\)|\d{1,9}(?:\.\d{1,9})?s\b|\[[^\]\n]{1,60}\]|coverage: )", re.MULTILINE
 )
+_GO_EMPTY = re.compile(r"^(?:\?|ok)[ \t]{1,8}[\w./~-]{1,200}[ \t][^\n]{0,60}\[no test(?: files|s to run)\]", re.MULTILINE)
 
 
 def go(text: str) -> Iterator[CheckResult]:
-    """Read ``go test``: tests where ``-v`` names them, else packages; one without a test to run counts as none."""
-    tests = _GO_TEST.findall(text)
-    packages = [m[1] for m in _GO_PACKAGE.finditer(text) if "[no test" not in text[m.start() : text.find("\n", m.end()) + 1 or None]]
-    if not tests and not packages and not ("[no tests to run]" in text and _GO_PACKAGE.search(text)):
+    """Read ``go test``: tests where ``-v`` names them all, else packages; a package without a test to run counts as none."""
+    tests = [(m[1], line_at(text, m.start())) for m in _GO_TEST.finditer(text)]
+    packages = [(m[1], line) for m in _GO_PACKAGE.finditer(text) if "[no test" not in (line := line_at(text, m.start()))]
+    empty = _GO_EMPTY.search(text)
+    if not tests and not packages and not empty:
         return
-    if tests:
-        failed = tests.count("FAIL") or packages.count("FAIL")
-        yield CheckResult("go", "test", tests.count("PASS"), failed, tests.count("SKIP"))
-    else:
-        yield CheckResult("go", "test", packages.count("ok"), packages.count("FAIL"), counts="package")
+    named = any(word != "FAIL" for word, _ in tests) or "=== RUN " in text or not packages
+    counted = tests if tests and named else packages
+    words = [word for word, _ in counted]
+    failed = words.count("FAIL") or sum(word == "FAIL" for word, _ in packages)
+    shown = [line for word, line in [*counted, *packages] if (word == "FAIL") is bool(failed)]
+    line = shown[-1] if shown else line_at(text, empty.start()) if empty else ""
+    unit = "package" if counted is packages else ""
+    yield CheckResult("go", "test", words.count("PASS") + words.count("ok"), failed, words.count("SKIP"), unit, line, by_line=True)
 
 
 _SUREFIRE = re.compile(r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9})([^\n]{0,60})")
@@ -174,11 +194,12 @@ _SUREFIRE = re.compile(r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{
 
 def maven(text: str) -> Iterator[CheckResult]:
     """Read surefire: the sums of modules, else those of classes."""
-    found = _SUREFIRE.findall(text)
-    sums = [row for row in found if "Time elapsed" not in row[4] and " in " not in row[4]] or found
-    if sums:
-        run, failures, errors, skipped = (sum(int(row[i]) for row in sums) for i in range(4))
-        yield CheckResult("maven", "test", max(0, run - failures - errors - skipped), failures + errors, skipped)
+    found = list(_SUREFIRE.finditer(text))
+    found = [m for m in found if "Time elapsed" not in m[5] and " in " not in m[5]] or found
+    if found:
+        counts = [tuple(int(m[i]) for i in range(1, 5)) for m in found]
+        sums = [(max(0, run - failures - errors - skipped), failures + errors, skipped) for run, failures, errors, skipped in counts]
+        yield _added("maven", "test", [(line_at(text, m.start()), one) for m, one in zip(found, sums, strict=True)])
 
 
 _TAP = re.compile(r"^(?:# |\u2139 )(pass|fail|skipped) (\d{1,9})$", re.MULTILINE)
@@ -188,13 +209,13 @@ _TAP_PLAN = re.compile(r"^1\.\.\d{1,9}$", re.MULTILINE)
 
 def tap(text: str) -> Iterator[CheckResult]:
     """Read TAP: the sums of ``node --test``, else the lines of a plan."""
-    said = [(int(count), word) for word, count in _TAP.findall(text)]
-    if said:
-        yield CheckResult("node", "test", *_summed(said))
+    sums = list(_TAP.finditer(text))
+    if sums:
+        yield _added("node", "test", [(line_at(text, m.start()), _summed([(int(m[2]), m[1])])) for m in sums])
     elif _TAP_PLAN.search(text):
-        lines = _TAP_LINE.findall(text)
-        if lines:
-            yield CheckResult("tap", "test", lines.count("ok"), lines.count("not ok"))
+        found = [(line_at(text, m.start()), (int(m[1] == "ok"), int(m[1] != "ok"), 0)) for m in _TAP_LINE.finditer(text)]
+        if found:
+            yield _added("tap", "test", found)._replace(by_line=True)
 
 
 _FLUTTER = re.compile(r"^\d\d:\d\d \+(\d{1,9})(?: ~(\d{1,9}))?(?: -(\d{1,9}))?: ", re.MULTILINE)
@@ -202,10 +223,9 @@ _FLUTTER = re.compile(r"^\d\d:\d\d \+(\d{1,9})(?: ~(\d{1,9}))?(?: -(\d{1,9}))?: 
 
 def flutter(text: str) -> Iterator[CheckResult]:
     """Read dart and flutter: the last state of the counter."""
-    found = _FLUTTER.findall(text)
-    if found:
-        passed, skipped, failed = found[-1]
-        yield CheckResult("dart", "test", int(passed), int(failed or 0), int(skipped or 0))
+    last = next(reversed(list(_FLUTTER.finditer(text))), None)
+    if last:
+        yield CheckResult("dart", "test", int(last[1]), int(last[3] or 0), int(last[2] or 0), line=line_at(text, last.start()))
 
 
 def problems(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
@@ -214,24 +234,28 @@ def problems(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
     nothing = re.compile(clean, re.MULTILINE) if clean else None
 
     def read(text: str) -> Iterator[CheckResult]:
-        counts = [min(_MOST, int(match["count"] or 0)) for match in look.finditer(text)]
-        if counts:
-            yield CheckResult(tool, purpose, 0, sum(counts))
-        elif nothing and nothing.search(text):
-            yield CheckResult(tool, purpose, 0, 0)
+        found = [(line_at(text, m.start("count")), (0, min(_MOST, int(m["count"] or 0)), 0)) for m in look.finditer(text)]
+        if found:
+            yield _added(tool, purpose, found)
+        elif nothing and (match := nothing.search(text)):
+            yield CheckResult(tool, purpose, 0, 0, line=line_at(text, match.start()))
 
     return read
 
 
-def each(tool: str, purpose: str, pattern: str) -> Read:
-    """Return a reader that counts lines, each one problem."""
+def each(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
+    """Return a reader that counts lines, each one problem; ``clean`` is what the tool prints without any."""
     look = re.compile(pattern, re.MULTILINE)
+    nothing = re.compile(clean, re.MULTILINE) if clean else None
 
     def read(text: str) -> Iterator[CheckResult]:
-        count = sum(1 for _ in look.finditer(text))
-        if count:
-            yield CheckResult(tool, purpose, 0, count)
+        found = [m.start() for m in look.finditer(text)]
+        if found:
+            yield CheckResult(tool, purpose, 0, len(found), line=line_at(text, found[-1]), by_line=True)
+        elif nothing and (match := nothing.search(text)):
+            yield CheckResult(tool, purpose, 0, 0, line=line_at(text, match.start()))
 
+    _COUNTING.add(read)
     return read
 
 
@@ -242,8 +266,9 @@ _TSC = re.compile(r"error TS\d{1,6}\b")
 
 def found_errors(text: str) -> Iterator[CheckResult]:
     """Read "Found 3 errors", which mypy, ruff, tsc and biome print each in its own way."""
-    sums: dict[tuple[str, str], int] = {}
-    for count, rest in _FOUND.findall(text):
+    sums: dict[tuple[str, str], list[tuple[str, tuple[int, int, int]]]] = {}
+    for match in _FOUND.finditer(text):
+        count, rest = match.groups()
         if " in " in rest and "file" in rest and "checked" in rest:
             key = ("mypy", "types")
         elif "error TS" in text or "Watching for file changes" in text:
@@ -252,25 +277,29 @@ def found_errors(text: str) -> Iterator[CheckResult]:
             key = ("biome", "lint")
         else:
             key = ("ruff", "lint")
-        sums[key] = sums.get(key, 0) + int(count)
-    for passed in _ALL_GOOD.findall(text):
-        sums.setdefault(("ruff", "lint") if passed else ("mypy", "types"), 0)
-    if ("tsc", "types") not in sums and (lines := len(_TSC.findall(text))):
-        sums["tsc", "types"] = lines
-    for (tool, purpose), count in sums.items():
-        yield CheckResult(tool, purpose, 0, count)
+        sums.setdefault(key, []).append((line_at(text, match.start()), (0, int(count), 0)))
+    for match in _ALL_GOOD.finditer(text):
+        sums.setdefault(("ruff", "lint") if match[1] else ("mypy", "types"), []).append((line_at(text, match.start()), (0, 0, 0)))
+    by_line = False
+    if ("tsc", "types") not in sums:
+        places = [match.start() for match in _TSC.finditer(text)]
+        if places:
+            sums["tsc", "types"] = [(line_at(text, places[-1]), (0, len(places), 0))]
+            by_line = True
+    for (tool, purpose), found in sums.items():
+        yield _added(tool, purpose, found)._replace(by_line=by_line and tool == "tsc")
 
 
-_CARGO = r"could not compile `[^`\n]{1,80}`[^\n]{0,80}? due to (?:(?P<count>\d{1,9}) previous errors?|(?:1 )?previous error)"
+_CARGO = re.compile(r"could not compile `[^`\n]{1,80}`[^\n]{0,80}? due to (?:(?P<count>\d{1,9}) previous errors?|(?:1 )?previous error)")
 
 
 def cargo_build(text: str) -> Iterator[CheckResult]:
     """Read cargo: crates that could not be compiled, or that the build finished."""
-    counts = [int(match["count"] or 1) for match in re.finditer(_CARGO, text)]
-    if counts:
-        yield CheckResult("cargo", "build", 0, sum(counts))
-    elif "    Finished " in text and "test result:" not in text:
-        yield CheckResult("cargo", "build", 0, 0)
+    found = [(line_at(text, m.start()), (0, int(m["count"] or 1), 0)) for m in _CARGO.finditer(text)]
+    if found:
+        yield _added("cargo", "build", found)
+    elif (finished := text.rfind("    Finished ")) >= 0 and "test result:" not in text:
+        yield CheckResult("cargo", "build", 0, 0, line=line_at(text, finished))
 
 
 _GTEST = re.compile(r"^\[  (PASSED|FAILED)  \] (\d{1,9}) tests?", re.MULTILINE)
@@ -278,9 +307,9 @@ _GTEST = re.compile(r"^\[  (PASSED|FAILED)  \] (\d{1,9}) tests?", re.MULTILINE)
 
 def googletest(text: str) -> Iterator[CheckResult]:
     """Read googletest: the two sums at the end."""
-    found = [(int(count), word) for word, count in _GTEST.findall(text)]
+    found = [(line_at(text, m.start()), _summed([(int(m[2]), m[1])])) for m in _GTEST.finditer(text)]
     if found:
-        yield CheckResult("googletest", "test", *_summed(found))
+        yield _added("googletest", "test", found)
 
 
 _PYLINT = re.compile(r"^\S{1,200}:\d{1,9}:\d{1,9}: [CRWEF]\d{4}: ", re.MULTILINE)
@@ -288,8 +317,9 @@ _PYLINT = re.compile(r"^\S{1,200}:\d{1,9}:\d{1,9}: [CRWEF]\d{4}: ", re.MULTILINE
 
 def pylint(text: str) -> Iterator[CheckResult]:
     """Read pylint: one line a message, above the rating."""
-    if "Your code has been rated at " in text:
-        yield CheckResult("pylint", "lint", 0, sum(1 for _ in _PYLINT.finditer(text)))
+    rated = text.rfind("Your code has been rated at ")
+    if rated >= 0:
+        yield CheckResult("pylint", "lint", 0, sum(1 for _ in _PYLINT.finditer(text)), line=line_at(text, rated), by_line=True)
 
 
 _FLAKE8 = re.compile(r"^\S{1,200}\.py:\d{1,9}:\d{1,9}: [A-Z]{1,3}\d{3,4} ", re.MULTILINE)
@@ -298,20 +328,20 @@ _RUFF_SUM = re.compile(r"^(?:Found \d{1,9} error|All checks passed)", re.MULTILI
 
 def flake8(text: str) -> Iterator[CheckResult]:
     """Read flake8: one line a problem; ruff prints the same and a sum, which counts then."""
-    lines = sum(1 for _ in _FLAKE8.finditer(text))
-    if lines and not _RUFF_SUM.search(text):
-        yield CheckResult("flake8", "lint", 0, lines)
+    found = [m.start() for m in _FLAKE8.finditer(text)]
+    if found and not _RUFF_SUM.search(text):
+        yield CheckResult("flake8", "lint", 0, len(found), line=line_at(text, found[-1]), by_line=True)
 
 
 def built(text: str) -> Iterator[CheckResult]:
     """Read maven and gradle: whether the build succeeded."""
     good = "BUILD SUCCESS" in text
-    yield CheckResult("gradle" if "BUILD SUCCESSFUL" in text or "BUILD FAILED" in text else "maven", "build", int(good), int(not good))
+    line = line_at(text, text.rfind("BUILD SUCCESS" if good else "BUILD FAIL"))
+    tool = "gradle" if "BUILD SUCCESSFUL" in text or "BUILD FAILED" in text else "maven"
+    yield CheckResult(tool, "build", int(good), int(not good), line=line)
 
 
-__all__ = ["CheckResult", "check_results"]
-
-_HEAD, _TAIL = 1_500, 4_500
+_HEAD, _TAIL, _WHOLE = 1_500, 4_500, 200_000
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _TASK = re.compile(r"^\[(?!warn\])[\w:.-]{1,30}\] (?=\S| )", re.MULTILINE)
 """Task runners put the task's name before each line."""
@@ -320,35 +350,42 @@ _TASK = re.compile(r"^\[(?!warn\])[\w:.-]{1,30}\] (?=\S| )", re.MULTILINE)
 def check_results(output: str) -> tuple[CheckResult, ...]:
     """Return what each tool in an output reported, tests first; empty where none is recognized.
 
-    Reads the first 1,500 and the last 4,500 characters, where tools sum up. Several
-    sums of one tool (packages, crates, modules) are added. A runner that stopped before
-    its first test counts one failure.
+    Tools sum up at the beginning or at the end: the first 1,500 and the last 4,500
+    characters are read, and 200,000 for what is counted line by line. Several sums of one
+    tool (packages, crates, modules) are added. A runner that stopped before its first test
+    counts one failure.
     """
-    text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
+    text = plain(output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}")
+    missing = 0
+    for bit, gate in _GATES:
+        if gate not in text:
+            missing |= bit
+    hit = {place for gates, literal, place in _LITERALS if not gates & missing and literal in text}
+    whole = plain(output[-_WHOLE:]) if len(output) > _HEAD + _TAIL and any(_READERS[place] in _COUNTING for place in hit) else text
+    return tuple(result for place in sorted(hit) for result in _READERS[place](whole if _READERS[place] in _COUNTING else text))
+
+
+def plain(text: str) -> str:
+    """Return a text without terminal colors and the names of tasks that task runners put before each line."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if "\r" in text:
         text = text.replace("\r", "\n")
     if text.startswith("[") or "\n[" in text:
         text = _TASK.sub("", text)
-    missing = 0
-    for bit, gate in _GATES:
-        if gate not in text:
-            missing |= bit
-    hit = {place for gates, literal, place in _LITERALS if not gates & missing and literal in text}
-    return tuple(result for place in sorted(hit) for result in _READERS[place](text))
+    return text
 
 
 def _mapping() -> dict[tuple[str, ...], Read]:
     counts = r"(?P<counts>\d[^\n]{0,200})"
     return {
-        (" passed", " failed", " error", "no tests ran", "ERROR: "): pytest,
+        (" passed", " failed", " error", " deselected in ", "no tests ran", "ERROR: "): pytest,
         ("Ran ",): unittest,
         ("Tests", "Test Files", "Test Suites:"): jest,
         ("passing", "failing"): indented("mocha", "passing|failing|pending"),
         (" passed", " failed"): indented("playwright", "passed|failed|flaky|skipped"),
         (" pass\n", " fail\n"): indented("bun", "pass|fail|skip"),
-        ("--- ", "ok  ", "FAIL"): go,
+        ("--- ", "ok  ", "FAIL", "[no test files]"): go,
         ("DONE ",): lines("gotestsum", r"^DONE (?P<total>\d{1,9}) tests?(?P<counts>[^\n]{0,100}) in ", total="total"),
         ("test result:",): lines("cargo", r"^test result: (?:ok|FAILED)\. " + counts),
         ("tests run:",): lines("nextest", r"^\s{0,12}Summary \[[^\]\n]{1,20}\]\s{1,8}\d[\d/]{0,20} tests? run: " + counts),
@@ -400,7 +437,10 @@ def _mapping() -> dict[tuple[str, ...], Read]:
         (" issues", "issues:"): problems("golangci-lint", "lint", r"^(?P<count>\d{1,9}) issues(?:\.|:)"),
         ("inspected, ",): problems("rubocop", "lint", r"\d{1,9} files? inspected, (?P<count>\d{1,9}) offenses?", r"inspected, no offenses"),
         ("would be reformatted", "would reformat"): problems("formatter", "lint", r"^(?P<count>\d{1,9}) files? would be reformatted"),
-        ("[warn] ",): each("prettier", "lint", r"^\[warn\] \S+\.\w{1,8}$"),
+        ("[warn] ", "use Prettier code style!"): each(
+            "prettier", "lint", r"^\[warn\] \S+\.\w{1,8}$", r"^All matched files use Prettier code style!"
+        ),
+        ("Diff in ",): each("rustfmt", "lint", r"^Diff in \S{1,400}"),
         (" (https://www.shellcheck.net", "SC1", "SC2"): each("shellcheck", "lint", r"\^-*\^? ?-{0,2} ?SC\d{4}\b"),
         ("rated at ",): pylint,
         (": E", ": W", ": F"): flake8,
@@ -417,6 +457,8 @@ def _mapping() -> dict[tuple[str, ...], Read]:
     }
 
 
+_COUNTING: set[Read] = {go, tap, found_errors, pylint, flake8}
+"""Readers that count lines, which a cut would leave out."""
 _READERS = tuple(_mapping().values())
 _GATES = tuple(
     (1 << number, gate)

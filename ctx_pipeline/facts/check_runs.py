@@ -5,24 +5,33 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.command_runs import CHECKS, command_runs, results_of, shown_by
+from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed, results_of, shown_by, stops_at_errors
 from ctx_pipeline.model.tables import CHECK_RUNS
-from ctx_pipeline.shell.commands import Step, steps
+from ctx_pipeline.shell.commands import Step, steps_by_piece
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctx_pipeline.facts.check_results import CheckResult
     from ctx_pipeline.model.session_view import SessionView
 
 _ASKS_ONLY = re.compile(
     r"--(?:markers|collect-only|co|fixtures|fixtures-per-test|setup-plan|version|help|list|listTests|list-tests|showConfig|show-config"
-    r"|print-config|list-files|dry-run|just-print|setup-only|no-run)\b|-(?:list|h|V)$"
+    r"|print-config|list-files|dry-run|just-print|setup-only|no-run)\b|-(?:list|h|V|Vv|vV)$"
 )
 """Options with which a runner only lists or explains: nothing is checked."""
 _NONE_FOUND = re.compile(
-    r"no tests ran|no tests (?:to run|found|were found|collected)|collected 0 items|running 0 tests|No test files found|no test files",
+    r"no tests ran|no tests (?:to run|found|were found|collected)|collected 0 items|running 0 tests|No test files found|no test files"
+    r"|No files were processed",
     re.IGNORECASE,
 )
-_CUTS = frozenset({"tail", "head", "grep", "rg", "sed", "awk"})
+_FILTERS = frozenset({"grep", "rg", "sed", "awk"})
+_CUT = re.compile(r"\|\s{0,4}(?:head|tail)\b(?:\s{1,4}(?:-n\s{0,4}|--lines=|-)(\d{1,7})\b)?")
+_CUT_TO = 10
+"""Lines that ``head`` and ``tail`` leave unless told otherwise (POSIX)."""
+_LONGEST = 20_000
+_FORMATS = frozenset({"fmt", "format"})
+_FORMATTERS = frozenset({"formatter", "prettier", "rustfmt"})
 
 
 def check_runs(view: SessionView) -> list[Any]:
@@ -39,31 +48,58 @@ def _rows(view: SessionView) -> list[Any]:
 
 
 def _of_command(view: SessionView, run: Any) -> list[Any]:
-    programs = [s for s in steps(run.command) if s.purpose in CHECKS]
+    pieces = steps_by_piece(run.command)
+    placed = [(at, step) for at, (_, members) in enumerate(pieces) for step in members if step.purpose in CHECKS]
+    programs = [step for _, step in placed]
     reported = list(results_of(view, run))
     rows: list[Any] = []
     matched: set[int] = set()
-    for result in reported:
-        at = next((i for i, s in enumerate(programs) if s.purpose == result.purpose and i not in matched), None)
-        if at is None:
-            at = next((i for i, s in enumerate(programs) if s.purpose in ("check", result.purpose)), None)
-        if at is not None:
-            matched.add(at)
+    for told in reported:
+        own = _program_of(told, programs, matched)
+        result = _as_program(told, programs[own]) if own is not None else told
+        if own is not None:
+            matched.add(own)
         elif result.purpose == "build":
             continue  # a test or a linter that compiles first is no build
-        rows.append(_reported(view, run, result, programs[at] if at is not None else None, len(reported)))
-    rows += [_silent(run, s, len(programs)) for i, s in enumerate(programs) if i not in matched]
+        rows.append(_reported(view, run, result, programs[own] if own is not None else None, len(reported)))
+    broken = next((row for row in rows if not row.program and row.result == "failed"), None)
+    last = max((placed[i][0] for i in matched), default=-1)
+    rows += [_silent(view, run, step, at, last) for i, (at, step) in enumerate(placed) if i not in matched]
+    if broken is not None and len(programs) == 1 and rows[-1].result == "unknown":
+        # what a script ran has failed, and with it the script
+        rows[-1] = rows[-1]._replace(result="failed", event=broken.event, line=broken.line)
     return [row._replace(place=place) for place, row in enumerate(rows)]
 
 
+def _program_of(result: CheckResult, programs: Sequence[Step], matched: set[int]) -> int | None:
+    """Return the program of a command that printed a report: one that it names, else the first of its purpose, else a script."""
+    free = [i for i, p in enumerate(programs) if i not in matched and _as_program(result, p).purpose == p.purpose]
+    named = [i for i in free if result.tool in programs[i].text]
+    fitting = [i for i in free if (_FORMATS.isdisjoint(re.split(r"[ :]", programs[i].subject))) or result.tool in _FORMATTERS]
+    scripts = [i for i, p in enumerate(programs) if p.purpose in ("check", result.purpose)]
+    return next(iter([*named, *fitting, *free, *scripts]), None)
+
+
+def _as_program(result: CheckResult, program: Step) -> CheckResult:
+    """Return a report as that of a program which prints what another one prints: cargo when it only checks, and ty like ruff."""
+    if result.tool == "ruff" and result.ok and program.subject.partition(" ")[0] == "ty":
+        return result._replace(tool="ty", purpose=program.purpose)
+    if result.tool == "cargo" and result.purpose == "build" and program.subject in ("cargo check", "cargo clippy"):
+        return result._replace(purpose=program.purpose, counts="error")
+    return result
+
+
 def _reported(view: SessionView, run: Any, result: CheckResult, program: Step | None, reports: int) -> Any:
-    ran = bool(result.passed or result.failed or result.skipped) if result.purpose == "test" else True
-    ran = ran and not (program is not None and _asks_only(program))
+    ran: bool | None = not (program is not None and _asks_only(program))
+    if result.stopped:
+        ran = None
+    elif result.purpose == "test":
+        ran = ran and bool(result.passed or result.failed or result.skipped)
     outputs = [e for event in run.outputs if (e := view.by_event.get(event)) is not None]
-    event, line = shown_by(outputs, result)
+    event, line = shown_by(view, outputs, result)
     if run.result in ("refused", "running"):
         end, event, line = run.result, run.event, run.line
-    elif not ran:
+    elif ran is False:
         end = "unknown"
     elif not result.ok and not (run.result == "passed" and run.exit == 0):
         end = "failed"
@@ -71,7 +107,7 @@ def _reported(view: SessionView, run: Any, result: CheckResult, program: Step | 
         end, event, line = "failed", run.event, run.line
     else:
         end = "passed"
-    counted = ran and not (result.unit == "package" and _CUTS.intersection(p.partition(" ")[0] for p in run.pipeline))
+    counted = ran and not (result.by_line and _cuts(view, run))
     return _row(
         run,
         runner=result.tool,
@@ -88,13 +124,28 @@ def _reported(view: SessionView, run: Any, result: CheckResult, program: Step | 
     )
 
 
-def _silent(run: Any, program: Step, programs: int) -> Any:
-    """Return the row of a program whose report nobody saw."""
-    nothing = _asks_only(program) or bool(run.line and _NONE_FOUND.search(run.line))
-    end = "unknown" if nothing else run.result
-    if programs > 1 and end == "failed":
-        end = "unknown"
-    ran = False if nothing or end == "refused" else True if end in ("passed", "running") else None
+def _cuts(view: SessionView, run: Any) -> bool:
+    """Tell whether a pipeline may have left out lines of a program's output."""
+    if any(p.partition(" ")[0] in _FILTERS for p in run.pipeline):
+        return True
+    kept = [int(m[1] or _CUT_TO) for m in _CUT.finditer(run.command)] if run.pipeline else []
+    return bool(kept) and len(printed(view, run).splitlines()) >= min(kept)
+
+
+def _silent(view: SessionView, run: Any, program: Step, at: int, last: int) -> Any:
+    """Return the row of a program whose report nobody saw; ``at`` is its place, ``last`` that of the last one that reported."""
+    alone = len(run.programs) == 1
+    owns = not run.background and _owns(run.command, at)
+    if run.result in ("refused", "running"):
+        end = run.result
+    elif _asks_only(program) or (alone and _NONE_FOUND.search(run.line or printed(view, run)[:_LONGEST])):
+        end = ""
+    elif (owns and run.exit == 0) or (at < last and _owns(run.command, at, last + 1)):
+        end = "passed"
+    else:
+        sole = sum(purpose in CHECKS for purpose in run.purposes) == 1
+        end = run.result if alone or (sole and owns) else "unknown"
+    ran = False if end in ("", "refused") else True if end in ("passed", "running") else None
     return _row(
         run,
         runner=program.subject.partition(" ")[0],
@@ -105,10 +156,19 @@ def _silent(run: Any, program: Step, programs: int) -> Any:
         failed=None,
         skipped=None,
         unit="",
-        result=end,
+        result=end or "unknown",
         event=run.event,
-        line=run.line,
+        line=None if end == "unknown" else run.line,
     )
+
+
+def _owns(command: str, at: int, until: int | None = None) -> bool:
+    """Tell whether a line that ended well, or got to the piece before ``until``, shows that the piece at a place ended well."""
+    behind = [piece.behind for piece, _ in steps_by_piece(command)]
+    if "||" in behind[1 : at + 1]:
+        return False
+    later = behind[at + 1 : until]
+    return not later or stops_at_errors(command) or (later[0] == "&&" and {"&&", "|"}.issuperset(later))
 
 
 def _row(run: Any, **found: Any) -> Any:

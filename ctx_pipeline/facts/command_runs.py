@@ -6,19 +6,18 @@ import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.facts.check_results import CheckResult, check_results
-from ctx_pipeline.model.permissions import KEPT
-from ctx_pipeline.model.shell_answers import ShellAnswers
+from ctx_pipeline.facts.check_results import CheckResult, check_results, line_at, plain
+from ctx_pipeline.model.host_records import KEPT, ShellAnswers
 from ctx_pipeline.model.tables import COMMAND_RUNS
 from ctx_pipeline.shell.commands import Step, command_text, found_nothing, steps_by_piece
-from ctx_pipeline.shell.files import below
+from ctx_pipeline.shell.files import CHANGES_FOLDER, entered
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
-    from ctx_pipeline.shell.parsing import Piece
+
 
 CHECKS = frozenset({"test", "lint", "types", "build", "check"})
 """Purposes of programs that check the work; ``check`` is a script of that name, which may do any of them."""
@@ -27,19 +26,31 @@ _JUDGED = CHECKS | {"install", "run"}
 """Purposes of programs whose end matters: it is not taken from another program behind a pipe."""
 _ACTIONS = frozenset({"shell", "other", "task"})
 _LONGEST_LINE = 200
+_LONGEST_REFUSAL, _LONGEST_NOTICE = 5_000, 2_000
+_SHORTEST_ID, _NEWEST = 3, 20
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STRICT = re.compile(r"\bset\s+-\w*e|pipefail")
 _IN_BACKGROUND = re.compile(r"(?<![&>])&\s*$")
-_CHANGES_FOLDER = frozenset({"cd", "pushd"})
 
 
 def command_runs(view: SessionView) -> list[Any]:
     """Return the rows of ``command_runs`` of a session, in the order of its threads.
 
     A call that waits for a command which went on, or writes to it, belongs to that
-    command. Reads tool calls, threads, and events of kind tool_call and tool_result.
+    command, and so does the note that a command in the background ended. Reads tool calls,
+    threads, and events of kind tool_call, tool_result and injected.
     """
     return view.fact(COMMAND_RUNS.name, lambda view: [_row(view, run) for run in view.once(_joined)])
+
+
+def asked_folder(host: str, arguments: str) -> str | None:
+    """Return the folder that the arguments of a command's call ask for; None where they name none."""
+    return _argument(arguments, _phrases(host).folder)
+
+
+def start_folders(view: SessionView) -> dict[str, str | None]:
+    """Return event_id of a command's call -> the folder in which its shell began; None where that is not known."""
+    return {run.call.call_event: run.folder for run in view.once(_joined)}
 
 
 def runs_by_call(view: SessionView) -> dict[str, Any]:
@@ -53,7 +64,18 @@ def _by_call(view: SessionView) -> dict[str, Any]:
 
 def printed(view: SessionView, run: Any) -> str:
     """Return all that a command printed, as far as the view holds the events."""
-    return "\n".join(e.text for event in run.outputs if (e := view.by_event.get(event)) is not None and e.text)
+    host = _phrases(view.host)
+    return "\n".join(_printed(e.text, host) for event in run.outputs if (e := view.by_event.get(event)) is not None and e.text)
+
+
+def _printed(answer: str, host: ShellAnswers) -> str:
+    """Return what the programs printed, where an answer quotes it as JSON strings; else the answer."""
+    if not host.output:
+        return answer
+    try:
+        return "\n".join(json.loads(quoted) for quoted in re.findall(host.output, answer)) or answer
+    except ValueError:
+        return answer
 
 
 def results_of(view: SessionView, run: Any) -> tuple[CheckResult, ...]:
@@ -80,28 +102,42 @@ class _Run:
     exit: int | None = None
     failed: bool = False
     """the host marks its last answer as an error"""
-    refused: bool = False
+    refusal: Any = None
+    """event by which it was kept from running, or stopped by the person"""
     running: bool = False
     stopped: bool = False
     """the agent ended it"""
     background: bool = False
     ended: int | None = None
+    end: Any = None
+    """event that shows how it ended: its last answer, or a later note of the host"""
 
-    def take(self, answer: Any, call: Any, host: ShellAnswers) -> str:
+    def take(self, answer: Any, call: Any, asked: str, host: ShellAnswers) -> str:
         """Add what a call was answered; return the id by which later calls wait for the command, empty where none can."""
         self.ended = call.ended
         self.answers.append(answer)
+        self.end = answer
         text = answer.text or ""
         head = text[: host.head]
-        self.refused = self.refused or answer.subtype in KEPT
+        if answer.subtype in KEPT or (call.is_error and _found(host.refused, text[:_LONGEST_REFUSAL])):
+            self.refusal = answer
         self.failed = call.is_error
         status = call.exit if call.exit is not None else _status(text, host)
         self.exit = status if status is not None else self.exit
         named = _found(host.running, head) if self.exit is None else None
         waits = bool(self.polls) and _found(host.goes_on, head) is not None
-        self.stopped = self.stopped or (bool(self.polls) and _found(host.stopped, head) is not None)
+        self.stopped = self.stopped or (bool(self.polls) and bool(_found(host.stopped, head) or _found(host.stops, asked)))
         self.running = self.exit is None and not self.stopped and (named is not None or waits)
-        return next(filter(None, named.groups()), "") if named else ""
+        return _group(named)
+
+    def take_notice(self, event: Any, host: ShellAnswers) -> None:
+        """Add that the host says later how the command ended, unless that is known."""
+        if not self.running:
+            return
+        self.exit = _status(event.text, host, host.notice_exit)
+        self.stopped = self.exit is None and _found(host.stopped, event.text) is not None
+        self.running, self.background = False, True
+        self.ended, self.end = event.ts, event
 
 
 def _joined(view: SessionView) -> list[_Run]:
@@ -116,25 +152,43 @@ def _joined(view: SessionView) -> list[_Run]:
             continue
         answer = view.by_event.get(call.result_event) if call.result_event else late.get((call.thread_id, call.call_id))
         command = command_text(call.argv) if call.action == "shell" and call.argv else ""
+        asked = view.call_text(call)
         if command:
-            asked = view.call_text(call)
             start = folders.get(call.thread_id, home.get(call.thread_id) or getattr(view.session, "cwd", None))
-            run = _Run(call, command, _argument(asked, host.folder) or start)
+            run = _Run(call, command, asked_folder(view.host, asked) or start)
             run.background = _found(host.background, asked[-host.head :]) is not None
             found.append(run)
-            if host.keeps_folder:
-                folders[call.thread_id] = _moved(command, run.folder)
         else:
-            named = _found(host.waits, view.call_text(call)[: host.head]) if going else None
-            waited = going.get((call.thread_id, next(filter(None, named.groups()), ""))) if named else None
+            key = _group(_found(host.waits, asked[: host.head])) if found else ""
+            waited = going.get((call.thread_id, key)) or (_started(found, call, key, host) if key else None)
             if waited is None:
                 continue
-            run = waited
+            run = going[call.thread_id, key] = waited
             run.polls.append(call.call_event)
-        key = run.take(answer, call, host) if answer is not None else ""
+        key = run.take(answer, call, asked[: host.head], host) if answer is not None else ""
         if key:
             going[call.thread_id, key] = run
+        if command and host.keeps_folder:
+            folders[call.thread_id] = _left_in(run, host)
+    for event in view.of_kinds("injected") if host.notices and going else ():
+        if event.subtype in host.notices and (key := _group(_found(host.notice, (event.text or "")[:_LONGEST_NOTICE]))):
+            noticed = going.get((event.thread_id, key))
+            if noticed is not None:
+                noticed.take_notice(event, host)
     return found
+
+
+def _started(found: list[_Run], call: Any, key: str, host: ShellAnswers) -> _Run | None:
+    """Return the newest command of a call's thread whose last answer tells the id in words of a script."""
+    look = re.compile(rf"(?<!\w){re.escape(key)}\s{{0,8}}\Z") if len(key) >= _SHORTEST_ID and host.output else None
+    for run in found[: -_NEWEST - 1 : -1] if look else ():
+        if run.call.thread_id == call.thread_id and run.answers and look and look.search((run.answers[-1].text or "")[-host.head :]):
+            return run
+    return None
+
+
+def _group(match: re.Match[str] | None) -> str:
+    return next(filter(None, match.groups()), "") if match else ""
 
 
 def _late_answers(view: SessionView) -> dict[tuple[str, str], Any]:
@@ -149,44 +203,53 @@ def _late_answers(view: SessionView) -> dict[tuple[str, str], Any]:
 @cache
 def _phrases(host: str) -> ShellAnswers:
     declared = discovery.hosts().get(host)
-    return declared.shell_answers if declared else ShellAnswers()
+    return declared.shell if declared else ShellAnswers()
 
 
 def _found(pattern: str, text: str) -> re.Match[str] | None:
     return re.search(pattern, text, re.MULTILINE) if pattern else None
 
 
-def _status(text: str, host: ShellAnswers) -> int | None:
+def _status(text: str, host: ShellAnswers, pattern: str = "") -> int | None:
     """Return the exit status that an answer tells in words: the first that is not 0 where a script ran several programs."""
-    if not host.exit:
+    pattern = pattern or host.exit
+    if not pattern:
         return None
-    said = [int(next(filter(None, m.groups()))) for m in re.finditer(host.exit, text, re.MULTILINE)]
+    said = [int(_group(m)) for m in re.finditer(pattern, text, re.MULTILINE)]
     return next((status for status in said if status), 0) if said else None
 
 
-def _argument(text: str, name: str) -> str | None:
-    if not name or f'"{name}"' not in text:
+def _exit_shown(text: str, status: int | None, host: ShellAnswers) -> str | None:
+    """Return the line of an answer that tells an exit status."""
+    if status is None:
         return None
-    match = re.search(rf'"{name}"\s?:\s?("(?:[^"\\]|\\.){{1,4000}}")', text)
+    told = (m for pattern in (host.exit_line, host.notice_exit) if pattern for m in re.finditer(pattern, text, re.MULTILINE))
+    return line_of(text, next((m for m in told if re.search(rf"(?<![\w-]){status}\b", m[0])), None))
+
+
+def _argument(text: str, name: str) -> str | None:
+    if not name or name not in text:
+        return None
+    match = re.search(rf'\b{name}"?\s?:\s?("(?:[^"\\]|\\.){{1,4000}}")', text)
     try:
         return str(json.loads(match[1])) if match else None
     except ValueError:
         return None
 
 
-def _moved(command: str, folder: str | None) -> str | None:
-    """Return the folder in which a shell stands after a command; None where its words do not tell."""
+def _left_in(run: _Run, host: ShellAnswers) -> str | None:
+    """Return the folder in which a shell stands after a command; None where neither its words nor its answer tell."""
+    folder, text = run.folder, (run.end.text or "") if run.end is not None else ""
+    reset = _group(_found(host.folder_reset, text[-host.head :]))
+    if reset:
+        return reset
+    if run.failed or run.background:
+        return folder
+    command = run.command
     for piece, _ in steps_by_piece(command):
-        if piece.words[:1] and piece.words[0] in _CHANGES_FOLDER:
-            folder = _cd(piece, folder)
+        if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
+            folder = entered(piece.words, folder)
     return folder
-
-
-def _cd(piece: Piece, folder: str | None) -> str | None:
-    to = piece.words[1] if len(piece.words) > 1 else "-"
-    if to.startswith(("-", "$", "`")):
-        return None
-    return below(folder or "/", to) if folder or to.startswith("/") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +264,8 @@ class _Line:
     background: bool
     owns_exit: bool
     """the line's exit status of 0 is the main program's"""
+    chained: bool
+    """each program runs only where the ones before it ended well, or reads what they print"""
 
 
 def _line(command: str, folder: str | None) -> _Line:
@@ -209,8 +274,8 @@ def _line(command: str, folder: str | None) -> _Line:
     main = next((s for s in every if s.purpose in CHECKS), every[0] if every else None)
     at = next((i for i, (_, members) in enumerate(pieces) if main in members), 0)
     for piece, _ in pieces[:at]:
-        if piece.words[:1] and piece.words[0] in _CHANGES_FOLDER:
-            folder = _cd(piece, folder)
+        if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
+            folder = entered(piece.words, folder)
     behind = [(piece, members) for piece, members in pieces[at + 1 :]]
     pipeline: list[str] = []
     for piece, members in behind:
@@ -224,9 +289,15 @@ def _line(command: str, folder: str | None) -> _Line:
             break
         environment.append(word)
     background = bool(_IN_BACKGROUND.search(command)) or bool(behind and behind[0][0].behind == "&")
-    alone = all(piece.behind == "&&" for piece, _ in behind) or bool(_STRICT.search(command) and "||" not in command)
+    alone = all(piece.behind == "&&" for piece, _ in behind) or stops_at_errors(command)
     reached = not any(piece.behind == "||" for piece, _ in pieces[1 : at + 1])
-    return _Line(every, main, folder, tuple(environment), tuple(pipeline), background, alone and reached and not background)
+    chained = all(piece.behind in ("", "&&", "|") for piece, _ in pieces)
+    return _Line(every, main, folder, tuple(environment), tuple(pipeline), background, alone and reached and not background, chained)
+
+
+def stops_at_errors(command: str) -> bool:
+    """Tell whether a command line ends at the first program that fails (``set -e``, ``pipefail``)."""
+    return bool(_STRICT.search(command)) and "||" not in command
 
 
 def _row(view: SessionView, run: _Run) -> Any:
@@ -251,7 +322,7 @@ def _row(view: SessionView, run: _Run) -> Any:
         outputs=[e.event_id for e in run.answers],
         result="unknown",
         exit=run.exit,
-        event=run.answers[-1].event_id if run.answers else call.call_event,
+        event=run.end.event_id if run.end is not None else call.call_event,
         line=None,
         started=call.started,
         ended=run.ended,
@@ -263,48 +334,55 @@ def _row(view: SessionView, run: _Run) -> Any:
 def _result(view: SessionView, run: _Run, row: Any, line: _Line) -> tuple[str, str, str | None]:
     """Return how a command ended, the event that shows it, and the line of that event."""
     host = _phrases(view.host)
-    if not run.answers:
+    if run.end is None:
         return "unknown", row.event, None
-    last = run.answers[-1]
-    text = last.text or ""
-    if run.refused:
-        kept = next(e for e in reversed(run.answers) if e.subtype in KEPT)
-        return "refused", kept.event_id, first_line(kept.text or "")
+    text = run.end.text or ""
+    if run.refusal is not None:
+        words = run.refusal.text or ""
+        return "refused", run.refusal.event_id, _group(_found(host.refused, words[:_LONGEST_REFUSAL])) or first_line(words)
     if run.running:
         return "running", row.event, line_of(text, _found(f"{host.running}|{host.goes_on}".strip("|"), text[: host.head]))
+    status = _exit_shown(text, run.exit, host)
     if run.stopped:
-        return "unknown", row.event, line_of(text, _found(host.stopped, text[: host.head]))
-    status = line_of(text, _found(host.exit_line, text))
-    owned = line.owns_exit and not row.background
+        return "unknown", row.event, line_of(text, _found(host.stopped, text[: host.head])) or status
+    owned = line.owns_exit and (not run.background or run.exit is not None)
     nothing = found_nothing((run.command,), run.exit)
-    if (run.exit and not nothing) or (run.exit is None and run.failed):
-        return "failed", row.event, status or first_line(text)
     reported = results_of(view, row)
+    if (run.exit and not nothing) or (run.exit is None and run.failed):
+        shown = next((r.line for r in reported if not r.ok and r.line), None)
+        return "failed", row.event, status or (shown and shown[:_LONGEST_LINE]) or _error_line(text)
     bad = next((r for r in reported if not r.ok and not (owned and run.exit == 0 and r.purpose != "test")), None)
     if bad is not None:
-        return "failed", *shown_by(run.answers, bad)
+        return "failed", *shown_by(view, run.answers, bad)
     well = run.exit == 0 or nothing or (run.exit is None and host.marks_errors and not row.background)
     judged = line.main is not None and line.main.purpose in _JUDGED
     if well and (owned or not judged):
         return "passed", row.event, status
-    ran = next((r for r in reported if r.ok and (r.passed or r.purpose != "test")), None)
-    if ran is not None and not row.background:
-        return "passed", *shown_by(run.answers, ran)
+    ran = [r for r in reported if r.ok and (r.passed or r.purpose != "test")]
+    proven = (run.exit == 0 and line.chained) or len(ran) >= sum(s.purpose in CHECKS for s in line.steps)
+    if ran and proven and not row.background:
+        return "passed", *shown_by(view, run.answers, ran[0])
     return "unknown", row.event, None
 
 
-def shown_by(answers: list[Any], result: CheckResult) -> tuple[str, str | None]:
+def shown_by(view: SessionView, answers: list[Any], result: CheckResult) -> tuple[str, str | None]:
     """Return the event, of a command's answers, that shows a check's result, and its line; the last event where no line does."""
-    count = result.failed or result.passed
-    look = re.compile(rf"\b{count}\b") if count else None
-    for event in reversed(answers):
-        for text in reversed((event.text or "").splitlines()[-400:]):
-            if (look.search(text) if look else True) and _SUMS_UP.search(text):
-                return event.event_id, text.strip()[:_LONGEST_LINE]
+    host = _phrases(view.host)
+    if result.line:
+        for event in reversed(answers):
+            if result.line in plain(_printed(event.text or "", host)):
+                return event.event_id, result.line[:_LONGEST_LINE]
     return answers[-1].event_id, None
 
 
-_SUMS_UP = re.compile(r"pass|fail|\bok\b|error|problem|success|finished|issue|warning|offense|found|ran\b|tests?\b", re.IGNORECASE)
+_ERROR = re.compile(r"(?i)\b(?:error|fatal|fail(?:ed|ure)?|cannot|could not|not found|no such|denied|conflict|exception)\b")
+
+
+def _error_line(text: str) -> str | None:
+    """Return the first line that speaks of an error, else the first that is not empty, at most 200 characters."""
+    return next(
+        (line.strip()[:_LONGEST_LINE] for line in plain(text[:_LONGEST_REFUSAL]).splitlines() if _ERROR.search(line)), first_line(text)
+    )
 
 
 def first_line(text: str) -> str | None:
@@ -316,7 +394,38 @@ def line_of(text: str, match: re.Match[str] | None) -> str | None:
     """Return the line of a text that a match begins in, at most 200 characters."""
     if match is None:
         return None
-    first = text.rfind("\n", 0, match.start()) + 1
-    last = text.find("\n", match.start())
-    line = text[first : last if last >= 0 else len(text)].strip()
+    line = line_at(text, match.start())
     return line if len(line) <= _LONGEST_LINE else match[0][:_LONGEST_LINE]
+
+
+# Which tool calls failed.
+
+
+class FailedCall(NamedTuple):
+    """A tool call that ran and ended in an error."""
+
+    call_event: str
+    tool: str
+    event: str
+    """event_id of the record that shows the error"""
+
+
+def failed_calls(view: SessionView) -> list[FailedCall]:
+    """Return the tool calls that failed, in the order of the threads.
+
+    A command fails once, by its row of ``command_runs``, however many calls waited for
+    it; what was refused never ran. Reads tool calls, command runs and the subtype of events
+    of kind tool_result.
+    """
+    runs = runs_by_call(view)
+    found = []
+    for call in view.tool_calls:
+        run = runs.get(call.call_event)
+        if run is not None:
+            if run.result == "failed" and run.call_event == call.call_event:
+                found.append(FailedCall(call.call_event, call.tool, run.event))
+        elif call.is_error and call.action != "shell":
+            result = view.by_event.get(call.result_event)
+            if result is None or result.subtype not in KEPT:
+                found.append(FailedCall(call.call_event, call.tool, call.result_event or call.call_event))
+    return found

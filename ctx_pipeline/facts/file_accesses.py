@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.facts.command_runs import asked_folder, start_folders
 from ctx_pipeline.model.tables import FILE_ACCESSES
-from ctx_pipeline.shell.commands import command_text
-from ctx_pipeline.shell.files import below, shell_changes
-from ctx_pipeline.shell.parsing import pieces
-from ctx_pipeline.shell.reads import reads
+from ctx_pipeline.shell.commands import command_text, steps_by_piece
+from ctx_pipeline.shell.files import CHANGES_FOLDER, below, entered, is_known, reads, shell_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,8 +29,18 @@ _SCRATCH = re.compile(r"^/(?:dev|proc|sys)/|^/(?:private/)?tmp/|^/var/(?:tmp|fol
 _FILE = re.compile(r"(?!-)(?:[\w@.+~-]{0,80}/){0,16}[\w@+-][\w@.+-]{0,100}\.[A-Za-z]\w{0,9}")
 """A word that looks like a file: it has an ending."""
 
+_NO_FILES = frozenset(
+    {
+        *(f"git {name}" for name in ("branch", "cherry-pick", "clone", "config", "fetch", "ls-remote", "merge", "merge-base", "pull")),
+        *(f"git {name}" for name in ("push", "rebase", "remote", "rev-list", "rev-parse", "switch", "tag")),
+        *("gh api", "gh run", "gh workflow", "ssh", "docker exec", "docker run", "kubectl exec"),
+    }
+)
+"""Programs whose arguments name branches, settings, addresses or files of another machine."""
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
+_PATTERN_ELSEWHERE = frozenset({"-e", "-f", "--regexp", "--file", "--files"})
+
 _PATCH_MOVE = re.compile(r"^\*\*\* Update File: (.{1,1000})\n\*\*\* Move to: (.{1,1000})$", re.MULTILINE)
-_LONGEST_ARGUMENTS = 100_000
 
 
 class _Access(NamedTuple):
@@ -50,7 +58,7 @@ class _Access(NamedTuple):
 def file_accesses(view: SessionView) -> list[Any]:
     """Return the rows of ``file_accesses`` of a session, in the order of its calls.
 
-    A call ran in the folder that its arguments ask for, else in that of its thread, else
+    A command ran in the folder of its row of ``command_runs``, another call in that of its thread, else
     of the session. A call that failed touched nothing, one without an answer is unknown
     and counts nothing. Devices and scratch files outside the session's folder are left
     out, and so is a search of the folder itself.
@@ -64,14 +72,15 @@ def _rows(view: SessionView) -> list[Any]:
 
 def accesses_in(view: SessionView, folder_of: Callable[[Any], str | None]) -> list[Any]:
     """Return the rows of a session whose calls ran where ``folder_of(call)`` says; None: as for :func:`file_accesses`."""
+    starts = start_folders(view)
     folders = {t.thread_id: t.cwd for t in view.threads}
     session, root = view.session.cwd, (view.session.cwd or "").rstrip("/")
     found: list[Any] = []
     for call in view.tool_calls:
         if call.result_event is None and call.ended is None:
             continue
-        folder = asked_folder(view.call_text(call)) if call.action == "shell" else None
-        folder = folder or folder_of(call) or folders.get(call.thread_id) or session
+        asked = asked_folder(view.host, view.call_text(call)) if call.action == "shell" else None
+        folder = asked or folder_of(call) or starts.get(call.call_event, folders.get(call.thread_id) or session)
         accesses = [a for a in _of_call(call, folder) if counts(a.path, session)]
         for place, access in enumerate(accesses):
             own = bool(root) and access.path.startswith(f"{root}/")
@@ -152,33 +161,40 @@ def _of_shell(call: Any, command: str, folder: str | None) -> Iterator[_Access]:
 
 def _mentions(command: str, folder: str | None, known: set[str]) -> Iterator[_Access]:
     """Yield files that a command names without reading or writing them: ``pytest tests/test_a.py``, ``git add a.py``."""
-    base = folder or ""
-    for piece in pieces(command):
-        if piece.words[:1] == ("cd",) and len(piece.words) > 1:
-            base = below(base, piece.words[1])
+    base: str | None = folder or ""
+    for piece, members in steps_by_piece(command):
+        if piece.words[:1] and piece.words[0] in CHANGES_FOLDER:
+            base = entered(piece.words, base)
             continue
-        for word in piece.words[1:]:
+        subject = members[0].subject if len(members) == 1 else ""
+        if subject in _NO_FILES:
+            continue
+        at = entered(piece.words[1:], base) if subject.startswith("git ") and piece.words[1:2] == ("-C",) else base
+        for word in _named(subject.partition(" ")[0], piece.words[1:]):
             name = word.partition("::")[0]
-            if _FILE.fullmatch(name) and (path := below(base, name)) not in known:
+            if (
+                _FILE.fullmatch(name)
+                and ".." not in name.replace("../", "")
+                and is_known(name, at)
+                and (path := below(at or "", name)) not in known
+            ):
                 known.add(path)
                 yield _Access(path, MENTION, SHELL)
+
+
+def _named(program: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a command that can be files: no pattern of a search and no condition of ``find``."""
+    if program == "find":
+        return words[: next((i for i, word in enumerate(words) if word.startswith("-")), len(words))]
+    if program in _SEARCHES and _PATTERN_ELSEWHERE.isdisjoint(words):
+        pattern = next((i for i, word in enumerate(words) if not word.startswith("-") and not word.isdigit()), len(words))
+        return words[:pattern] + words[pattern + 1 :]
+    return words
 
 
 def patch_moves(text: str) -> list[tuple[str, str]]:
     """Return (old name, new name) of the files that the text of a patch renames, as typed."""
     return [(m[1].strip(), m[2].strip()) for m in _PATCH_MOVE.finditer(text)]
-
-
-def asked_folder(arguments: str) -> str | None:
-    """Return the folder that a shell call's arguments ask for; None where they name none."""
-    if '"workdir"' not in arguments or len(arguments) > _LONGEST_ARGUMENTS:
-        return None
-    try:
-        said = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return None
-    asked = said.get("workdir") if isinstance(said, dict) else None
-    return asked if isinstance(asked, str) and asked.startswith("/") else None
 
 
 def counts(path: str, folder: str | None) -> bool:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.model.memories import NOTE_TAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
+
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOT_SAID = re.compile(
     rf"```.*?(?:```|\Z)|<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<[a-z][\w-]*>.*?</[a-z][\w-]*>|\[(?:Image|Request)[^\]]*\]", re.DOTALL
-)
-_TASK = re.compile(
-    r"(?i)^(?:\W*(?:hey|hi|ok(?:ay)?|so|now|then|and|also|please|claude|codex|can|could|would|you|we|let'?s|i'?d|i|want|need|like|to|just|help"
-    r"|new|feature:|me|us|should)\b\W*)*"
-    r"(?:add|fix|implement|make|update|remove|change|refactor|ensure|replace|use|create|support|write|move|rename|convert|handle|simplify"
-    r"|improve|migrate|upgrade|build|set|invert|bump|port|allow|show|extend|drop|split|extract|enable|disable|validate|test|document"
-    r"|optimi[sz]e|integrate|rewrite|send|mark|reuse|address|resolve|restrict|prevent|expose|parse|cache|log)\b"
 )
 _POINTS = re.compile(
     r"(?i)\b(?:these|those|them|above|below|again)\b"
@@ -33,10 +29,6 @@ _POINTS = re.compile(
 """A prompt with one of these can only be understood by who was there."""
 
 _NAME = re.compile(r"[`_/\d]|[a-z][A-Z]|\w\.\w|\w-\w+-\w|\w\(\)")
-_ASIDE = re.compile(
-    r"(?i)^(?:(?:hey|hi|hello|ok(?:ay)?|so|now|then|alright|perfect|great|thanks|claude|codex)\b[\s,.!:-]*)*"
-    r"(?:(?:can|could|would) (?:you|we) (?:please |also |now )*|please )?(?=\w)"
-)
 _TELLING_WORDS = 8
 """A shorter prompt has to name a file, a command or a part of the program."""
 
@@ -77,6 +69,31 @@ def one_line(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", _ANSI.sub("", text) if "\x1b" in text else text).split())
 
 
+def _names_of_agents() -> str:
+    return "|".join(map(re.escape, discovery.declared_texts("agent.called"))) or "(?!)"
+
+
+@discovery.until_reload
+def _task() -> re.Pattern[str]:
+    names = _names_of_agents()
+    return re.compile(
+        rf"(?i)^(?:\W*(?:hey|hi|ok(?:ay)?|so|now|then|and|also|please|{names}|can|could|would|you|we|let'?s|i'?d|i|want|need|like|to|just|help"
+        r"|new|feature:|me|us|should)\b\W*)*"
+        r"(?:add|fix|implement|make|update|remove|change|refactor|ensure|replace|use|create|support|write|move|rename|convert|handle|simplify"
+        r"|improve|migrate|upgrade|build|set|invert|bump|port|allow|show|extend|drop|split|extract|enable|disable|validate|test|document"
+        r"|optimi[sz]e|integrate|rewrite|send|mark|reuse|address|resolve|restrict|prevent|expose|parse|cache|log)\b"
+    )
+
+
+@discovery.until_reload
+def _aside() -> re.Pattern[str]:
+    names = _names_of_agents()
+    return re.compile(
+        rf"(?i)^(?:(?:hey|hi|hello|ok(?:ay)?|so|now|then|alright|perfect|great|thanks|{names})\b[\s,.!:-]*)*"
+        r"(?:(?:can|could|would) (?:you|we) (?:please |also |now )*|please )?(?=\w)"
+    )
+
+
 def asked(text: str) -> str:
     """Return what the person asks for in a prompt, as one line."""
     text = text[:_PAGE]
@@ -87,7 +104,7 @@ def asked(text: str) -> str:
 
 def tells(ask: str) -> bool:
     """Tell whether a prompt says by itself what is to be done: neither "go on" nor a question nor a page nor "do that too"."""
-    return bool(_TASK.match(ask)) and describes(ask)
+    return bool(_task().match(ask)) and describes(ask)
 
 
 def describes(ask: str) -> bool:
@@ -102,7 +119,98 @@ def _names(title: str) -> bool:
 
 def goal(ask: str) -> str:
     """Return a prompt as a title, at most 120 characters."""
-    ask = _ASIDE.sub("", ask)
+    ask = _aside().sub("", ask)
     sentences = re.split(r"(?<=[.!?])\s", ask) if len(ask) > _TITLE else [ask]
     first = next((t for t in sentences if len(t.split()) >= _LEAST_WORDS), sentences[0])
     return first.rstrip(" .:;") if len(first) <= _TITLE else f"{first[: _TITLE - 1].rsplit(' ', 1)[0].rstrip(' ,.;')}…"
+
+
+# What a session was asked to do: the request that began it and the one that it is at.
+
+
+LONGEST = 400
+"""Characters of a request that are told."""
+
+_PLAN_HEAD = 4_000
+
+
+class Request(NamedTuple):
+    """Something that was asked for, and where that stands."""
+
+    text: str
+    """one line, at most 400 characters"""
+    by: str
+    """prompt, plan (an approved one) or title"""
+    event_id: str | None
+    ts: int | None
+    """microseconds since 1970"""
+
+
+class Task(NamedTuple):
+    """What a session is about; both None where nothing says so."""
+
+    first: Request | None
+    """the first prompt that asks for something"""
+    now: Request | None
+    """an approved plan where it is newer than the last prompt that says by itself what to do, else that prompt"""
+    told: bool
+    """False: no prompt says by itself what to do, and ``now`` is the last that asks for something"""
+    last: Request | None = None
+    """the last prompt that asks for something"""
+
+
+def task(view: SessionView) -> Task:
+    """Return what a session was asked to do.
+
+    A prompt that only steers ("push", "1", "yes, go on") is no task, unless nothing else
+    was typed. Reads prompts of the main thread, else of any, and the plans among
+    ``tool_calls``.
+    """
+    prompts = _requests(typed(view)) or _requests(view.prompts)
+    telling = next((one for one in reversed(prompts) if tells(one[1])), None)
+    since = telling[0].seq if telling else -1
+    chosen = telling or (prompts[-1] if prompts else None)
+    first = _request(prompts[0]) if prompts else _title(view)
+    now = _plan(view, since) or (_request(chosen) if chosen else _title(view))
+    return Task(first, now, telling is not None, _request(prompts[-1]) if prompts else None)
+
+
+def _requests(prompts: Sequence[Any]) -> list[tuple[Any, str]]:
+    told = [(e, ask) for e in prompts if (ask := asked(e.text or ""))]
+    return [one for one in told if is_request(one[1])] or told
+
+
+def _request(prompt: tuple[Any, str]) -> Request:
+    event, ask = prompt
+    return Request(cut(ask), "prompt", event.event_id, event.ts)
+
+
+def _title(view: SessionView) -> Request | None:
+    title = view.session.title
+    return Request(cut(one_line(title)), "title", None, None) if title else None
+
+
+def _plan(view: SessionView, since: int) -> Request | None:
+    """Return the heading of the newest plan that the person approved behind a place in the main thread."""
+    for call in reversed(view.tool_calls):
+        if call.action == "plan" and not call.is_error and call.result_event and call.thread_id == view.session_id and call.seq > since:
+            plan = arguments_of(view.call_text(call)).get("plan")
+            lines = (line.strip().lstrip("#").strip() for line in plan[:_PLAN_HEAD].splitlines()) if isinstance(plan, str) else ()
+            head = cut(one_line(next((line for line in lines if line), "")))
+            if head:
+                return Request(head, "plan", call.call_event, call.started)
+    return None
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """Return the arguments of a call; empty for what is no JSON object."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def cut(text: str, width: int = LONGEST) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.model.tables import TURNS
 
 if TYPE_CHECKING:
@@ -13,9 +14,6 @@ if TYPE_CHECKING:
 ANSWERED, INTERRUPTED, FAILED, OPEN = "answered", "interrupted", "failed", "open"
 ENDS = (ANSWERED, INTERRUPTED, FAILED, OPEN)
 """How a turn ended: with a final answer, stopped by the person, with an error last, or with something else last (it may still run)."""
-
-STOPS = frozenset({"interrupt", "turn_aborted"})
-"""Subtypes of the injected events by which hosts record that a turn was stopped."""
 
 _FINAL = "/final_answer"
 """End of the subtype of an answer of which the host says that it is the last of its turn."""
@@ -122,7 +120,7 @@ def _take(turn: Turn, event: Any) -> None:
         turn.tool_calls += 1
         turn.ended = OPEN
         _went_on(turn)
-    elif event.kind == "injected" and event.subtype in STOPS and event.actor == "user":
+    elif event.kind == "injected" and event.subtype in discovery.declared_texts("records.interruptions") and event.actor == "user":
         turn.interruption, turn.answer = turn.interruption or event, None
     elif event.kind == "compaction":
         turn.compactions.append(event)

@@ -44,7 +44,7 @@ def window_size(recorded: int | None, model: str | None, largest: int = 0) -> Wi
     """
     if recorded:
         return WindowSize(max(recorded, largest), RECORDED)
-    from ctx_pipeline.tokens.context_window import context_window
+    from ctx_pipeline.tokens.model_tokens import context_window
 
     published = context_window(model)
     if not published:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import shlex
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.dashboard.numbers import count, money, plural, share, short
-from ctx_pipeline.model.finding import FAILED_AT_LEAST, Example, Finding, ranked
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.dashboard.figures import count, money, plural, share, short
+from ctx_pipeline.facts.expiring import SOON
+from ctx_pipeline.findings.evidence import history, history_of_all
+from ctx_pipeline.findings.week import week
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, ranked
+from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.usage.engine import parse_filters, usage
+from ctx_pipeline.usage.groupings import Days
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ctx_pipeline.findings.history import History, Key, Measured
+    from ctx_pipeline.dashboard.data import Week
+    from ctx_pipeline.findings.evidence import History, Key, Measured
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.engine import Usage
+
 
 _NANO = 1e9
 _EXAMPLES = 3
@@ -48,14 +61,14 @@ def findings(history: History, rules: Iterable[Rule] | None = None) -> list[Find
 
 
 def _leaving(history: History) -> Finding | None:
-    lost = [one for one in history.leaving if one.uncaptured]
+    lost = [one for one in history.homes if one.uncaptured]
     if not lost:
         return None
     files = sum(one.uncaptured for one in lost)
     first = max(lost, key=lambda one: one.uncaptured)
     return Finding(
         "",
-        f"{first.title} deletes transcripts after {first.days} days: {count(files)} in {first.root} go within 5 days",
+        f"{first.title} deletes transcripts after {first.days} days: {count(files)} in {first.root} go within {SOON} days",
         "ctx run",
         "None of them is captured. What ctx run captures stays, whatever the agent deletes.",
         cases=files,
@@ -64,10 +77,10 @@ def _leaving(history: History) -> Finding | None:
 
 
 def _leaving_captured(history: History) -> Finding | None:
-    files = sum(one.files - one.uncaptured for one in history.leaving)
+    files = sum(one.leaving - one.uncaptured for one in history.homes)
     if not files:
         return None
-    titles = ", ".join(dict.fromkeys(one.title for one in history.leaving if one.files > one.uncaptured))
+    titles = ", ".join(dict.fromkeys(one.title for one in history.homes if one.leaving > one.uncaptured))
     what = f"{plural(files, 'transcript')} of {titles} {'is' if files == 1 else 'are'} about to be deleted"
     return Finding("", what, "ctx list", "All of it is captured. To keep the originals, raise the agent's retention setting.", cases=files)
 
@@ -221,7 +234,7 @@ def _reviews(history: History) -> Finding | None:
     waiting = history.lessons.get("needs_review", 0)
     title = f"{plural(waiting, 'lesson')} {'waits' if waiting == 1 else 'wait'} for a review"
     detail = "Something in the text looked like an instruction or a secret; flagged lessons are never given to an agent."
-    command = "ctx sql \"SELECT memory_id, flags, text FROM memories WHERE status = 'needs_review'\""
+    command = "ctx memory list --status needs_review"
     return Finding("", title, command, detail, cases=waiting)
 
 
@@ -369,3 +382,77 @@ def _times(number: int) -> str:
 
 def _show(key: Key) -> str:
     return f"ctx show {shlex.quote(key[0])} {shlex.quote(key[1])}"
+
+
+# The findings of a person's history, and what bare ctx shows of it: last week's usage and the first of them.
+
+
+SHOWN = 3
+"""Findings that bare ``ctx`` shows."""
+
+
+QUIET = frozenset({"unreadable-records", "unknown-records", "secrets-in-transcripts"})
+"""Rules whose findings are one line at the end, not something to look at each day."""
+
+
+class Overview(NamedTuple):
+    """Seven days, what to look at in them, and what is told in one line."""
+
+    usage: Usage
+    findings: list[Finding]
+    week: Week | None
+    quiet: list[Finding]
+
+
+def find(
+    *,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    host: str | None = None,
+    project: str | None = None,
+    settings: Settings | None = None,
+    now: int | None = None,
+) -> list[Finding]:
+    """Return every finding of the sessions that the filters select, by what is at stake; ``now`` in microseconds since 1970.
+
+    With a store its tables are read as they are, without one the homes.
+    """
+    chosen = settings or settings_module.load()
+    filters = parse_filters(chosen, since=since, until=until, timezone=timezone, host=host, project=project)
+    return findings(history(chosen, filters, signals_read(), now=now))
+
+
+def for_model(found: list[Finding]) -> list[Finding]:
+    """Return findings as an agent may read them: without titles of sessions, and without a detail that reads like an order to it."""
+    safe = [one._replace(examples=tuple(shown._replace(title="") for shown in one.examples)) for one in found]
+    return [one._replace(detail="") if scan([one.detail]) else one for one in safe]
+
+
+def overview(*, settings: Settings | None = None, now: int | None = None) -> Overview:
+    """Return the seven days up to today, or the last ones with usage, and their first three findings; ``now`` in microseconds since 1970.
+
+    Findings are of these days, by the money and time at stake. What is about to be lost
+    comes first, whenever it was written.
+    """
+    chosen = settings or settings_module.load()
+    at = int(time.time() * 1e6) if now is None else now
+    today = Days(chosen.timezone).day(at)
+    shown = week(chosen, today)
+    days = {"since": (shown.since if shown else today).isoformat(), "until": (shown.until if shown else today).isoformat()}
+    everything = lasting_findings(chosen, now=at)
+    of_week = find(**days, settings=chosen, now=at)
+    lasting = [one for one in everything if one.urgent and one.rule not in QUIET]
+    staked = [one for one in of_week if one.rule not in QUIET and (one.usd or one.seconds or one.signal)]
+    newest = [one for one in everything if one.rule not in QUIET and not one.urgent and one.usd and not begun(chosen.home)]
+    return Overview(
+        usage("daily", since=days["since"], until=days["until"], settings=chosen),
+        ranked([*lasting, *staked, *newest])[:SHOWN],
+        shown,
+        [one for one in everything if one.rule in QUIET],
+    )
+
+
+def lasting_findings(settings: Settings, *, now: int) -> list[Finding]:
+    """Return what is so whatever the period: transcripts about to go, records that could not be read, secrets, the newest files."""
+    return findings(history_of_all(settings, now=now))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.integrations import config_patch
-from ctx_pipeline.integrations.reversible_edit import ABSENT, Change, put, read, revert
+from ctx_pipeline.integrations.config_patch import ABSENT, Change, put, read, revert
 from ctx_pipeline.memory import hook_words
 from ctx_pipeline.model.agent_config import WEAVE
 
@@ -60,7 +60,7 @@ def program() -> list[str]:
 
 def homes(settings: Settings, host: Host) -> list[Path]:
     """Return the homes that the environment names, else the default one."""
-    named = settings.environ.get(host.roots_env)
+    named = settings.environ.get(host.files.roots_env)
     roots = settings.candidate_roots(host)
     return list(roots if named else roots[:1])
 
@@ -72,16 +72,16 @@ def server_paths(settings: Settings, host: Host, *, project: Path | None = None)
         if not recipe.project_file:
             raise UsageError(f"{host.title} reads no servers of a project", hint="leave --scope out")
         return [project / recipe.project_file]
-    beside = recipe.beside_home and not settings.environ.get(host.roots_env)
+    beside = recipe.beside_home and not settings.environ.get(host.files.roots_env)
     return [(home.parent if beside else home) / recipe.file for home in homes(settings, host)]
 
 
-def install_server(settings: Settings, host: Host, path: Path) -> Change:
-    """Enter the server in a file of the host."""
+def install_server(settings: Settings, host: Host, path: Path, *, profile: str | None = None) -> Change:
+    """Enter the server in a file of the host; ``profile`` is the set of tools that it shows."""
     recipe = _server(host)
     words = program()
     entry: dict[str, Any] = {"type": "stdio"} if recipe.typed else {}
-    entry |= {"command": words[0], "args": [*words[1:], "mcp"]}
+    entry |= {"command": words[0], "args": [*words[1:], "mcp", *(["--tools", profile] if profile else [])]}
     if settings.environ.get("CTX_HOME"):
         entry["env"] = {"CTX_HOME": str(settings.home)}
     add = config_patch.with_json_server if recipe.form == "json" else config_patch.with_toml_server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.memory.safety import unread
-from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.display import visible
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory

@@ -16,19 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import __version__, discovery
 from ctx_pipeline.errors import CtxError, StoreError
-from ctx_pipeline.integrations.private_files import PrivateFolder, unwritable
-from ctx_pipeline.model.characters import visible
-from ctx_pipeline.model.codec import digest, iso
-from ctx_pipeline.model.display import truncate
-from ctx_pipeline.model.markdown import cell as table_cell
-from ctx_pipeline.model.markdown import inline
-from ctx_pipeline.model.plain import Plain
+from ctx_pipeline.model.codec import Plain, digest, iso
+from ctx_pipeline.model.display import inline, truncate, visible
+from ctx_pipeline.model.display import table_text as table_cell
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.readings import aggregate
 from ctx_pipeline.model.tables import MEMORIES
 from ctx_pipeline.redaction import harmless
-from ctx_pipeline.sessions.details import resolve
 from ctx_pipeline.sessions.markdown import markdown
+from ctx_pipeline.sessions.session_details import resolve
+from ctx_pipeline.storage.files import PrivateFolder, unwritable
 from ctx_pipeline.storage.raw.segments import stream_text
 from ctx_pipeline.storage.reader import reading
 
@@ -132,7 +129,7 @@ def _sessions(job: _Job, wanted: list[Any]) -> dict[tuple[str, str], str | None]
     titles: dict[tuple[str, str], str | None] = {}
     cells: dict[Any, set[str]] = defaultdict(set)
     for session in wanted:
-        cells[session.cell].add(session.session_id)
+        cells[session.partition].add(session.session_id)
     sources: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for source in job.store.ledger.sources().values():
         if source.session_id:
@@ -155,7 +152,7 @@ def _sessions(job: _Job, wanted: list[Any]) -> dict[tuple[str, str], str | None]
 
 def _name(host: str) -> str:
     declared = discovery.hosts().get(host)
-    return (declared.archive_name if declared else "") or host
+    return (declared.files.archive_name if declared else "") or host
 
 
 def _file(text: str) -> str:
@@ -287,7 +284,7 @@ def _prompt(method: str, source: str, candidates: list[dict[str, Any]]) -> str:
 
 
 def _signals(store: Store, wanted: Container[tuple[str, str]], write: PrivateFolder, result: Archived) -> None:
-    cells = sorted({s.cell for s in store.ledger.sessions() if (s.host, s.session_id) in wanted})
+    cells = sorted({s.partition for s in store.ledger.sessions() if (s.host, s.session_id) in wanted})
     rows = [r for cell in cells for r in store.lake.read_rows("readings", cell) if (r.host, r.session_id) in wanted]
     rows.sort(key=lambda r: (r.host, r.session_id, r.signal))
     write.lines("signals/readings.jsonl", (_reading(row) for row in rows))
@@ -295,7 +292,7 @@ def _signals(store: Store, wanted: Container[tuple[str, str]], write: PrivateFol
     write.json("signals/aggregates.json", {name: asdict(one) for name, one in aggregates.items()})
     heads = ("signal", "kind", "unit", "count", "missing", "mean", "median", "p90", "sum")
     table = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    table += [f"| {' | '.join(_cell(getattr(one, name)) for name in heads)} |" for one in aggregates.values()]
+    table += [f"| {' | '.join(_table_text(getattr(one, name)) for name in heads)} |" for one in aggregates.values()]
     write.text("signals/summary.md", "\n".join(["# Signals", "", *table, ""]))
     result.readings = len(rows)
 
@@ -314,7 +311,7 @@ def _reading(row: Any) -> dict[str, Any]:
     }
 
 
-def _cell(value: Any) -> str:
+def _table_text(value: Any) -> str:
     text = "" if value is None else f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
     return table_cell(visible(text))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.rot import callback, store_locations
+from ctx_pipeline.rot import callback, database
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +20,7 @@ class CtxRotCallback(callback.CtxRotCallback):
     that is running here, else the one begun last.
     """
 
-    def __init__(self, db_path: str | os.PathLike[str] = store_locations.DEFAULT, store_content: bool = False) -> None:
+    def __init__(self, db_path: str | os.PathLike[str] = database.DEFAULT, store_content: bool = False) -> None:
         super().__init__(db_path, store_content, redact=Redactor().redact)
         self._store_content = store_content
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline import discovery
+from ctx_pipeline import __version__, discovery
 from ctx_pipeline.errors import StoreError
-from ctx_pipeline.integrations.private_files import PrivateFolder, unwritable
-from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.codec import digest, iso
 from ctx_pipeline.model.tables import TABLES
+from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.redaction import harmless
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.rot.export import SCHEMA_VERSION
+from ctx_pipeline.sessions.session_details import resolve
+from ctx_pipeline.storage.files import PrivateFolder, unwritable
 from ctx_pipeline.storage.reader import reading
-from ctx_pipeline.usage.engine import day
+from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
 
@@ -46,8 +50,8 @@ def _views(store: Store, settings: Settings, chosen: Chosen, tables: tuple[str, 
     if chosen.session_id is not None:
         key, full = resolve(store, chosen.host or "", chosen.session_id)
         wanted = {full}
-    first = moment(day(chosen.since, "--since"), settings.timezone)
-    last = moment(day(chosen.until, "--until"), settings.timezone, after=True)
+    first = moment(day(chosen.since, "--since", settings.timezone), settings.timezone)
+    last = moment(day(chosen.until, "--until", settings.timezone), settings.timezone, after=True)
     for cell in store.ledger.cells():
         if key not in {None, cell.host}:
             continue
@@ -88,7 +92,6 @@ def opentraces(file: Path | str, chosen: Chosen = Chosen(), *, settings: Setting
     A session has a trace for each of its context windows. The file is replaced whole
     (0600). Raises StoreError when it lies in the store or cannot be written.
     """
-    from ctx_pipeline.integrations.traces import traces
     from ctx_pipeline.rot.export import line
 
     target = Path(file).absolute()
@@ -154,3 +157,156 @@ def parquet(folder: Path | str, *, settings: Settings | None = None) -> dict[str
         except OSError as error:
             raise unwritable(target, error) from error
     return counts
+
+
+# Sessions as traces of an open schema (opentraces-schema 0.9), one for each context window.
+
+
+_ENDED = {"errored": "error", "interrupted": "interrupted", "abandoned": "abandoned"}
+"""status of a thread -> terminal state; that an agent ended its turn does not say that the goal was reached"""
+_SPOKEN = {"prompt": "user", "compaction": "system"}
+_NANO = 1e9
+
+
+def traces(view: SessionView, cost_mode: str = "auto") -> Iterator[dict[str, Any]]:
+    """Yield a record for each thread of a session that has a step: what was asked, said, thought and called, in order.
+
+    Tokens and cost are those of the calls that are counted for this session: a copied
+    history keeps its steps and costs nothing. The cost is that of ``cost_mode``. Texts are redacted as the tables are.
+    """
+    threads = {t.thread_id: t for t in view.threads}
+    events, calls, tools = (_by_thread(rows) for rows in (view.events, view.model_calls, view.tool_calls))
+    for thread_id in dict.fromkeys([view.session_id, *events]):
+        own = (found.get(thread_id, []) for found in (events, calls, tools))
+        made = _Trace(view.session, thread_id, threads.get(thread_id), cost_mode).record(*own)
+        if made["steps"]:
+            yield made
+
+
+def _by_thread(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row.thread_id, []).append(row)
+    return found
+
+
+class _Trace:
+    """One thread on its way into a record."""
+
+    def __init__(self, session: Any, thread_id: str, row: Any, cost_mode: str) -> None:
+        self._session, self._id, self._row, self._mode = session, thread_id, row or session, cost_mode
+        self._calls: dict[str, Any] = {}
+        self._tools: dict[str, Any] = {}
+        self._by_id: dict[str, Any] = {}
+        self._asked: dict[str, dict[str, Any]] = {}
+        self._steps: list[dict[str, Any]] = []
+        self._open: str | None = None
+        self._billed: set[str] = set()
+
+    def record(self, events: list[Any], calls: list[Any], tools: list[Any]) -> dict[str, Any]:
+        """Return the thread, of which these are the rows, as a TraceRecord."""
+        self._calls = {c.call_key: c for c in calls}
+        self._tools = {t.call_event: t for t in tools}
+        self._by_id = {t.call_id: t for t in tools}
+        for event in events:
+            self._take(event)
+        session, own = self._session, [c for c in calls if c.owner]
+        for call in own:  # what no event names was paid for all the same
+            if call.call_key not in self._billed:
+                self._agent(call)
+        prompt, read = sum(c.context_tokens for c in own), sum(c.cache_read for c in own)
+        first, last = self._row.first_ts, self._row.last_ts
+        ended = _ENDED.get(self._row.status)
+        costs = [cost for c in own if (cost := self._cost(c)) is not None]
+        task = next((s["content"] for s in self._steps if s["role"] == "user"), None)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "trace_id": f"{session.host}/{session.session_id}/{self._id}",
+            "session_id": session.session_id,
+            "timestamp_start": iso(first),
+            "timestamp_end": iso(last),
+            "execution_context": "devtime",
+            "task": {"description": task, "source": "user_prompt", "repository": session.repository},
+            "agent": {"name": session.host, "version": session.version, "model": next(iter(self._row.models or ()), None)},
+            "environment": {"vcs": {"type": "git" if session.branch else "none", "branch": session.branch}},
+            "steps": self._steps,
+            "outcome": {"success": False, "terminal_state": ended} if ended else {},
+            "metrics": {
+                "total_steps": len(self._steps),
+                "total_input_tokens": prompt,
+                "total_output_tokens": sum(c.output for c in own),
+                "total_cache_read_tokens": read,
+                "total_cache_creation_tokens": sum(c.cache_write_5m + c.cache_write_1h for c in own),
+                "total_duration_s": round((last - first) / 1e6, 3) if first is not None and last is not None else None,
+                "cache_hit_rate": round(min(1.0, read / prompt), 4) if prompt else 0.0,
+                "estimated_cost_usd": sum(costs) / _NANO if costs else None,
+            },
+            "lifecycle": "final",
+            "metadata": {
+                "source": "ctx_pipeline",
+                "ctx_pipeline_version": __version__,
+                "project": session.project,
+                "title": session.title,
+                "thread": getattr(self._row, "kind", "main"),
+                "parent_thread": getattr(self._row, "parent_thread_id", None),
+                "content_hash_of_rows": session.content_hash,
+            },
+        }
+
+    def _cost(self, call: Any) -> int | None:
+        return cost_of(self._mode, call.recorded_cost, call.cost)
+
+    def _take(self, event: Any) -> None:
+        if event.kind in _SPOKEN and event.text:
+            self._open = None
+            self._step(_SPOKEN[event.kind], event, content=event.text)
+        elif event.kind in ("answer", "reasoning", "tool_call"):
+            self._assistant_text(event)
+        elif event.kind == "tool_result" and event.call_id in self._asked:
+            tool = self._by_id.get(event.call_id)
+            failed = (event.text or "failed") if tool is not None and tool.is_error else None
+            self._asked[event.call_id]["observations"].append(
+                {"source_call_id": event.call_id, "content": None if failed else event.text or "", "error": failed}
+            )
+
+    def _assistant_text(self, event: Any) -> None:
+        if event.call_key is None or event.call_key != self._open or not self._steps or self._steps[-1]["role"] != "agent":
+            self._open = event.call_key
+            self._agent(event)
+        step = self._steps[-1]
+        if event.kind == "tool_call":
+            tool = self._tools.get(event.event_id)
+            call_id = event.call_id or event.event_id
+            lasted = (tool.ended - tool.started) // 1000 if tool and tool.started is not None and tool.ended is not None else None
+            named = {"tool_call_id": call_id, "tool_name": tool.tool if tool else "unknown", "input": _given(event.text)}
+            step["tool_calls"].append({**named, "duration_ms": lasted})
+            self._asked[call_id] = step
+        elif event.text:
+            name = "content" if event.kind == "answer" else "reasoning_content"
+            step[name] = f"{step[name]}\n{event.text}" if step.get(name) else event.text
+
+    def _agent(self, event: Any) -> None:
+        """Begin a step of a model call, told by an event of it or by the call itself."""
+        call = self._calls.get(event.call_key)
+        used = {}
+        if call is not None and call.owner and event.call_key not in self._billed:
+            self._billed.add(event.call_key)
+            used = {
+                "input_tokens": call.context_tokens,
+                "output_tokens": call.output,
+                "cache_read_tokens": call.cache_read,
+                "cache_write_tokens": call.cache_write_5m + call.cache_write_1h,
+            }
+        self._step("agent", event, model=call.model or None if call else None, tool_calls=[], observations=[], token_usage=used)
+
+    def _step(self, role: str, event: Any, **more: Any) -> None:
+        self._steps.append({"step_index": len(self._steps) + 1, "role": role, "timestamp": iso(event.ts), **more})
+
+
+def _given(text: str | None) -> dict[str, Any]:
+    """Return a call's arguments; what is no JSON object stands under ``input``."""
+    try:
+        said = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        said = text
+    return said if isinstance(said, dict) else {"input": said}

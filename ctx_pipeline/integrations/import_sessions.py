@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.plain import Plain
+from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.warehouse.session_queries import session_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
@@ -37,6 +37,8 @@ class Listed:
     """how it ended, or archived; unknown as well before it is captured"""
     days_left: int | None = None
     """days until its host deletes the transcript; None: never, or it is gone"""
+    last: float = 0.0
+    """time of its last event in seconds since 1970; of one with newer bytes in the home the file's time"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _seen(store: Store, scan: capture.Scan, wanted: Iterable[str]) -> dict[tuple
             add(source.host, source.session_id, state, size, (waiting.mtime_ns if waiting else source.mtime_ns) / 1e9)
     for p in pending.values():
         declared = discovery.hosts()[p.host]
-        if p.host in keys and p.kind in declared.session_kinds:
+        if p.host in keys and p.kind in declared.files.session_kinds:
             session_id = _session_of(p, declared)
             if session_id:
                 add(p.host, session_id, "new", p.size, p.mtime_ns / 1e9)
@@ -143,15 +145,19 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
     folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
     shown: list[Listed] = []
+    chosen: list[Listed] = []
     for key in sorted(wanted):
-        declared = discovery.hosts()[key]
-        mine = sorted((s for s in found.values() if s.host == key), key=lambda s: (-s.modified, s.session_id))
-        for s in mine[:limit]:
-            project, title, status = facts.get((key, s.session_id), (None, None, "unknown"))
-            resume = declared.resuming(s.session_id, folders[key, s.session_id].cwd if (key, s.session_id) in folders else None)
-            days = None if s.state == "gone" else keeping.get((key, s.session_id))
-            left = None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400))
-            shown.append(Listed(key, s.session_id, s.state, s.bytes, s.modified, project, title, resume, status, left))
+        mine = sorted((s for s in found.values() if s.host == key), key=lambda s: (-_last(s, facts), s.session_id))
+        chosen += mine[:limit]
+    new = {(s.host, s.session_id) for s in chosen if (s.host, s.session_id) not in facts}
+    seen_now = _first_look(settings, scan, new) if new else {}
+    for s in chosen:
+        place = (s.host, s.session_id)
+        project, title, status, _ = facts.get(place, (*seen_now.get(place, (None, None)), "unknown", None))
+        resume = discovery.hosts()[s.host].resuming(s.session_id, folders[place].cwd if place in folders else None)
+        days = None if s.state == "gone" else keeping.get(place)
+        left = None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400))
+        shown.append(Listed(*place, s.state, s.bytes, s.modified, project, title, resume, status, left, _last(s, facts)))
     return Listing(
         sessions=shown,
         counts={key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)},
@@ -161,12 +167,39 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
     )
 
 
+def _last(session: Listed, facts: Mapping[tuple[str, str], tuple[str | None, str | None, str, float | None]]) -> float:
+    """Return when a session was last active: of a captured one its last event, else the time of its file."""
+    when = facts.get((session.host, session.session_id), (None, None, "", None))[3]
+    return session.modified if when is None or session.state in {"new", "grown"} else when
+
+
+def _first_look(
+    settings: Settings, scan: capture.Scan, wanted: set[tuple[str, str]]
+) -> dict[tuple[str, str], tuple[str | None, str | None]]:
+    """Return (host, session) -> project and title, redacted, of sessions that are not captured yet."""
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.usage import live_usage as live
+
+    paths = {
+        p.path
+        for p in scan.pending
+        if p.kind in discovery.hosts()[p.host].files.session_kinds and (p.host, _session_of(p, discovery.hosts()[p.host])) in wanted
+    }
+    sources = [source for source in live.sources(settings) if source.path in paths]
+    redact = Redactor(settings.patterns).redact
+    found = {}
+    for one in live.read(live.sessions(sources, settings), whole=True):
+        title = one.parsed.facts.title if one.parsed is not None else None
+        found[one.host, one.session_id] = (redact(one.project) if one.project else None, redact(title)[:300] if title else None)
+    return found
+
+
 def _keeping(store: Store, settings: Settings, scan: capture.Scan) -> dict[tuple[str, str], int]:
     """Return (host, session) -> days for which the home that it lies in keeps transcripts, the shortest of several."""
     days: dict[tuple[str, str], int] = {}
     for host in discovery.hosts().values():
-        for root in settings.roots_of(host) if host.retention_days is not None else ():
-            kept = host.retention_days(root) if host.retention_days is not None else None
+        for root in settings.roots_of(host) if host.files.retention_days is not None else ():
+            kept = host.files.retention_days(root) if host.files.retention_days is not None else None
             if kept is not None:
                 days[host.key, str(root)] = kept
     found: dict[tuple[str, str], int] = {}
@@ -180,7 +213,7 @@ def _keeping(store: Store, settings: Settings, scan: capture.Scan) -> dict[tuple
         if source.state == "live":
             add(source.host, source.root, source.session_id)
     for p in scan.pending:
-        if (p.host, p.root) in days and p.kind in discovery.hosts()[p.host].session_kinds:
+        if (p.host, p.root) in days and p.kind in discovery.hosts()[p.host].files.session_kinds:
             add(p.host, p.root, _session_of(p, discovery.hosts()[p.host]))
     return found
 

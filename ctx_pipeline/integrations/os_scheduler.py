@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import plistlib
 import shlex
@@ -10,18 +11,22 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import SettingsError
+from ctx_pipeline.errors import CtxError, SettingsError
 from ctx_pipeline.integrations.agent_config import program
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.pipeline.capture.retention import require_disk_space
+from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ctx_pipeline.settings import Settings
+
 
 MARK = "written by ctx schedule install"
 _SECONDS = 30
@@ -175,7 +180,7 @@ class Timers:
         return (said[-1] if said else f"{words[0]} ended with {done.returncode}") if done.returncode else ""
 
     def _environment(self) -> dict[str, str]:
-        names = {*_OWN, *(host.roots_env for host in discovery.hosts().values())}
+        names = {*_OWN, *(host.files.roots_env for host in discovery.hosts().values())}
         held: Mapping[str, str] = self._settings.environ
         return {name: held[name] for name in sorted(names) if held.get(name)}
 
@@ -253,3 +258,54 @@ def _ours(path: Path) -> bool:
         return MARK in path.read_text("utf-8", errors="replace")[:4096]
     except OSError:
         return False
+
+
+# What runs without a person: each run leaves when it ran and how it ended in schedule.json.
+
+
+KEPT = "schedule.json"
+JOBS: Mapping[str, tuple[str, ...]] = {"sync": ("sync",), "run": ("run",)}
+"""job -> words of the command that it starts"""
+_SAID = 300
+
+
+def run_job(settings: Settings, name: str) -> dict[str, Any]:
+    """Start a job's command, wait for it and return what was noted of it: began, seconds, ok, said (its last line).
+
+    Nothing starts when the disk has less room than ``least_free_bytes``; that is noted
+    too. The command's own leases keep two of them apart.
+    """
+    began = datetime.now(UTC)
+    try:
+        require_disk_space(settings)
+        done = subprocess.run(  # noqa: S603 - this package itself
+            [*program(), *JOBS[name]],
+            env={**os.environ, **settings.environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except (CtxError, OSError) as error:
+        ok, said = False, str(error)
+    else:
+        ok, said = not done.returncode, (done.stderr if done.returncode else done.stdout)
+    lines = [line for line in said.splitlines() if line.strip()]
+    note = {
+        "began": f"{began:%Y-%m-%dT%H:%M:%S}Z",
+        "seconds": round((datetime.now(UTC) - began).total_seconds(), 1),
+        "ok": ok,
+        "said": (lines[0 if not ok else -1] if lines else "")[:_SAID],
+    }
+    Files(settings.home).write(KEPT, json.dumps({**last_runs(settings), name: note}).encode())
+    return note
+
+
+def last_runs(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return job -> what was noted of its last run; nothing where none ran or the note cannot be read."""
+    try:
+        found = json.loads(Files(settings.home).read(KEPT))
+    except (OSError, ValueError, CtxError):
+        return {}
+    return {name: note for name, note in found.items() if isinstance(note, dict)} if isinstance(found, dict) else {}

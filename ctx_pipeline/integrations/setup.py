@@ -2,23 +2,152 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
+import tomllib
 from dataclasses import dataclass, field
 from glob import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import CtxError, UnknownName
-from ctx_pipeline.integrations import agent_config, config_edit
+from ctx_pipeline.errors import CtxError, SettingsError, UnknownName
+from ctx_pipeline.integrations import agent_config
 from ctx_pipeline.integrations.os_scheduler import Timers
+from ctx_pipeline.settings import PLAIN, TABLES
+from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from ctx_pipeline.integrations.os_scheduler import Job
     from ctx_pipeline.settings import Settings
+
+
+# What a person chose, where it was said, and how it is changed: comments and order of config.toml stay.
+
+
+FILE = "config.toml"
+VARIABLES: Mapping[str, str] = {"cost_mode": "CTX_COST_MODE", "timezone": "TZ"}
+"""Settings that a variable of the environment overrides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One setting: its value in force and where that is from."""
+
+    key: str
+    value: Any
+    origin: str
+    """default, config.toml, or the variable of the environment that overrides both"""
+
+
+def path_of(settings: Settings) -> Path:
+    """Return where the configuration lies, whether or not it is there."""
+    return settings.home / FILE
+
+
+def values(settings: Settings) -> list[Value]:
+    """Return every setting with its value in force, the plain ones first, then what the tables hold."""
+    found = []
+    for key in PLAIN:
+        variable = VARIABLES.get(key, "")
+        said = settings.environ.get(variable) if variable else None
+        origin = variable if said else FILE if key in settings.config else "default"
+        found.append(Value(key, getattr(settings, key), origin))
+    found.append(Value("ignore.paths", list(settings.ignore), FILE if "ignore" in settings.config else "default"))
+    for name in [table for table in TABLES if table != "ignore"]:
+        found += [Value(key, value, FILE) for key, value in _flat(settings.config.get(name), name)]
+    return found
+
+
+def change(settings: Settings, key: str, words: Sequence[str]) -> Value:
+    """Write one setting and return it as it is in force now; without words it is taken out of the file.
+
+    Several words are a list. The rest of the file stays as it was written. Raises
+    UnknownName for a setting that does not exist and SettingsError for a value that
+    cannot be used or a file that cannot be edited; nothing is written then.
+    """
+    import tomlkit
+
+    place = _place(key)
+    path = path_of(settings)
+    document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
+    if words:
+        table: Any = document
+        for depth, part in enumerate(place[:-1], 1):
+            table = table.setdefault(part, tomlkit.table(is_super_table=depth < len(place) - 1))
+            if not isinstance(table, dict):
+                raise SettingsError(
+                    f"{path} was left as it is: {part} is no table in it", hint="change it in the file: docs/settings.md", path=str(path)
+                )
+        table[place[-1]] = _value(words, several=place == ["ignore", "paths"])
+    else:
+        tables: list[Any] = [document]
+        for part in place[:-1]:
+            tables.append(tables[-1].get(part, {}))
+        tables[-1].pop(place[-1], None)
+    text = tomlkit.dumps(document)
+    made = tomllib.loads(text)
+    checked = settings_module.load(settings.environ, home=settings.home, config=made)
+    _usable(checked)
+    Files(settings.home).write(FILE, text.encode())
+    return next((v for v in values(checked) if v.key == ".".join(place)), Value(".".join(place), None, "default"))
+
+
+def _usable(settings: Settings) -> None:
+    """Raise SettingsError for patterns, prices, a zone or an embedding function that nothing could work with."""
+    from ctx_pipeline.context.retrieval.embedding import load_embedding
+    from ctx_pipeline.pipeline.capture import redactor_of
+    from ctx_pipeline.pricing import PriceBook
+    from ctx_pipeline.storage.warehouse.days import day_sql
+
+    redactor_of(settings)
+    PriceBook.of(settings)
+    day_sql("ts", settings.timezone)
+    _ = settings.plans
+    if settings.embedder:
+        load_embedding(settings.embedder)
+
+
+def _place(key: str) -> list[str]:
+    """Return the parts of a setting's name, quoted ones included."""
+    asked = "ignore.paths" if key == "ignore" else key
+    try:
+        table = tomllib.loads(f"{asked} = 0")
+    except tomllib.TOMLDecodeError:
+        table = {}
+    parts: list[str] = []
+    while isinstance(table, dict) and len(table) == 1:
+        ((name, table),) = table.items()
+        parts.append(name)
+    plain = len(parts) == 1 and parts[0] in PLAIN
+    if not plain and not (len(parts) > 1 and parts[0] in TABLES):
+        raise UnknownName("setting", key, [*PLAIN, "ignore", "redaction.patterns.NAME", 'prices."MODEL".input'])
+    return parts
+
+
+def _value(words: Sequence[str], *, several: bool) -> Any:
+    """Return what words mean: a number, a truth, a list, or text."""
+    if several or len(words) > 1:
+        return list(words)
+    try:
+        found = tomllib.loads(f"value = {words[0]}")["value"]
+    except tomllib.TOMLDecodeError:
+        return words[0]
+    return found if isinstance(found, bool | int | float | list | str) else words[0]
+
+
+def _flat(value: Any, prefix: str) -> list[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        return [(prefix, value)] if value is not None else []
+    return [pair for key, held in value.items() for pair in _flat(held, f"{prefix}.{_key(key)}")]
+
+
+def _key(part: str) -> str:
+    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part)
 
 
 class Home(NamedTuple):
@@ -71,7 +200,7 @@ def steps(settings: Settings, choice: Choice) -> list[Step]:
     if added:
         made.append(
             Step(
-                f"never capture {', '.join(added)} (in {config_edit.path_of(settings)})",
+                f"never capture {', '.join(added)} (in {path_of(settings)})",
                 shlex.join(["ctx", "config", "set", "ignore.paths", *settings.ignore, *added]),
             )
         )
@@ -102,7 +231,7 @@ def _acts(settings: Settings, choice: Choice) -> list[Any]:
     acts: list[Any] = []
     added = _globs(settings, choice)
     if added:
-        acts.append(lambda: config_edit.change(settings, "ignore.paths", [*settings.ignore, *added]))
+        acts.append(lambda: change(settings, "ignore.paths", [*settings.ignore, *added]))
     acts += [lambda host=host: _hook(settings, host) for host in choice.hooks]
     if choice.jobs:
         acts.append(lambda: [Timers(settings_module.load(settings.environ, home=settings.home)).install(job) for job in choice.jobs])

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.integrations import agent_config, config_patch
 from ctx_pipeline.integrations.agent_config import options_of
-from ctx_pipeline.integrations.reversible_edit import read
-from ctx_pipeline.memory.injection_policy import STARTS, Choice, parse_options
+from ctx_pipeline.integrations.config_patch import read
+from ctx_pipeline.memory.evaluation import MEASURED, recommended
+from ctx_pipeline.memory.injection_policy import NOTHING, STARTS, Choice, parse_options
 from ctx_pipeline.model.agent_config import WEAVE
+from ctx_pipeline.storage.journal import Journal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ctx_pipeline.settings import Settings
+
 
 LOG = "hooks.log"
 """In the store: its time is that of the last hook that captured or had something to say."""
@@ -45,8 +50,7 @@ def entered(settings: Settings) -> list[Entered]:
 
 def timed(settings: Settings) -> list[Entered]:
     """Return the jobs of this store that the operating system starts; none on a platform without timers of ours."""
-    from ctx_pipeline.integrations.job_runner import JOBS, last_runs
-    from ctx_pipeline.integrations.os_scheduler import Timers
+    from ctx_pipeline.integrations.os_scheduler import JOBS, Timers, last_runs
 
     try:
         found = Timers(settings).installed(tuple(JOBS))
@@ -72,3 +76,49 @@ def sparingly(settings: Settings) -> Choice:
         start=max((c.start for c in found), key=STARTS.index),
         prompts=any(c.prompts for c in found),
     )
+
+
+# From where on hooks were right often enough on the person's own history, as the newest figures of a backtest tell.
+
+
+class Calibrated(NamedTuple):
+    """What a wanted precision means for hooks."""
+
+    precision: float
+    threshold: float | None
+    """the lowest one that is known to be right so often; None where none is: nothing is told at prompts"""
+    start: str
+    """the most generous rule of the start that is, else ``nothing``"""
+    at: str | None
+    """when these figures were kept; None where there are none"""
+
+    def options(self) -> dict[str, str]:
+        """Return the options of a hook that keep to it."""
+        prompts = {"no-prompts": "yes"} if self.threshold is None else {"threshold": f"{self.threshold:g}"}
+        return {"precision": f"{self.precision:g}", "start": self.start, **prompts}
+
+
+def calibrated(settings: Settings, precision: float) -> Calibrated:
+    """Return what hooks may tell so that as much of it is right, by the newest figures that were kept; nothing where there are none."""
+    with closing(Journal(settings.home / "journal.db", read_only=True)) as journal:
+        facts = journal.newest(MEASURED, 1) if journal.is_there() else []
+    kept: Any = facts[0].payload.get("calibration") if facts else None
+    if not isinstance(kept, dict):
+        return Calibrated(precision, None, NOTHING, None)
+    found = recommended(kept["thresholds"], precision, kept["starts"])
+    return Calibrated(precision, found["injection"], found["start"] or NOTHING, str(facts[0].at))
+
+
+def moved(settings: Settings, options: Mapping[str, str]) -> Calibrated | None:
+    """Return what the newest figures say where hooks with a precision were entered by others; None where both agree.
+
+    The rule of the start is compared only where the one in force tells more: less may be the person's own choice.
+    """
+    try:
+        precision = float(options["precision"])
+    except (KeyError, ValueError):
+        return None
+    newest = calibrated(settings, precision)
+    now, held = parse_options(newest.options()), parse_options(options)
+    same = (now.prompts, now.threshold if now.prompts else 0) == (held.prompts, held.threshold if held.prompts else 0)
+    return None if same and STARTS.index(held.start) <= STARTS.index(now.start) else newest

@@ -11,22 +11,21 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
+from ctx_pipeline.learning.at_act import after_failure, before_command, command_of, output_of
 from ctx_pipeline.learning.memories import error_line
 from ctx_pipeline.learning.repository_identity import place_among
-from ctx_pipeline.memory.budget import estimate
 from ctx_pipeline.memory.injection_policy import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import Recalled
+from ctx_pipeline.memory.prompt_block import estimate, weave
+from ctx_pipeline.memory.ranking import Recalled, ended, words_of
 from ctx_pipeline.memory.scope import visible
-from ctx_pipeline.memory.weave import weave
+from ctx_pipeline.model.memories import Scored
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ctx_pipeline.memory.scope import Place
-    from ctx_pipeline.model.memories import Scored
     from ctx_pipeline.settings import Settings
 
 INJECTED = "hook.injected"
@@ -34,7 +33,11 @@ INJECTED = "hook.injected"
 
 START = "SessionStart"
 PROMPT = "UserPromptSubmit"
-HOOKED = (START, PROMPT)
+BEFORE, FAILED, ENDED = "PreToolUse", "PostToolUseFailure", "PostToolUse"
+"""Events before a command, after one that failed, and (of hosts that do not tell them apart) after any."""
+
+COMMANDS = (BEFORE, FAILED, ENDED)
+HOOKED = (START, PROMPT, *COMMANDS)
 """Events at which memories are told unasked; what a session asked for itself stands under ``retrieve`` or ``weave``."""
 
 REWARDED = "memory.rewarded"
@@ -48,7 +51,7 @@ __all__ = [
     "THRESHOLD",
     "Choice",
     "current_session",
-    "held_out",
+    "in_control_group",
     "inject",
     "injections",
     "log_injected",
@@ -58,6 +61,9 @@ __all__ = [
 _SESSION_NAMES = ("_SESSION_ID", "_THREAD_ID")
 _LOOKED_BACK = 400
 _PATIENCE = 0.05
+_AT_COMMAND, _MOST_AT_COMMAND = 120, 2
+"""Memories with a word of a command that are looked at, and those that are told."""
+
 _EMPTIED = ("clear", "compact")
 """Sources of a session start after which the window holds nothing of what was injected before."""
 
@@ -70,13 +76,18 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     """
     event, session, prompt = (_text(payload, name) for name in ("hook_event_name", "session_id", "prompt"))
     path = settings.home / "memory.db"
-    if event not in (START, PROMPT) or not session or not path.exists():
+    command = command_of(payload) if event in COMMANDS and choice.commands else ""
+    output = output_of(payload) if command and event != BEFORE else ""
+    if event not in HOOKED or not session or not path.exists() or (event in COMMANDS and not (output if event != BEFORE else command)):
         return ""
     cwd = _text(payload, "cwd")
     index = MemoryIndex(path)
     try:
         place = place_among(cwd, index, settings.home) if cwd.startswith("/") and "\0" not in cwd else None
-        found = _at_start(index, place, choice) if event == START else _for_prompt(index, prompt, place, choice)
+        if event in COMMANDS:
+            found = _at_command(index, command, output, place, choice)
+        else:
+            found = _at_start(index, place, choice) if event == START else _for_prompt(index, prompt, place, choice)
     finally:
         index.close()
     own = f"{host}/{session}"
@@ -93,7 +104,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
         if not note:
             return ""
         told = [s for s in chosen if s.memory.memory_id in note]
-        withheld = held_out(session, choice.holdout)
+        withheld = in_control_group(session, choice.holdout)
         journal.append(
             INJECTED,
             {
@@ -104,7 +115,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
                 "tokens": estimate(note),
                 "withheld": withheld,
                 "holdout": choice.holdout,
-                "threshold": None if event == START else choice.threshold,
+                "threshold": choice.threshold if event == PROMPT else None,
             },
             actor="hook",
         )
@@ -113,7 +124,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
     return "" if withheld else note
 
 
-def held_out(session_id: str, share: float) -> bool:
+def in_control_group(session_id: str, share: float) -> bool:
     """Tell whether a session is one of those from which memories are withheld; always the same for one session and share."""
     drawn = int.from_bytes(hashlib.sha256(f"holdout {session_id}".encode("utf-8", "surrogatepass")).digest()[:8], "big")
     return drawn < share * 2**64
@@ -209,7 +220,7 @@ def shares(*, settings: Settings) -> dict[str, Any]:
 def _judged(journal: Journal) -> dict[tuple[str, str, str], Mapping[str, Any]]:
     """Return (host, session, memory) -> the last measured reward."""
     # not for the hook at a prompt
-    from ctx_pipeline.memory.outcome import MEASURED
+    from ctx_pipeline.memory.session_facts import MEASURED
 
     return {
         (str(f.payload.get("host")), str(f.payload.get("session_id")), str(f.payload.get("memory_id"))): f.payload
@@ -240,6 +251,23 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
         accepted_only=choice.accepted_only,
     )
     return for_prompt((Recalled(h.memory, h.score, h.covered) for h in hits), place=place, choice=choice, now=_now())
+
+
+def _at_command(index: MemoryIndex, command: str, output: str, place: Place | None, choice: Choice) -> list[Scored]:
+    """Return what speaks of a command, or of the error that it met, at most two."""
+    if place is None:
+        return []
+    line = error_line(f"{output}\n", place.cwd) if output else []
+    recalled = index.recall(
+        words_of(f"{command} {' '.join(line)}")[:PROMPT_WORDS],
+        allowed=lambda scope, repository, where: visible(scope, repository, where, place),
+        accepted_only=choice.accepted_only,
+        limit=_AT_COMMAND,
+    )
+    known = {r.memory.memory_id: r for r in recalled}
+    memories = [r.memory for r in recalled if not ended(r.memory, _now())]
+    chosen = after_failure(command, output, place.cwd, memories) if output else before_command(command, memories)
+    return [Scored(m, known[m.memory_id].covered, {}) for m in chosen[:_MOST_AT_COMMAND]]
 
 
 def _at_start(index: MemoryIndex, place: Place | None, choice: Choice) -> list[Scored]:

@@ -5,27 +5,32 @@ Retrieval runs at every prompt of an agent: plain SQLite and the standard librar
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import AmbiguousName, UnknownName, UsageError
 from ctx_pipeline.learning.repository_identity import known_place
-from ctx_pipeline.memory.links import dangling
-from ctx_pipeline.memory.query import error_words, words_of
-from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
+from ctx_pipeline.memory.consolidation import dangling
+from ctx_pipeline.memory.prompt_block import DEFAULT_BUDGET
+from ctx_pipeline.memory.prompt_block import weave as woven
+from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, ended, error_words, rank, words_of
 from ctx_pipeline.memory.scope import place_of, visible
-from ctx_pipeline.memory.weave import DEFAULT_BUDGET
-from ctx_pipeline.memory.weave import weave as woven
-from ctx_pipeline.model.memories import CASE
-from ctx_pipeline.storage import settled
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.mining.filters import contradiction, staleness
+from ctx_pipeline.model.memories import CASE, StoredCandidate
+from ctx_pipeline.storage import wait_for_forget
+from ctx_pipeline.storage.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
 
@@ -36,7 +41,7 @@ _SHORTEST = 4
 
 def _index(settings: Settings | None, name: str = "memory.db") -> MemoryIndex:
     chosen = settings or settings_module.load()
-    settled(chosen.home)
+    wait_for_forget(chosen.home)
     return MemoryIndex(chosen.home / name)
 
 
@@ -102,7 +107,7 @@ def _with_closeness(
     """Return what words found with its cosine to the query, and what else is close to it; of a pasted output its error counts."""
     if not words_of(query):
         return found
-    from ctx_pipeline.context.retrieval.chosen import load_embedding
+    from ctx_pipeline.context.retrieval.embedding import load_embedding
 
     near = index.near(load_embedding(embedder)([_error_line(query, cwd) or query])[0], embedder, **narrowed)
     known = {r.memory.memory_id for r in found}
@@ -183,7 +188,6 @@ def quotes(found: Memory, *, settings: Settings | None = None) -> list[dict[str,
     """
     if not found.evidence:
         return []
-    from ctx_pipeline.memory.excerpts import excerpt
     from ctx_pipeline.storage.reader import reading
     from ctx_pipeline.storage.warehouse.session_queries import event_quotes
 
@@ -200,10 +204,8 @@ def plain_memory(found: Memory) -> dict[str, Any]:
 def condition(*, settings: Settings | None = None) -> dict[str, Any]:
     """Return how many memories there are by status, scope, kind and source, the links that lead nowhere, what is held back, and marks.
 
-    ``marks`` says by memory what a reader must know of it: see :func:`ctx_pipeline.learning.lesson_flags.marks`.
+    ``marks`` says by memory what a reader must know of it: see :func:`ctx_pipeline.learning.memories.marks`.
     """
-    from ctx_pipeline.learning.lesson_flags import marks
-
     chosen = settings or settings_module.load()
     known = memories(settings=chosen)
     counts = {
@@ -229,7 +231,7 @@ def export_skill(
     Raises UnknownName, and UsageError for a memory that is held back, rejected or retired,
     for a name that is none, and for a file that is there already with other words.
     """
-    from ctx_pipeline.memory.skill_file import skill_name, skill_text
+    from ctx_pipeline.memory.lesson_files import skill_name, skill_text
 
     found = memory(memory_id, settings=settings)
     named = name or skill_name(found)
@@ -249,3 +251,175 @@ def export_skill(
 def plain(scored: Scored) -> dict[str, Any]:
     """Return a scored memory as plain values."""
     return {**plain_memory(scored.memory), "score": scored.score, "parts": scored.parts, "linked_from": scored.linked_from}
+
+
+# The part of an event that a memory rests on: around the words that decide, not the beginning of a long output.
+
+
+WIDTH = 200
+"""Characters of an excerpt, the marks of what is left out apart."""
+
+_LED, _LEAST = 40, 4
+"""Characters shown before the deciding words, and of the shortest words that decide anything."""
+
+_SAID = ("quotes", "error", "said")
+_CHANGED = ("change", "idiom")
+_RAN = ("commands", "failed", "passed", "did", "steps", "narrowed", "refused")
+_PLACE = re.compile(r"^\S*?:\d+(?::\d+)*:?\s+")
+_MARKED = re.compile(r"`([^`]+)`")
+_ENDED_WELL = re.compile(
+    r"\b[1-9]\d* (?:tests? )?(?:passed|passing|succeeded)\b|\btest result: ok\b|\bAll checks passed|\bno issues found"
+    r"|(?<!\d)0 (?:issues|errors|failed)\b|\bok\s+\S+\s+(?:\d[\d.]*s|\(cached\))|\bBUILD SUCCESS(?:FUL)?\b"
+    r"|\bfiles? (?:left unchanged|already formatted)",
+    re.IGNORECASE,
+)
+"""A line with which a runner of tests, a linter or a build says that all is well; the last one sums up."""
+
+
+def excerpt(text: str, kind: str, body: Mapping[str, Any]) -> str:
+    """Return what an event shows of a memory with this body, on one line: the words that decide with what stands around them.
+
+    Of a result that is what was said or went wrong, else the last line that says that all is well, else its end;
+    of a call the line that was changed or the command, else its beginning.
+    """
+    flat = " ".join(text.split())
+    if len(flat) <= WIDTH:
+        return flat
+    for words in _deciding(kind, body):
+        at = flat.find(words)
+        if at >= 0:
+            return _around(flat, at, len(words))
+    if kind != "tool_result":
+        return _around(flat, 0, 0)
+    ended = list(_ENDED_WELL.finditer(flat))
+    return _around(flat, ended[-1].start(), len(ended[-1][0])) if ended else _around(flat, len(flat), 0)
+
+
+def _around(flat: str, at: int, length: int) -> str:
+    """Return an excerpt that holds the words at a place whole where they fit: from the beginning when that holds them."""
+    first = 0 if at + length <= WIDTH else max(0, min(at - min(_LED, max(0, WIDTH - length)), len(flat) - WIDTH))
+    last = min(len(flat), first + WIDTH)
+    return f"{'…' if first else ''}{flat[first:last]}{'…' if last < len(flat) else ''}"
+
+
+def _deciding(kind: str, body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the words of a body that decide in an event of this kind, also as JSON writes them, the most telling first."""
+    for name in (*_CHANGED, *_RAN) if kind == "tool_call" else _SAID:
+        for found in _strings(body.get(name)):
+            flat = " ".join(found.split()).rstrip("…")
+            bare = _PLACE.sub("", flat)
+            # paths in an error are shortened, so that its end is looked for too
+            looked_for = _MARKED.findall(flat) if name == "steps" else (flat, bare, bare[-60:].lstrip())
+            for words in dict.fromkeys(w for w in looked_for if len(w) >= _LEAST):
+                yield words
+                escaped = json.dumps(words, ensure_ascii=False)[1:-1]
+                if escaped != words:
+                    yield escaped
+
+
+def _strings(value: Any) -> list[str]:
+    """Return the texts of a value: of a change the new line before the old one."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        return [value[k] for k in ("line", "after", "new", "before", "old") if isinstance(value.get(k), str) and value[k]]
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+# Tasks that were solved before and are like one that is to be done.
+
+
+def cases(query: str, *, cwd: str | None = None, limit: int = 5, settings: Settings | None = None) -> list[Scored]:
+    """Return the solved tasks that are like the one in words, best first; empty where none is.
+
+    With ``cwd`` only those of its repository are looked at. A case is a memory of kind
+    ``case``: ``task``, ``steps``, ``files`` and ``verification`` stand in its body, and its
+    evidence names the prompt, the changes and the check.
+    """
+    settings = settings or settings_module.load()
+    wait_for_forget(settings.home)
+    with closing(MemoryIndex(settings.home / "cases.db")) as index:
+        place = known_place(cwd, index, settings.home) if cwd else None
+
+        def allowed(scope: str, repository: str | None, where: str | None) -> bool:
+            return place is None or visible(scope, repository, where, place)
+
+        recalled = index.recall(words_of(query), allowed=allowed, least=LEAST_COVERED)
+        found = [Recalled(r.memory, r.score, r.covered) for r in recalled]
+        return rank(found, place=place, limit=limit, now=time.time_ns() // 1000, linked=index.get, everywhere=place is None)
+
+
+# What a reader must know of stored memories: superseded, contradicted, about files that are gone or changed, or said
+# again.
+
+
+_ENDED = ("rejected", "retired")
+
+
+def marks(memories: Sequence[Memory]) -> dict[str, list[str]]:
+    """Return memory id -> what a reader must know of it, in words; memories without a mark are left out.
+
+    Both of two memories that say the opposite are marked, whatever their order; a
+    memory that was rejected or retired contradicts nobody. Files are looked for on
+    this machine, below the folder in which the last session ran.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for m in memories:
+        if m.superseded_by:
+            found[m.memory_id].append(f"superseded by {m.superseded_by}")
+    rows = [_as_candidate(m) for m in memories if m.status not in _ENDED and not m.superseded_by]
+    for apply in (contradiction, staleness):
+        for memory_id, said in apply(rows).marks.items():
+            found[memory_id] += said
+    now = time.time_ns() // 1000
+    for m in memories:
+        found[m.memory_id] += [f"ended on {m.body['valid_until']}"] if ended(m, now) else []
+        found[m.memory_id] += repeated_since(m)
+    return {memory_id: said for memory_id, said in sorted(found.items()) if said}
+
+
+def repeated_since(memory: Memory) -> list[str]:
+    """Return how often a rule was said once more after it was proposed, accepted, or stood in a rules file; empty for all else."""
+    body = memory.body
+    found = []
+    for since, name, count in (
+        ("it was proposed", "proposed_ts", "again"),
+        (f"it stood in {body.get('written_in')}", "written_ts", "again_since_written"),
+        ("it was accepted", "accepted_ts", "again_since_accepted"),
+    ):
+        if isinstance(body.get(name), int) and isinstance(body.get(count), int):
+            times = body[count]
+            found += [f"said again {times} time{'s' if times > 1 else ''} since {since} ({_day(body[name])})"] if times else []
+    return found
+
+
+def sayings(memory: Memory) -> list[dict[str, Any]]:
+    """Return what later sessions said of a rule: time, session and quote, oldest first."""
+    told = memory.body.get("said")
+    return [s for s in told if isinstance(s, dict)] if isinstance(told, list) else []
+
+
+def _as_candidate(memory: Memory) -> StoredCandidate:
+    return StoredCandidate(
+        memory.memory_id,
+        "",
+        "",
+        "",
+        0,
+        memory.kind,
+        memory.text,
+        memory.when_to_use,
+        memory.structured,
+        list(memory.evidence),
+        memory.confidence,
+        memory.priority,
+        memory.scope,
+        memory.risk,
+        memory.repository,
+        memory.cwd,
+        memory.last_ts,
+    )
+
+
+def _day(ts: int) -> str:
+    return datetime.fromtimestamp(ts / 1_000_000, UTC).date().isoformat()

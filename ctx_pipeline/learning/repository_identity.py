@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctx_pipeline.memory.scope import Place
-    from ctx_pipeline.storage.memory_index.index import MemoryIndex
+    from ctx_pipeline.storage.memory_index import MemoryIndex
 
 _SECONDS = 1.0
 _PATIENCE = 0.05

@@ -8,13 +8,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.model.plain import plain
+from ctx_pipeline.facts.command_runs import failed_calls
+from ctx_pipeline.model.codec import plain
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.sessions.state import unnamed
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
 from ctx_pipeline.usage.engine import usage
-from ctx_pipeline.usage.identity import sums
+from ctx_pipeline.usage.limits import sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -156,9 +157,11 @@ def verify(*, settings: Settings) -> Verification:
     with reading(settings) as (store, _):
         checks = [*_captured(store), *_artifacts(store, settings)]
         rows = [row for cell in store.lake.manifests("normalized") for row in store.lake.read_rows("sessions", cell, "normalized")]
-        peaks = _peaks(store) if any(one.metric == "session_context_tokens" for one in limits) else {}
+        figures = {one.metric: _FIGURES[one.metric](store, rows) for one in limits if one.metric in _FIGURES}
+    if any(one.metric == _COST for one in limits):
+        figures[_COST] = {key: one["cost_nano"] / 1e9 for key, one in usage("session", stored=True, settings=settings).by_session().items()}
     checks[3:3] = [_sums(settings)] if rows else [Check("sums by tool, server, thread, session and day equal the bill", "usage", 0, 0, [])]
-    return Verification(checks, [_violations(one, rows, peaks, settings) for one in limits])
+    return Verification(checks, [_violations(one, figures[one.metric]) for one in limits])
 
 
 def _captured(store: Store) -> list[Check]:
@@ -261,18 +264,7 @@ def limits_of(path: Path) -> list[Limit]:
     return found
 
 
-def _peaks(store: Store) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for cell in store.lake.manifests("normalized"):
-        for call in store.lake.read_rows("model_calls", cell, "normalized"):
-            if call.owner:
-                key = (call.host, call.session_id)
-                found[key] = max(found.get(key, 0), call.context_tokens)
-    return found
-
-
-def _violations(limit: Limit, rows: list[Any], peaks: Mapping[tuple[str, str], int], settings: Settings) -> Violations:
-    figures = _FIGURES[limit.metric](rows, peaks, settings)
+def _violations(limit: Limit, figures: _Figures) -> Violations:
     over = {k: v for k, v in figures.items() if (v > limit.threshold if limit.direction == "max" else v < limit.threshold)}
     chosen = max if limit.direction == "max" else min
     worst = chosen(over.items(), key=lambda pair: (pair[1], pair[0])) if over else None
@@ -280,17 +272,31 @@ def _violations(limit: Limit, rows: list[Any], peaks: Mapping[tuple[str, str], i
 
 
 _Figures = dict[tuple[str, str], float]
+_COST = "session_cost_usd"
 
 
-def _costs(_rows: list[Any], _peaks: Mapping[tuple[str, str], int], settings: Settings) -> _Figures:
-    return {key: one["cost_nano"] / 1e9 for key, one in usage("session", stored=True, settings=settings).by_session().items()}
+def _peaks(store: Store, _rows: list[Any]) -> _Figures:
+    found: _Figures = {}
+    for cell in store.lake.manifests("normalized"):
+        for call in store.lake.read_rows("model_calls", cell, "normalized"):
+            if call.owner:
+                key = (call.host, call.session_id)
+                found[key] = max(found.get(key, 0), float(call.context_tokens))
+    return found
 
 
-_FIGURES: Mapping[str, Callable[[list[Any], Mapping[tuple[str, str], int], Settings], _Figures]] = {
-    "session_context_tokens": lambda _rows, peaks, _settings: {key: float(n) for key, n in peaks.items()},
-    "session_cost_usd": _costs,
-    "tool_calls_total": lambda rows, _peaks, _settings: {(r.host, r.session_id): float(r.tool_calls) for r in rows},
-    "failed_tool_calls": lambda rows, _peaks, _settings: {(r.host, r.session_id): float(r.failed_tool_calls) for r in rows},
+def _failed(store: Store, _rows: list[Any]) -> _Figures:
+    columns = {"events": ("event_id", "kind", "subtype")}
+    tables = ("tool_calls", "command_runs", "events")
+    cells = store.lake.manifests("normalized")
+    views = (v for cell in cells for v in store.lake.read_sessions(cell, None, tables, columns, kinds=("tool_result",)))
+    return {(v.host, v.session_id): float(len(failed_calls(v))) for v in views}
+
+
+_FIGURES: Mapping[str, Callable[[Store, list[Any]], _Figures]] = {
+    "session_context_tokens": _peaks,
+    "tool_calls_total": lambda _store, rows: {(r.host, r.session_id): float(r.tool_calls) for r in rows},
+    "failed_tool_calls": _failed,
 }
 
 

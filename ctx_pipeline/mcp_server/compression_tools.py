@@ -56,6 +56,18 @@ class BenchmarkAnswer(BaseModel):
     value: dict[str, Any] | None = Field(description="The figures, where JSON was asked for.")
 
 
+def project_root() -> Path:
+    """Return the project that the server was started in: the nearest folder with a repository, else the working folder itself.
+
+    Raises UsageError in a home folder, whose files are no project.
+    """
+    here = Path.cwd().resolve()
+    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+    if root in {Path(root.anchor), Path.home().resolve()}:
+        raise UsageError("the server was not started in a project", hint="start it in the folder whose files are meant")
+    return root
+
+
 class CompressionTools:
     """The tools over the project that the server was started in, and over captured sessions."""
 
@@ -89,7 +101,7 @@ class CompressionTools:
         left_out: dict[str, int] = {}
         session: dict[str, Any] | None = None
         if paths:
-            sources, left_out = compress.sources_at(paths, root=self._root(), limit=MOST_FILES, settings=self._settings)
+            sources, left_out = compress.sources_at(paths, root=project_root(), limit=MOST_FILES, settings=self._settings)
         else:
             host, name = self._session(session_id)
             held = compress.captured(host, name, at=at, settings=self._settings)
@@ -123,7 +135,7 @@ class CompressionTools:
 
         Forms with risk high leave bodies out; with risk low only comments or copies.
         """
-        told = compress.analysis_row(path, compress.analyze(path, root=self._root(), settings=self._settings))
+        told = compress.analysis_row(path, compress.analyze(path, root=project_root(), settings=self._settings))
         return AnalyzeAnswer(**{name: told[name] for name in AnalyzeAnswer.model_fields})
 
     @answering
@@ -139,9 +151,9 @@ class CompressionTools:
     ) -> BenchmarkAnswer:
         """Measure every shorter form of a file, or of a sample of the project: tokens, what is kept, time."""
         from ctx_pipeline.compression import benchmark as api
-        from ctx_pipeline.compression.benchmark_text import markdown, page_of_file, page_of_project
+        from ctx_pipeline.compression.benchmark import markdown, page_of_file, page_of_project
 
-        root = self._root()
+        root = project_root()
         if (action or ("project" if os.path.isdir(root / path) else "file")) == "project":  # noqa: PTH112 - never raises
             found = api.benchmark_project(path, files=files, seed=seed, runs=1, root=root)
             told, page = api.benchmark_row(found), page_of_project(found)
@@ -149,17 +161,6 @@ class CompressionTools:
             one = api.benchmark_file(path, root=root)
             told, page = api.file_row(one), page_of_file(one)
         return BenchmarkAnswer(text=None, value=told) if format == "json" else BenchmarkAnswer(text=markdown(page), value=None)
-
-    def _root(self) -> Path:
-        """Return the project that the server was started in: the nearest folder with a repository, else the working folder itself.
-
-        Raises UsageError in a home folder, whose files are no project.
-        """
-        here = Path.cwd().resolve()
-        root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
-        if root in {Path(root.anchor), Path.home().resolve()}:
-            raise UsageError("the server was not started in a project", hint="start it in the folder whose files are meant")
-        return root
 
     def _session(self, named: str | None) -> tuple[str, str]:
         """Return the session that is named, else the one that is calling, else the newest of this folder."""

@@ -10,14 +10,48 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from mcp.types import CallToolResult, TextContent
 
 from ctx_pipeline.errors import CtxError, UsageError, unreadable
-from ctx_pipeline.integrations.agent_output import clean
-from ctx_pipeline.mcp_server.errors import for_a_model
+from ctx_pipeline.integrations.agent_output import clean, withheld_reasons
 from ctx_pipeline.model.codec import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic import ValidationError
+
+    from ctx_pipeline.model.memories import Memory
+
+
+# Errors as a model reads them: a memory that is held back, and no option of a command.
+
+
+_COMMAND = re.compile(r"(\bctx [a-z][^;:,\n]*)")
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+
+
+class LessonRefused(CtxError):
+    """A memory that a check held back: an agent gets neither its text nor a say in it."""
+
+    answer_code = "HeldBack"
+    """what agents know this error by"""
+
+    def __init__(self, memory: Memory) -> None:
+        why = ", ".join(withheld_reasons(memory)) or "its status is needs_review"
+        super().__init__(
+            f"memory {memory.memory_id} is held back for review ({why}): its text is not shown to an agent",
+            hint=f"a person reads it with `ctx memory show {memory.memory_id}` and takes it in with"
+            f" `ctx memory accept {memory.memory_id} --reviewed`, or rejects it; go on without it",
+        )
+
+
+def for_a_model(text: str) -> str:
+    """Return what an error says, with arguments of the tool where it names options of a command; commands for a person stay."""
+    parts = _COMMAND.split(clean(text))
+    return "".join(part if number % 2 else _OPTION.sub(_argument, part) for number, part in enumerate(parts))
+
+
+def _argument(option: re.Match[str]) -> str:
+    return option[1].replace("-", "_")
+
 
 AT_ONCE = 6
 """Tool calls that are worked on at a time; the others wait, so that many parallel calls do not add up in memory."""
@@ -73,6 +107,10 @@ def as_wrong_arguments(error: ValidationError) -> UsageError:
 
 def as_value(error: CtxError) -> CallToolResult:
     """Return an error as the result of a call."""
-    said = {"code": type(error).__name__, "message": for_a_model(error.message)[:500], "hint": for_a_model(error.hint)[:500]}
+    said = {
+        "code": getattr(error, "answer_code", type(error).__name__),
+        "message": for_a_model(error.message)[:500],
+        "hint": for_a_model(error.hint)[:500],
+    }
     text = f"{said['code']}: {said['message']}" + (f"\n{said['hint']}" if said["hint"] else "")
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)], structured_content={"error": said})

@@ -5,18 +5,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.findings.report import find, for_model
+from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
 from ctx_pipeline.sessions import artifacts as artefacts
-from ctx_pipeline.sessions import file_activity as heats
+from ctx_pipeline.sessions import files as heats
 from ctx_pipeline.sessions.gain import gain
 from ctx_pipeline.sessions.metrics import metrics
-from ctx_pipeline.sessions.recap_card import text_card
 from ctx_pipeline.sessions.repeated_reads import window_files
 from ctx_pipeline.sessions.state import unknown_action
-from ctx_pipeline.sessions.wrapped import wrapped
+from ctx_pipeline.sessions.wrapped import text_card, wrapped
 from ctx_pipeline.settings import Settings
 
 HEATMAP_ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "json")

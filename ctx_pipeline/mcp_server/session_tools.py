@@ -87,11 +87,12 @@ class SessionTools:
             return SessionAnswer(action=action, value=self._act(action, by="agent", text=value, name=session_id, cwd=cwd, **more))
         if action == "status":
             found = states.session_state(session_id, at=at, **place)
-            return SessionAnswer(action=action, value=found._replace(state=states.safe(found.state)).to_json())
+            found = found._replace(state=states.safe(found.state))
+            return SessionAnswer(action=action, text=_status(found), value=found.to_json())
         if action == "load":
             told = states.loaded(session_id, **place)
             found = told.found._replace(state=states.safe(told.found.state))
-            return SessionAnswer(action=action, value=told._replace(found=found).to_json())
+            return SessionAnswer(action=action, text=told.block.text, value=told._replace(found=found).to_json())
         if action == "save":
             return SessionAnswer(action=action, value=self._act("save", by="agent"))
         if action == "list":
@@ -101,7 +102,7 @@ class SessionTools:
             return SessionAnswer(action=action, value=self._act("cleanup", by="agent", days=7, really=False))
         if action == "resume":
             made = states.resume_block(session_id, budget=budget or profiles.active(self._settings).resume_tokens, **place)
-            return SessionAnswer(action=action, text=made.text, value=made._replace(text="")._asdict())
+            return SessionAnswer(action=action, text=made.text, value=made._replace(text="", statements=())._asdict())
         if action == "diff":
             moments = (None, None) if value else (at or "start", None)
             return SessionAnswer(action=action, value=states.compared(session_id, value, moments=moments, for_model=True, **place))
@@ -133,3 +134,8 @@ class SessionTools:
             about=about,
         )
         return SessionAnswer(action=action, text=made.xml, value=made._replace(xml="").to_json() | kept)
+
+
+def _status(found: states.Found) -> str:
+    head = f"{found.state.host} {found.state.session_id} {(found.state.as_of or 'not captured yet')[:16]}"
+    return "\n".join([head, *states.view_of_state(found.state)])

@@ -11,7 +11,8 @@ from ctx_pipeline.errors import UsageError
 from ctx_pipeline.integrations.agent_output import withheld
 from ctx_pipeline.learning import injection
 from ctx_pipeline.learning import memories as memory_api
-from ctx_pipeline.mcp_server.answers import (
+from ctx_pipeline.mcp_server.paging import LessonRefused, answering, cursor_at, place_of
+from ctx_pipeline.mcp_server.schemas import (
     Event,
     Hit,
     Hits,
@@ -23,10 +24,8 @@ from ctx_pipeline.mcp_server.answers import (
     SignalReadings,
     UsageAnswer,
 )
-from ctx_pipeline.mcp_server.errors import HeldBack
-from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
 from ctx_pipeline.model.memories import Memory
-from ctx_pipeline.search.history import Filters, SearchHit, SearchResult, search
+from ctx_pipeline.search import Filters, SearchHit, SearchResult, search
 from ctx_pipeline.sessions import pages
 from ctx_pipeline.sessions import signals as signals_api
 from ctx_pipeline.settings import Settings
@@ -300,10 +299,10 @@ class Tools:
         return SignalReadings(host=key, session_id=full, readings=rows[place:end], next_cursor=following)
 
     def _tellable(self, memory_id: str) -> Memory:
-        """Return a memory that may be told; raises UnknownName, and HeldBack for one that a check held back."""
+        """Return a memory that may be told; raises UnknownName, and LessonRefused for one that a check held back."""
         found = memory_api.memory(memory_id, settings=self._settings)
         if withheld(found):
-            raise HeldBack(found)
+            raise LessonRefused(found)
         return found
 
     def _own(self, named: str | None) -> frozenset[str]:
@@ -345,7 +344,7 @@ def _counted(found: SearchResult, *, facets: bool) -> dict[str, Any]:
 
 def _entry(row: dict[str, Any], score: float | None = None) -> MemoryEntry:
     if withheld(told := Memory(**row)):  # what was said of it, or a check that is newer, may have held it back just now
-        raise HeldBack(told)
+        raise LessonRefused(told)
     return MemoryEntry(
         **{name: row[name] for name in ("memory_id", "kind", "status", "scope", "risk", "confidence", "support", "utility")},
         text=row["text"][:LONGEST_TEXT],

@@ -4,23 +4,73 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.memory.lifetime import NOT_WHEN, VALID_UNTIL, limits
-from ctx_pipeline.memory.links import links_of, resolve
-from ctx_pipeline.memory.outcome import MEASURED
+from ctx_pipeline.memory.ranking import NOT_WHEN, VALID_UNTIL, limits
 from ctx_pipeline.memory.safety import REVIEWED, scan, strings_of
 from ctx_pipeline.memory.scope import identity
+from ctx_pipeline.memory.session_facts import MEASURED
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, Memory, StoredCandidate
+from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, Memory, MemoryCandidate, StoredCandidate
 from ctx_pipeline.shell.command_risk import REASON, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Credentials = Callable[[str], Iterable[str]]
+
+
+# Wiki links between memories: [[id]], [[id|shown]], [[id#part]], and by the name of a note.
+
+
+_LINK = re.compile(r"\[\[([^\]\[|#\n]{1,200})(?:[|#][^\]\[\n]{0,200})?\]\]")
+
+
+def links_of(*texts: str | None) -> list[str]:
+    """Return the ids that the texts name, each once, in order."""
+    return list(dict.fromkeys(target.strip() for text in texts if text for target in _LINK.findall(text) if target.strip()))
+
+
+def dangling(links: dict[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return memory id -> ids that it names and that do not exist."""
+    found = {source: [t for t in targets if t not in links] for source, targets in links.items()}
+    return {source: missing for source, missing in found.items() if missing}
+
+
+def resolve(memories: dict[str, Memory]) -> None:
+    """Replace in ``memories`` the links that name a note (its file, path, title or alias, in any case) by the id of its memory.
+
+    A note in the folder of the one that names it comes first, then an id, then the note
+    whose path is shortest; a name that nobody has stays as it is.
+    """
+    called: dict[str, list[tuple[str, str]]] = {}
+    lies: dict[str, str] = {}
+    for memory_id, memory in memories.items():
+        if memory.source == "authored" and memory.structured:
+            body = json.loads(memory.structured)
+            lies[memory_id] = f"{body.get('folder', '')}/{body.get('note', '')}"
+            for name in body.get("names", ()):
+                called.setdefault(name.casefold(), []).append((lies[memory_id], memory_id))
+    for memory_id, memory in memories.items():
+        if memory.links:
+            here = lies.get(memory_id, "").rpartition("/")[0]
+            links = [_meant(target, called.get(_name(target), []), here, memories) for target in memory.links]
+            memories[memory_id] = memory._replace(links=list(dict.fromkeys(links)))
+
+
+def _name(target: str) -> str:
+    return " ".join(target.split()).removesuffix(".md").casefold()
+
+
+def _meant(target: str, notes: list[tuple[str, str]], folder: str, memories: dict[str, Memory]) -> str:
+    near = [memory_id for path, memory_id in notes if folder and path.rpartition("/")[0] == folder]
+    if near or target in memories:
+        return min(near, default=target)
+    return min(notes, key=lambda n: (len(n[0]), n), default=("", target))[1]
+
 
 ALIKE = 88
 """rapidfuzz token-sort ratio from which two lessons about one subject are the same lesson."""
@@ -215,6 +265,17 @@ def _supersede(memories: dict[str, Memory]) -> None:
         for memory in rivals:
             if memory is not newest:
                 memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    for memory in list(memories.values()):
+        body = _body(memory)
+        cured = cures.get((memory.repository, body.get("subject"), body.get("signature")), []) if body.get("signature") else []
+        if memory.kind == "failure_trigger" and not body.get("resolution") and cured and "cured" in body:
+            newest = next(m for m in cured if memories[m.memory_id].superseded_by is None)
+            memories[memory.memory_id] = memory._replace(superseded_by=newest.memory_id)
+    rules = {(m.repository or m.cwd, str(_body(m).get("signature"))): m for m in memories.values() if m.kind == "user_preference"}
+    for (where, _), memory in rules.items():
+        later = rules.get((where, str(_body(memory).get("overruled_by"))))
+        if later is not None:
+            memories[memory.memory_id] = memory._replace(superseded_by=later.memory_id)
     advice = {(m.repository, _body(m).get("passed")): m for m in memories.values() if _body(m).get("resolution") == "command"}
     for memory in list(memories.values()):
         body = _body(memory)
@@ -359,3 +420,41 @@ def _number(value: Any, otherwise: float, least: float, most: float) -> float:
     except (TypeError, ValueError):
         return otherwise
     return min(most, max(least, number)) if math.isfinite(number) else otherwise
+
+
+# The stored row of a candidate that a mining method drew from a session.
+
+
+def store_candidate(candidate: MemoryCandidate, *, session: Any, method: str, version: int) -> StoredCandidate:
+    """Return the row of a candidate that ``method`` drew from ``session``.
+
+    Unknown kinds, scopes and risks become case, repo and medium; confidence and priority
+    are clamped, so that a plug-in cannot break the table contract. What proposes a command
+    that publishes or destroys is of high risk, whatever its method says.
+    """
+    body = dict(candidate.structured or {})
+    if candidate.subject:
+        body["subject"] = candidate.subject
+    if candidate.scope_reason:
+        body["scope_reason"] = candidate.scope_reason
+    kind = candidate.kind if candidate.kind in KINDS else "case"
+    stored = StoredCandidate(
+        digest(method, str(session.host), str(session.session_id), kind, candidate.text, size=24),
+        str(session.host),
+        str(session.session_id),
+        method,
+        version,
+        kind,
+        candidate.text,
+        candidate.when_to_use,
+        json.dumps(body, ensure_ascii=False, sort_keys=True) if body else None,
+        [str(e) for e in candidate.evidence_refs],
+        min(1.0, max(0.0, float(candidate.confidence))),
+        min(5, max(1, int(candidate.priority))),
+        candidate.scope if candidate.scope in SCOPES else "repo",
+        candidate.risk if candidate.risk in RISKS else "medium",
+        candidate.origin_repo or session.repository,
+        session.cwd,
+        candidate.ts if candidate.ts is not None else session.last_ts,
+    )
+    return guarded(stored)

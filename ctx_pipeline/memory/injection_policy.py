@@ -46,6 +46,8 @@ class Choice(NamedTuple):
     """one of :data:`STARTS`"""
     prompts: bool = True
     """tell something at prompts at all"""
+    commands: bool = True
+    """tell something before a command and after one that failed"""
 
 
 def parse_options(named: Mapping[str, str]) -> Choice:
@@ -58,6 +60,7 @@ def parse_options(named: Mapping[str, str]) -> Choice:
         accepted_only="accepted-only" in named,
         start=start if start in STARTS else plain.start,
         prompts="no-prompts" not in named,
+        commands="no-commands" not in named,
     )
 
 
@@ -69,9 +72,14 @@ def _share(text: str | None, default: float) -> float:
     return value if 0 <= value <= 1 else default
 
 
+def sure_enough(memory: Memory) -> bool:
+    """Tell whether a memory is sure enough to be told unasked: what the person said once in passing waits until somebody accepts it."""
+    return memory.status == ACCEPTED or not memory.body.get("once")
+
+
 def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:
     """Return what may be told at a prompt, best first, four times as many as are told since some may be known already."""
-    near = [r for r in recalled if r.covered >= choice.threshold] if choice.prompts else []
+    near = [r for r in recalled if r.covered >= choice.threshold and sure_enough(r.memory)] if choice.prompts else []
     return rank(near, place=place, limit=4 * choice.limit, now=now, accepted_only=choice.accepted_only)
 
 

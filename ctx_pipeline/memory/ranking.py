@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.memory.lifetime import ended
 from ctx_pipeline.memory.scope import Place, nearness, visible
 from ctx_pipeline.model.memories import Memory, Scored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+
+# Until when a memory holds, and when not to use it.
+
+
+VALID_UNTIL, NOT_WHEN = "valid_until", "not_when"
+"""Names in the structured body: the last day (UTC, ISO 8601) and the situation in words."""
+
+_LIFETIME_LONGEST = 300
+
+
+def a_day(value: Any) -> str | None:
+    """Return a day as ISO 8601; None for what is none."""
+    if isinstance(value, datetime):
+        value = value.date()
+    if isinstance(value, date):
+        return value.isoformat()
+    try:
+        return date.fromisoformat(str(value).strip()[:10]).isoformat()
+    except ValueError:
+        return None
+
+
+def limits(payload: Any) -> dict[str, str]:
+    """Return what a note or an acceptance says of the end of a memory, as it stands in the structured body."""
+    day, when = a_day(payload.get(VALID_UNTIL)), payload.get(NOT_WHEN)
+    told = " ".join(when.split())[:_LIFETIME_LONGEST] if isinstance(when, str) else ""
+    return ({VALID_UNTIL: day} if day else {}) | ({NOT_WHEN: told} if told else {})
+
+
+def ended(memory: Memory, now: int) -> bool:
+    """Tell whether the last day of a memory is over at a time in microseconds since 1970."""
+    # most memories have no end, and reading every body would cost a prompt more than finding them
+    if not memory.structured or f'"{VALID_UNTIL}"' not in memory.structured:
+        return False
+    day = a_day(memory.body.get(VALID_UNTIL))
+    return day is not None and datetime.fromtimestamp(now / 1_000_000, UTC).date().isoformat() > day
+
+
+def not_when(memory: Memory) -> str:
+    """Return when not to use a memory; empty where nobody said."""
+    if not memory.structured or f'"{NOT_WHEN}"' not in memory.structured:
+        return ""
+    told = memory.body.get(NOT_WHEN)
+    return told if isinstance(told, str) else ""
+
 
 WEIGHTS = {"match": 0.60, "utility": 0.12, "confidence": 0.08, "support": 0.06, "nearness": 0.06, "recency": 0.05, "accepted": 0.03}
 """Share of each part in the score; every part lies between 0 and 1."""
@@ -112,3 +159,56 @@ def _scored(memory: Memory, match: float, place: Place | None, now: int) -> Scor
     return Scored(
         memory, round(score, 6), {name: round(value, 4) for name, value in parts.items()} | {"risk": 0.0 - PENALTY.get(memory.risk, 0.2)}
     )
+
+
+# From what a person types to the words that are looked for.
+
+
+_LONGEST = 4000
+_MOST = 48
+_POSITION = re.compile(r"(?::\d+){1,2}$")
+_ABOVE = re.compile(r"^.*/(?=[^/]+/[^/]+$)")
+_WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+
+_HALF_AT_END, _HALF_AT_START = re.compile(r"\s\S{0,200}\Z"), re.compile(r"\A\S{0,200}\s")
+
+_STOP = """
+    a about after again all also am an and any are aren as at be been before being but by can cannot could did didn do does doesn
+    doing don done down each else few for from further get gets getting give go goes going got had has hasn have haven having he her
+    here hers him his how i if in into is isn it its itself just let like ll make many may me might more most much must my need no nor
+    not now of off on once one only or other our out over own please re really same see she should shouldn so some such than that the
+    their them then there these they thing things this those through to too try under until up us use ve very want was wasn way we
+    were weren what when where which while who whom why will with won would wouldn yes yet you your yours
+"""
+STOP_WORDS = frozenset(_STOP.split())
+"""Words that match nothing."""
+
+
+def words_of(query: str) -> list[str]:
+    """Return the words and identifiers of a query that say something, each once; at most 48.
+
+    Stop words are left out, so a query of stop words alone gives nothing. Of a long text
+    the first and the last words count: an output says at its end what went wrong. Of a
+    path from the root the last folder and the file count, of any without a line's number.
+    """
+    found: dict[str, None] = {}
+    text = query if len(query) <= 2 * _LONGEST else f"{_HALF_AT_END.sub('', query[:_LONGEST])} {_HALF_AT_START.sub('', query[-_LONGEST:])}"
+    text = text.replace("\0", " ")
+    for match in _WORD.finditer(text):
+        word = _POSITION.sub("", match.group())
+        if "/" in word and text[match.start() - 1 : match.start()] == "/":
+            word = _ABOVE.sub("", word)
+        low = word.lower()
+        if low in STOP_WORDS or (len(low) == 1 and low.isascii()):
+            continue
+        found.setdefault(low if word.islower() or word.istitle() else word, None)
+    words = list(found)
+    return words if len(words) <= _MOST else words[: _MOST // 2] + words[-_MOST // 2 :]
+
+
+def error_words(text: str, significant_terms: Callable[[str], str]) -> list[str]:
+    """Return the words of the line of a pasted output that says what went wrong, as ``telling`` picks it.
+
+    Of a single line there are none: it is looked for as it stands.
+    """
+    return words_of(significant_terms(text)) if "\n" in text.strip() else []

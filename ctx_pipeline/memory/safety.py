@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.characters import CONTROLS, DIRECTIONS, TAGS, UNSEEN, visible
+from ctx_pipeline.model.display import CONTROLS, DIRECTIONS, TAGS, UNSEEN, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -168,6 +168,14 @@ def visible(scope: str, repository: str | None, cwd: str | None, place: Place | 
     return any(below(place.cwd, home) or any(below(home, root) for root in place.roots) for home in homes)
 
 
+def same_repository(folder: str, place: Place) -> bool:
+    """Tell whether a session of a folder may speak for a place: a parent folder's session never does for a repository below it."""
+    there = place_of(folder)
+    if place.roots:
+        return bool({*there.roots} & {*place.roots} or {*there.identities} & {*place.identities})
+    return not there.roots and below(place.cwd, folder) and (folder == place.cwd or folder.rstrip("/") != expanded("~").rstrip("/"))
+
+
 def nearness(scope: str, cwd: str | None, place: Place | None) -> float:
     """Return how near a visible memory is: 1 in the same folder or above it, 0.8 elsewhere in the repository, 0.6 for general ones."""
     if scope in ("user", "global") or place is None:

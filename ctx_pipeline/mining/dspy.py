@@ -33,7 +33,7 @@ DSPY = Method(
     version=1,
     describe=(
         "Lessons that a model draws from a session through a typed DSPy signature.\n\n"
-        "Only when a person names it: `ctx mine claude SESSION --method dspy`, with the model of `[mine]` in config.toml. The "
+        "Only when a person names it: `ctx mine HOST SESSION --method dspy`, with the model of `[mine]` in config.toml. The "
         "redacted record goes to that model; its answer, tokens and cost are kept, and a second run answers from them. Lessons "
         "that rest on no event of the session are refused."
     ),

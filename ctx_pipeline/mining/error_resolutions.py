@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, Run, listed, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, listed, outside, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
+from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN, installs, own_program, proves, starts_service, throwaway, transient
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
@@ -73,7 +74,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
 def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tuple[str, str, MemoryCandidate]]:
     last_edit = -1
     for index, run in enumerate(runs):
-        if not run.failed:
+        if not run.failed or throwaway(run, view.session.cwd):
             continue
         if any(
             r.failed and r.step.subject == run.step.subject and last_edit < r.place
@@ -82,7 +83,7 @@ def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tup
         ):
             continue
         error = _error(view, run)
-        if not error:
+        if not error or transient(error):
             continue
         passed, between = _resolution(view, calls, runs, index, error)
         if passed is not None:
@@ -100,7 +101,8 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
     """Return the first later run that shows the same thing working, and what was done before it."""
     run = runs[index]
     between = _Between()
-    environment, called = bool(_ENVIRONMENT.search(error)), bool(_CALL.search(error))
+    environment, called = _of_environment(error), bool(_CALL.search(error))
+    down, own = bool(SERVICE_DOWN.search(error)), own_program(run, error)
     edits_from = run.place + 1
     for later in runs[index + 1 :]:
         if later.place - run.place > _REACH:
@@ -108,11 +110,15 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
         for call in calls[edits_from : later.place]:
             if call.action in ("edit", "write") and not call.is_error:
                 between.edits.append(call)
-                between.files += [p for p in call.paths if not OUTSIDE.search(p)]
+                between.files += [p for p in call.paths if not outside(p)]
         edits_from = later.place
         if (run.step.purpose in CHECKS and not called and _apart(run, later)) or not _same_goal(run, later, environment=environment):
-            if later.well and later.step.purpose == "install":
+            if later.well and (starts_service(later) if down else later.step.purpose == "install"):
                 between.setup.append(later)
+            continue
+        if later.well and not proves(view, run, later):
+            continue
+        if later.well and not own and changed(run, later) and not between.setup:
             continue
         if later.well and not between.edits and changed(run, later) and loses(run, later, error) and cure(run, later, error, None) is None:
             continue
@@ -123,12 +129,16 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
             if same:
                 between.setup.clear()  # what was installed so far did not help
             continue
-        if not later.well:
+        if not later.well or throwaway(later, view.session.cwd):
             continue
         if looks_red(later.output) and later.step.purpose in PROVING:
             continue
         return later, between
     return None, between
+
+
+def _of_environment(error: str) -> bool:
+    return bool(_ENVIRONMENT.search(error) or SERVICE_DOWN.search(error))
 
 
 def _same_goal(run: Run, later: Run, *, environment: bool) -> bool:
@@ -169,10 +179,11 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
     cwd = view.session.cwd
     failed_text, passed_text = shown(run.command, cwd), shown(passed.command, cwd)
     files = list(dict.fromkeys(shorten_paths(p, cwd) for p in between.files))
-    between.setup = _last_of_each(between.setup)
+    between.setup = installs(_last_of_each(between.setup), error)
     setup = list(dict.fromkeys(whole(r.command, cwd) for r in between.setup))
-    environment = bool(_ENVIRONMENT.search(error))
+    environment = _of_environment(error)
     body: dict[str, Any] = {"failed": failed_text, "error": error, "signature": signature(error), "passed": passed_text}
+    body["seconds"] = max(0, round(((passed.call.ended or 0) - (run.call.ended or 0)) / 1e6))
     evidence = [run.call.call_event, *run.shown_by(view, error)]
     check = run.step.purpose in CHECKS
     when, priority = f"`{typed(run.step)}` fails with “{without_place(error)}”", 4
@@ -241,7 +252,7 @@ def _edited(view: SessionView, run: Run, between: _Between, error: str, body: di
     change = significant_terms.change if significant_terms else None
     files = list(
         dict.fromkeys(
-            shorten_paths(p, cwd) for p in (significant_terms.call.paths if significant_terms else between.files) if not OUTSIDE.search(p)
+            shorten_paths(p, cwd) for p in (significant_terms.call.paths if significant_terms else between.files) if not outside(p)
         )
     )
     rule, exception, said = _rule(error), _EXCEPTION.match(error), _explanation(view, run, between, significant_terms)
@@ -373,7 +384,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=7,
+    version=8,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, harmless, listed, runs, shown
+from ctx_pipeline.mining.lessons.commands import CHECKS, harmless, listed, outside, runs, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import repeats
 from ctx_pipeline.mining.lessons.turns import done, goal, last_check, tells, turns
@@ -107,8 +109,10 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
 def _purpose(view: SessionView, turn: Turn, call: Any) -> str:
     """Return what the agent said a call was for, after the change or command before it; empty where it tells others nothing."""
     before = max((c.seq for c in turn.calls if c.seq < call.seq and c.action in ("edit", "write", "shell")), default=turn.prompt.seq)
-    said = [e for e in view.events if e.kind == "answer" and e.thread_id == call.thread_id and before < e.seq < call.seq]
-    for sentence in reversed(_SENTENCE.split((said[-1].text or "")[-_LONGEST:])) if said else ():
+    answers = view.once(_answers).get(call.thread_id, [])
+    at = bisect_left(answers, call.seq, key=_by_seq)
+    said = answers[at - 1].text or "" if at and answers[at - 1].seq > before else ""
+    for sentence in reversed(_SENTENCE.split(said[-_LONGEST:])) if said else ():
         found = _INTENT.match(clean(sentence).lstrip("*-#> "))
         does = _CLOSING.sub("", found["does"].replace("**", "").replace("`", "")) if found else ""
         if does and _WORDS[0] <= len(does.split()) <= _WORDS[1] and not _VAGUE.search(does) and not repeats(view, does):
@@ -117,6 +121,15 @@ def _purpose(view: SessionView, turn: Turn, call: Any) -> str:
 
 
 _LONGEST = 1_500
+_by_seq = attrgetter("seq")
+
+
+def _answers(view: SessionView) -> dict[str, list[Any]]:
+    """Return thread -> its answers in order."""
+    found: dict[str, list[Any]] = {}
+    for event in view.of_kinds("answer"):
+        found.setdefault(event.thread_id, []).append(event)
+    return found
 
 
 def _outcome(view: SessionView, made: list[Turn]) -> tuple[str, str, list[str]]:
@@ -141,7 +154,7 @@ def _preconditions(view: SessionView, worked: list[Turn]) -> list[str]:
     begin = first.edits[0].seq
     ran = [r for r in view.once(runs) if r.step.purpose == "install" and r.well and r.call.thread_id == first.prompt.thread_id]
     found = [f"`{shown(r.command, cwd)}` has run" for r in ran if r.call.seq < begin and not dangers(r.command)][:3]
-    touched = [(c.action, shorten_paths(p, cwd)) for t in worked for c in t.edits for p in c.paths if not OUTSIDE.search(p)]
+    touched = [(c.action, shorten_paths(p, cwd)) for t in worked for c in t.edits for p in c.paths if not outside(p)]
     new = {path for action, path in touched if action == "write"}
     there = list(dict.fromkeys(path for action, path in touched if action == "edit" and path not in new))
     return [*found, f"{listed(there[:4], len(there))} {'is' if len(there) == 1 else 'are'} there"] if there else found

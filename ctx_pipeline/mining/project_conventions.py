@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining.lessons.commands import as_pattern, form, listed, runs
-from ctx_pipeline.mining.lessons.task_runner import added_arguments, echoed
+from ctx_pipeline.mining.lessons.failures import clean, shorten_paths
+from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.shell.command_risk import dangers
@@ -21,6 +22,47 @@ if TYPE_CHECKING:
     from ctx_pipeline.mining.lessons.commands import Run
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
+
+
+# What a task runner says that it runs: mise run test:ci is go test -race ./....
+
+
+_ECHOES = re.compile(
+    r"^(?:\[(?P<mise>[\w:.-]+)\] \$|task: \[(?P<task>[\w:.-]+)\]|> \S+@\S* (?P<npm>[\w:.-]+)(?: /\S+)?\r?\n>|\$) (?P<runs>\S.*)$",
+    re.MULTILINE,
+)
+"""Lines of mise, go-task, npm and pnpm, which name the task, and of yarn and bun, which do not."""
+
+_PLAIN = frozenset({"make", "just"})
+"""Runners that print the command as it stands."""
+
+_BEGINNING, _LONGEST = 20_000, 100
+
+
+def echoed(run: Run, cwd: str | None) -> str:
+    """Return the one command that a task runner said it ran for a check; empty where it said none, several, or something else.
+
+    What it ran is a check of the same purpose: a script of the project says nothing to whoever does not know it.
+    """
+    output = run.output[:_BEGINNING]
+    words = run.step.words
+    said = {m["runs"] for m in _ECHOES.finditer(output) if (m["mise"] or m["task"] or m["npm"] or words[-1]) in words}
+    if not said and words and words[0] in _PLAIN:
+        first = next((line for line in output.splitlines() if line.strip()), "")
+        said = {first} if first else set()
+    if len(said) != 1:
+        return ""
+    command = clean(shorten_paths(said.pop().strip(), cwd)).replace("`", "'")
+    purposes = [s.purpose for s in steps(command)]
+    whole = len(command) <= _LONGEST and "$(" not in command and not command.endswith("…")
+    return command if whole and purposes == [run.step.purpose] and command != run.step.text and not dangers(command) else ""
+
+
+def added_arguments(base: str, other: str) -> list[str]:
+    """Return the arguments that a command adds to another one; none where it leaves something out."""
+    first, second = base.split(), other.split()
+    return [w for w in second if w not in first] if base and set(first) <= set(second) else []
+
 
 _NAMES = {"test": "tests", "lint": "lint and format", "types": "type check", "check": "checks", "build": "build"}
 _HOW = {
@@ -100,21 +142,52 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
         whole: Counter[str] = Counter()
         some: Counter[str] = Counter()
         does: dict[str, str] = {}
+        needs = _needed(members, cwd)
         for run in members:
             made = form(run, cwd)
             if made.narrowed:
-                some[as_pattern(made.text, run.step.subject)] += purpose == "test"
+                some[needs.get(made.text, "") + as_pattern(made.text, run.step.subject)] += purpose == "test"
             else:
-                whole[made.text] += 1
-                does |= {made.text: said} if (said := echoed(run, cwd)) else {}
+                text = needs.get(made.text, "") + made.text
+                whole[text] += 1
+                does |= {text: said} if (said := echoed(run, cwd)) else {}
         commands, narrowed = ([text for text, _ in found.most_common(4)] for found in (whole, +some))
         if commands or narrowed:
-            body = {"commands": commands, "narrowed": narrowed} | ({"does": does} if does else {})
-            yield _candidate(_NAMES[purpose], f"{_NAMES[purpose]}: {listed(commands or narrowed[:1])}", body, members)
+            often = [text for text, times in (whole + some).items() if times >= _OFTEN]
+            body = {"commands": commands, "narrowed": narrowed} | ({"does": does} if does else {}) | ({"often": often} if often else {})
+            first = [r for r in members if commands and needs.get((f := form(r, cwd).text), "") + f == commands[0]]
+            text = f"{_NAMES[purpose]}: {listed(commands or narrowed[:1])}"
+            yield _candidate(_NAMES[purpose], text, body, [*first[:1], *(m for m in members if m not in first[:1])])
     last = _last_order(checks, cwd)
     if len(last) > 1:
         texts = [form(run, cwd).text for run in last]
         yield _candidate(_ORDER, " → ".join(f"`{t}`" for t in texts), {"order": texts}, last)
+
+
+def _needed(members: Sequence[Run], cwd: str | None) -> dict[str, str]:
+    """Return form of a check -> what stood before it in every run that passed: its folder, the environment, variables."""
+    before: dict[str, set[str]] = defaultdict(set)
+    for run in members:
+        before[form(run, cwd).text].add(_prefix(run, cwd))
+    return {text: next(iter(found)) for text, found in before.items() if len(found) == 1}
+
+
+def _prefix(run: Run, cwd: str | None) -> str:
+    folder = str(run.row.folder or "")
+    below = folder.removeprefix(f"{cwd.rstrip('/')}/") if cwd else ""
+    inside = f"cd {below} && " if below and below != folder and a_name(below) else ""
+    activated = _ACTIVATES.search(run.command.partition(run.step.text)[0])
+    fits = [w for w in run.row.environment if _VARIABLE.fullmatch(w)]
+    variables = "".join(f"{w} " for w in fits) if len(fits) == len(run.row.environment) else ""
+    return f"{inside}{activated[0] if activated else ''}{variables}"
+
+
+_ACTIVATES = re.compile(r"(?:source|\.) (?:\./)?[\w.-]+/bin/activate && ")
+_VARIABLE = re.compile(r"[A-Za-z_]\w{0,40}=[\w./:,+-]{1,60}")
+"""A variable with a value that is a name, a path or an address without a password."""
+
+_OFTEN = 2
+"""Passes in one session from which a check that no other session ran is told, as something that one session saw."""
 
 
 def _runs_it(text: str) -> bool:
@@ -139,7 +212,7 @@ def _candidate(subject: str, text: str, body: dict[str, Any], members: Sequence[
         risk="low",
         structured=body,
         subject=subject,
-        ts=members[0].call.ended,
+        ts=min((r.call.ended for r in members if r.call.ended), default=None),
     )
 
 
@@ -169,6 +242,21 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         habits = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, list(subjects[name].values()))]
         if (len(habits) > 1 or any(h.known >= _ALONE for h in habits)) and not all(map(_anybodys, habits)):
             yield from _lessons(habits, _order(list(subjects[_ORDER].values())))
+        elif not habits:
+            seen = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, _often(subjects[name].values()), least=1)]
+            if seen and not all(map(_anybodys, seen)):
+                yield from _lessons(seen, None, once=True)
+
+
+def _often(members: Iterable[StoredCandidate]) -> list[StoredCandidate]:
+    """Return candidates with the commands alone that passed more than once in their session."""
+    found = []
+    for c in members:
+        often = c.body.get("often", ())
+        body = c.body | {name: [t for t in c.body.get(name, ()) if t in often] for name in ("commands", "narrowed")}
+        if body["commands"] or body["narrowed"]:
+            found.append(c._replace(structured=json.dumps(body, ensure_ascii=False, sort_keys=True)))
+    return found
 
 
 class _Habit(NamedTuple):
@@ -206,8 +294,8 @@ class _Used(NamedTuple):
         return next((str(c.body["does"][self.text]) for c in reversed(self.by) if self.text in c.body.get("does", ())), "")
 
 
-def _used(members: Sequence[StoredCandidate], name: str, wanted: Callable[[str], bool]) -> list[_Used]:
-    """Return the commands that at least two sessions ran, the most frequent first, as most of them spelled them."""
+def _used(members: Sequence[StoredCandidate], name: str, wanted: Callable[[str], bool], least: int) -> list[_Used]:
+    """Return the commands that enough sessions ran, the most frequent first, as most of them spelled them."""
     spelled: dict[str, Counter[str]] = defaultdict(Counter)
     newest: dict[str, int] = {}
     by: dict[str, dict[str, StoredCandidate]] = defaultdict(dict)
@@ -221,7 +309,7 @@ def _used(members: Sequence[StoredCandidate], name: str, wanted: Callable[[str],
     found = [
         _Used(max(spelled[key], key=lambda text: (spelled[key][text], newest[text])), list(who.values()))
         for key, who in by.items()
-        if len(who) >= _LEAST
+        if len(who) >= least
     ]
     return sorted(found, key=lambda u: -len(u.by))
 
@@ -233,12 +321,12 @@ def _kind_of(subject: str, text: str) -> str:
     return "format check" if _LOOKS.search(text) else "format"
 
 
-def _conventions(subject: str, members: Sequence[StoredCandidate]) -> Iterator[_Habit]:
-    part = _used(members, "narrowed", lambda _: True)
+def _conventions(subject: str, members: Sequence[StoredCandidate], least: int = _LEAST) -> Iterator[_Habit]:
+    part = _used(members, "narrowed", lambda _: True, least)
     narrowed = part[0].text if part else ""
     told = False
     for name in (subject, "format", "format check") if subject == "lint and format" else (subject,):
-        ranked = _used(members, "commands", lambda text, name=name: _kind_of(subject, text) == name)  # type: ignore[misc]
+        ranked = _used(members, "commands", lambda text, name=name: _kind_of(subject, text) == name, least)  # type: ignore[misc]
         if not ranked:
             continue
         told = True
@@ -322,7 +410,7 @@ def _within(chosen: tuple[str, ...], whole: tuple[str, ...]) -> bool:
     return all(text in rest for text in chosen)
 
 
-def _lessons(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredCandidate]:
+def _lessons(habits: Sequence[_Habit], order: _Habit | None, *, once: bool = False) -> Iterator[StoredCandidate]:
     parts = [*habits, order] if order else list(habits)
     body = {
         "subject": SUBJECT,
@@ -335,6 +423,8 @@ def _lessons(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredC
     }
     if order:
         body["steps"] = order.commands
+    if once:
+        body["once"] = True
     said = json.dumps(body, ensure_ascii=False, sort_keys=True)
     share = sum(h.share for h in habits) / len(habits)
     told = {c.candidate_id: c for h in parts for c in h.kept}
@@ -343,21 +433,27 @@ def _lessons(habits: Sequence[_Habit], order: _Habit | None) -> Iterator[StoredC
             text="; ".join(h.text for h in parts),
             when_to_use=", ".join(_WHEN[h.kind] for h in parts),
             structured=said,
-            confidence=round(share, 4),
-            priority=4,
+            confidence=_SEEN_ONCE if once else round(share, 4),
+            priority=3 if once else 4,
         )
+
+
+_SEEN_ONCE = 0.4
+"""Confidence of what one session did again and again and no other did."""
 
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=8,
+    version=9,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "
         "kind the command that most sessions ran, two where they are nearly as frequent, the later one where it took the place of the "
         "other and how it is narrowed to some tests; and the order where three sessions and "
         "three quarters of those that ran the same checks kept it. The counts stand in the body, not in the text. A single habit needs "
-        "three sessions; what one session did is none. Where all of it is what anybody would try first (npm test, cargo build) nothing "
+        "three sessions; what one session alone ran more than once is kept, and told when asked for. The folder, the activated "
+        "environment and the variables that every passing run had are part of a command. "
+        "Where all of it is what anybody would try first (npm test, cargo build) nothing "
         "is told."
     ),
     extract=extract,

@@ -7,12 +7,14 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, form, listed, runs, shown, typed, whole
-from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths, signature, without_place
-from ctx_pipeline.mining.lessons.fixes import ABSENT
+from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, form, listed, outside, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.failures import clean, quoted_as_name, salient_line, shorten_paths, signature, without_place
+from ctx_pipeline.mining.lessons.fixes import ABSENT, loses
+from ctx_pipeline.mining.lessons.proof import missing, own_program, proves, throwaway, transient
+from ctx_pipeline.mining.lessons.said_rules import rule, sentences
 from ctx_pipeline.model.declared import Method
+from ctx_pipeline.model.host_records import words_of_refusals
 from ctx_pipeline.model.memories import MemoryCandidate
-from ctx_pipeline.model.permissions import words_of_refusals
 from ctx_pipeline.shell.command_risk import dangers
 
 if TYPE_CHECKING:
@@ -29,11 +31,6 @@ _APART = 0.4
 """Least difference of two shares of passes that is worth telling."""
 
 _MOST_PER_SESSION = 12
-_RULE = re.compile(
-    r"(?i)^(?:please |no,? |we |let's |just |you (?:should|must) )*"
-    r"(?:use|don'?t|do not|never|always|only|prefer|keep|must|run|avoid|stop)\b"
-    r"|\b(?:instead of|rather than|should (?:not|never|always|only|use))\b"
-)
 _LONGEST_COMMAND = 80
 _SAID = (2, 40)
 """Words of a refusal that can be a rule."""
@@ -48,14 +45,13 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     cwd = view.session.cwd
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
-        if run.step.purpose in CHECKS or not run.failed or ABSENT.search(run.output[-_TAIL:]):
-            threads[run.call.thread_id].append(run)
+        threads[run.call.thread_id].append(run)
     yielded = 0
     told: set[tuple[str, str]] = set()
     for thread, members in threads.items():
         edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
-            if run.step.purpose not in CHECKS and not run.failed:
+            if (run.step.purpose not in CHECKS and not run.failed) or throwaway(run, cwd):
                 continue
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
@@ -66,14 +62,30 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 ran = [r for r in members[:place] if r.place > since and r.well and r.step.purpose in CHECKS]
                 before = [form(r, cwd).text for r in ran if not dangers(r.step.text)]
                 yield _outcome(run, made.text, run.passed, list(dict.fromkeys(before)))
-            failure = (_FAILURE, f"{run.step.subject} {signature(error)}")
-            if error and failure not in told:
+            failure = (_FAILURE, f"{run.step.subject} {_met(run, error)}")
+            if error and failure not in told and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
                 told.add(failure)
-                later = next((r for r in members[place + 1 :] if r.step.subject == run.step.subject and r.passed), None)
+                later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
                 yield _failure(run, shown(run.command, cwd), error, later, whole(later.command, cwd) if later else "")
             yielded = len(told)
             if yielded >= _MOST_PER_SESSION:
                 return
+
+
+def _met(run: Run, error: str) -> str:
+    """Return the form of an error in which two sessions met the same: of what is no check without the names that it quotes."""
+    return signature(error if run.step.purpose in CHECKS else quoted_as_name(error))
+
+
+_RECURS = re.compile(
+    rf"(?i){ABSENT.pattern.removeprefix('(?i)')}|unknown|unrecogni[sz]ed|no matches found|already (?:used|checked out)|unexpected argument"
+)
+"""Says of any program, whatever it is for, that it is not there or was called wrongly."""
+
+
+def _cures(view: SessionView, run: Run, later: Run, error: str) -> bool:
+    """Tell whether a later run shows the very same thing working."""
+    return later.step.subject == run.step.subject and later.passed and proves(view, run, later) and not loses(run, later, error)
 
 
 def _calls(view: SessionView, thread: str) -> list[Any]:
@@ -108,10 +120,13 @@ def _failure(run: Run, command: str, error: str, later: Run | None, works: str) 
             "command": command,
             "typed": typed(run.step),
             "error": error,
-            "signature": signature(error),
+            "signature": _met(run, error),
             "cured": later is not None,
+            "seconds": round(((later.call.ended or 0) - (run.call.ended or 0)) / 1e6) if later else 0,
+            "absent": missing(error)[0] if own_program(run, error) and missing(error)[1] else "",
             "works": works,
             "purpose": run.step.purpose,
+            "transient": transient(run.output[-_TAIL:]) if not works else "",
         },
         subject=run.step.subject,
         ts=run.call.ended,
@@ -127,7 +142,7 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
         if reason is None or call.action not in ("shell", "edit", "write"):
             continue
         said = clean((reason.text or "")[:600])
-        if not _SAID[0] <= len(said.split()) <= _SAID[1] or said.endswith("?") or not _RULE.search(said):
+        if not _SAID[0] <= len(said.split()) <= _SAID[1] or said.endswith("?") or not _lays_down(said):
             continue
         command = shown(" ".join(call.argv), cwd)
         if call.action == "shell":
@@ -135,7 +150,7 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
                 continue
             what, subject = f"`{command}`", command
         else:
-            files = [shorten_paths(p, cwd) for p in call.paths if not OUTSIDE.search(p)]
+            files = [shorten_paths(p, cwd) for p in call.paths if not outside(p)]
             if not files:
                 continue
             what, subject = f"a change of {listed(files[:2])}", files[0]
@@ -154,6 +169,18 @@ def refusals(view: SessionView) -> Iterator[MemoryCandidate]:
             subject=subject,
             ts=call.ended,
         )
+
+
+def _lays_down(said: str) -> bool:
+    """Tell whether the words of a refusal hold a rule of work, or say what is to be done in place."""
+    return any(rule(piece) is not None for piece in sentences(said)) or bool(_OTHERWISE.search(said))
+
+
+_OTHERWISE = re.compile(
+    r"(?i)^(?:please |no,? |we |let's |just |i think |you (?:should|must) )*"
+    r"(?:use|don'?t|do not|never|always|only|prefer|must|run|avoid|stop|separate|split)\b"
+    r"|\b(?:instead of|rather than|should (?:not|never|always|only|use|separate|keep|be))\b"
+)
 
 
 def _instead(command: str, said: str) -> str:
@@ -205,7 +232,9 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
         if len({(c.host, c.session_id) for c in rows}) >= _LEAST:
             yield from _repeated(rows, subject)
         elif ABSENT.search(str(rows[0].body["error"])) and not rows[0].body["cured"]:
-            yield from _elsewhere(rows, subject, [c for (p, _), o in outcomes.items() if p == place for c in o.values()])
+            here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
+            found = list(_elsewhere(rows, subject, here))
+            yield from found or _absent(rows, subject, here)
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
 
@@ -218,17 +247,40 @@ def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredC
     works = _preferred(rows)
     quoted = without_place(str(newest["error"]))
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
+    body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
         text = f"`{newest['typed']}` is missing here (“{quoted}” in {sessions} sessions): run `{works[0]}`"
         text += f"; {listed(works[1:3])} worked too" if works[1:] else ""
         body["steps"] = [f"run `{works[0]}`"]
     else:
         text = f"`{newest['command']}` failed with “{quoted}” in {sessions} sessions; {cured or 'none'} of them got it to pass"
+        cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
+        if works:
+            text = f"`{newest['command']}` fails with “{quoted}” ({sessions} sessions): `{works[0]}` works"
+            body["steps"] = [f"run `{works[0]}`"]
+        elif cause:
+            text = f"`{newest['command']}` failed with “{quoted}” in {sessions} sessions; the cause passes ({cause}): wait and run it again"
+            body |= {"transient": cause}
+        else:
+            body["warning"] = not cured
     if works:
         body |= {"resolution": "command", "did": works[:3]}
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
     for c in rows:
         yield _reworded(c, "failure_trigger", text, when, body, confidence=min(0.9, 0.4 + 0.1 * sessions))
+
+
+def _absent(rows: Sequence[StoredCandidate], subject: str, outcomes: Sequence[StoredCandidate]) -> Iterator[StoredCandidate]:
+    """Yield a program that is not installed here, as one session saw it and no later one ran it."""
+    newest = rows[-1]
+    name = str(newest.body.get("absent") or "")
+    ran = any(c.subject.partition(" ")[0] == name and c.body["passed"] and (c.ts or 0) > (newest.ts or 0) for c in outcomes)
+    if name and not ran:
+        text = f"`{newest.body['typed']}` is not installed here (“{without_place(str(newest.body['error']))}”)"
+        body = {"subject": subject, "signature": newest.body["signature"], "error": newest.body["error"], "sessions": 1, "cured": 0}
+        body |= {"warning": True, "once": True}
+        for c in rows:
+            yield _reworded(c, "failure_trigger", text, f"`{newest.body['typed']}` is about to run", body, confidence=0.4)
 
 
 def _preferred(rows: Sequence[StoredCandidate]) -> list[str]:
@@ -296,7 +348,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=7,
+    version=8,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
+from ctx_pipeline.facts.turns import turns
 from ctx_pipeline.mining.lessons.failures import clean
+from ctx_pipeline.mining.lessons.said_rules import Rule, contradict, negates, of_now, replaced, rivals, rule, same, sentences, terms
 from ctx_pipeline.mining.lessons.turns import typed_by_person
 from ctx_pipeline.model.declared import Method
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, MemoryCandidate
@@ -17,44 +21,20 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.model.session_view import SessionView
 
-_RULE = re.compile(
-    r"""(?ix)^(?:(?:no|ok|okay|please|also|and|but|remember|again|wait|hey)[,:!.\s]+)*
-    (?:(?:please|you\ should|you\ must|we|i\ (?:said|told\ you)(?:\ to)?|make\ sure\ (?:to|you|that\ you))\s+)?
-    (?: (?:don'?t|do\ not|never|stop|avoid|always)\s+\w+.*
-      | (?:use|prefer|run)\s+\S+.*\b(?:instead|rather\ than|not|over|never|always)\b.*
-      | (?:only|always)\s+\w+\s+.*
-      | (?:we|i)\s+(?:use|always|never|don'?t\ use|prefer)\s+.* )$"""
-)
 _HINT = re.compile(r"(?i)\b(?:don'?t|do not|never|stop|avoid|always|only|instead|rather|prefer|not|over|we use|i use)\b")
-_ABOUT_NOW = re.compile(
-    r"(?i)\b(?:yet|for now|right now|this time|today|at the moment|worry|forget|know|understand"
-    r"|think|see|want|need|believe|remember|care|mind|have)\b"
-)
 _CODE = re.compile(
     rf"```.*?(?:```|\Z)|<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<{BLOCK_TAG} .*?(?:</{BLOCK_TAG}>|\Z)|^[^\S\n]*>[^\n]*$",
     re.DOTALL | re.MULTILINE,
 )
-_STOP_TEXT = """
-    a all also always an and any are as at avoid be but by do does don dont did for from here i if in instead is it just make must
-    need never no not of ok okay on only or please prefer rather should so stop sure than that the there this to use used using was we
-    when with you your
-"""
-_STOP = frozenset(_STOP_TEXT.split())
-_ALIKE, _HELD = 80, 90
-"""Likeness of two sayings of one rule, and of a saying and a line of a rules file that holds it."""
+_HELD = 90
+"""Likeness of a saying and a line of a rules file that holds it."""
 
 _WORDS = (3, 30)
 _WRITTEN, _MOST_LINES, _MOST_SAID = "written", 80, 12
-RULE_FILES = ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
-_RULES_FILE = re.compile(rf"(?:{'|'.join(map(re.escape, RULE_FILES))})\b")
-_EMPHATIC = re.compile(r"(?i)^(?:(?:no|ok|okay|please|and|but|remember|again|hey)[,:!.\s]+)*(?:never|always)\s+\w+")
-_OF_WORK = re.compile(
-    r"(?i)\b(?:prs?|pull requests?|merge requests?|commit(?:s|ted|ting)?|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)|rebas(?:e|es|ed|ing)|amend"
-    r"|branch(?:es)?|main|master|upstream|worktrees?|tests?|lint(?:er|ing)?|formatter|type checker|changelog|npm|pnpm|yarn|pip|uv|poetry"
-    r"|cargo|make|docker|sudo)\b"
-)
-"""What of the work a rule can be about that holds in the next session too: a program's own behaviour is no rule of work."""
+_OTHER_RULES_FILES = ("AGENTS.md", "GEMINI.md", ".cursorrules", "copilot-instructions.md")
+"""Beside those that hosts declare: what other agents read lies in the same repositories."""
 
+_EMPHATIC = re.compile(r"(?i)^(?:(?:no|ok|okay|please|and|but|remember|again|hey)[,:!.\s]+)*(?:never|always)\s+\w+")
 _OF_NOW = re.compile(r"(?i)\b(?:this|that|these|those|it|here|now|again|above|below)\b")
 _BEFORE = re.compile(
     r"(?i)^(?:(?:as|like) i (?:said|told you|asked)(?: before)?|again|i (?:said|told you)(?: to)?)[,:!\s]+"
@@ -63,8 +43,8 @@ _BEFORE = re.compile(
 )
 """Says that it is not the first time."""
 
-_ONCE = 0.5
-"""Confidence of a rule that was laid down once, after the agent had begun to work."""
+_ONCE, _HEARD = 0.5, 0.35
+"""Confidence of a rule that was laid down once, after the agent had begun to work, and of one of work that was said once in passing."""
 
 _OPENING = re.compile(r"(?i)^(?:(?:no|ok|okay|please|also|and|but|remember|again|wait|hey|i said|i told you(?: to)?)[,:!.\s]+)+")
 
@@ -77,20 +57,23 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     yield from _written(view)
     seen: set[str] = set()
     begun = min((c.seq for c in view.tool_calls), default=None)
+    stopped = _after_interruptions(view)
     for event in typed_by_person(view):
-        if not _HINT.search(event.text or ""):
-            continue
-        sentences = re.split(r"(?<=[.!?;])\s+|\n+", _CODE.sub(" ", (event.text or "")[:4000]))
-        for place, sentence in enumerate(sentences):
+        text = sentences(_CODE.sub(" ", (event.text or "")[:4000]))
+        for place, sentence in enumerate(text):
             said = clean(sentence).strip(" -*•.;,\"'")
-            if not _WORDS[0] <= len(said.split()) <= _WORDS[1] or not _RULE.match(said) or _ABOUT_NOW.search(said) or said.endswith("?"):
+            meant = rule(_BEFORE.sub("", said))
+            if meant is None or of_now(said) or said.endswith("?"):
                 continue
-            subject = " ".join(sorted(_content(said)))
-            if not subject or subject in seen:
+            subject = " ".join(sorted(meant.want | meant.avoid))
+            if subject in seen:
                 continue
             seen.add(subject)
-            reason = clean(sentences[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(sentences) else ""
-            told = {"quotes": [said[:300]]} | ({"reason": reason} if _REASON.search(reason) and len(reason) <= _LONGEST_REASON else {})
+            reason = clean(text[place + 1]).strip(" -*•.!;,\"'") if place + 1 < len(text) else ""
+            laid_down = _laid_down(said, meant, begun is not None and event.seq > begun, event.event_id in stopped)
+            body: dict[str, Any] = {"quotes": [said[:300]], "form": meant.form, "want": sorted(meant.want), "avoid": sorted(meant.avoid)}
+            body |= {"reason": reason} if _REASON.search(reason) and len(reason) <= _LONGEST_REASON else {}
+            marks = {"laid_down": laid_down, "of_work": meant.of_work, "everywhere": meant.everywhere}
             yield MemoryCandidate(
                 kind="user_preference",
                 text=said,
@@ -102,7 +85,7 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
                 risk="low",
                 subject=subject,
                 ts=event.ts,
-                structured=told | ({"laid_down": True} if _laid_down(said, event.seq, begun) else {}),
+                structured=body | {name: True for name, holds in marks.items() if holds},
             )
 
 
@@ -118,7 +101,7 @@ def occasion(said: str) -> str | None:
         if forbidden[1] or doing.split()[0].endswith("ing"):
             return f"you are about to {'' if forbidden[1] else 'be '}{doing}"
     time = _AT.search(told)
-    about = ", ".join(dict.fromkeys(w for w in _names(told) if w in _content(told)))
+    about = ", ".join(dict.fromkeys(w for w in _names(told) if terms(w)))
     return time[1] if time else f"work is about {about}" if about else None
 
 
@@ -133,29 +116,41 @@ _REASON = re.compile(r"(?i)^(?:because|since|otherwise|so that|the reason|(?:it|
 _LONGEST_REASON = 200
 
 
-def _laid_down(said: str, at: int, begun: int | None) -> bool:
+def _after_interruptions(view: SessionView) -> set[str]:
+    """Return the prompts that came right after the person had stopped the agent."""
+    made = view.once(turns)
+    return {
+        following.prompt.event_id
+        for turn, following in pairwise(made)
+        if turn.interruption is not None and following.prompt is not None and turn.thread_id == following.thread_id
+    }
+
+
+def _laid_down(said: str, meant: Rule, begun: bool, stopped: bool) -> bool:
     """Tell whether a sentence lays down how work is done from now on.
 
     It says that it is not said for the first time, or "never" or "always" once the agent
-    had begun: what it did called for the rule.
+    had begun, or the person stopped the agent for it: what it did called for the rule.
     """
     told = _BEFORE.sub("", said)
     before = told != said and len(told.split()) >= _WORDS[0]
-    called_for = begun is not None and at > begun and bool(_EMPHATIC.match(said) and _OF_WORK.search(said))
+    called_for = begun and meant.of_work and (bool(_EMPHATIC.match(said)) or stopped)
     return (before or called_for) and not _OF_NOW.search(told)
 
 
 def _written(view: SessionView) -> Iterator[MemoryCandidate]:
     """Yield the rules of the files that the host put before the agent, or that were read or changed in the session."""
     texts: list[tuple[str, Any]] = []
+    files = (*_OTHER_RULES_FILES, *discovery.declared_texts("files.rules_files"))
+    named = re.compile(rf"(?:{'|'.join(map(re.escape, files))})\b")
     for event in view.of_kinds("injected"):
-        found = _RULES_FILE.search((event.text or "")[:4000])
+        found = named.search((event.text or "")[:4000])
         if found:
             texts.append((found[0], event))
     for call in view.tool_calls:
-        if call.is_error or not any(p.endswith(RULE_FILES) for p in call.paths):
+        if call.is_error or not any(p.endswith(files) for p in call.paths):
             continue
-        file = next((f for p in call.paths for f in RULE_FILES if p.endswith(f)), "")
+        file = next((f for p in call.paths for f in files if p.endswith(f)), "")
         if file:
             both = (call.call_event, call.result_event if call.action == "read" else None)
             texts += [(file, view.by_event[e]) for e in both if e in view.by_event]
@@ -182,8 +177,8 @@ def _written(view: SessionView) -> Iterator[MemoryCandidate]:
         )
 
 
-def _content(said: str) -> set[str]:
-    return {w for w in _names(said) if w not in _STOP}
+def _content(said: str) -> frozenset[str]:
+    return terms(said)
 
 
 def _names(said: str) -> list[str]:
@@ -198,51 +193,96 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     said again: since then, and since it first stood in a rules file before the agent. A
     rule heard in several repositories holds for the person and not for one of them.
     """
-    from rapidfuzz import fuzz
-
     written = [c for c in candidates if c.body.get("what") == _WRITTEN]
     groups: list[list[StoredCandidate]] = []
     for candidate in sorted((c for c in candidates if c.body.get("what") != _WRITTEN), key=lambda c: (c.ts or 0, c.candidate_id)):
-        for group in groups:
-            if _negates(group[0].text) == _negates(candidate.text) and fuzz.token_sort_ratio(group[0].subject, candidate.subject) >= _ALIKE:
-                group.append(candidate)
-                break
-        else:
+        meant = _rule_of(candidate)
+        group = next((g for g in groups if same(_rule_of(g[0]), meant)), None)
+        if group is None:
             groups.append([candidate])
-    for group in groups:
-        # a fork repeats its parent's prompts with their times
-        sessions = list({(c.ts or c.candidate_id, c.text, c.repository or c.cwd): c for c in reversed(group)}.values())[::-1]
-        told = list(dict.fromkeys((c.host, c.session_id) for c in sessions))
-        stood = _stood(group, written, [_saying(c) for c in sessions])
-        once = len(told) < 2 and not stood.get("again_since_written")
-        if once and not any(c.body.get("laid_down") for c in group):
-            continue
-        everywhere = len({c.repository for c in group}) > 1
-        quotes = list(dict.fromkeys(q for c in group for q in c.body.get("quotes", [])))[:5]
-        proposed = next((c.ts for c in sessions if once or (c.host, c.session_id) in told[1:]), None)
-        body = {
-            "subject": group[0].subject,
-            "signature": " ".join(group[0].text.lower().split()),
-            "quotes": quotes,
-            "times": len(sessions),
-            "line": _line(group[-1].text),
-            "proposed_ts": proposed,
-            "again": count_since(later := [_saying(c) for c in sessions if (c.host, c.session_id) not in told[:2]], proposed),
-            "said": later[-_MOST_SAID:],
-            **stood,
-        }
-        reason = next((str(c.body["reason"]) for c in reversed(group) if c.body.get("reason")), "")
-        body |= {"reason": reason} if reason else {}
-        share = _ONCE if once else min(0.9, 0.4 + 0.15 * len(told))
-        for candidate in group:
+        else:
+            group.append(candidate)
+    told = [t for group in groups if (t := _proposed(group, written)) is not None]
+    for place, rule_ in enumerate(told):
+        later = next((o for o in told[::-1] if o is not rule_ and _overrules(o, rule_)), None)
+        earlier = [o.text for o in told[:place] + told[place + 1 :] if _overrules(rule_, o)]
+        body = rule_.body | ({"overruled_by": later.body["signature"]} if later else {}) | ({"before": earlier} if earlier else {})
+        for candidate in rule_.group:
             yield candidate._replace(
-                text=_BEFORE.sub("", group[-1].text).strip("! ") + (f": “{reason}”" if reason else ""),
-                when_to_use=occasion(group[-1].text),
+                text=rule_.text,
+                when_to_use=rule_.when,
                 structured=json.dumps(body, ensure_ascii=False, sort_keys=True),
-                scope="user" if everywhere else "repo",
-                confidence=share,
-                priority=4 if once else 5,
+                scope="user" if rule_.everywhere else "repo",
+                confidence=rule_.confidence,
+                priority=rule_.priority,
             )
+
+
+class _Proposal(NamedTuple):
+    """A rule that is proposed, with the sayings it was drawn from, oldest first."""
+
+    group: list[StoredCandidate]
+    text: str
+    when: str | None
+    body: dict[str, Any]
+    everywhere: bool
+    confidence: float
+    priority: int
+
+
+def _rule_of(candidate: StoredCandidate) -> Rule:
+    body = candidate.body
+    want, avoid = (frozenset(map(str, body.get(name, ()))) for name in ("want", "avoid"))
+    return Rule(str(body.get("form", "")), candidate.text, want, avoid, False, bool(body.get("of_work")), bool(body.get("everywhere")))
+
+
+def _proposed(group: list[StoredCandidate], written: Sequence[StoredCandidate]) -> _Proposal | None:
+    """Return a rule as it is proposed; None for one that was said once about the task alone."""
+    # a fork repeats its parent's prompts with their times
+    sessions = list({(c.ts or c.candidate_id, c.text, c.repository or c.cwd): c for c in reversed(group)}.values())[::-1]
+    told = list(dict.fromkeys((c.host, c.session_id) for c in sessions))
+    stood = _stood(group, written, [_saying(c) for c in sessions])
+    once = len(told) < 2 and not stood.get("again_since_written")
+    laid_down = any(c.body.get("laid_down") for c in group)
+    if once and not laid_down and (stood or not any(c.body.get("of_work") for c in group)):
+        return None
+    everywhere = len({c.repository for c in group}) > 1 or any(c.body.get("everywhere") for c in group)
+    proposed = next((c.ts for c in sessions if once or (c.host, c.session_id) in told[1:]), None)
+    last = max(group, key=lambda c: (bool(c.body.get("avoid")) and bool(c.body.get("want")), c.ts or 0, c.candidate_id))
+    body = {
+        "subject": group[0].subject,
+        "signature": " ".join(group[0].text.lower().split()),
+        "quotes": list(dict.fromkeys(q for c in group for q in c.body.get("quotes", [])))[:5],
+        "times": len(sessions),
+        "line": _line(last),
+        "want": last.body.get("want", []),
+        "avoid": last.body.get("avoid", []),
+        "instead_of": sorted(replaced(_rule_of(last))),
+        "proposed_ts": proposed,
+        "again": count_since(later := [_saying(c) for c in sessions if (c.host, c.session_id) not in told[:2]], proposed),
+        "said": later[-_MOST_SAID:],
+        **stood,
+    }
+    heard = once and not laid_down
+    reason = next((str(c.body["reason"]) for c in reversed(group) if c.body.get("reason")), "")
+    body |= ({"reason": reason} if reason else {}) | ({"once": True} if heard else {})
+    confidence = _HEARD if heard else _ONCE if once else min(0.9, 0.4 + 0.15 * len(told))
+    text = _BEFORE.sub("", last.text).strip("! ") + (f": “{reason}”" if reason else "")
+    return _Proposal(group, text, _when(last), body, everywhere, confidence, 3 if heard else 4 if once else 5)
+
+
+def _overrules(later: _Proposal, earlier: _Proposal) -> bool:
+    """Tell whether one rule was said after another that cannot hold beside it, at a place that both hold at."""
+    places = [{c.repository or c.cwd for c in t.group} for t in (later, earlier)]
+    newer = (later.group[-1].ts or 0) > (earlier.group[-1].ts or 0)
+    return newer and bool(places[0] & places[1]) and contradict(_rule_of(later.group[-1]), _rule_of(earlier.group[-1]))
+
+
+def _when(candidate: StoredCandidate) -> str | None:
+    """Return when a rule is to be thought of: before another program of the family is used, or as its words say."""
+    meant = _rule_of(candidate)
+    others = sorted(rivals(meant.want)) if not meant.avoid else []
+    return f"{', '.join(others)} is about to be used" if others else occasion(candidate.text)
 
 
 def _saying(candidate: StoredCandidate) -> dict[str, Any]:
@@ -263,31 +303,30 @@ def _stood(group: Sequence[StoredCandidate], written: Sequence[StoredCandidate],
     for c in sorted(written, key=lambda c: (c.ts or 0, c.candidate_id)):
         if (c.repository or c.cwd) not in places:
             continue
-        for rule in c.body["rules"]:
-            if _negates(rule) == _negates(group[0].text) and fuzz.token_set_ratio(subject, " ".join(sorted(_content(rule)))) >= _HELD:
+        for line in c.body["rules"]:
+            if negates(line) == negates(group[0].text) and fuzz.token_set_ratio(subject, " ".join(sorted(_content(line)))) >= _HELD:
                 return {"written_in": c.body["file"], "written_ts": c.ts, "again_since_written": count_since(sayings, c.ts)}
     return {}
 
 
-def _line(said: str) -> str:
+def _line(candidate: StoredCandidate) -> str:
     """Return a rule as a line for a rules file."""
-    text = _OPENING.sub("", _BEFORE.sub("", said)).strip(" !.")
+    text = _OPENING.sub("", _BEFORE.sub("", candidate.text)).strip(" !.")
+    if candidate.body.get("form") == "please" and not candidate.body.get("avoid"):
+        text = re.sub(r"(?i),?\s*please$", "", text)
+        text = f"Use {text}" if rivals(frozenset(candidate.body.get("want", ()))) else text
     return f"- {text[:1].upper()}{text[1:]}."
-
-
-def _negates(said: str) -> bool:
-    return bool(re.search(r"(?i)\b(?:don'?t|do not|never|stop|avoid|not)\b", said))
 
 
 REPEATED_CORRECTIONS = Method(
     name="repeated_corrections",
-    version=5,
+    version=6,
     describe=(
         "Rules of work that the person typed in two sessions, or although a rules file had them, with the quotes.\n\n"
         "Only the person's own words are read. What was said once stays a candidate of its session, but for a rule with never or "
         "always about commits, branches, tests or tools, and one that says it was said before, typed after the agent had begun to work; "
         "what was said in several repositories becomes a preference of the person. `again` counts the sessions that said it once "
-        "more after it was proposed, `again_since_written` those after it stood in CLAUDE.md, AGENTS.md or the like: a rule that is "
+        "more after it was proposed, `again_since_written` those after it stood in a rules file of the project: a rule that is "
         "written down and said again is not followed."
     ),
     extract=extract,

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.changes import is_test
-from ctx_pipeline.mining.lessons.commands import OUTSIDE, form, harmless
+from ctx_pipeline.mining.lessons.commands import form, harmless, outside
 from ctx_pipeline.mining.lessons.failures import shorten_paths
 from ctx_pipeline.mining.lessons.turns import describes, done, goal, last_check, tells, turns
 from ctx_pipeline.model.declared import Method
@@ -42,7 +42,7 @@ def _solved(view: SessionView, turn: Turn) -> MemoryCandidate | None:
     if check is None or turn.corrected or len(turn.calls) > _CALLS:
         return None
     cwd = view.session.cwd
-    files = list(dict.fromkeys(shorten_paths(p, cwd) for c in turn.edits for p in c.paths if not OUTSIDE.search(p)))
+    files = list(dict.fromkeys(shorten_paths(p, cwd) for c in turn.edits for p in c.paths if not outside(p)))
     if not files or len(files) > _FILES:
         return None
     steps, calls = done(view, turn)

@@ -111,10 +111,14 @@ class Headless:
 class Agent:
     """How the program of a host is reached; what is not declared cannot be done with it."""
 
+    called: tuple[str, ...] = ()
+    """how a person addresses it at the beginning of a prompt, in small letters"""
     resume: str = ""
     """command that resumes a session, with ``{session_id}``"""
     resume_in_folder: bool = False
     """it finds a session only from the folder in which it began"""
+    rules_file: str = ""
+    """File of a repository whose text every session in it reads."""
     session_env: tuple[str, ...] = ()
     """variables that it sets for programs it starts: the id of the session, or thread, that is going on"""
     server: ServerFile | None = None

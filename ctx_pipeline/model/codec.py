@@ -1,13 +1,18 @@
-"""Stable ids, times and content hashes: the same input gives the same text on every machine."""
+"""Stable ids, times, content hashes and plain values: the same input gives the same text on every machine."""
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+# Stable ids, times and content hashes: the same input gives the same text on every machine.
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _from_iso = datetime.fromisoformat
@@ -72,3 +77,30 @@ def rows_hash(rows: Iterable[tuple]) -> str:
     for row in rows:
         state.update(pack(row))
     return str(state.hexdigest())
+
+
+# Records as plain values: what --json, MCP and exports print.
+
+
+def plain(value: Any, *derived: str) -> Any:
+    """Return a record as a dictionary of its fields and of the named properties, all the way down; other values as they are."""
+    if isinstance(value, Plain):
+        return value.to_json()
+    names = getattr(value, "_fields", None) or ([f.name for f in fields(value)] if is_dataclass(value) else None)
+    if names is not None:
+        return {name: plain(getattr(value, name)) for name in (*names, *derived)}
+    if isinstance(value, dict):
+        return {key: plain(held) for key, held in value.items()}
+    return [plain(one, *derived) for one in value] if isinstance(value, list | tuple) else value
+
+
+class Plain:
+    """A data class whose JSON is its fields, or ``shown``: names of fields and properties in their order."""
+
+    __slots__ = ()
+    shown: ClassVar[tuple[str, ...]] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        names = self.shown or tuple(f.name for f in fields(self))  # type: ignore[arg-type]
+        return {name: plain(getattr(self, name)) for name in names}

@@ -6,23 +6,23 @@ import. :mod:`ctx_pipeline.discovery` scans the folders and finds the values.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ctx_pipeline.model.agent_config import Agent
-from ctx_pipeline.model.shell_answers import ShellAnswers
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.host_records import ShellAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ctx_pipeline.model.ccusage_rules import RivalEntry
-    from ctx_pipeline.model.file_changes import FileChange
-    from ctx_pipeline.model.limit_notes import LimitNotes
+    from ctx_pipeline.model.host_records import Change, FileChange, LimitNotes, RivalEntry
     from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
-    from ctx_pipeline.model.window import Change
+
 
 WITHHELD = "redacted-"
 """How an id begins that stands for one with a secret in it."""
@@ -61,79 +61,158 @@ class Formats:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
-    """A program whose sessions are captured: where its files lie and how to read them.
+class HomeFiles:
+    """Where a host keeps its sessions, which of its files are captured, and whose each of them is.
 
     classify(rel) names the stream kind of a path relative to the home ("transcript",
     "agent", ...), or None when it is not captured. ``session_kinds`` are the kinds that
     belong to a session; the others describe the home and may give hints.
     enter(rel) says whether a folder is worth scanning. identify(kind, rel, head) tells
     whose a session stream is, from the path and its first bytes; None means "not yet"
-    (the head is cut) or "nobody's". parse(SessionInput) makes rows and must never raise
-    on hostile input. hints(kind, data) yields (thread_id, field, value) from streams
-    that are not a session's; of a stream that grew it sees the new lines alone. The last
-    value of a field stays, of one whose name begins with ``first_`` the first.
+    (the head is cut) or "nobody's". hints(kind, data) yields (thread_id, field, value)
+    from streams that are not a session's; of a stream that grew it sees the new lines
+    alone. The last value of a field stays, of one whose name begins with ``first_`` the first.
     """
 
-    key: str
-    title: str
-    version: int
     roots_env: str
-    roots_default: tuple[str, ...]
     classify: Callable[[str], str | None]
     enter: Callable[[str], bool]
     identify: Callable[[str, str, bytes], Identity | None]
-    parse: Callable[[SessionInput], Parsed]
     session_kinds: frozenset[str]
-    places: Callable[[Path], tuple[Callable[[str], str | None], Callable[[str], bool]] | None] | None = None
+    roots_default: tuple[str, ...] = ()
+    layout: Callable[[Path], tuple[Callable[[str], str | None], Callable[[str], bool]] | None] | None = None
     """``classify`` and ``enter`` of a root that is laid out otherwise than a home; None for a home."""
-    aliases: tuple[str, ...] = ()
-    shell_tools: frozenset[str] = frozenset()
-    """Names of the tools that run shell commands, in small letters: a search for ``bash`` or ``shell`` means all of them."""
-    shell_answers: ShellAnswers = field(default_factory=ShellAnswers)
-    """What its records say around shell commands."""
     databases: Mapping[str, Database] = field(default_factory=dict)
     """stream kind -> how it is read; such files are not copied byte for byte. rel of a stream is ``<path>#<name>``."""
     hints: Callable[[str, bytes], Iterable[tuple[str, str, str]]] | None = None
     retention_days: Callable[[Path], int | None] | None = None
     """Days after which the host deletes transcripts in this home; None: never."""
-    mentions: Callable[[str, bytes], Iterable[tuple[str, int]]] | None = None
-    """mentions(kind, data) yields (session id, microseconds since 1970) of prompts that a stream
+    prompt_history: Callable[[str, bytes], Iterable[tuple[str, int]]] | None = None
+    """prompt_history(kind, data) yields (session id, microseconds since 1970) of prompts that a stream
     of the home remembers: what it names and nobody captured was deleted before."""
-    sensor_name: str = ""
-    """Name of the sensor that observes this host; empty: ``<key>_sensor``."""
-    usage: Callable[[SessionInput], Parsed | None] | None = None
-    """The model calls of a session, faster than ``parse`` and equal to its own but for
-    their places in the file; of the facts only cwd, repository and parent session. None
-    where only ``parse`` can tell, as for copies, forks and sidechains."""
-    usage_kinds: frozenset[str] = frozenset()
-    """Kinds of a session's streams that hold model calls; empty: all."""
-    usage_hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """kind of a file in a home's top folder -> names of its database streams whose hints decide how usage is counted"""
-    limits: Callable[[bytes], Iterable[tuple[int, str, float, int, int | None]]] | None = None
-    """The host's own account of its rate limits in a stream: (time of the record,
-    name of the limit, percent used, minutes of the window, time of its reset)."""
-    limit_notes: LimitNotes | None = None
-    """Which events say that a limit was reached, and where the plan is named."""
-    rivals: Mapping[str, Callable[[Iterable[StreamBytes]], Iterable[RivalEntry]]] = field(default_factory=dict)
-    """other tool -> what it makes of the files of a home, by its own rules; ``ctx explain --against`` says where the two differ"""
-    formats: Callable[[], Formats] | None = None
-    """Returns the fields of JSONL records that are known; ``ctx doctor --formats`` lists the others."""
-    archive_name: str = ""
-    """Folder of the host in the documented flat-file archive; empty: its key."""
     announced: bool = False
     """Files in ``$CTX_HOME/stores`` name further roots of this host."""
+    archive_name: str = ""
+    """Folder of the host in the documented flat-file archive; empty: its key."""
+    project_folder: str = ""
+    """Folder in the person's home and in a project that holds the host's own files, such as ``.claude``."""
+    state_folders: tuple[str, ...] = ()
+    """Folders in ``project_folder`` that hold the host's own notes: what the agent writes there is outside of no project."""
+    worktree_folders: tuple[str, ...] = ()
+    """Folders in ``project_folder`` in which each folder is a worktree of the repository."""
+    rules_files: tuple[str, ...] = ()
+    """Names of the files in a project whose text every session reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What a host's records mean. parse(SessionInput) makes rows and must never raise on hostile input."""
+
+    parse: Callable[[SessionInput], Parsed]
+    types: Callable[[], Iterable[str]] | None = None
+    """Returns a text for each record type that the parser knows; when one changes, sessions are decoded again."""
+    formats: Callable[[], Formats] | None = None
+    """Returns the fields of JSONL records that are known; ``ctx doctor --formats`` lists the others."""
     window: Callable[[str, str | None, str | None, Callable[[], bytes]], str | Change] | None = None
     """window(kind, subtype, text, record) says where an event stands in the context window
-    (:data:`ctx_pipeline.model.window.TURN`, ``SYSTEM`` or ``OUT``), or what its record took
+    (:data:`ctx_pipeline.model.host_records.TURN`, ``SYSTEM`` or ``OUT``), or what its record took
     out of it; ``record()`` gives the captured bytes of the line. None: by its kind alone."""
     directories: Callable[[bytes], Iterable[tuple[int, str]]] | None = None
     """directories(data) yields (first byte of a record, working directory) where the records of a captured
     stream begin to name another one. None: the host does not say where it is."""
     changes: Callable[[bytes], Iterable[FileChange]] | None = None
     """changes(data) yields what the tool calls of a captured stream made of files, as the records tell."""
+    interruptions: frozenset[str] = frozenset({"interrupt"})
+    """Subtypes of the injected events of the person by which a turn was stopped."""
+    compact_command: str = ""
+    """Pattern, at the beginning of an injected event or a prompt: the person asked for a compaction."""
+    approval_tools: frozenset[str] = frozenset()
+    """Names of the tools with which the agent asks the person for approval, of a plan or a right."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecords:
+    """Where a host's usage stands, and what it says of limits."""
+
+    read: Callable[[SessionInput], Parsed | None] | None = None
+    """The model calls of a session, faster than ``Records.parse`` and equal to its own but for
+    their places in the file; of the facts only cwd, repository and parent session. None
+    where only ``parse`` can tell, as for copies, forks and sidechains."""
+    kinds: frozenset[str] = frozenset()
+    """Kinds of a session's streams that hold model calls; empty: all."""
+    hint_streams: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """kind of a file in a home's top folder -> names of its database streams whose hints decide how usage is counted"""
+    limits: Callable[[bytes], Iterable[tuple[int, str, float, int, int | None]]] | None = None
+    """The host's own account of its rate limits in a stream: (time of the record,
+    name of the limit, percent used, minutes of the window, time of its reset)."""
+    limit_notes: LimitNotes | None = None
+    """Which events say that a limit was reached, and where the plan is named."""
+    other_tools: Mapping[str, Callable[[Iterable[StreamBytes]], Iterable[RivalEntry]]] = field(default_factory=dict)
+    """other tool -> what it makes of the files of a home, by its own rules; ``ctx explain --against`` says where the two differ"""
+
+
+_MOVED = {
+    **dict.fromkeys(("roots_env", "roots_default", "classify", "enter", "identify", "session_kinds", "databases"), "files"),
+    **dict.fromkeys(("hints", "retention_days", "announced", "archive_name"), "files"),
+    **dict.fromkeys(("parse", "formats", "window", "directories", "changes"), "records"),
+    **dict.fromkeys(("limits", "limit_notes"), "usage"),
+    "places": "files.layout",
+    "mentions": "files.prompt_history",
+    "shell_tools": "shell.tools",
+    "shell_answers": "shell",
+    "usage": "usage.read",
+    "usage_kinds": "usage.kinds",
+    "usage_hints": "usage.hint_streams",
+    "rivals": "usage.other_tools",
+}
+"""field of ``Host`` until 2026-11 -> group, or field of a group, that holds it now"""
+
+_GROUPS = {"files": "HomeFiles", "records": "Records", "usage": "UsageRecords", "shell": "ShellAnswers"}
+
+
+def _moved(names: Iterable[str]) -> str:
+    """Return what to write in place of fields that ``Host`` no longer has; empty where all are known."""
+    parts = []
+    for name in names:
+        group, _, new = _MOVED.get(name, "").partition(".")
+        if group:
+            field_name = new or ("" if name == "shell_answers" else name)
+            parts.append(f"{name} is now {group}={_GROUPS[group]}({field_name and field_name + '=...'})")
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A program whose sessions are captured, in five groups: files, records, usage, shell commands, and the agent itself.
+
+    Raise ``version`` when the same bytes give other rows; a new entry in ``Records.types`` counts by itself.
+    """
+
+    key: str
+    title: str
+    version: int
+    files: HomeFiles
+    records: Records
+    usage: UsageRecords = field(default_factory=UsageRecords)
+    shell: ShellAnswers = field(default_factory=ShellAnswers)
+    """Which tools run shell commands, and what the records say around them."""
     agent: Agent = field(default_factory=Agent)
     """How the host's program is reached: resumed, given servers and hooks, asked without a person."""
+    aliases: tuple[str, ...] = ()
+    sensor_name: str = ""
+    """Name of the sensor that observes this host; empty: ``<key>_sensor``."""
+
+    def __new__(cls, *_: object, **named: object) -> Self:
+        """Refuse the fields of an earlier version; raises TypeError that names the new ones."""
+        if old := _moved(name for name, value in named.items() if name != "usage" or callable(value)):
+            raise TypeError(f"Host has its fields in groups: {old}; see docs/hosts.md")
+        return object.__new__(cls)
+
+    @property
+    def decoder(self) -> str:
+        """The version of what makes rows of this host's records."""
+        types = self.records.types
+        return f"{self.version}.{digest(sorted(types()), size=8)}" if types else str(self.version)
 
     def resuming(self, session_id: str, folder: str | None) -> str:
         """Return the command that resumes a session which began in a folder, quoted for a shell; empty where there is none.
@@ -323,12 +402,41 @@ class Panel:
     build: Callable[[Any], str] = field(compare=False)
     data: Callable[[Any], Any] | None = field(default=None, compare=False)
     """What the panel's script loads when it is looked at: page data -> plain values, a file of their own in the page."""
+    page: str = ""
+    """title of the page that it stands on; empty for the first one"""
 
 
-def panel(*, title: str, order: int, data: Callable[[Any], Any] | None = None) -> Callable[[Callable[[Any], str]], Panel]:
-    """Declare the decorated function as a panel of the page; the script of a built-in one is ``assets/<its name>.js``."""
+def panel(*, title: str, order: int, data: Callable[[Any], Any] | None = None, page: str = "") -> Callable[[Callable[[Any], str]], Panel]:
+    """Declare the decorated function as a panel; ``page`` titles the page it stands on, the first one where it is empty.
+
+    The script of a built-in one is ``assets/<its name>.js``.
+    """
 
     def declare(function: Callable[[Any], str]) -> Panel:
-        return Panel(function.__module__.rpartition(".")[2], title, order, inspect.cleandoc(function.__doc__ or ""), function, data)
+        return Panel(function.__module__.rpartition(".")[2], title, order, inspect.cleandoc(function.__doc__ or ""), function, data, page)
 
     return declare
+
+
+# A function that is imported when it is first called: what a host declares costs nothing until it is used.
+
+
+class Deferred:
+    """Stands for the function at ``module:name``."""
+
+    __slots__ = ("_function", "_place")
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._function: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+        if self._function is None:
+            module, _, name = self._place.partition(":")
+            self._function = getattr(importlib.import_module(module), name)
+        return self._function(*arguments, **named)
+
+    def __repr__(self) -> str:
+        """Name the function."""
+        return f"Deferred({self._place!r})"

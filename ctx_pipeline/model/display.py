@@ -1,11 +1,36 @@
-"""Text and sizes as people read them."""
+"""Text, sizes and Markdown as people read them; no character in them steers a terminal, a page or a model."""
 
 from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+# Text and sizes as people read them.
 
 
 def truncate(text: str, width: int) -> str:
     """Return a text of at most ``width`` characters, its last one an ellipsis where something is missing."""
     return text if len(text) <= width else f"{text[: width - 1].rstrip()}…"
+
+
+def cut(text: str, longest: int) -> str:
+    """Return a text on one line, cut with an ellipsis."""
+    return truncate(" ".join(text.split()), longest)
+
+
+_LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\([^)\s]*\)?")
+_OPEN_LINK = re.compile(r"!?\[(?=\S+$)|https?://(?:www\.)?")
+_SIGNS = re.compile(r"^[#>*\-\s]+|[*_`]{2,}|`")
+
+
+def title_text(title: str) -> str:
+    """Return a title as one line: Markdown links by their text, without signs of emphasis, headings and code."""
+    return " ".join(_SIGNS.sub("", _OPEN_LINK.sub("", _LINK.sub(r"\1", title))).split()) or " ".join(title.split())
 
 
 def size(octets: int) -> str:
@@ -16,3 +41,138 @@ def size(octets: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} GB"
+
+
+# Characters that nobody sees but a terminal, a page or a model obeys: the one list of them, for all text that leaves.
+
+
+CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+"""C0 and C1 but for tab, line feed and carriage return; as a part of a character class, as are the others."""
+
+DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""What changes the direction of writing."""
+
+TAGS = "\U000e0000-\U000e0fff"
+"""Tag characters and variation selectors that spell a hidden text."""
+
+UNSEEN = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+)
+"""Format characters and fillers without a shape.
+
+ZWJ and ZWNJ are among them: they hide words from a search, and without them a text in any
+script can still be read. The selectors for text and emoji (U+FE0E, U+FE0F) are not, nor
+are the visible number signs that Unicode counts as format characters.
+"""
+
+SEPARATORS = "\x85\u2028\u2029"
+"""Line ends of Unicode that many programs take for none."""
+
+HALVES = "\ud800-\udfff"
+
+HIDDEN = re.compile(f"[{CONTROLS}{DIRECTIONS}{TAGS}{UNSEEN}{SEPARATORS}{HALVES}]")
+"""Everything that :func:`visible` takes out or turns into a line feed."""
+
+SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,2000}(?:\x07|\x1b\\|\x9c)")
+"""What colors text, moves a cursor or names a window of a terminal."""
+
+_ENDS = re.compile(f"\r\n?|[{SEPARATORS}]")
+
+
+def visible(text: str) -> str:
+    """Return a text as a reader sees it: no sequence for a terminal, no character of :data:`HIDDEN`; every line end is a line feed."""
+    if "\r" not in text and HIDDEN.search(text) is None:
+        return text
+    return HIDDEN.sub("", _ENDS.sub("\n", SEQUENCE.sub("", text)))
+
+
+def escaped(text: str) -> str:
+    r"""Return JSON with every character of :data:`HIDDEN` as an escape (``\u202e``): the same value for a reader of JSON."""
+    return HIDDEN.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[n : n + 2].hex()}" for n in range(0, len(units), 2))
+
+
+# Text of others inside Markdown: it keeps its headings, lists and code and brings no HTML, no image and no link but
+# to the web.
+
+
+_OPENS = re.compile(r"[ \t]*(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_SIGN = re.compile(r"\\[!-/:-@\[-`{-~]|(?P<run>`+)")
+_RUNS = re.compile(r"`+")
+_BREAK = re.compile(r"\r\n?|\n")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_MARKDOWN_LINK = re.compile(r"\](?=\((?!https?://[^\s<>()]+\))|\[|:)")
+_IMAGE = re.compile(r"!\[")
+
+
+def fenced(text: str, language: str = "") -> list[str]:
+    """Return code in a fence that nothing in the text closes: the fence, the text, the fence."""
+    fence = "`" * max(3, *(len(run) + 1 for run in _RUNS.findall(text)), 3)
+    return [f"{fence}{language}", text.rstrip("\n"), fence]
+
+
+def prose(text: str) -> str:
+    """Return Markdown of others, inert: what stands in its fences is as it was, and a fence that it leaves open is closed.
+
+    A fence begins at the margin, since one in a list ends with the list, whatever its text says.
+    """
+    told = _BREAK.split(text.rstrip("\r\n"))
+    later = Counter(map(len, _RUNS.findall(text)))
+    lines: list[str] = []
+    fence = ""
+    for line in told:
+        later.subtract(map(len, _RUNS.findall(line)))
+        if fence:
+            ended = re.fullmatch(rf" {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*", line)
+            lines.append(line)
+            fence = "" if ended else fence
+        elif opened := _OPENS.fullmatch(line):
+            fence = opened["fence"]
+            lines.append(fence + opened["info"])
+        else:
+            lines.append(_inert(line, later))
+    return "\n".join([*lines, fence] if fence else lines)
+
+
+def inline(text: object) -> str:
+    """Return text of others on one line of Markdown, inert."""
+    return _inert(" ".join(str(text).split()))
+
+
+def table_text(text: object) -> str:
+    """Return text of others as a cell of a table, inert and without code."""
+    return _dead(" ".join(str(text).split()).replace("\\", "\\\\").replace("`", "'")).replace("|", "\\|")
+
+
+def _inert(line: str, later: Mapping[int, int] | None = None) -> str:
+    """Return a line without HTML and links outside its code; ``later`` counts the runs of backticks in the lines behind it by length.
+
+    A run without a partner would find one behind its line and is taken literally. A stroke
+    in code parts the cells of a table, so that a line with one is taken to have no code.
+    """
+    parts: list[str] = []
+    at = plain = 0
+    while (found := _SIGN.search(line, at)) is not None:
+        at, run = found.end(), found["run"]
+        if run is None:
+            continue
+        closed = re.compile(rf"(?<!`){run}(?!`)").search(line, at)
+        if closed is None and later is not None and not later[len(run)]:
+            continue
+        parts.append(_dead(line[plain : found.start()]))
+        if closed is None:
+            parts.append("\\`" * len(run))
+        else:
+            code, at = line[found.start() : closed.end()], closed.end()
+            parts.append(_dead(code) if "|" in line else code)
+        plain = at
+    return "".join([*parts, _dead(line[plain:])])
+
+
+def _dead(text: str) -> str:
+    return _MARKDOWN_LINK.sub(r"]\\", _IMAGE.sub(r"!\\[", _TAG.sub("&lt;", text)))

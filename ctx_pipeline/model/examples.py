@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctx_pipeline.model.permissions import REASON, REFUSED
+from ctx_pipeline.model.host_records import REASON, REFUSED
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, SESSIONS, THREADS, TOOL_CALLS
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 KINDS = ("procedure", "skill", "failure_trigger", "user_preference", "repo_convention", "tool_lesson", "risk_rule", "case")
+RULE_KINDS = frozenset({"user_preference", "risk_rule"})
+"""Kinds in which the person says how to work."""
+
 SCOPES = ("user", "repo", "task", "global")
 RISKS = ("low", "medium", "high")
 STATUSES = ("candidate", "accepted", "needs_review", "rejected", "retired")

@@ -2,7 +2,7 @@
 
 A row travels through the hot path as a plain tuple in the order of these columns
 (``EVENTS.row`` is the named-tuple class of the same order). The pydantic models in
-:mod:`ctx_pipeline.model.events` and its siblings say the same with validation; a test
+:mod:`ctx_pipeline.model.row_contracts` and its siblings say the same with validation; a test
 holds the two equal. Times are integers: microseconds since 1970-01-01 UTC.
 """
 
@@ -12,7 +12,7 @@ from collections import namedtuple
 from dataclasses import dataclass, field
 from typing import Any
 
-HOSTS_NOTE = "host key: claude, codex, dspy, or a plug-in's"
+HOSTS_NOTE = "key of the host that recorded it (list: docs/reference/hosts.md)"
 
 EVENT_KINDS = (
     "prompt",
@@ -133,7 +133,7 @@ MODEL_CALLS = Table(
     "One row for each model call and session that recorded it; only rows with owner = true are counted.",
     ("session_id", "call_key"),
     (
-        Column("call_key", "str", "Claude message.id (else requestId, else uuid); Codex response_id or thread and running total"),
+        Column("call_key", "str", "the host's own id of the call, else one made of its record; equal in every copy"),
         _host(),
         _session(),
         _thread(),
@@ -378,7 +378,7 @@ _RESULT = "passed, failed, refused (kept from running, or stopped by the person)
 
 COMMAND_RUNS = Table(
     "command_runs",
-    1,
+    2,
     "One row for each command that an agent gave to a shell, joined with the polls that waited for it; a poll is no row.",
     ("session_id", "call_event"),
     (
@@ -406,12 +406,12 @@ COMMAND_RUNS = Table(
         Column("ended", "time", "when the last result was recorded (UTC); null while unanswered", "us", nullable=True),
     ),
     made_of=_COMMAND_SOURCES,
-    kinds=("tool_call", "tool_result"),
+    kinds=("tool_call", "tool_result", "injected"),
 )
 
 CHECK_RUNS = Table(
     "check_runs",
-    1,
+    2,
     "One row for each test runner, linter, type checker or build that a command ran.",
     ("session_id", "call_event", "place"),
     (
@@ -435,7 +435,7 @@ CHECK_RUNS = Table(
         Column("ts", "time", "when the last result was recorded (UTC)", "us", nullable=True),
     ),
     made_of=_COMMAND_SOURCES,
-    kinds=("tool_call", "tool_result"),
+    kinds=("tool_call", "tool_result", "injected"),
 )
 
 TURNS = Table(
@@ -471,7 +471,7 @@ TURNS = Table(
 
 FILE_ACCESSES = Table(
     "file_accesses",
-    1,
+    2,
     "One row for each file that an answered tool call read, changed, searched or named; a failed call touched nothing.",
     ("session_id", "call_event", "place"),
     (
@@ -496,14 +496,14 @@ FILE_ACCESSES = Table(
         Column("ts", "time", "when the call was recorded (UTC)", "us", nullable=True),
     ),
     made_of={
-        "events": ("event_id", "thread_id", "seq", "kind", "text"),
+        "events": _COMMAND_SOURCES["events"],
         "tool_calls": (
-            *("thread_id", "seq", "tool", "action", "paths", "ranges", "argv", "exit", "is_error", "out_chars"),
+            *("call_id", "thread_id", "seq", "tool", "action", "paths", "ranges", "argv", "exit", "is_error", "out_chars"),
             *("started", "ended", "call_event", "result_event"),
         ),
         "threads": ("thread_id", "cwd"),
     },
-    kinds=("tool_call",),
+    kinds=("tool_call", "tool_result", "injected"),
 )
 
 FACTS: dict[str, Table] = {t.name: t for t in (COMMAND_RUNS, CHECK_RUNS, TURNS, FILE_ACCESSES)}

@@ -21,6 +21,8 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError, DeclarationError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import FACTS_ASSET, FACTS_VERSION
+from ctx_pipeline.pipeline import reports
+from ctx_pipeline.pipeline.reports import placed, table_version
 from ctx_pipeline.storage.warehouse.days import day_sql
 
 if TYPE_CHECKING:
@@ -81,11 +83,6 @@ class Versions:
         return table_version(asset, decoder, self.prices) if decoder else ""
 
 
-def table_version(asset: str, decoder: str, prices: str) -> str:
-    """Return the code version of a normalized table that a decoder made; model calls carry their cost."""
-    return f"{decoder}+{prices}" if asset == "normalized/model_calls" else decoder
-
-
 def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions:
     """Return all versions; extension files are imported only when a file, a plug-in or a setting changed since the last call."""
     kept = _cached(files, settings)
@@ -112,10 +109,9 @@ def decoders(files: Files, settings: Settings, *, later: bool = False) -> dict[s
     else:
         with suppress(DeclarationError):
             return versions(files, settings).decoders
-    from ctx_pipeline.pipeline import ingest
     from ctx_pipeline.redaction import Redactor
 
-    return ingest.decoders(discovery.hosts(), Redactor(settings.patterns), settings.whole_file_bytes)
+    return reports.decoders(discovery.hosts(), Redactor(settings.patterns), settings.whole_file_bytes)
 
 
 def collect(settings: Settings) -> Versions:
@@ -127,11 +123,6 @@ def collect(settings: Settings) -> Versions:
 def shown(version: str, settings: Settings) -> str:
     """Return the version of what shows days and costs: another zone or cost mode makes it anew."""
     return digest(version, day_sql("ts", settings.timezone), settings.cost_mode, size=16)
-
-
-def placed(version: str, settings: Settings) -> str:
-    """Return the version of what places sessions into cells: another first month places them anew."""
-    return f"{version}.{settings.first_month}"
 
 
 def _with_settings(found: Versions, settings: Settings) -> Versions:
@@ -147,7 +138,7 @@ def _with_settings(found: Versions, settings: Settings) -> Versions:
 
 def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     """Return the versions before the other settings are folded in, and the files of extensions that lie outside the package."""
-    from ctx_pipeline.pipeline import consolidate, index, ingest
+    from ctx_pipeline.pipeline import index
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.redaction import Redactor
 
@@ -158,13 +149,13 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     methods = {name: method for name, method in discovery.methods().items() if method.deterministic}
     assets = {asset: str(importlib.import_module(f"ctx_pipeline.{module}").CODE_VERSION) for asset, module in STAGES.items()}
     assets["dashboard/site"] = site_version(assets["dashboard/site"], redactor)
-    assets["memory/consolidated"] = consolidate.code_version(redactor)
+    assets["memory/consolidated"] = consolidated_version(assets["memory/consolidated"], redactor)
     assets["memory/index"] = index.code_version()
     assets[FACTS_ASSET] = FACTS_VERSION
     assets |= {f"signals/{name}": family.code_version for name, family in families.items()}
     assets |= {f"mined/{name}": str(method.version) for name, method in methods.items()}
     functions: list[Callable[..., object]] = [s.function for f in families.values() for s in f.signals]
-    functions += [m.extract for m in methods.values()] + [h.parse for h in hosts.values()]
+    functions += [m.extract for m in methods.values()] + [h.records.parse for h in hosts.values()]
     found = {str(getattr(sys.modules.get(f.__module__), "__file__", "")) for f in functions}
     outside = sorted(path for path in found if path and not path.startswith(f"{_PACKAGE}{os.sep}"))
     return (
@@ -174,7 +165,7 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
                 name: (family.reads, "\n\n".join(_titled(s.name, s.describe) for s in family.signals)) for name, family in families.items()
             },
             methods={name: (method.families, method.describe) for name, method in methods.items()},
-            decoders=ingest.decoders(hosts, redactor, settings.whole_file_bytes),
+            decoders=reports.decoders(hosts, redactor, settings.whole_file_bytes),
             prices=PriceBook.of(settings).version,
             left_out=discovery.left_out(),
         ),
@@ -189,6 +180,13 @@ def site_version(code_version: object, redactor: Redactor) -> str:
         (str(p.relative_to(folder)), p.read_bytes()) for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts
     ]
     return digest(str(code_version), redactor.version, texts, size=16)
+
+
+def consolidated_version(code_version: object, redactor: Redactor) -> str:
+    """Return the version of merging with these detectors, as a memory with a secret in it is held back, and of the file of cases."""
+    from ctx_pipeline.storage.memory_index import VERSION
+
+    return f"{code_version}.{VERSION}.{redactor.version}"
 
 
 def _titled(name: str, text: str) -> str:

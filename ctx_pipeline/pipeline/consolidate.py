@@ -2,35 +2,78 @@
 
 from __future__ import annotations
 
+import json
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory import consolidation
+from ctx_pipeline.mining.skill_pro import SKILL_PRO
 from ctx_pipeline.model.codec import rows_hash
-from ctx_pipeline.pipeline import code_versions, fingerprints
-from ctx_pipeline.pipeline.lessons import cases
+from ctx_pipeline.model.memories import CASE
+from ctx_pipeline.pipeline import code_versions, reports
 from ctx_pipeline.pipeline.lessons.repositories import look, with_repositories
+from ctx_pipeline.pipeline.mine import candidates, renew
 from ctx_pipeline.pipeline.mine import candidates as mined
-from ctx_pipeline.pipeline.mine import renew
-from ctx_pipeline.pipeline.models import model_answers
+from ctx_pipeline.pipeline.models import model_judge
 from ctx_pipeline.pipeline.plan import WHOLE, graph
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport, reason
 from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.redaction.redactor import Redactor
-from ctx_pipeline.storage.memory_index import index
+from ctx_pipeline.storage.files import Made
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ctx_pipeline.model.memories import Memory, StoredCandidate
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
+
+# Tasks that were solved, each kept as a case: what was asked, what was done, and the check that passed.
+
+
+FILE = "cases.db"
+_STEPS, _MOST = 8, 2_000
+_KEPT = ("subject", "task", "steps", "files", "verification")
+
+
+def rebuild(store: Store, credentials: Callable[[str], Iterable[str]], errors: SessionErrors, *, input_fp: str, code_version: str) -> int:
+    """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
+
+    The file says that it was made of this input by this version of the code.
+
+    The same task on the same files, or in a fork, is one case, told as it was solved last;
+    its id stays while a session goes on with it. What a check finds something in is held
+    back, as a memory would be. Of more than two thousand the newest stay. A session
+    whose candidates cannot be read has no cases and is noted in ``errors``.
+    """
+    found = [_named(m) for m in errors.without_bad(candidates(store, SKILL_PRO, combined=False), partial(_cases, credentials))]
+    return store.cases.rebuild(found, made=Made(input_fp, code_version, rows_hash(found), len(found)))
+
+
+def _cases(credentials: Callable[[str], Iterable[str]], drawn: Iterable[StoredCandidate]) -> list[Memory]:
+    solved = [c for c in drawn if c.body.get("task")]
+    solved.sort(key=lambda c: (-(c.ts or 0), c.candidate_id))
+    return consolidation.consolidate(map(_case, solved[:_MOST]), (), credentials)
+
+
+def _case(c: StoredCandidate) -> StoredCandidate:
+    body = c.body
+    steps = [str(s) for s in body["steps"]]
+    did = f"{', '.join(steps[:_STEPS])}{f' and {len(steps) - _STEPS} more' if len(steps) > _STEPS else ''}"
+    text = f"“{body['task']}”: {did}; `{body['verification']}` passed"
+    kept = json.dumps({name: body[name] for name in _KEPT} | {"signature": body["task"]}, ensure_ascii=False, sort_keys=True)
+    return c._replace(kind="case", text=text, when_to_use=body["task"], structured=kept)
+
+
+def _named(memory: Memory) -> Memory:
+    return memory._replace(memory_id=f"{CASE}{memory.memory_id.removeprefix('mem-')}")
+
+
 CODE_VERSION = "8"
 ASSET = "memory/consolidated"
-
-
-def code_version(redactor: Redactor) -> str:
-    """Return the version of merging with these detectors, as a memory with a secret in it is held back, and of the file of cases."""
-    return f"{CODE_VERSION}.{index.VERSION}.{redactor.version}"
 
 
 def consolidate(store: Store, settings: Settings, *, force: bool = False) -> StageReport:
@@ -47,21 +90,21 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     look(store, errors)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
-    version = code_version(redactor)
+    version = code_versions.consolidated_version(CODE_VERSION, redactor)
 
     def secrets(text: str) -> set[str]:
         return {name for name, _, _ in redactor.find(text)}
 
     upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
     with store.ledger.lease(ASSET):
-        made_of = fingerprints.of_now(store.ledger, upstream, store.journal.head())
+        made_of = reports.of_now(store.ledger, upstream, store.journal.head())
         row = store.ledger.asset_cell(ASSET, WHOLE)
         counts: dict[str, int] = {}
         if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
             held = store.cases.made()
             if held is None or held[:2] != (made_of, version):
-                cases.rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
+                rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
             candidates = []
@@ -70,10 +113,10 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
                     candidates += mined(store, method, errors=errors)
                 except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
                     errors.note("", "", f"the method {method.name}: {reason(error)}")
-            candidates += with_repositories(store, model_answers.candidates(store))
+            candidates += with_repositories(store, model_judge.candidates(store))
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
             memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, secrets))
-            cases.rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
+            rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
             store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))

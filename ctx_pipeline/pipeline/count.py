@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.tables import TOKEN_COUNTS
 from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells
-from ctx_pipeline.tokens.encodings import encoding_of
+from ctx_pipeline.tokens.tokenizers import encoding_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -51,22 +51,22 @@ def count(
     """
     due = Due(store, {ASSET: (CODE_VERSION, ("normalized/events", "normalized/sessions"))})
 
-    def begin(cell: Cell, assets: Mapping[str, str]) -> _Counting:
-        return _Counting(store, due, cell, assets)
-
-    return run_cells(store, {"count": (due, begin)}, cells, progress=progress, force=force)[0]
+    return run_cells(
+        store, {"count": (due, lambda cell, _assets, _before: _Counting(store, due, cell))}, cells, progress=progress, force=force
+    )[0]
 
 
 class _Counting:
     """The counts of one cell."""
 
+    assets = (ASSET,)
     sessions = None
     tables = ("events",)
     kinds = KINDS
 
-    def __init__(self, store: Store, due: Due, cell: Cell, made_of: Mapping[str, str]) -> None:
+    def __init__(self, store: Store, due: Due, cell: Cell) -> None:
         self.columns: Mapping[str, Collection[str]] = _COLUMNS
-        self._store, self._due, self._cell, self._made_of = store, due, cell, made_of
+        self._store, self._due, self._cell = store, due, cell
         former = store.lake.read_rows("token_counts", cell, ASSET)
         self._known: dict[tuple[str, str], tuple[int, bool]] = {(r.content, r.encoding): (r.tokens, r.exact) for r in former}
         self._rows: list[Any] = []
@@ -90,11 +90,11 @@ class _Counting:
                     _ROW(e.event_id, view.host, view.session_id, e.kind, hashes[e.event_id], encoding, tokens, len(e.text), exact)
                 )
 
-    def commit(self) -> Counter[str]:
+    def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the counts, by session and event."""
         rows = sorted(self._rows, key=lambda r: (r.session_id, r.event_id))
         self._counts["rows"] = len(rows)
-        commit(self._store, self._due, self._cell, {ASSET: {"token_counts": rows}}, made_of=self._made_of)
+        commit(self._store, self._due, self._cell, {ASSET: {"token_counts": rows}}, made_of=made_of)
         return self._counts
 
 
@@ -106,8 +106,8 @@ def _counted(texts: list[str], encoding: str) -> list[tuple[int, bool]]:
     """
     if not texts:
         return []
-    from ctx_pipeline.tokens.encodings import encoding as load
     from ctx_pipeline.tokens.tokenizers import ModelTokenizer
+    from ctx_pipeline.tokens.tokenizers import encoding as load
 
     tokenizer = ModelTokenizer(load(encoding), encoding)
     wild = {n for n, text in enumerate(texts) if _RUN.search(text)}

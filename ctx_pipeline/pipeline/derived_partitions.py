@@ -11,7 +11,7 @@ from ctx_pipeline.errors import StoreFull, StoreLocked
 from ctx_pipeline.model.codec import rows_hash
 from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.tables import EVENTS, TABLES
-from ctx_pipeline.pipeline import fingerprints
+from ctx_pipeline.pipeline import reports as fingerprints
 from ctx_pipeline.pipeline.reports import DONE, HELD, UNCHANGED, CellReport, StageReport, reason
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.storage import Store
 
-    Begin = Callable[[Cell, Mapping[str, str]], "Visitor"]
-    """cell, asset -> fingerprint of its input, taken before anything is read"""
+    Begin = Callable[[Cell, Collection[str], Mapping[str, Any]], "Visitor"]
+    """cell, assets to make in it, stage -> visitor of the stages that see each session of this read before this one"""
 
 
 COLUMNS = {"events": [n for n in EVENTS.names if n not in ("stream", "generation", "start", "end", "line")]}
@@ -37,27 +37,38 @@ class Due:
         self.versions = {key: version for key, (version, _) in assets.items()}
         self.upstream = {key: above for key, (_, above) in assets.items()}
 
-    def fingerprint(self, asset: str, cell: Cell) -> str:
-        """Return the fingerprint of what the asset would be made of now in a cell."""
-        contents: dict[str, dict[Cell, str]] = {}
-        for above in self.upstream[asset]:
-            row = self._store.ledger.asset_cell(above, cell)
-            contents[above] = {cell: row.content_hash} if row else {}
-        return fingerprints.of_cell(contents, self.upstream[asset], cell)
+    def contents(self, cell: Cell) -> dict[str, str]:
+        """Return upstream asset -> its content hash in a cell, empty where it has none."""
+        return self.made(cell, {above for upstream in self.upstream.values() for above in upstream})
 
-    def stale(self, cell: Cell, *, force: bool = False) -> dict[str, str]:
-        """Return the assets that have to be made in a cell (all with ``force``) with the fingerprints of their input."""
-        found = {}
-        for asset, version in self.versions.items():
-            row = self._store.ledger.asset_cell(asset, cell)
-            made_of = self.fingerprint(asset, cell)
-            if force or row is None or row.code_version != version or row.input_fp != made_of:
-                found[asset] = made_of
-        return found
+    def made(self, cell: Cell, assets: Iterable[str]) -> dict[str, str]:
+        """Return asset -> its content hash in a cell as the ledger has it."""
+        rows = {asset: self._store.ledger.asset_cell(asset, cell) for asset in assets}
+        return {asset: row.content_hash if row else "" for asset, row in rows.items()}
+
+    def fingerprint(self, asset: str, cell: Cell, contents: Mapping[str, str]) -> str:
+        """Return the fingerprint of what the asset is made of in a cell where its upstream assets have these contents."""
+        return fingerprints.of_cell({above: {cell: contents[above]} for above in self.upstream[asset]}, self.upstream[asset], cell)
+
+    def stale(self, cell: Cell, *, force: bool = False) -> list[str]:
+        """Return the assets that have to be made in a cell, all with ``force``."""
+        if force:
+            return list(self.versions)
+        contents = self.contents(cell)
+        rows = {asset: self._store.ledger.asset_cell(asset, cell) for asset in self.versions}
+        return [
+            asset
+            for asset, row in rows.items()
+            if row is None or row.code_version != self.versions[asset] or row.input_fp != self.fingerprint(asset, cell, contents)
+        ]
 
 
 class Visitor(Protocol):
     """One stage in one cell: says what it has to see, sees it session by session, and commits."""
+
+    @property
+    def assets(self) -> Collection[str]:
+        """Assets that it makes, of those it was asked for."""
 
     @property
     def sessions(self) -> Collection[str] | None:
@@ -78,8 +89,8 @@ class Visitor(Protocol):
     def see(self, view: SessionView) -> None:
         """Take what the stage wants from a session."""
 
-    def commit(self) -> Counter[str]:
-        """Make what was taken the content of the cell and return what was counted."""
+    def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
+        """Make what was taken the content of the cell, by assets with the fingerprints of their input; return what was counted."""
 
 
 def run_cells(
@@ -123,33 +134,57 @@ def run_cells(
 def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, force: bool) -> dict[str, CellReport]:
     """Make a cell for all stages at once; when that fails, stage by stage, so that only the one that fails is held."""
     began = time.perf_counter()
+    counts: dict[str, Counter[str]] = {}
+    failed: dict[str, CellReport] = {}
     try:
-        return _together(store, stages, cell, force=force)
+        _together(store, stages, cell, counts, force=force)
     except (StoreLocked, StoreFull):
         raise
     except Exception as error:  # noqa: BLE001 - one bad cell holds back itself alone
+        left = {name: stage for name, stage in stages.items() if name not in counts}
         if len(stages) == 1:
-            return {stage: CellReport(HELD, seconds=time.perf_counter() - began, error=reason(error)) for stage in stages}
-    return {name: report for stage in stages.items() for name, report in _made(store, dict([stage]), cell, force=force).items()}
-
-
-def _together(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, force: bool) -> dict[str, CellReport]:
-    began = time.perf_counter()
-    counts: dict[str, Counter[str]] = {}
-    stale = {stage: found for stage, (due, _) in stages.items() if (found := due.stale(cell, force=force))}
-    if stale and store.lake.manifest("normalized", cell) is not None:
-        with ExitStack() as leases:
-            for asset in sorted(asset for found in stale.values() for asset in found):
-                leases.enter_context(store.ledger.lease(f"{asset}@{cell.key}"))
-            still = {stage: stages[stage][0].stale(cell, force=force) for stage in stale}
-            visitors = {stage: stages[stage][1](cell, assets) for stage, assets in still.items() if assets}
-            _show(store, cell, list(visitors.values()))
-            counts = {stage: visitor.commit() for stage, visitor in visitors.items()}
+            return {name: CellReport(HELD, seconds=time.perf_counter() - began, error=reason(error)) for name in stages}
+        failed = {name: report for stage in left.items() for name, report in _made(store, dict([stage]), cell, force=force).items()}
     seconds = (time.perf_counter() - began) / max(1, len(counts))
     return {
-        stage: CellReport(DONE if stage in counts else UNCHANGED, dict(counts.get(stage, {})), _content(store, due.versions, cell), seconds)
-        for stage, (due, _) in stages.items()
+        name: failed.get(name)
+        or CellReport(DONE if name in counts else UNCHANGED, dict(counts.get(name, {})), _content(store, due.versions, cell), seconds)
+        for name, (due, _) in stages.items()
     }
+
+
+def _together(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, counts: dict[str, Counter[str]], *, force: bool) -> None:
+    """Make what is stale in one read, then what only that made stale in another; add to ``counts`` what each stage did."""
+    made: set[str] = set()
+    while (waiting := _waiting(stages, cell, made, force=force)) and store.lake.manifest("normalized", cell) is not None:
+        with ExitStack() as leases:
+            for asset in sorted(asset for assets in waiting.values() for asset in assets):
+                leases.enter_context(store.ledger.lease(f"{asset}@{cell.key}"))
+            # taken before anything is read: what changes meanwhile makes the assets stale again
+            contents = {above: text for name in waiting for above, text in stages[name][0].contents(cell).items()}
+            visitors: dict[str, Visitor] = {}
+            for name, assets in _waiting(stages, cell, made, force=force).items():
+                if held := [asset for asset in assets if asset in waiting.get(name, ())]:
+                    visitors[name] = stages[name][1](cell, held, dict(visitors))
+            _show(store, cell, list(visitors.values()))
+            for name, visitor in visitors.items():
+                made_of = {asset: stages[name][0].fingerprint(asset, cell, contents) for asset in visitor.assets}
+                counted = visitor.commit(made_of)
+                counts.setdefault(name, Counter()).update(counted)
+                contents |= stages[name][0].made(cell, visitor.assets)
+            made.update(asset for v in visitors.values() for asset in v.assets)
+        if not visitors:
+            break
+
+
+def _waiting(stages: Mapping[str, tuple[Due, Begin]], cell: Cell, made: Collection[str], *, force: bool) -> dict[str, list[str]]:
+    """Return stage -> stale assets that are not made yet; beside another stage also those that read what it is about to make."""
+    stale = {name: [a for a in due.stale(cell, force=force) if a not in made] for name, (due, _) in stages.items()}
+    if sum(map(bool, stale.values())) > 1:
+        making = {asset for assets in stale.values() for asset in assets}
+        for name, (due, _) in stages.items():
+            stale[name] = [a for a in due.versions if a in making or (a not in made and making.intersection(due.upstream[a]))]
+    return {name: assets for name, assets in stale.items() if assets}
 
 
 def _show(store: Store, cell: Cell, visitors: Sequence[Visitor]) -> None:

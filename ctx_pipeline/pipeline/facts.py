@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.registry import MAKERS
+from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.file_accesses import file_accesses
+from ctx_pipeline.facts.turns import turn_rows
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, FACTS_VERSION, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells
@@ -13,7 +16,7 @@ from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest
 from ctx_pipeline.storage.lake.manifests import source_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
@@ -21,6 +24,19 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline.reports import StageReport
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+
+
+# Fact tables and the function that works out the rows of each from a session.
+
+
+MAKERS: Mapping[str, Callable[[SessionView], list[Any]]] = {
+    "command_runs": command_runs,
+    "check_runs": check_runs,
+    "turns": turn_rows,
+    "file_accesses": file_accesses,
+}
+"""Name of each table of :data:`ctx_pipeline.model.tables.FACTS` -> session to rows, in the order of the threads."""
+
 
 SOURCES = tuple(dict.fromkeys(source for table in FACTS.values() for source in table.made_of))
 """Normalized tables that facts are worked out from."""
@@ -45,14 +61,16 @@ def make_facts(
 def plan(store: Store) -> tuple[Due, Begin]:
     """Return what is due of the facts, and what begins a cell of them."""
     due = Due(store, {FACTS_ASSET: (FACTS_VERSION, tuple(map(asset_of, SOURCES)))})
-    return due, lambda cell, assets: _Making(store, cell, assets[FACTS_ASSET])
+    return due, lambda cell, _assets, _before: FactsOfCell(store, cell)
 
 
-class _Making:
+class FactsOfCell:
     """The facts of one cell: those that stay in their parts, and those that are made."""
 
-    def __init__(self, store: Store, cell: Cell, made_of: str) -> None:
-        self._store, self._cell, self._made_of = store, cell, made_of
+    assets = (FACTS_ASSET,)
+
+    def __init__(self, store: Store, cell: Cell) -> None:
+        self._store, self._cell = store, cell
         normalized = store.lake.manifest("normalized", cell)
         present = store.lake.read_rows("sessions", cell, "normalized") if normalized else []
         self._sources = {s.session_id: source_hash(normalized, s) for s in present if normalized}
@@ -73,21 +91,25 @@ class _Making:
         for table, rows in made.items():
             self._rows[table] += rows
 
-    def commit(self) -> Counter[str]:
+    def hashes(self, session_id: str) -> list[str]:
+        """Return the hash of what a session's facts are made of and one of each table's rows; none while they are not made."""
+        return self._hashes.get(session_id, "").split()
+
+    def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Commit the cell: the parts of sessions that stayed as they are, and one new part a table."""
-        manifest = self._manifest()
+        manifest = self._manifest(made_of[FACTS_ASSET])
         self._store.lake.commit(FACTS_ASSET, self._cell, manifest)
         self._store.ledger.record_asset(
             FACTS_ASSET,
             self._cell,
-            input_fp=self._made_of,
+            input_fp=manifest.input_fp,
             code_version=FACTS_VERSION,
             content_hash=manifest.content_hash,
             rows=sum(manifest.rows.values()),
         )
         return Counter({**manifest.rows, "sessions": len(self.sessions)})
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self, made_of: str) -> Manifest:
         lake = self._store.lake
         gone = {s for s, h in (self._old.hashes if self._old else {}).items() if self._hashes.get(s) != h}
         parts = list(self._old.without(gone, tuple(FACTS))) if self._old else []
@@ -102,7 +124,7 @@ class _Making:
             self._cell,
             parts,
             code_version=FACTS_VERSION,
-            input_fp=self._made_of,
+            input_fp=made_of,
             content_hash=digest(sorted((s, h.partition(" ")[2]) for s, h in self._hashes.items()), size=64),
             hashes=self._hashes,
         )

@@ -9,15 +9,15 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import NORMALIZED
-from ctx_pipeline.pipeline import fingerprints
+from ctx_pipeline.pipeline import reports
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport
-from ctx_pipeline.storage.made import Made
-from ctx_pipeline.storage.memory_index import index
+from ctx_pipeline.storage import memory_index
+from ctx_pipeline.storage.files import Made
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-    from ctx_pipeline.storage.memory_index.vectors import Embedder
+    from ctx_pipeline.storage.memory_index import Embedder
 
 CODE_VERSION = "3"
 MEMORY = "memory/index"
@@ -28,7 +28,7 @@ _SOURCE = "memory/consolidated"
 
 def code_version() -> str:
     """Return the version of making the index of memories: of the stage, and of the file that it writes."""
-    return f"{CODE_VERSION}.{index.VERSION}"
+    return f"{CODE_VERSION}.{memory_index.VERSION}"
 
 
 def memory_version(version: str, settings: Settings) -> str:
@@ -39,8 +39,8 @@ def memory_version(version: str, settings: Settings) -> str:
 def _embedder(settings: Settings) -> Embedder | None:
     if not settings.embedder:
         return None
-    from ctx_pipeline.context.retrieval.chosen import load_embedding
-    from ctx_pipeline.storage.memory_index.vectors import Embedder
+    from ctx_pipeline.context.retrieval.embedding import load_embedding
+    from ctx_pipeline.storage.memory_index import Embedder
 
     return Embedder(settings.embedder, load_embedding(settings.embedder))
 
@@ -52,7 +52,7 @@ def index_memory(store: Store, settings: Settings, *, force: bool = False) -> St
     """
     began = time.perf_counter()
     with store.ledger.lease(MEMORY):
-        made_of = fingerprints.of_now(store.ledger, (_SOURCE,))
+        made_of = reports.of_now(store.ledger, (_SOURCE,))
         row = store.ledger.asset_cell(MEMORY, WHOLE)
         counts: dict[str, int] = {}
         version = memory_version(code_version(), settings)
@@ -78,7 +78,7 @@ def index_search(store: Store, settings: Settings, *, force: bool = False) -> St
     """
     began = time.perf_counter()
     with store.ledger.lease(SEARCH):
-        made_of = fingerprints.of_now(store.ledger, tuple(f"normalized/{t}" for t in NORMALIZED))
+        made_of = reports.of_now(store.ledger, tuple(f"normalized/{t}" for t in NORMALIZED))
         row = store.ledger.asset_cell(SEARCH, WHOLE)
         exists = (store.home / "search.db").exists()
         counts: dict[str, int] = {}

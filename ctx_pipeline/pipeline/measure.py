@@ -13,8 +13,7 @@ from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.readings import StoredReading, store_reading
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells, wanted_columns, wanted_kinds
-from ctx_pipeline.pipeline.signals.analyses import analyses
-from ctx_pipeline.pipeline.signals.external_facts import by_query, observed
+from ctx_pipeline.pipeline.signals.signal_inputs import analyses, by_query, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.pipeline.derived_partitions import Begin
+    from ctx_pipeline.pipeline.facts import FactsOfCell
     from ctx_pipeline.pipeline.reports import StageReport
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -76,16 +76,18 @@ def plan(
 
     figures = analyses(settings)
 
-    def begin(cell: Cell, assets: Mapping[str, str]) -> _Measuring:
-        made_of = assets if sessions is None else dict.fromkeys(assets, "")
-        measuring = _Measuring(store, due, cell, {a: chosen[a] for a in assets}, made_of, only=sessions, force=force)
+    def begin(cell: Cell, assets: Collection[str], before: Mapping[str, Any]) -> ReadingsOfCell:
+        facts: FactsOfCell | None = before.get("facts")
+        # a query reads what is committed: it waits for the next read of this cell
+        now = [a for a in assets if not (facts and any(s.sql and FACTS.keys() & set(s.reads) for s in chosen[a].signals))]
+        measuring = ReadingsOfCell(store, due, cell, {a: chosen[a] for a in now}, facts, only=sessions, force=force)
         measuring.prepare(figures, refresh=refresh)
         return measuring
 
     return due, begin
 
 
-class _Measuring:
+class ReadingsOfCell:
     """The readings of some families in one cell: those that stay, and those that are missing."""
 
     def __init__(
@@ -94,53 +96,68 @@ class _Measuring:
         due: Due,
         cell: Cell,
         families: Mapping[str, Family],
-        made_of: Mapping[str, str],
+        facts: FactsOfCell | None,
         *,
         only: Collection[str] | None,
         force: bool,
     ) -> None:
-        self._store, self._due, self._cell, self._made_of = store, due, cell, made_of
+        self.assets = list(families)
+        self._store, self._due, self._cell, self._families = store, due, cell, families
+        self._only, self._force = only, force
         self._asset_of = {s.name: asset for asset, family in families.items() for s in family.signals}
         self._kept: dict[str, dict[tuple[str, str], StoredReading]] = {asset: {} for asset in families}
         self._missing: dict[str, list[Signal]] = {}
+        self._waiting: dict[str, list[str]] = {}
         self._inputs: dict[tuple[str, str], str] = {}
-        present = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
-        for asset, family in families.items():
-            extra = _further_input(store, family, cell)
-            facts = [1 + place for place, t in enumerate(FACTS) if t in family.reads]
-            made = store.lake.manifest(FACTS_ASSET, cell) if facts else None
-            old = {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", cell, asset)}
-            for session_id, session in present.items():
-                own = rows_hash([session]) if "sessions" in family.reads else session.content_hash
-                hashes = made.hashes.get(session_id, "").split() if made else []
-                further = [*extra, *(hashes[place] for place in facts if place < len(hashes))]
-                read = self._inputs[asset, session_id] = digest(own, *further) if further else own
-                chosen = only is None or session_id in only
-                for s in family.signals:
-                    row = old.get((session_id, s.name))
-                    fresh = row is not None and row.version == s.version and row.input == read
-                    if row is not None and ((fresh and not (force and chosen)) or not chosen):
-                        self._kept[asset][session_id, s.name] = StoredReading._make(row)
-                    elif chosen:
-                        self._missing.setdefault(session_id, []).append(s)
-        due_signals = {s.name: s for signals in self._missing.values() for s in signals}
-        self._counts: Counter[str] = Counter({"readings": 0, "sessions": len(self._missing), "errors": 0})
-        self.sessions = None if len(self._missing) == len(present) else set(self._missing)
-        self.tables = sorted({t for s in due_signals.values() for t in s.reads})
-        self.kinds = wanted_kinds(due_signals.values())
-        self.columns = wanted_columns(due_signals.values())
-        self._present = present
-        self._due_signals = due_signals
+        self._present = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
+        self._old = {asset: {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", cell, asset)} for asset in families}
+        self._further = {asset: _further_input(store, family, cell) for asset, family in families.items()}
+        self._places = {asset: [1 + at for at, t in enumerate(FACTS) if t in family.reads] for asset, family in families.items()}
+        made = store.lake.manifest(FACTS_ASSET, cell) if facts is None and any(self._places.values()) else None
+        self._facts = facts.hashes if facts else lambda session_id: made.hashes.get(session_id, "").split() if made else []
+        unmade = facts.sessions if facts else ()
+        for asset in families:
+            for session_id in self._present:
+                if self._places[asset] and session_id in unmade:
+                    self._waiting.setdefault(session_id, []).append(asset)
+                else:
+                    self._compare(asset, session_id)
+        self._counts: Counter[str] = Counter({"readings": 0, "sessions": 0, "errors": 0})
+        perhaps = {session: [s for asset in assets for s in families[asset].signals] for session, assets in self._waiting.items()}
+        self._perhaps = {session: [*self._missing.get(session, ()), *perhaps.get(session, ())] for session in self._missing | perhaps}
+        wanted = {s.name: s for signals in self._perhaps.values() for s in signals}.values()
+        self.sessions = None if len(self._perhaps) == len(self._present) else set(self._perhaps)
+        self.tables = sorted({t for s in wanted for t in s.reads})
+        self.kinds = wanted_kinds(wanted)
+        self.columns = wanted_columns(wanted)
+        self._wanted = wanted
 
     def prepare(self, figures: Mapping[str, Callable[[SessionView], Any]], *, refresh: bool) -> None:
         """Look outside and run the queries, for the whole cell at once."""
         self._figures = figures
-        self._seen = observed(self._store, self._missing, self._present, refresh=refresh)
-        self._queried = by_query(self._store, self._cell, self._due_signals.values())
+        self._seen = observed(self._store, self._perhaps, self._present, refresh=refresh)
+        self._queried = by_query(self._store, self._cell, self._wanted)
+
+    def _compare(self, asset: str, session_id: str) -> None:
+        """Keep the readings of a session that stay, and note those that are missing."""
+        family, session, facts = self._families[asset], self._present[session_id], self._facts(session_id)
+        own = rows_hash([session]) if "sessions" in family.reads else session.content_hash
+        further = [*self._further[asset], *(facts[place] for place in self._places[asset] if place < len(facts))]
+        read = self._inputs[asset, session_id] = digest(own, *further) if further else own
+        chosen = self._only is None or session_id in self._only
+        for s in family.signals:
+            row = self._old[asset].get((session_id, s.name))
+            fresh = row is not None and row.version == s.version and row.input == read
+            if row is not None and ((fresh and not (self._force and chosen)) or not chosen):
+                self._kept[asset][session_id, s.name] = StoredReading._make(row)
+            elif chosen:
+                self._missing.setdefault(session_id, []).append(s)
 
     def see(self, view: SessionView) -> None:
         """Take the readings that a session lacks."""
         session_id, host = view.session_id, self._cell.host
+        for asset in self._waiting.pop(session_id, ()):
+            self._compare(asset, session_id)
         view.analyses, view.seen = self._figures, self._seen.get(session_id, {})
         missing = self._missing.get(session_id, ())
         for s in missing:
@@ -151,11 +168,17 @@ class _Measuring:
             asset = self._asset_of[s.name]
             self._kept[asset][session_id, s.name] = _stored(s, reading, host, session_id, self._inputs[asset, session_id])
         self._counts["readings"] += len(missing)
+        self._counts["sessions"] += bool(missing)
 
-    def commit(self) -> Counter[str]:
-        """Write the readings, by session and signal."""
+    def readings(self, session_id: str, assets: Collection[str]) -> dict[str, StoredReading]:
+        """Return signal -> reading of a session that was seen, of some of the assets."""
+        every = {s.name: asset for asset in assets for s in self._families[asset].signals}
+        return {name: row for name, asset in every.items() if (row := self._kept[asset].get((session_id, name)))}
+
+    def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
+        """Write the readings, by session and signal; a cell of which only some sessions were asked for stays stale."""
         made = {asset: {"readings": [row for _, row in sorted(kept.items())]} for asset, kept in self._kept.items()}
-        commit(self._store, self._due, self._cell, made, made_of=self._made_of)
+        commit(self._store, self._due, self._cell, made, made_of=made_of if self._only is None else dict.fromkeys(made_of, ""))
         return self._counts
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.memory.candidates import store_candidate
+from ctx_pipeline.memory.consolidation import store_candidate
 from ctx_pipeline.model.agent_config import asked_here
 from ctx_pipeline.model.memories import StoredCandidate
 from ctx_pipeline.model.tables import FACTS_ASSET, NORMALIZED, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells, wanted_kinds
 from ctx_pipeline.pipeline.lessons.repositories import with_repositories
-from ctx_pipeline.pipeline.models import model_answers
+from ctx_pipeline.pipeline.models import model_judge
 from ctx_pipeline.pipeline.reports import reason
 from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.shell.command_risk import guarded
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.pipeline.derived_partitions import Begin
+    from ctx_pipeline.pipeline.measure import ReadingsOfCell
     from ctx_pipeline.pipeline.reports import StageReport
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -68,7 +69,7 @@ def plan(store: Store, methods: Iterable[str] | None = None) -> tuple[Due, Begin
     chosen = {f"mined/{n}": m for n, m in known.items() if (m.deterministic if methods is None else n in set(methods))}
     tables = (*map(asset_of, NORMALIZED), FACTS_ASSET)
     due = Due(store, {key: (str(m.version), (*tables, *(f"signals/{f}" for f in m.families))) for key, m in chosen.items()})
-    return due, lambda cell, assets: _Mining(store, due, cell, {a: chosen[a] for a in assets}, assets)
+    return due, lambda cell, assets, before: _Mining(store, due, cell, {a: chosen[a] for a in assets}, before.get("measure"))
 
 
 def candidates(store: Store, method: Method, *, combined: bool = True, errors: SessionErrors | None = None) -> list[StoredCandidate]:
@@ -77,7 +78,7 @@ def candidates(store: Store, method: Method, *, combined: bool = True, errors: S
     With ``errors`` a session whose candidates alone make the method raise is noted and left out.
     """
     if method.asks:
-        return with_repositories(store, model_answers.candidates(store, method.name))
+        return with_repositories(store, model_judge.candidates(store, method.name))
     asset = f"mined/{method.name}"
     drawn = [StoredCandidate._make(r) for cell in store.lake.manifests(asset) for r in store.lake.read_rows("candidates", cell, asset)]
     drawn = with_repositories(store, drawn)
@@ -96,12 +97,16 @@ class _Mining:
 
     sessions = None
 
-    def __init__(self, store: Store, due: Due, cell: Cell, methods: Mapping[str, Method], made_of: Mapping[str, str]) -> None:
+    def __init__(self, store: Store, due: Due, cell: Cell, methods: Mapping[str, Method], measured: ReadingsOfCell | None) -> None:
+        self.assets = list(methods)
         self.tables = sorted({t for m in methods.values() for t in m.reads})
         self.kinds = wanted_kinds(methods.values())
         self.columns: Mapping[str, Collection[str]] = {}
-        self._store, self._due, self._cell, self._methods, self._made_of = store, due, cell, methods, made_of
-        self._readings = _readings(store, cell, {f for m in methods.values() for f in m.families})
+        self._store, self._due, self._cell, self._methods = store, due, cell, methods
+        families = {f"signals/{f}" for m in methods.values() for f in m.families}
+        self._measured = families.intersection(measured.assets) if measured else set()
+        self._measuring = measured
+        self._readings = _readings(store, cell, families - self._measured)
         self._found: dict[str, dict[str, StoredCandidate]] = {asset: {} for asset in methods}
         self._errors = {asset: SessionErrors() for asset in methods}
         self._counts: Counter[str] = Counter({"sessions": 0, "candidates": 0, "errors": 0})
@@ -112,6 +117,8 @@ class _Mining:
         if asked_here(view.session.cwd):
             return
         view.readings = self._readings.get(view.session_id, {})
+        if self._measuring and self._measured:
+            view.readings = view.readings | self._measuring.readings(view.session_id, self._measured)
         for asset, method in self._methods.items():
             drawn, raised = draw(method, view)
             if raised:
@@ -119,11 +126,11 @@ class _Mining:
                 self._errors[asset].note(self._cell.host, view.session_id, raised)
             self._found[asset].update({c.candidate_id: c for c in drawn})
 
-    def commit(self) -> Counter[str]:
+    def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the candidates, by id."""
         made = {asset: {"candidates": [found[key] for key in sorted(found)]} for asset, found in self._found.items()}
         self._counts["candidates"] += sum(map(len, self._found.values()))
-        commit(self._store, self._due, self._cell, made, made_of=self._made_of)
+        commit(self._store, self._due, self._cell, made, made_of=made_of)
         for asset, errors in self._errors.items():
             errors.keep(self._store, f"{asset}@{self._cell.key}")
         return self._counts
@@ -142,9 +149,9 @@ def draw(method: Method, view: SessionView) -> tuple[list[StoredCandidate], str]
     return [row for row in rows if row.evidence], ""
 
 
-def _readings(store: Store, cell: Cell, families: Collection[str]) -> dict[str, dict[str, object]]:
+def _readings(store: Store, cell: Cell, assets: Collection[str]) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
-    for family in families:
-        for row in store.lake.read_rows("readings", cell, f"signals/{family}"):
+    for asset in assets:
+        for row in store.lake.read_rows("readings", cell, asset):
             found.setdefault(row.session_id, {})[row.signal] = row
     return found

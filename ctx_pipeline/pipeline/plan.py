@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED, asset_of
-from ctx_pipeline.pipeline import code_versions, fingerprints
+from ctx_pipeline.pipeline import code_versions, reports
 from ctx_pipeline.pipeline.capture import placement
 
 if TYPE_CHECKING:
@@ -258,9 +258,9 @@ class _Known(NamedTuple):
         if node.stage == "normalize":
             return self.waiting.get(cell, ""), cell in self.undone
         if node.partitioned:
-            return fingerprints.of_cell(self.contents, node.upstream, cell), False
+            return reports.of_cell(self.contents, node.upstream, cell), False
         extra = (self.journal,) if node.stage == "consolidate" else ()
-        return fingerprints.of_all(self.contents, node.upstream, *extra), False
+        return reports.of_all(self.contents, node.upstream, *extra), False
 
 
 def _changed_above(made: Plan, node: Asset, cell: Cell) -> list[tuple[str, str, str]]:
@@ -289,4 +289,4 @@ def _judge(node: Asset, row: Any, version: str, expected: str, *, behind: bool, 
 
 def input_of(store: Store, settings: Settings, asset: str) -> str:
     """Return the fingerprint of what an unpartitioned asset would be made of now, as the plan computes it."""
-    return fingerprints.of_now(store.ledger, graph(code_versions.versions(store.files, settings))[asset].upstream)
+    return reports.of_now(store.ledger, graph(code_versions.versions(store.files, settings))[asset].upstream)

@@ -5,31 +5,36 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
-from ctx_pipeline.dashboard import page, session_chunk
+from ctx_pipeline import discovery
+from ctx_pipeline.dashboard import page, session_chunk, words
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, fingerprints
+from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, reports
+from ctx_pipeline.pipeline.forget.rows import clean_past
 from ctx_pipeline.pipeline.page import page_records
+from ctx_pipeline.pipeline.page.images import pictures
 from ctx_pipeline.pipeline.plan import SITE, WAREHOUSE, WHOLE
 from ctx_pipeline.pipeline.repair.missing_outputs import PAGE_NOTE, page_made
-from ctx_pipeline.pipeline.repair.old_secrets import clean_past
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
 from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage import temporary
-from ctx_pipeline.storage.made import Made
+from ctx_pipeline.storage.files import Made
 from ctx_pipeline.storage.warehouse import dashboard_queries, database
 from ctx_pipeline.storage.warehouse.days import local_day
+from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, searched_texts, whole_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -37,16 +42,20 @@ if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import SessionLine
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
 CODE_VERSION = str(PAGE_VERSION)
 
-FULL_SESSIONS = 100
-"""The newest sessions have long drill-downs; older ones keep prompts, failures and the ends."""
+LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
 
-FULL = dashboard_queries.Limits(events=240, said=2_000, text=800, tool_calls=200, model_calls=300)
-BRIEF = dashboard_queries.Limits(events=80, said=1_000, text=400, tool_calls=60, model_calls=100)
+DRAWN_AT_FIRST, DRAWN_LATER = 100_000_000, 25_000_000
+"""Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first.
+
+What is left waits for the next run that has something to do, or for ``ctx dashboard build --complete``.
+"""
 
 _BATCH = 500
+"""Sessions whose figures are read together, with one scan of all events."""
 
 
 def site_index(store: Store) -> Path:
@@ -54,27 +63,30 @@ def site_index(store: Store) -> Path:
     return store.home / "site" / "index.html"
 
 
-def render(store: Store, settings: Settings, *, force: bool = False, refresh: bool = True) -> StageReport:
-    """Bring ``site/`` up to date: index, style, scripts, the list of sessions, one chunk a session.
+def render(store: Store, settings: Settings, *, force: bool = False, refresh: bool = True, complete: bool = False) -> StageReport:
+    """Bring ``site/`` up to date: its pages, style, scripts, the list of sessions, a chunk and a transcript for each session.
 
     The warehouse is brought up to date first, unless ``refresh`` is false: the page is then
     drawn from the file as it is. A chunk whose session did not change is carried over from
-    the former page. The folder is built beside the old one and swapped by renaming. Raises
-    StoreFull or StoreError when it cannot be written; the old page is then still there.
+    the former page. Of a history larger than DRAWN_AT_FIRST the newest transcripts are drawn,
+    all of them with ``complete``. The folder is built beside the old one and swapped by
+    renaming. Raises StoreFull or StoreError when it cannot be written; the old page is then
+    still there.
     """
     began = time.perf_counter()
     if refresh:
         build_warehouse(store, settings)
     with store.ledger.lease(SITE.key):
         drawn_from = database.made(store.warehouse_path)
-        made_of = fingerprints.of_all({WAREHOUSE.key: {WHOLE: drawn_from.content_hash if drawn_from else ""}}, SITE.upstream)
+        made_of = reports.of_all({WAREHOUSE.key: {WHOLE: drawn_from.content_hash if drawn_from else ""}}, SITE.upstream)
         version = code_versions.shown(code_versions.site_version(CODE_VERSION, Redactor(settings.patterns)), settings)
         site = store.home / "site"
         made = page_made(store)
         status = UNCHANGED
         counts: dict[str, int] = {}
-        if force or made is None or made[:2] != (made_of, version) or not _built_today(site_index(store), settings):
-            made, counts = _write(store, settings, site, made_of, version)
+        asked = force or complete
+        if asked or made is None or made[:2] != (made_of, version) or not _built_today(site_index(store), settings):
+            made, counts = _write(store, settings, site, made_of, version, complete=complete)
             status = DONE
         store.ledger.record_asset(SITE.key, WHOLE, *made)
     if status == DONE:
@@ -83,23 +95,26 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
     return StageReport("render", {"": CellReport(status, counts, made.content_hash, seconds)}, counts, seconds)
 
 
-def _write(store: Store, settings: Settings, site: Path, input_fp: str, code_version: str) -> tuple[Made, dict[str, int]]:
+def _write(
+    store: Store, settings: Settings, site: Path, input_fp: str, code_version: str, *, complete: bool
+) -> tuple[Made, dict[str, int]]:
     building = site.with_name(temporary.name())
     try:
-        for folder in ("data", "panels"):
+        for folder in ("data", "panels", "words"):
             (building / folder).mkdir(parents=True, mode=0o700)
         building.chmod(0o700)
         with database.connect(store.warehouse_path, read_only=True) as connection:
             data = page_records.collect(connection, store, settings)
-            limits = {s: FULL if number < FULL_SESSIONS else BRIEF for number, s in enumerate(data.sessions)}
-            names = {s: s.chunk(most) for s, most in limits.items()}
+            former = _former(site)
+            most = sys.maxsize if complete else DRAWN_LATER if former else DRAWN_AT_FIRST
+            names, due = _named(data, former, site, building, most)
             errors = SessionErrors()
-            due = [s for s, name in names.items() if not _carry(site, building, name)]
             for first in range(0, len(due), _BATCH):
-                _write_chunks(connection, building, data, {s: limits[s] for s in due[first : first + _BATCH]}, errors)
-        for name, content in page.files(data, names).items():
+                _write_sessions(connection, store, building / "data", data, due[first : first + _BATCH], errors=errors)
+            searched = _write_words(connection, site, building, data)
+        for name, content in page.files(data, names, searched).items():
             _put(building / name, content)
-        content_hash = digest(page.content_of(data), sorted(names.values()), size=64)
+        content_hash = digest(page.content_of(data), size=64)
         made = Made(input_fp, code_version, content_hash, len(data.sessions))
         _put(building / PAGE_NOTE, json.dumps(made._asdict()).encode())
         _swap(building, site)
@@ -114,38 +129,110 @@ def _write(store: Store, settings: Settings, site: Path, input_fp: str, code_ver
     return made, {"sessions": len(data.sessions), "chunks_written": written, "chunks_kept": carried, "errors": len(errors)}
 
 
-def _write_chunks(
-    connection: DuckDBPyConnection,
-    building: Path,
-    data: PageData,
-    some: Mapping[SessionLine, dashboard_queries.Limits],
-    errors: SessionErrors,
+class _Due(NamedTuple):
+    """A session to draw: the name of its chunk, and whether its transcript is drawn with it."""
+
+    line: SessionLine
+    name: str
+    whole: bool
+
+
+def _former(site: Path) -> dict[str, list[str]]:
+    """Return name of a chunk -> names of the files of the former page that belong to it."""
+    found: dict[str, list[str]] = {}
+    with suppress(OSError):
+        for path in (site / "data").iterdir():
+            found.setdefault(path.stem.partition("-")[0], []).append(path.name)
+    return found
+
+
+def _named(
+    data: PageData, former: Mapping[str, list[str]], site: Path, building: Path, most: int
+) -> tuple[dict[SessionLine, str], list[_Due]]:
+    """Return the name of every session's chunk, and those that are not carried over from the former page."""
+    names: dict[SessionLine, str] = {}
+    due: list[_Due] = []
+    left = most
+    for line in data.sessions:
+        whole, brief = line.chunk((*LIMITS, 1)), line.chunk((*LIMITS, 0))
+        if whole in former and _carry(site, building, former[whole]):
+            names[line] = whole
+            continue
+        # one session larger than all that is allowed is drawn when it is the first
+        drawn = line.bytes <= left or left == most > 0
+        left -= line.bytes if drawn else 0
+        names[line] = whole if drawn else brief
+        if drawn or not (brief in former and _carry(site, building, former[brief])):
+            due.append(_Due(line, names[line], drawn))
+    return names, due
+
+
+def _write_sessions(
+    connection: DuckDBPyConnection, store: Store, folder: Path, data: PageData, some: Sequence[_Due], *, errors: SessionErrors
 ) -> None:
-    """Write the drill-downs of some sessions, each within its limits; one that cannot be drawn is noted and has none."""
-    wanted = [(s.host, s.session_id, most) for s, most in some.items()]
-    found = dashboard_queries.details(connection, wanted, cost_mode=data.cost_mode)
-    for (line, most), detail in zip(some.items(), found, strict=True):
-        name = line.chunk(most)
-        script: bytes | None = None
-        with errors.of(line.host, line.session_id):
-            script = session_chunk.script(name, line, detail, data)
-        if script is not None:
-            _put(building / "data" / f"{name}.js", script)
+    """Write the files of some sessions; one that cannot be drawn is noted and has none."""
+    found = dashboard_queries.details(connection, [(s.line.host, s.line.session_id, LIMITS) for s in some], cost_mode=data.cost_mode)
+    details = {(detail.host, detail.session_id): detail for detail in found}
+    lines = {(one.line.host, one.line.session_id): one for one in some}
+
+    def write(key: tuple[str, str], rows: WholeSession | None) -> None:
+        line, name, _ = lines.pop(key)
+        files: dict[str, bytes] = {}
+        with errors.of(*key):
+            host = discovery.hosts().get(line.host)
+            resume = host.resuming(line.session_id, line.cwd) if host else ""
+            images = pictures(store, rows.images) if rows and rows.images else {}
+            files = session_chunk.scripts(name, line, details.pop(key), rows, data, resume=resume, images=images)
+        for file, script in files.items():
+            _put(folder / f"{file}.js", script)
+
+    wanted = {key: one.line.events for key, one in lines.items() if one.whole}
+    for key, rows in whole_sessions(connection, wanted, cost_mode=data.cost_mode):
+        write(key, rows)
+    for key, one in list(lines.items()):
+        write(key, NO_ROWS if one.whole else None)
 
 
-def _carry(site: Path, building: Path, name: str) -> bool:
-    """Take a chunk over from the former page by a second link; tell whether there was one."""
-    former, target = site / "data" / f"{name}.js", building / "data" / f"{name}.js"
+def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, data: PageData) -> list[str]:
+    """Write the pieces that are searched from disk, or take them over; return their names, the newest first.
+
+    In a piece that changed, only sessions that changed are read.
+    """
+    found = words.pieces(data.sessions)
+    former: dict[str, Path] = {}
+    with suppress(OSError):
+        former = {path.name[: words.PLACE]: path for path in (site / "words").iterdir()}
+    for piece in found:
+        file = f"{piece.name}.js"
+        if _link(site / "words" / file, building / "words" / file):
+            continue
+        before = former.get(piece.name[: words.PLACE])
+        known = words.documents_of(before.read_bytes()) if before else {}
+        fresh = [s for s in piece.sessions if (s.key, s.stamp) not in known]
+        rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST)
+        told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
+        known |= {(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)}
+        _put(building / "words" / file, words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]))
+    return [piece.name for piece in found]
+
+
+def _carry(site: Path, building: Path, names: Sequence[str]) -> bool:
+    """Take the files of a chunk over from the former page by second links; tell whether all of them were there."""
+    return all(_link(site / "data" / name, building / "data" / name) for name in names)
+
+
+def _link(former: Path, target: Path) -> bool:
+    """Give a file of the former page a second name; tell whether it was there."""
     try:
         os.link(former, target)
     except FileNotFoundError:
         return False
     except OSError:
-        with suppress(OSError):
+        try:
             shutil.copyfile(former, target)
             target.chmod(0o600)
-            return True
-        return False
+        except OSError:
+            return False
     return True
 
 

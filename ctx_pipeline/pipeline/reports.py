@@ -1,4 +1,4 @@
-"""What a stage says when it has ended: one report a stage, one line a cell."""
+"""What a stage is made of and what it says when it has ended: input fingerprints, one report a stage, one line a cell."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
+
+    from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.storage.ledger import Ledger
+
+
+# What a stage says when it has ended: one report a stage, one line a cell.
+
 
 DONE = "done"
 UNCHANGED = "unchanged"
@@ -56,11 +68,58 @@ class StageReport:
     seconds: float = 0.0
 
     @property
-    def held(self) -> dict[str, str]:
-        """Cell key -> error of the cells that were not committed."""
+    def failed_partitions(self) -> dict[str, str]:
+        """Partition key -> error of the partitions that were not committed."""
         return {key: cell.error for key, cell in self.cells.items() if cell.status == HELD}
 
     @property
     def changed(self) -> bool:
         """Whether a cell was written."""
         return any(cell.status == DONE for cell in self.cells.values())
+
+
+# Input fingerprints of the assets, and the versions of cells and normalized tables: one rule for stages and plan.
+
+
+DECODING = "1"
+"""Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
+
+
+def combine(hashes: Iterable[tuple[str, str, str]], *extra: object) -> str:
+    """Return the fingerprint of (asset, cell key, content hash) rows in any order, and of further input."""
+    return digest(sorted(hashes), *extra)
+
+
+def of_cell(contents: Mapping[str, Mapping[Cell, str]], upstream: Iterable[str], cell: Cell) -> str:
+    """Return the fingerprint of one cell's input: the content hashes of its upstream assets there.
+
+    ``contents`` is asset key -> cell -> content hash; an upstream asset without the cell counts as empty.
+    """
+    return combine((asset, cell.key, contents.get(asset, {}).get(cell, "")) for asset in upstream)
+
+
+def of_all(contents: Mapping[str, Mapping[Cell, str]], upstream: Iterable[str], *extra: object) -> str:
+    """Return the fingerprint of an unpartitioned asset's input: every upstream content hash in every cell."""
+    return combine(((asset, cell.key, text) for asset in upstream for cell, text in contents.get(asset, {}).items()), *extra)
+
+
+def of_now(ledger: Ledger, upstream: Iterable[str], *extra: object) -> str:
+    """Return :func:`of_all` of what the ledger says now."""
+    contents = {key: {cell: row.content_hash for cell, row in ledger.asset_cells(key).items()} for key in upstream}
+    return of_all(contents, contents, *extra)
+
+
+def table_version(asset: str, decoder: str, prices: str) -> str:
+    """Return the code version of a normalized table that a decoder made; model calls carry their cost."""
+    return f"{decoder}+{prices}" if asset == "normalized/model_calls" else decoder
+
+
+def placed(version: str, settings: Settings) -> str:
+    """Return the version of what places sessions into cells: another first month places them anew."""
+    return f"{version}.{settings.first_month}"
+
+
+def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
+    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
+    cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
+    return {key: f"{DECODING}.{host.decoder}.{redactor.version}{cut}" for key, host in hosts.items()}

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.pipeline.page.summaries import RunReport, summary
+from ctx_pipeline.pipeline.page.page_records import RunReport, summary
 from ctx_pipeline.pipeline.repair.damaged_outputs import note, release_damaged
 from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
 
@@ -22,12 +22,13 @@ __all__ = ["STEPS", "Outcome", "RunReport", "run_stages", "step", "summary"]
 
 STEPS: dict[str, tuple[str, str]] = {
     "capture": ("pipeline.capture", "capture"),
-    "normalize": ("pipeline.normalize", "normalize"),
+    "normalize": ("pipeline.ingest", "normalize"),
     "ingest": ("pipeline.ingest", "ingest"),
     "index_search": ("pipeline.index", "index_search"),
     "facts": ("pipeline.facts", "make_facts"),
     "measure": ("pipeline.measure", "measure"),
     "mine": ("pipeline.mine", "mine"),
+    "derive": ("pipeline.background", "derive"),
     "count": ("pipeline.count", "count"),
     "score_lesson_use": ("pipeline.lessons.lesson_outcomes", "score_lesson_use"),
     "consolidate": ("pipeline.consolidate", "consolidate"),
@@ -38,10 +39,9 @@ STEPS: dict[str, tuple[str, str]] = {
 }
 """step -> module and function; each is (store, settings, ...) -> StageReport"""
 
-TELLING = frozenset({"ingest", "capture", "normalize", "facts", "measure", "mine"})
+TELLING = frozenset({"ingest", "capture", "normalize", "facts", "measure", "mine", "derive"})
 """steps that take ``progress``"""
 
-CELL_STEPS = ("facts", "measure", "mine")
 TAIL_STEPS = ("index_search", "score_lesson_use", "consolidate", "index_memory", "warehouse", "render")
 
 
@@ -95,8 +95,7 @@ def run_stages(
     reconcile_missing_outputs(store)
     with keep_forgotten_out(store, settings):
         outcome = Outcome(step("ingest", store, settings, scan=scan, cells=cells, progress=progress))
-    for name in CELL_STEPS:
-        outcome.reports += step(name, store, settings, cells=cells, progress=progress)
+    outcome.reports += step("derive", store, settings, cells=cells, progress=progress)
     for name in TAIL_STEPS:
         if progress:
             progress(name, 0, 1)
@@ -104,7 +103,7 @@ def run_stages(
         if progress:
             progress(name, 1, 1)
     for report in outcome.reports:
-        outcome.held |= {key or report.stage: error for key, error in report.held.items()}
+        outcome.held |= {key or report.stage: error for key, error in report.failed_partitions.items()}
     outcome.cells_materialized = len({key for r in outcome.reports for key, cell in r.cells.items() if key and cell.status == "done"})
     note(store)
     return summary(store, settings, outcome, seconds=time.perf_counter() - began)

@@ -53,7 +53,7 @@ def _synced(store: Store, settings: Settings, when_few: Callable[[], None] | Non
     unfinished = store.ledger.unfinished_cells(versions=code_versions.decoders(store.files, settings, later=large))
     if scan.nothing_new and not unfinished:
         return []
-    from ctx_pipeline.pipeline.capture.disk_space import require_disk_space
+    from ctx_pipeline.pipeline.capture.retention import require_disk_space
 
     require_disk_space(settings)
     if when_few and not unfinished and sum(p.size for p in scan.pending) <= FEW_BYTES:

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import ctx_pipeline
+from ctx_pipeline.dashboard.signal_records import markdown, summaries
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.pipeline import CellReport, StageReport, code_versions
 from ctx_pipeline.pipeline.plan import WAREHOUSE, WHOLE, input_of
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
-from ctx_pipeline.pipeline.signals import summary
 from ctx_pipeline.storage.warehouse import database as file
+from ctx_pipeline.storage.warehouse import signal_sql
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+
+
+# Writes signals/summary.md and signals/aggregates.json: what the readings of all sessions add up to.
+
+
+SUMMARY = "signals/summary.md"
+AGGREGATES = "signals/aggregates.json"
+
+
+def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
+    """Write both files, from the tables of a warehouse that was just built or else from the lake."""
+    if warehouse is not None:
+        records = summaries(lambda name: signal_sql.rows(warehouse, name, built=True))
+    else:
+        with closing(store.lake.connect()) as connection:
+            store.lake.views(connection)
+            records = summaries(lambda name: signal_sql.rows(connection, name))
+    store.files.write(SUMMARY, markdown(records).encode())
+    store.files.write(AGGREGATES, json.dumps({"version": 1, "signals": records}, ensure_ascii=False, indent=1).encode())
+
 
 CODE_VERSION = str(file.SCHEMA_VERSION)
 
@@ -48,10 +73,10 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
                 versions={"package": ctx_pipeline.__version__, "input_fp": made_of, "code_version": version},
                 open_file=connect or file.connect,
             ).rows
-            store.lake.sweep(keep=named)
+            store.lake.collect_garbage(keep=named)
         if not current or row is None or [row.input_fp, row.code_version, row.content_hash] != held[1:]:
             with file.connect(store.warehouse_path, read_only=True) as connection:
-                summary.write(store, connection)
+                write(store, connection)
         made = file.made(store.warehouse_path)
         if made is None:
             raise StoreError(f"{store.warehouse_path} was made and cannot be read", hint="ctx run", path=str(store.warehouse_path))

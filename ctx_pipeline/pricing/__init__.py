@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.pricing.book import PriceBook, PriceNote
+from ctx_pipeline.pricing.price_book import PriceBook, PriceNote
 
 __all__ = ["PriceBook", "PriceNote"]

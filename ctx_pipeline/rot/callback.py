@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import dspy
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 
-from ctx_pipeline.rot import store_locations
+from ctx_pipeline.rot import database
 from ctx_pipeline.rot.recorder import Active, Recorder
 from ctx_pipeline.rot.writer import Counts, Writer
 
@@ -34,13 +34,13 @@ class CtxRotCallback(BaseCallback):  # type: ignore[misc] # DSPy ships no types
 
     def __init__(
         self,
-        db_path: str | os.PathLike[str] = store_locations.DEFAULT,
+        db_path: str | os.PathLike[str] = database.DEFAULT,
         store_content: bool = False,
         *,
         redact: Callable[[str], str] | None = None,
     ) -> None:
-        chosen = store_locations.settings()
-        self._writer = Writer(store_locations.store_path(db_path, chosen=chosen), chosen.home, redact=redact)
+        chosen = database.settings()
+        self._writer = Writer(database.store_path(db_path, chosen=chosen), chosen.home, redact=redact)
         self._recorder = Recorder(self._writer.put, store_content=store_content, version=f"{dspy.__name__} {dspy.__version__}")
         self._writer.at_close = self._recorder.end_outside
         self._writer.at_fork = self._recorder.forget

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 _DEPTH = 60
 _decode = msgspec.json.Decoder().decode
@@ -73,3 +77,31 @@ def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_cleaned(v, depth + 1) for v in list(value)]
     return _cleaned(_text(value), depth)
+
+
+# Secrets out of JSON texts, so that what is left still decodes.
+
+
+def redacted(text: str, redact: Callable[[str], str]) -> str:
+    """Return JSON with every string redacted; the text itself when nothing in it is a secret."""
+    if redact(text) == text:
+        return text
+    clean = msgspec.json.encode(_walked(decoded(text), redact), order="sorted").decode()
+    again = redact(clean)
+    if again == clean:
+        return clean
+    try:
+        msgspec.json.decode(again)
+    except (msgspec.MsgspecError, UnicodeError):
+        return clean
+    return again
+
+
+def _walked(value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_walked(v, redact) for v in value]
+    if isinstance(value, dict):
+        return {redact(k) if isinstance(k, str) else k: _walked(v, redact) for k, v in value.items()}
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.characters import escaped
+from ctx_pipeline.model.display import escaped
 from ctx_pipeline.rot.content import decoded
 
 if TYPE_CHECKING:

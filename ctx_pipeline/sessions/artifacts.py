@@ -11,9 +11,9 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.recorded_paths import FILE as FILE_THERE
 from ctx_pipeline.recorded_paths import look_at, read
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.storage.artifact_index import FILE, ArtifactIndex, Document, Found, Synced
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
+from ctx_pipeline.storage.text_index import FILE, ArtifactIndex, Document, Found, Synced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

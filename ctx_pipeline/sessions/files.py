@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from ctx_pipeline import discovery
-from ctx_pipeline.facts.file_accesses import CHANGES, MENTION, SEARCH, accesses_in
+from ctx_pipeline.facts.file_accesses import CHANGES, KINDS, MENTION, READ, SEARCH, SHELL, accesses_in, file_accesses, patch_moves
+from ctx_pipeline.memory.scope import place_of
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.file_changes import counted
-from ctx_pipeline.sessions.details import resolve
-from ctx_pipeline.sessions.windows.history import view_of
-from ctx_pipeline.sessions.windows.raw_reader import Captured
+from ctx_pipeline.model.host_records import counted
+from ctx_pipeline.sessions.session_choice import here as working_folder
+from ctx_pipeline.sessions.session_choice import in_place
+from ctx_pipeline.sessions.session_details import resolve, view_of
+from ctx_pipeline.sessions.windows.window_effects import Captured
+from ctx_pipeline.shell.files import below
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.usage.engine import parse_filters
+from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from ctx_pipeline.model.file_changes import FileChange
+    from ctx_pipeline.model.host_records import FileChange
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
 
 CHANGED = CHANGES
 """What touches of a file change it."""
@@ -111,7 +124,7 @@ class _Places:
     def __init__(self, host: str, captured: Captured, events: list[Any]) -> None:
         self._events = events
         self._told: dict[tuple[str, int], tuple[list[int], list[str]]] = {}
-        directories = discovery.host(host).directories
+        directories = discovery.host(host).records.directories
         for stream in dict.fromkeys((e.stream, e.generation) for e in events):
             pairs = list(directories(captured.stream(*stream))) if directories else []
             self._told[stream] = [start for start, _ in pairs], [name for _, name in pairs]
@@ -139,7 +152,7 @@ class _Places:
 
 def _changes(host: str, captured: Captured, events: list[Any]) -> dict[tuple[str, str], FileChange]:
     """Return (call, path) -> what the call made of the file, as the records of the session tell."""
-    changes = discovery.host(host).changes
+    changes = discovery.host(host).records.changes
     found: dict[tuple[str, str], FileChange] = {}
     for stream in dict.fromkeys((e.stream, e.generation) for e in events) if changes else ():
         for change in changes(captured.stream(*stream)) if changes else ():
@@ -178,3 +191,332 @@ def summed(touches: Iterable[Touch]) -> list[dict[str, Any]]:
         if t.did == "read":
             one["lines"] = t.lines or "all"
     return sorted(found.values(), key=lambda one: (-(one["reads"] + one["changes"]), one["path"]))
+
+
+# Which files are worked on: every read, change, search and mention of every agent, by path, day, hour, agent and
+# session.
+
+
+SCHEMA = 1
+"""Version of the JSON shape."""
+
+HALF_LIFE_DAYS = 14
+"""Days after which a touch counts half, from the newest one on."""
+
+MOST_TOGETHER = 40
+"""Files of a session that are paired; sessions that touch more pair their first ones."""
+
+_DAY = 86_400_000_000
+
+
+class Access(NamedTuple):
+    """One touch of one file."""
+
+    path: str
+    """below the root of its repository where it lies there"""
+    kind: str
+    ts: int
+    """microseconds since 1970; that of the session's begin where the host wrote none"""
+    host: str
+    session_id: str
+    project: str
+    chars: int
+    """characters that it brought into the window; of several files one call read, each the same part"""
+
+
+class Move(NamedTuple):
+    """One file that got another name, in one project."""
+
+    old: str
+    new: str
+    ts: int
+    project: str
+
+
+@dataclass
+class FileHeat:
+    """One file with all its touches."""
+
+    path: str
+    project: str = ""
+    """its project, where several are told of at once"""
+    counts: Counter[str] = field(default_factory=Counter)
+    sessions: set[tuple[str, str]] = field(default_factory=set)
+    hosts: Counter[str] = field(default_factory=Counter)
+    chars: int = 0
+    heat: float = 0.0
+    last: int = 0
+    renamed_from: list[str] = field(default_factory=list)
+
+    @property
+    def accesses(self) -> int:
+        """All touches."""
+        return sum(self.counts.values())
+
+    @property
+    def name(self) -> str:
+        """The path, behind its project where several are told of."""
+        return f"{self.project}: {self.path}" if self.project else self.path
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        from ctx_pipeline.model.codec import iso
+
+        return {
+            "path": self.path,
+            "project": self.project or None,
+            "accesses": self.accesses,
+            **{kind: self.counts[kind] for kind in KINDS},
+            "sessions": len(self.sessions),
+            "hosts": dict(sorted(self.hosts.items())),
+            "chars": self.chars,
+            "heat": round(self.heat, 4),
+            "last": iso(self.last) if self.last else None,
+            "renamed_from": self.renamed_from,
+        }
+
+
+@dataclass
+class Heat:
+    """Files by heat, and the same touches by day, hour, agent and project: every sum is the same total."""
+
+    files: list[FileHeat]
+    """most touched first"""
+    days: dict[str, int]
+    hours: dict[int, int]
+    hosts: dict[str, int]
+    projects: dict[str, int]
+    pairs: list[tuple[str, str, int]]
+    """files that sessions touched together, and in how many of them; the most first"""
+    sessions: int
+    timezone: str
+
+    @property
+    def total(self) -> int:
+        """All touches."""
+        return sum(f.accesses for f in self.files)
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Touches by kind."""
+        return {kind: sum(f.counts[kind] for f in self.files) for kind in KINDS}
+
+    @property
+    def never_changed(self) -> list[FileHeat]:
+        """Files that were read and never changed."""
+        return [f for f in self.files if f.counts[READ] and not any(f.counts[kind] for kind in CHANGES)]
+
+
+def heat(
+    *,
+    path: str | None = None,
+    host: str | None = None,
+    project: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    everywhere: bool = False,
+    cwd: str | None = None,
+    settings: Settings,
+) -> Heat:
+    """Return the heat of the repository around ``cwd``, or of all with ``everywhere`` or a ``project``.
+
+    ``path`` is a glob over paths below the root, or a folder or file of it; ``since`` and
+    ``until`` are days of the zone, both included. All filters hold for every figure.
+    Raises UsageError and UnknownName.
+    """
+    key = discovery.host(host).key if host else None
+    asked = parse_filters(settings, since=since, until=until, timezone=timezone)
+    first, last = moment(asked.since, asked.timezone), moment(asked.until, asked.timezone, after=True)
+    with reading(settings) as (store, _):
+        only = None
+        if not everywhere and not project:
+            only = {(line.host, line.session_id) for line in in_place(store, cwd or working_folder())}
+        found, moves = accesses(store, host=key, project=project, only=only)
+    found = _renamed(found, moves, apart=everywhere)
+    chosen = [
+        a for a in found if (path is None or fits(a.path, path)) and (first is None or a.ts >= first) and (last is None or a.ts < last)
+    ]
+    old: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for m in moves:
+        old[m.project if everywhere else "", m.new].append(m.old)
+    return _summed(chosen, old, asked.timezone, apart=everywhere)
+
+
+def fits(path: str, wanted: str) -> bool:
+    """Tell whether a path is meant by a glob, or is a file or lies in a folder that is named."""
+    name = wanted.removeprefix("./").rstrip("/")
+    return not name or path == name or path.startswith(f"{name}/") or fnmatch(path, name) or f"/{path}".endswith(f"/{name}")
+
+
+def accesses(
+    store: Store, *, host: str | None = None, project: str | None = None, only: set[tuple[str, str]] | None = None
+) -> tuple[list[Access], list[Move]]:
+    """Return every touch of the chosen sessions in order of time, and the renames among them."""
+    found: list[Access] = []
+    moves: list[Move] = []
+    patched: list[tuple[Any, Any, Any]] = []
+    for cell, manifest in store.lake.manifests("normalized").items():
+        if host not in {None, cell.host}:
+            continue
+        ids = {s for part in manifest.of_table("sessions") for s in part.live}
+        wanted = ids if only is None else {s for s in ids if (cell.host, s) in only}
+        for view in store.lake.read_sessions(cell, wanted, ("file_accesses",)) if wanted else ():
+            if project and project not in {view.session.project, view.session.repository}:
+                continue
+            found += _of_session(view, moves, patched, cell)
+    moves += _patch_moves(store, patched)
+    found.sort(key=lambda a: (a.ts, a.host, a.session_id))
+    moves.sort(key=lambda m: m.ts)
+    return found, moves
+
+
+def _of_session(view: Any, moves: list[Move], patched: list[tuple[Any, Any, Any]], cell: Any) -> Iterator[Access]:
+    session = view.session
+    root = _root(session.cwd)
+    begin = _micros(session.first_ts)
+    for access in file_accesses(view):
+        path = _below_root(access.path, root)
+        ts = _micros(access.ts) or begin
+        # a search names a folder as often as a file, and a record does not say which
+        if access.did != SEARCH or "." in path.rpartition("/")[2]:
+            chars = access.chars if access.did == READ else 0
+            yield Access(path, access.did, ts, view.host, view.session_id, session.project, chars)
+        if access.old_path:
+            moves.append(Move(_below_root(access.old_path, root), path, ts, session.project))
+        if access.place == 1 and access.through != SHELL and access.did in CHANGES:
+            patched.append((cell, access, session))
+
+
+def _patch_moves(store: Store, patched: Iterable[tuple[Any, Any, Any]]) -> list[Move]:
+    """Return the renames of patches that name several files; only their sessions' calls are read."""
+    by_cell: dict[Any, list[tuple[Any, Any]]] = defaultdict(list)
+    for cell, call, session in patched:
+        by_cell[cell].append((call, session))
+    found = []
+    for cell, members in by_cell.items():
+        columns = {"events": ("event_id", "text")}
+        texts: dict[str, str] = {}
+        for view in store.lake.read_sessions(cell, {c.session_id for c, _ in members}, ("events",), columns, {"tool_call"}):
+            texts |= {e.event_id: e.text or "" for e in view.events}
+        for call, session in members:
+            root = _root(session.cwd)
+            for names in patch_moves(texts.get(call.call_event, "").replace("\\n", "\n")):
+                old, new = (_below_root(below(session.cwd or "", name), root) for name in names)
+                found.append(Move(old, new, _micros(call.ts), session.project))
+    return found
+
+
+@lru_cache(maxsize=512)
+def _root(cwd: str | None) -> str:
+    """Return the root of the repository around a folder, where it is still there, else the folder."""
+    if not cwd or not cwd.startswith("/"):
+        return (cwd or "").rstrip("/")
+    roots = place_of(cwd).roots
+    return roots[0] if roots else cwd.rstrip("/")
+
+
+def _below_root(path: str, root: str) -> str:
+    return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path
+
+
+def _renamed(found: list[Access], moves: list[Move], *, apart: bool) -> list[Access]:
+    """Return the touches under the names that their files have now: a touch before a rename belongs to the new name.
+
+    With ``apart`` a rename counts in its own project alone.
+    """
+    if not moves:
+        return found
+    by_old: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for m in moves:
+        if m.old != m.new:
+            by_old[m.project if apart else "", m.old].append((m.ts, m.new))
+
+    def now(place: str, path: str, ts: int) -> str:
+        for _ in range(100):
+            step = next(((at, new) for at, new in by_old.get((place, path), ()) if at >= ts), None)
+            if step is None:
+                return path
+            ts, path = step[0], step[1]
+        return path
+
+    return [a._replace(path=now(a.project if apart else "", a.path, a.ts)) for a in found]
+
+
+def _summed(found: list[Access], old: dict[tuple[str, str], list[str]], zone: str | None, *, apart: bool) -> Heat:
+    files: dict[tuple[str, str], FileHeat] = {}
+    newest = max((a.ts for a in found), default=0)
+    days, hours, hosts, projects = Counter[str](), Counter[int](), Counter[str](), Counter[str]()
+    together: dict[tuple[str, str], dict[str, None]] = {}
+    calendar = Days(zone)
+    for a in found:
+        place = a.project if apart else ""
+        one = files.setdefault((place, a.path), FileHeat(a.path, place, renamed_from=old.get((place, a.path), [])))
+        one.counts[a.kind] += 1
+        one.sessions.add((a.host, a.session_id))
+        one.hosts[a.host] += 1
+        one.chars += a.chars
+        one.heat += 0.5 ** ((newest - a.ts) / (_DAY * HALF_LIFE_DAYS))
+        one.last = max(one.last, a.ts)
+        days[calendar.day(a.ts).isoformat()] += 1
+        hours[_hour(a.ts, zone)] += 1
+        hosts[a.host] += 1
+        projects[a.project] += 1
+        together.setdefault((a.host, a.session_id), {})[one.name] = None
+    pairs = Counter[tuple[str, str]]()
+    for members in together.values():
+        names = sorted(list(members)[:MOST_TOGETHER])
+        pairs.update((a, b) for n, a in enumerate(names) for b in names[n + 1 :])
+    ordered = sorted(files.values(), key=lambda f: (-f.accesses, -f.heat, f.name))
+    several = sorted(((a, b, n) for (a, b), n in pairs.items() if n > 1), key=lambda p: (-p[2], p))
+    return Heat(
+        ordered,
+        dict(sorted(days.items())),
+        dict(sorted(hours.items())),
+        dict(sorted(hosts.items())),
+        dict(projects.most_common()),
+        several[:100],
+        len(together),
+        zone or "local time",
+    )
+
+
+def _hour(ts: int, zone: str | None) -> int:
+    when = datetime.fromtimestamp(ts / 1_000_000, UTC)
+    return (when.astimezone(ZoneInfo(zone)) if zone else when.astimezone()).hour
+
+
+def roll_up(files: Iterable[FileHeat], depth: int) -> list[dict[str, Any]]:
+    """Return touches by folder of so many levels, the most first; files above that level stand in their own folder."""
+    found: dict[str, Counter[str]] = {}
+    members: Counter[str] = Counter()
+    for f in files:
+        parts = f.path.split("/")[:-1]
+        folder = "/".join(parts[:depth] if not f.path.startswith("/") else parts[: depth + 1]) or "."
+        folder = f"{f.project}: {folder}" if f.project else folder
+        found.setdefault(folder, Counter()).update(f.counts)
+        members[folder] += 1
+    rows = [{"directory": d, "files": members[d], "accesses": sum(c.values()), **{k: c[k] for k in KINDS}} for d, c in found.items()]
+    return sorted(rows, key=lambda r: (-int(r["accesses"]), str(r["directory"])))
+
+
+def cold(found: Heat, *, path: str | None = None, cwd: str | None = None) -> list[str] | None:
+    """Return the tracked files of the repository around a folder that nobody touched; None where git does not answer."""
+    from ctx_pipeline.recorded_paths.git import Failed, run
+
+    folder = cwd or working_folder()
+    roots = place_of(folder).roots
+    if not roots:
+        return None
+    said = run(roots[0], "ls-files", "--cached", "-z")
+    if isinstance(said, Failed):
+        return None
+    known = {f.path for f in found.files}
+    tracked = sorted(name for name in said.split("\0") if name and "\ufffd" not in name)
+    return [name for name in tracked if name not in known and (path is None or fits(name, path))]
+
+
+def _micros(ts: Any) -> int:
+    from ctx_pipeline.context.recorded import micros
+
+    return micros(ts) or 0

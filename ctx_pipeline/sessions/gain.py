@@ -2,27 +2,281 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.compression.source import NOTICE_TOKENS
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.model.cost_rule import cost_of
-from ctx_pipeline.sessions.savings_bounds import MECHANISMS, STREAMS, SessionGain, session_gain, summed
-from ctx_pipeline.sessions.selection import select_session
+from ctx_pipeline.model.usage_rules import cost_of
+from ctx_pipeline.sessions.repeated_reads import WHOLE, covered
+from ctx_pipeline.sessions.session_choice import select_session
+from ctx_pipeline.signals.context_cache import rebuilds
+from ctx_pipeline.signals.context_window import carried
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.periods import Period, before, period
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import date
 
-    from ctx_pipeline.pricing.rates import Rates
+    from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.signals.context_window import Carried
     from ctx_pipeline.storage import Store
+
+
+# What of a session's bill was avoidable, by mechanism: surely, likely, at most. Never more than was billed.
+
+
+STREAMS = ("fresh_input", "cache_write_5m", "cache_write_1h", "cache_read", "output")
+"""Where the tokens of a call are billed; what a call's price holds beside them (web searches, a dearer tier) stands with the output."""
+
+LONG_OUTPUT = 2_000
+"""Tokens of a tool's output above which the rest could have been left out."""
+
+MECHANISMS = {
+    "repeated reads": f"lines that stood in the window, unchanged, were read once more; a notice of {NOTICE_TOKENS} tokens would have done",
+    "carried after use": "a file's text was sent along in calls after the last that touched or named the file",
+    "cache rebuilds": "the provider's cache ran out or the model was changed, and the prompt was paid for anew",
+    "long outputs": f"what tools printed beyond {LONG_OUTPUT:,} tokens",
+}
+"""Mechanism -> what happened."""
+
+_AVOIDABLE = ("expired", "model changed")
+
+
+class Bounds(NamedTuple):
+    """Nano-dollars that would not have been billed: surely, likely, at most; and tokens of the likely case."""
+
+    certain: int = 0
+    likely: int = 0
+    upper: int = 0
+    tokens: int = 0
+
+    def plus(self, other: Bounds) -> Bounds:
+        """Return the sum."""
+        return Bounds(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+@dataclass
+class SessionGain:
+    """One session's bill by token stream, and what of it was avoidable."""
+
+    host: str
+    session_id: str
+    calls: int = 0
+    unpriced: int = 0
+    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STREAMS, 0))
+    nano: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STREAMS, 0))
+    """sums to what was billed, to the nano-dollar"""
+    saved_by_cache: int = 0
+    """nano-dollars: cached prompts at the price of fresh input, less what the cache cost; below 0 where it cost more"""
+    mechanisms: dict[str, Bounds] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> int:
+        """Nano-dollars billed."""
+        return sum(self.nano.values())
+
+
+def session_gain(
+    view: Any,
+    rate_of: Callable[[str, int | None, int], Rates | None],
+    cost_of: Callable[[Any], int | None],
+    *,
+    within: tuple[int | None, int | None] = (None, None),
+) -> SessionGain:
+    """Return what a session's calls (of a time, from the first moment up to before the last) cost, and what was avoidable.
+
+    ``cost_of`` gives the nano-dollars of a call. What a mechanism is worth is reckoned at
+    the rates of the calls that paid for it, and cut at what the prompts of the session
+    were billed.
+    """
+    gain = SessionGain(view.host, view.session_id)
+    for call in view.model_calls:
+        if call.owner and in_time(micros(call.ts), within):
+            _bill(gain, call, rate_of, cost_of)
+    prompts = gain.spent - gain.nano["output"]
+    for name, bounds in _mechanisms(view, rate_of, within).items():
+        gain.mechanisms[name] = bounds
+    _cut(gain.mechanisms, max(0, prompts))
+    return gain
+
+
+def _bill(
+    gain: SessionGain, call: Any, rate_of: Callable[[str, int | None, int], Rates | None], cost_of: Callable[[Any], int | None]
+) -> None:
+    counts = (call.input, call.cache_write_5m, call.cache_write_1h, call.cache_read, call.output)
+    gain.calls += 1
+    for name, count in zip(STREAMS, counts, strict=True):
+        gain.tokens[name] += count
+    cost = cost_of(call)
+    if cost is None:
+        gain.unpriced += 1
+        return
+    rates = rate_of(call.model, micros(call.ts), call.context_tokens)
+    left = cost
+    if rates is not None:
+        per = (rates.input, rates.cache_write_5m, rates.cache_write_1h, rates.cache_read)
+        for name, count, rate in zip(STREAMS, counts, per, strict=False):
+            part = min(left, round(count * rate))
+            gain.nano[name] += part
+            left -= part
+        saved = rates.saved(read=call.cache_read, written_5m=call.cache_write_5m, written_1h=call.cache_write_1h)
+        gain.saved_by_cache += round(saved)
+    gain.nano["output"] += left
+
+
+def _mechanisms(
+    view: Any, rate_of: Callable[[str, int | None, int], Rates | None], within: tuple[int | None, int | None]
+) -> dict[str, Bounds]:
+    found = {name: Bounds() for name in MECHANISMS}
+    again = repeated(view)
+    last_use = _last_uses(view)
+    prices = _Prices(rate_of)
+    for c in view.once(carried):
+        call = next_call(c)
+        if not in_time(call.ts, within):
+            continue
+        # in place of what stood there a notice would have been sent
+        share = max(0.0, again.get(c.result.call_event, 0.0) - NOTICE_TOKENS / max(c.tokens, 1.0))
+        if share:
+            worth = round(share * prices.whole(c))
+            found["repeated reads"] = found["repeated reads"].plus(Bounds(worth, worth, worth, round(share * c.tokens)))
+        ends = last_use.get(c.result.call_event)
+        if ends is not None:
+            first = max(c.first + 1, c.line.after(ends))
+            if first < c.last:
+                worth = round((1 - share) * prices.carry(c, first))
+                found["carried after use"] = found["carried after use"].plus(
+                    Bounds(0, worth, worth, round((1 - share) * c.tokens * (c.last - first)))
+                )
+        elif c.tokens > LONG_OUTPUT:
+            worth = round(prices.whole(c) * (1 - LONG_OUTPUT / c.tokens))
+            found["long outputs"] = found["long outputs"].plus(Bounds(0, 0, worth, 0))
+    for r in view.once(rebuilds):
+        rates = rate_of(r.call.model, r.call.ts, r.call.context) if r.cause in _AVOIDABLE and in_time(r.call.ts, within) else None
+        if rates is not None:
+            dearer = (rates.cache_write_5m if r.call.written else rates.input) - rates.cache_read
+            found["cache rebuilds"] = found["cache rebuilds"].plus(Bounds(0, 0, round(r.tokens * max(0.0, dearer)), 0))
+    return found
+
+
+def next_call(c: Carried) -> Any:
+    """Return the call that read a result first."""
+    return c.line.calls[c.first]
+
+
+class _Prices:
+    """What carrying costs at the rates of the calls that carry."""
+
+    def __init__(self, rate_of: Callable[[str, int | None, int], Rates | None]) -> None:
+        self._rate_of = rate_of
+        self._sums: dict[int, list[float]] = {}
+
+    def whole(self, c: Carried) -> float:
+        """Return what a result cost: written or fresh at the first call, carried at the others."""
+        call = next_call(c)
+        rates = self._rate_of(call.model, call.ts, call.context)
+        first = (
+            0.0 if rates is None else (rates.cache_write_1h if call.written_1h else rates.cache_write_5m if call.written else rates.input)
+        )
+        return c.tokens * first + self.carry(c, c.first + 1)
+
+    def carry(self, c: Carried, first: int) -> float:
+        """Return what carrying a result cost from a call on."""
+        sums = self._sums.get(id(c.line))
+        if sums is None:
+            sums = [0.0]
+            for call in c.line.calls:
+                rates = self._rate_of(call.model, call.ts, call.context)
+                hit = call.read / call.context
+                sums.append(sums[-1] + (rates.cache_read * hit + rates.input * (1 - hit) if rates else 0.0))
+            self._sums[id(c.line)] = sums
+        return c.tokens * (sums[c.last] - sums[min(first, c.last)])
+
+
+def repeated(view: Any) -> dict[str, float]:
+    """Return call event -> the share of a read's lines that stood in its window, unchanged, when it was asked for.
+
+    A compaction or a clearing ends all that stood there, a change what stood there of its
+    file. A turn that was taken back is not seen here (``ctx cache causes`` sees it).
+    """
+    takes: dict[str, list[int]] = defaultdict(list)
+    for e in view.of_kinds("compaction"):
+        takes[e.thread_id].append(e.seq)
+    held: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    found: dict[str, float] = {}
+    accesses = view.once(accesses_by_call)
+    for access in file_accesses(view):
+        key = (access.thread_id, access.path)
+        if access.did in CHANGES:
+            held.pop(key, None)
+            continue
+        if access.did != READ or not access.told:
+            continue
+        standing = [lines for seq, lines in held[key] if not any(seq < take < access.seq for take in takes[access.thread_id])]
+        # a part of the whole is known to stand there only where its lines are told
+        share = covered(access.lines or WHOLE, standing)
+        share = 0.0 if share < 1 and not access.lines else share
+        if share:
+            reads = sum(a.did == READ for a in accesses[access.call_event])
+            found[access.call_event] = found.get(access.call_event, 0.0) + share / reads
+        held[key].append((access.seq, access.lines or WHOLE))
+    return found
+
+
+def _last_uses(view: Any) -> dict[str, int]:
+    """Return call event of a read -> ``seq`` of the last call in its thread that touched or named one of its files."""
+    last: dict[tuple[str, str], int] = {}
+    reads: dict[str, list[tuple[str, str]]] = {}
+    for access in file_accesses(view):
+        key = (access.thread_id, access.path)
+        last[key] = max(last.get(key, -1), access.seq)
+        if access.did == READ:
+            reads.setdefault(access.call_event, []).append(key)
+    return {event: max(last[key] for key in keys) for event, keys in reads.items()}
+
+
+def _cut(mechanisms: dict[str, Bounds], most: int) -> None:
+    """Cut what was avoidable at most, the surest mechanisms last, to what was billed; what is likely and sure is never above it."""
+    over = sum(b.upper for b in mechanisms.values()) - most
+    for name in reversed(list(mechanisms)):
+        b = mechanisms[name]
+        upper = b.upper - max(0, min(over, b.upper))
+        over -= b.upper - upper
+        likely = min(b.likely, upper)
+        mechanisms[name] = Bounds(min(b.certain, likely), likely, upper, b.tokens)
+
+
+def in_time(ts: int | None, within: tuple[int | None, int | None]) -> bool:
+    """Tell whether a moment lies between two others, the last one not included; without both any does."""
+    first, last = within
+    if first is None and last is None:
+        return True
+    return ts is not None and (first is None or ts >= first) and (last is None or ts < last)
+
+
+def summed(gains: Sequence[SessionGain]) -> SessionGain:
+    """Return the sum of several sessions."""
+    total = SessionGain("", "")
+    for g in gains:
+        total.calls += g.calls
+        total.unpriced += g.unpriced
+        total.saved_by_cache += g.saved_by_cache
+        for name in STREAMS:
+            total.tokens[name] += g.tokens[name]
+            total.nano[name] += g.nano[name]
+        for name, bounds in g.mechanisms.items():
+            total.mechanisms[name] = total.mechanisms.get(name, Bounds()).plus(bounds)
+    return total
+
 
 SCHEMA = 1
 """Version of the JSON shape."""
@@ -156,7 +410,7 @@ def gain(
         if one.name == "session":
             choice = select_session(store, settings, session, cwd=cwd)
             row = store.ledger.session(choice.host, choice.session_id)
-            views = list(store.lake.read_sessions(row.cell, {choice.session_id}, _TABLES, _COLUMNS, set(_KINDS))) if row else []
+            views = list(store.lake.read_sessions(row.partition, {choice.session_id}, _TABLES, _COLUMNS, set(_KINDS))) if row else []
             found = [session_gain(v, rate_of, cost_of, within=(from_iso(mark), None)) for v in views]
             total = found[0] if found else SessionGain(choice.host, choice.session_id)
             return Gain(one, total, len(found), model, None, mark)
@@ -213,7 +467,7 @@ def _overlaps(first: int | None, last: int | None, within: tuple[int | None, int
 def prices_of(settings: Settings, model: str | None) -> tuple[Callable[[str, int | None, int], Rates | None], Callable[[Any], int | None]]:
     """Return what gives the rates of a call, and what gives its cost; with ``model`` both at that model's prices."""
     from ctx_pipeline.pricing import PriceBook
-    from ctx_pipeline.pricing.rates import rates_by
+    from ctx_pipeline.pricing.price_book import rates_by
 
     book = PriceBook.of(settings)
     rate_of = rates_by(lambda: book)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.sessions.selection import here as working_folder
-from ctx_pipeline.sessions.selection import in_place, lines
+from ctx_pipeline.sessions.session_choice import here as working_folder
+from ctx_pipeline.sessions.session_choice import in_place, lines
+from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.sessions.state_fold import task_of
-from ctx_pipeline.sessions.windows.history import view_of
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import noted, notes_of
 from ctx_pipeline.usage.engine import usage

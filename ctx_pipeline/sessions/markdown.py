@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.characters import visible
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.markdown import fenced, inline, prose
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.model.display import fenced, inline, prose, visible
+from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def render(host: str, session_id: str, *, longest: int = LONGEST, settings: Sett
     with reading(settings) as (store, _):
         key, full = resolve(store, host, session_id)
         row = store.ledger.session(key, full)
-        views = list(store.lake.read_sessions(row.cell, [full], ("events", "tool_calls", "threads"))) if row is not None else []
+        views = list(store.lake.read_sessions(row.partition, [full], ("events", "tool_calls", "threads"))) if row is not None else []
     if not views:
         raise UnknownName(f"{key} session", full, ())
     return markdown(views[0], longest=longest)

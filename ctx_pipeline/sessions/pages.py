@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def events(
     with reading(settings) as (store, _):
         key, full = resolve(store, host, session_id)
         row = store.ledger.session(key, full)
-        views = list(store.lake.read_sessions(row.cell, [full], ("events", "tool_calls"))) if row is not None else []
+        views = list(store.lake.read_sessions(row.partition, [full], ("events", "tool_calls"))) if row is not None else []
     if not views:
         raise UnknownName(f"{key} session", full, ())
     view = views[0]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.session_state.profiles import DEFAULT, Profile, named, profiles
-from ctx_pipeline.model.plain import plain
-from ctx_pipeline.sessions.selection import here as working_folder
-from ctx_pipeline.sessions.selection import in_place
+from ctx_pipeline.context.session_state.state import DEFAULT, Profile, named, profiles
+from ctx_pipeline.model.codec import plain
+from ctx_pipeline.sessions.session_choice import here as working_folder
+from ctx_pipeline.sessions.session_choice import in_place
 from ctx_pipeline.sessions.state import snapshot_recall
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import usage

@@ -13,11 +13,12 @@ from ctx_pipeline.context.recorded import micros, replay_window
 from ctx_pipeline.facts.file_accesses import changes_of, inside, reads_of
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.sessions.selection import Choice, select_session
-from ctx_pipeline.sessions.windows.effects import effects_of
-from ctx_pipeline.sessions.windows.history import counting, thread_named, view_of
-from ctx_pipeline.sessions.windows.snapshot_refs import asked as asked_moment
-from ctx_pipeline.sessions.windows.snapshot_refs import found as found_moment
+from ctx_pipeline.sessions.session_choice import Choice, select_session
+from ctx_pipeline.sessions.session_details import view_of
+from ctx_pipeline.sessions.windows.window_effects import effects_of
+from ctx_pipeline.sessions.windows.window_history import asked as asked_moment
+from ctx_pipeline.sessions.windows.window_history import counting, thread_named
+from ctx_pipeline.sessions.windows.window_history import found as found_moment
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import notes_of
 
@@ -197,7 +198,7 @@ class _WindowHistory:
         self.life = _life(calls) if ttl is None else ttl
         self.times = sorted(t for c in calls if (t := micros(c.ts)) is not None)
 
-    def again(self, d: Delivery, before: Sequence[Delivery], there: Sequence[Delivery]) -> RepeatedRead:
+    def reread(self, d: Delivery, before: Sequence[Delivery], there: Sequence[Delivery]) -> RepeatedRead:
         """Return why a file came in again that had come in ``before``; ``there`` still stood in the window."""
         last = max(before, key=lambda p: p.seq)
         if not there:
@@ -229,7 +230,7 @@ def _window(story: _WindowHistory, choice: Choice, at: str | None) -> Window:
     moment = found_moment(wanted, recording.moments)
     at_read = {m.trigger.partition(":")[2]: m for m in recording.moments if m.trigger.startswith("seen-by:")}
 
-    def standing(place: Any) -> set[str]:
+    def results_in_window(place: Any) -> set[str]:
         nodes = recording.history.at_snapshot(place.episode).nodes
         return {n for n in (d.result for d in mine) if n in nodes and "cleared" not in nodes[n].tags}
 
@@ -239,12 +240,12 @@ def _window(story: _WindowHistory, choice: Choice, at: str | None) -> Window:
         before = [p for p in mine[:n] if p.path == d.path]
         place = at_read.get(str(d.seq))
         if before and place is not None:
-            stood = standing(place)
+            stood = results_in_window(place)
             # what was asked for in the same breath is on its way
-            again.append(story.again(d, before, [p for p in before if p.result in stood or p.arrived > d.seq]))
+            again.append(story.reread(d, before, [p for p in before if p.result in stood or p.arrived > d.seq]))
         elif any(p.path == d.path and p.thread_id != story.main and _earlier(p, d) for p in story.everything):
             again.append(RepeatedRead(d, "other thread", d.tokens))
-    now = standing(moment)
+    now = results_in_window(moment)
     held = [d for d in upto if d.result in now and not _marked(d, story.marks, None)]
     files = _files(upto, held, story.changes, moment.seq)
     told = (choice.host, choice.session_id, story.main, moment.trigger, iso(moment.at))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from ctx_pipeline.errors import StoreError, UnknownName, UsageError
-from ctx_pipeline.rot import store_locations
-from ctx_pipeline.rot.store import CtxRotStore, absorb_overflow
-from ctx_pipeline.rot.watching import Watched
+from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.rot import database
+from ctx_pipeline.rot.content import estimated_tokens
+from ctx_pipeline.rot.store import CtxRotStore, Watched, absorb_overflow
+from ctx_pipeline.sessions.naming import find_session
+from ctx_pipeline.usage.periods import day
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ctx_pipeline.sessions.rot_sessions import CapturedSession
-
-    Source = CtxRotStore | CapturedSession
+    from ctx_pipeline.model.row_contracts import ThreadRow
+    from ctx_pipeline.model.session_view import SessionView
 
 
 @contextmanager
@@ -61,7 +64,7 @@ def session(
 
 def _paths(db: str | os.PathLike[str] | None) -> list[Path]:
     """Return the stores that are looked into, after what waits for them in spill files was taken in."""
-    paths = [store_locations.store_path(db)] if db is not None else stores()
+    paths = [database.store_path(db)] if db is not None else stores()
     for path in paths:
         absorb_overflow(path)
     return paths
@@ -71,19 +74,19 @@ def stores() -> list[Path]:
     """Return the callback stores that exist: the default one first, then those that announced themselves."""
     from ctx_pipeline import discovery
 
-    settings = store_locations.settings()
-    found = [store_locations.store_path(chosen=settings)]
+    settings = database.settings()
+    found = [database.store_path(chosen=settings)]
     for host in discovery.hosts().values():
-        if host.announced:
+        if host.files.announced:
             for root in settings.roots_of(host):
                 inside = sorted(root.iterdir()) if root.is_dir() else [root]
-                found += [p for p in inside if host.classify(p.name) or p == root]
+                found += [p for p in inside if host.files.classify(p.name) or p == root]
     return [p for p in dict.fromkeys(found) if p.is_file()]
 
 
 def watched(db: str | os.PathLike[str] | None = None) -> Watched:
     """Return the stores to watch: the one that is named, else all that are known, now and later."""
-    return Watched(stores if db is None else lambda: [store_locations.store_path(db)])
+    return Watched(stores if db is None else lambda: [database.store_path(db)])
 
 
 def stored_session(db: str | os.PathLike[str] | None, session_id: str) -> str:
@@ -111,7 +114,7 @@ def selected(
     ``since`` and ``until`` are days of the time zone (both whole), or ISO 8601 times.
     Raises UsageError for a day that is none.
     """
-    zone = timezone or store_locations.settings().timezone
+    zone = timezone or database.settings().timezone
     return store.get_session_ids(_bound(since, zone, end=False), _bound(until, zone, end=True), state)
 
 
@@ -119,9 +122,10 @@ def _bound(text: str | None, zone: str | None, *, end: bool) -> str | None:
     if text is None:
         return None
     try:
-        if len(text) == 10:
-            day = date.fromisoformat(text) + timedelta(days=1 if end else 0)
-            moment = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone) if zone else None).astimezone(UTC)
+        if "T" not in text and ":" not in text:
+            named = day(text, "--until" if end else "--since", zone) or date.min
+            start = named + timedelta(days=1 if end else 0)
+            moment = datetime(start.year, start.month, start.day, tzinfo=ZoneInfo(zone) if zone else None).astimezone(UTC)
             moment -= timedelta(microseconds=1 if end else 0)
         else:
             moment = datetime.fromisoformat(text).astimezone(UTC)
@@ -159,7 +163,6 @@ def windows(source: Source, session_id: str) -> list[dict[str, Any]]:
 def _captured(session_id: str | None, known: list[str]) -> CapturedSession | None:
     """Return a session of the pipeline's own store, None when it has none that fits; ids that were seen are added."""
     from ctx_pipeline.model.raw import Cell
-    from ctx_pipeline.sessions.rot_sessions import CapturedSession
     from ctx_pipeline.storage.reader import reading
 
     try:
@@ -169,14 +172,15 @@ def _captured(session_id: str | None, known: list[str]) -> CapturedSession | Non
             if session_id is None:
                 row = max(rows, key=lambda r: (r.month, r.first_own_ts or 0), default=None)
             else:
-                full = _fitting(session_id, [r.session_id for r in rows])
-                row = next((r for r in rows if r.session_id == full), None)
+                row = store.ledger.session(*find_session(store, session_id))
             if row is None:
                 return None
             tables = ("events", "tool_calls", "model_calls", "threads")
             views = store.lake.read_sessions(Cell(row.host, row.month), session_ids=[row.session_id], tables=tables)
             view = next(iter(views), None)
-    except StoreError:
+    except (StoreError, UnknownName) as error:
+        if isinstance(error, AmbiguousName):
+            raise
         return None
     return None if view is None else CapturedSession(view)
 
@@ -198,7 +202,7 @@ def exported(
     from ctx_pipeline import __version__
     from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.rot import export
-    from ctx_pipeline.rot.redacting import redacted
+    from ctx_pipeline.rot.content import redacted
 
     redact = Redactor().redact
 
@@ -228,10 +232,10 @@ def overview(db: str | os.PathLike[str] | None = None, limit: int = 200) -> list
 def deep_cost(store: Source, session_id: str, models: tuple[str, str], max_iterations: int, max_llm_calls: int) -> tuple[int, float | None]:
     """Return the tokens that a deep analysis uses at most, and their price in dollars, None where a model has no known price."""
     from ctx_pipeline.pricing import PriceBook
-    from ctx_pipeline.rot.deep.running import estimate
+    from ctx_pipeline.rot.deep import estimate
 
     most = estimate(store, session_id, max_iterations, max_llm_calls)
-    book = PriceBook.of(store_locations.settings())
+    book = PriceBook.of(database.settings())
     nano = 0
     for model, sent, got in ((models[0], most.main_in, most.main_out), (models[1], most.sub_in, most.sub_out)):
         cost, _ = book.cost_nano(model, None, input=sent, output=got)
@@ -239,3 +243,189 @@ def deep_cost(store: Source, session_id: str, models: tuple[str, str], max_itera
             return sum(most), None
         nano += cost
     return sum(most), nano / 1e9
+
+
+# A captured session of any host, by the method names of a callback store.
+
+
+NANO = 1_000_000_000
+_ROLES = {"prompt": "user", "injected": "system", "answer": "assistant", "reasoning": "assistant", "tool_call": "assistant"}
+_STATES = ("completed", "errored", "abandoned")
+
+
+class CapturedSession:
+    """One context window of a captured session: the main one, or the thread that is named.
+
+    What the agent said and which tools it called is a call's completion; what stands
+    between two calls is the later one's messages (agents do not record the whole prompt).
+    """
+
+    def __init__(self, view: SessionView, thread_id: str | None = None) -> None:
+        self._view = view
+        self.host = view.host
+        self.session_id = view.session_id
+        rows = {t.thread_id: t for t in view.threads}
+        self.thread_id = thread_id or (view.session_id if view.session_id in rows else next(iter(rows), view.session_id))
+        self._row = rows.get(self.thread_id, view.session)
+        events = [e for e in view.events if e.thread_id == self.thread_id]
+        first: dict[str, int] = {}
+        for number, event in enumerate(events):
+            if event.call_key is not None:
+                first.setdefault(event.call_key, number)
+        calls = [c for c in view.model_calls if c.thread_id == self.thread_id]
+        calls.sort(key=lambda c: (first.get(c.call_key, len(events)), c.ts or 0))
+        self._calls = {c.call_key: c for c in calls}
+        self._numbers = {key: number for number, key in enumerate(self._calls, 1)}
+        self._said: dict[int, list[str]] = {}
+        self._messages: dict[int, list[dict[str, str]]] = {}
+        self._tools: list[dict[str, Any]] = []
+        self._walk(events, {t.call_event: t for t in view.tool_calls})
+
+    @property
+    def threads(self) -> dict[str, ThreadRow]:
+        """Context windows of the session that asked a model, by id, in the order of their beginning."""
+        asked = {c.thread_id for c in self._view.model_calls}
+        rows = sorted(self._view.threads, key=lambda t: (t.thread_id != self._view.session_id, t.first_ts or 0, t.thread_id))
+        return {t.thread_id: t for t in rows if t.thread_id in asked}
+
+    def of(self, thread_id: str) -> CapturedSession:
+        """Return another context window of the session."""
+        return CapturedSession(self._view, thread_id)
+
+    def _walk(self, events: list[Any], tools: dict[str, Any]) -> None:
+        at = 0
+        waiting: list[dict[str, str]] = []
+        results = {e.call_id: e.text or "" for e in events if e.kind == "tool_result" and e.call_id}
+        for event in events:
+            number = self._numbers.get(event.call_key) if event.call_key is not None else None
+            if number is not None and number != at:
+                at = number
+                self._messages[at], waiting = waiting, []
+            if event.kind in {"answer", "tool_call"} and number is not None:
+                self._said.setdefault(at, []).append(event.text or "")
+            elif event.kind in _ROLES or event.kind == "tool_result":
+                waiting.append({"role": _ROLES.get(event.kind, "tool"), "content": event.text or ""})
+            tool = tools.get(event.event_id)
+            if tool is not None:
+                self._tools.append(self._tool(tool, at, event.text, results.get(event.call_id)))
+
+    @staticmethod
+    def _tool(tool: Any, after: int, arguments: str | None, output: str | None) -> dict[str, Any]:
+        lasted = (tool.ended - tool.started) // 1000 if tool.started is not None and tool.ended is not None else None
+        return {
+            "id": tool.call_id,
+            "session_id": tool.session_id,
+            "after_seq": after,
+            "tool_name": tool.tool,
+            "started_at": iso(tool.started),
+            "ended_at": iso(tool.ended),
+            "duration_ms": lasted,
+            "output_tokens_est": estimated_tokens(output or ""),
+            "error": (output or "")[:500] if tool.is_error else None,
+            "input_json": arguments,
+            "output_text": output,
+            "output_char_count": None if output is None else len(output),
+        }
+
+    def get_session(self, session_id: str) -> dict[str, Any] | None:
+        """Return id, times, model, size of the window where recorded, mode and state; the mode is the host's key."""
+        row, models = self._row, list(self._row.models or ())
+        return {
+            "id": session_id,
+            "started_at": iso(row.first_ts),
+            "ended_at": iso(row.last_ts),
+            "model": models[0] if models else None,
+            "context_window": getattr(row, "context_window", None),
+            "mode": self.host,
+            "terminal_state": row.status if row.status in _STATES else None,
+        }
+
+    def get_session_summary(self, session_id: str) -> dict[str, Any]:
+        """Return the totals of the calls."""
+        calls = self.get_growth_data(session_id)
+        prompt, read = sum(c["prompt_tokens"] for c in calls), sum(c["cache_read_tokens"] for c in calls)
+        first, last = self._row.first_ts, self._row.last_ts
+        return {
+            "total_calls": len(calls),
+            "total_prompt": prompt,
+            "total_completion": sum(c["completion_tokens"] for c in calls),
+            "total_cache_read": read,
+            "cache_hit_pct": round(read / prompt * 100 if prompt else 0.0, 1),
+            "total_cost": sum(c["cost"] or 0 for c in calls),
+            "total_duration_ms": (last - first) // 1000 if first is not None and last is not None else 0,
+            "max_prompt_tokens": max((c["prompt_tokens"] for c in calls), default=0),
+        }
+
+    def get_growth_data(self, session_id: str) -> list[dict[str, Any]]:  # noqa: ARG002 - the protocol's
+        """Return tokens, cost and model of each call; a prompt's tokens are all that was in the context."""
+        return [
+            {
+                "seq": self._numbers[key],
+                "prompt_tokens": c.context_tokens,
+                "completion_tokens": c.output,
+                "cache_read_tokens": c.cache_read,
+                "cache_write_tokens": c.cache_write_5m + c.cache_write_1h,
+                "cost": None if c.cost is None else c.cost / NANO,
+                "model": c.model,
+            }
+            for key, c in self._calls.items()
+        ]
+
+    def get_lm_call_content(self, session_id: str) -> list[dict[str, Any]]:
+        """Return what was said at each call."""
+        rows = []
+        for call in self.get_growth_data(session_id):
+            messages, text = self._messages.get(call["seq"], []), "\n".join(self._said.get(call["seq"], []))
+            rows.append(
+                {
+                    "seq": call["seq"],
+                    "messages_json": json.dumps(messages, ensure_ascii=False),
+                    "completion": text,
+                    "prompt_char_count": sum(len(m["content"]) for m in messages),
+                    "completion_char_count": len(text),
+                    "prompt_tokens": call["prompt_tokens"],
+                    "completion_tokens": call["completion_tokens"],
+                }
+            )
+        return rows
+
+    def get_tool_impact(self, session_id: str) -> list[dict[str, Any]]:  # noqa: ARG002 - the protocol's
+        """Return tool_name, call_count and avg_tokens of each tool, the largest first."""
+        sizes: dict[str, list[int]] = {}
+        for tool in self._tools:
+            sizes.setdefault(tool["tool_name"], []).append(tool["output_tokens_est"])
+        rows = [{"tool_name": name, "call_count": len(s), "avg_tokens": sum(s) // len(s)} for name, s in sizes.items()]
+        return sorted(rows, key=lambda r: -r["avg_tokens"])
+
+    def get_tools_by_iteration(self, session_id: str) -> dict[int, list[dict[str, Any]]]:  # noqa: ARG002 - the protocol's
+        """Return the tools that ran after each call."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        for tool in self._tools:
+            found.setdefault(tool["after_seq"], []).append({n: tool[n] for n in ("tool_name", "output_tokens_est", "duration_ms")})
+        return found
+
+    def get_tool_call_content(self, session_id: str) -> list[dict[str, Any]]:  # noqa: ARG002 - the protocol's
+        """Return input and output of each tool call, in order."""
+        return [{"tool_call_id": t["id"], **{n: t[n] for n in ("input_json", "output_text", "output_char_count")}} for t in self._tools]
+
+    def get_lm_calls_full(self, session_id: str) -> list[dict[str, Any]]:
+        """Return every column of the calls."""
+        content = {c["seq"]: c for c in self.get_lm_call_content(session_id)}
+        rows = []
+        for (key, c), call in zip(self._calls.items(), self.get_growth_data(session_id), strict=True):
+            place = {"started_at": iso(c.ts), "ended_at": iso(c.ts), "duration_ms": None, "error": None}
+            kind = {"call_type": None, "iteration": None, "parent_seq": None}
+            rows.append({"id": key, "session_id": session_id, **call, **place, **content[call["seq"]], **kind})
+        return rows
+
+    def get_tool_calls_full(self, session_id: str) -> list[dict[str, Any]]:  # noqa: ARG002 - the protocol's
+        """Return every column of the tool calls, in order."""
+        return self._tools
+
+    def get_rlm_tree_data(self, session_id: str) -> list[dict[str, Any]]:
+        """Return the calls; none of them has a place in an RLM."""
+        return self.get_lm_calls_full(session_id)
+
+
+if TYPE_CHECKING:
+    Source = CtxRotStore | CapturedSession

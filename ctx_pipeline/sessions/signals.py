@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.sessions.details import resolve
+from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:

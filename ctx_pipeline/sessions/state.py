@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.context.session_state import block as blocks
+from ctx_pipeline import discovery
+from ctx_pipeline.context.session_state import snapshot as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
-from ctx_pipeline.context.session_state.difference import difference
-from ctx_pipeline.context.session_state.state import Item, SessionState, from_json, with_notes
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.context.session_state.state import BUNDLE, CheckRun, Item, SessionState, difference, from_json, with_notes
+from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
+from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.mining.lessons.quoting import a_name
-from ctx_pipeline.model.characters import visible
+from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.sessions.selection import HERE, Choice, here, in_place, select_session
-from ctx_pipeline.sessions.state_fold import fold, upto
-from ctx_pipeline.sessions.windows.history import open_window, view_of
+from ctx_pipeline.model.display import truncate, visible
+from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.sessions.session_choice import HERE, PREVIOUS, Choice, here, in_place, others_in_place, select_previous, select_session
+from ctx_pipeline.sessions.session_details import view_of
+from ctx_pipeline.sessions.state_fold import fold, resume_command, upto
+from ctx_pipeline.sessions.windows.window_history import open_window
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import Made, made_of, notes_of
 
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+
 
 ENCODING = "o200k_base"
 """What counts the tokens of a block."""
@@ -52,14 +59,20 @@ class Found(NamedTuple):
         return {**self.state.to_json(), "moment": self.moment, "chosen": self.choice.why, "captured": self.choice.captured}
 
 
-def session_state(name: str | None = None, *, at: str | None = None, cwd: str | None = None, settings: Settings | None = None) -> Found:
-    """Return the state of a session (see :func:`ctx_pipeline.sessions.selection.chosen`) at its end or at a moment.
+def session_state(
+    name: str | None = None, *, at: str | None = None, previous: bool = False, cwd: str | None = None, settings: Settings | None = None
+) -> Found:
+    """Return the state of a session at its end or at a moment.
+
+    Without a name it is the one that :func:`ctx_pipeline.sessions.session_choice.select_session`
+    means, with ``previous`` the one that a new chat goes on from.
 
     A moment is whatever ``ctx history --at`` takes. Raises UnknownName, UsageError, and
     StoreError where nothing was captured.
     """
     with reading(settings) as (store, asked):
-        choice = select_session(store, asked, name, cwd=cwd)
+        choose = select_previous if previous else select_session
+        choice = choose(store, asked, name, cwd=cwd)
         return Found(_state(store, asked, choice, at), choice, at or "end")
 
 
@@ -100,22 +113,28 @@ def safe(state: SessionState) -> SessionState:
     def visible_items(items: list[Item]) -> list[Item]:
         return [i._replace(text=visible(i.text)) for i in items if i.by == "person" or not scan([i.text, i.reason, i.path])]
 
-    task = visible_items([state.task]) if state.task else []
-    tests = state.tests
-    if tests is not None and scan([tests.why, tests.command]):
-        tests = tests._replace(why="", command=tests.purpose)
+    def one(item: Item | None) -> Item | None:
+        return next(iter(visible_items([item] if item else [])), None)
+
+    def check(run: CheckRun) -> CheckRun:
+        return run._replace(why="", command=run.purpose) if scan([run.why, run.command]) else run
+
     return replace(
         state,
         title=None if scan([state.title]) else state.title,
         project=state.project if a_name(state.project or "") else None,
         branch=state.branch if a_name(state.branch or "") else None,
-        task=task[0] if task else None,
+        asked_first=one(state.asked_first),
+        asked_last=one(state.asked_last),
+        task=one(state.task),
+        answer=one(state.answer),
         findings=visible_items(state.findings),
         decisions=visible_items(state.decisions),
         progress=visible_items(state.progress),
         next_steps=visible_items(state.next_steps),
         files=[f for f in state.files if not scan([f.path])],
-        tests=tests,
+        tests=check(state.tests) if state.tests else None,
+        checks=[check(run) for run in state.checks],
     )
 
 
@@ -143,26 +162,41 @@ def make_snapshot(
     *,
     at: str | None = None,
     budget: int = snapshots.BUDGET,
+    previous: bool = False,
     cwd: str | None = None,
     settings: Settings | None = None,
 ) -> Restored:
-    """Return a snapshot of a session's state at its end or at a moment; nothing is kept."""
-    found = session_state(name, at=at, cwd=cwd, settings=settings)
+    """Return a snapshot of a session's state at its end or at a moment; nothing is kept.
+
+    With ``previous`` and without a name it is the session that a new chat goes on from.
+    """
+    found = session_state(name, at=at, previous=previous, cwd=cwd, settings=settings)
     made = snapshots.snapshot(safe(found.state), budget)
     return Restored(made.xml, found.state.host, found.state.session_id, None, None, made.dropped, made.queries, found.state.seq)
 
 
 def restored(name: str | None = None, *, cwd: str | None = None, settings: Settings | None = None) -> Restored:
-    """Return the newest kept snapshot of a session, or of this repository; where none was kept, one that is made of the newest session."""
+    """Return the newest kept snapshot of a session, and without a name of what is going on in this repository.
+
+    That is the session that asks, where it kept one; else the newest one kept by any
+    session here, unless a later session did something since. Where none is kept, one is
+    made of the session that a new chat goes on from.
+    """
     with reading(settings) as (store, asked):
-        choice = select_session(store, asked, name, cwd=cwd)
-        kept = [m for m in made_of(store, choice.host, choice.session_id) if m.kind == SNAPSHOT]
-        if not kept and choice.why == HERE:
-            places = {(line.host, line.session_id) for line in in_place(store, cwd or here())}
-            kept = [m for m in made_of(store) if m.kind == SNAPSHOT and (m.host, m.session_id) in places]
+        own = current_session(asked) if name is None else None
+        kept = [m for m in made_of(store, *own) if m.kind == SNAPSHOT] if own else []
+        if not kept:
+            choice = select_previous(store, asked, name, cwd=cwd)
+            kept = [m for m in made_of(store, choice.host, choice.session_id) if m.kind == SNAPSHOT]
+        if not kept and choice.why in (HERE, PREVIOUS):
+            places = {(line.host, line.session_id): line.last for line in in_place(store, cwd or here())}
+            newest = places.get((choice.host, choice.session_id), 0)
+            kept = [
+                m for m in made_of(store) if m.kind == SNAPSHOT and (m.host, m.session_id) in places and (from_iso(m.at) or 0) >= newest
+            ]
         if kept:
             return _restored(kept[-1])
-    return make_snapshot(name, cwd=cwd, settings=settings)
+    return make_snapshot(name, previous=True, cwd=cwd, settings=settings)
 
 
 def _restored(made: Made) -> Restored:
@@ -190,35 +224,78 @@ class Resume(NamedTuple):
     session_id: str
     cold_tokens: int
     """about what the files that the session read hold, which a cold start would read again"""
+    command: str = ""
+    """what resumes the session in its agent; empty where nothing does"""
+    statements: tuple[dict[str, Any], ...] = ()
+    """what the block states: about, text and the events that prove it"""
 
 
 def resume_block(
-    name: str | None = None, *, budget: int = blocks.BUDGET, cwd: str | None = None, settings: Settings | None = None
+    name: str | None = None, *, budget: int = blocks.BLOCK_BUDGET, cwd: str | None = None, settings: Settings | None = None
 ) -> Resume:
-    """Return a block of at most ``budget`` tokens (o200k_base) for a fresh chat, and what it stands for."""
-    found = session_state(name, cwd=cwd, settings=settings)
-    made = blocks.block(safe(found.state), counter(), budget)
-    return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, _cold(found, settings))
+    """Return a block of at most ``budget`` tokens (o200k_base) for a new chat, and what it stands for.
+
+    Without a name it tells of the last other session of the repository that did something,
+    and names up to two more that were active on the same day.
+    """
+    found = session_state(name, previous=True, cwd=cwd, settings=settings)
+    command, beside = _beside(found, cwd, settings)
+    made = blocks.block(safe(found.state), counter(), budget, beside=beside)
+    said = tuple({"about": line.about, "text": line.text, "events": list(line.events)} for line in made.lines)
+    cold = _cold(found, settings)
+    return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, cold, command, said)
+
+
+def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[str, list[str]]:
+    """Return the command that resumes a session, and the lines that stand below its block."""
+    if not found.choice.captured:
+        return "", []
+    with reading(settings) as (store, asked):
+        row = store.ledger.session(found.state.host, found.state.session_id)
+        command = resume_command(found.state.host, found.state.session_id, row.rows.get("cwd") if row else None)
+        told = [f"Resume it with: {command}"] if command else []
+        if found.choice.why != PREVIOUS:
+            return command, told
+        others = others_in_place(store, cwd or here(), current_session(asked))
+        last = others[0].last if others else 0
+        for line in others[1:3]:
+            known = store.ledger.session(line.host, line.session_id)
+            title = str(known.rows.get("title") or "") if known else ""
+            if last - line.last <= _SAME_DAY:
+                words = f" “{truncate(visible(title), 80)}”" if title and not scan([title]) else ""
+                told.append(f"Another session here: {line.host} {line.session_id[:8]}{words}, last active {blocks.time_of(iso(line.last))}")
+    return command, told
+
+
+_SAME_DAY = 86_400_000_000
 
 
 class Loaded(NamedTuple):
     """A session's state for the next one, with what it costs to tell it."""
 
     found: Found
-    tokens: int
-    """of the block that tells it"""
+    block: blocks.Block
+    """what a new chat is told"""
     cold_tokens: int
     """about what the session's own reads brought in"""
+    command: str = ""
+    """what resumes the session in its agent"""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the block."""
+        return self.block.tokens
 
     def to_json(self) -> dict[str, Any]:
         """Return the state with the two sizes."""
-        return {**self.found.to_json(), "tokens": self.tokens, "cold_tokens": self.cold_tokens}
+        return {**self.found.to_json(), "tokens": self.tokens, "cold_tokens": self.cold_tokens, "command": self.command}
 
 
 def loaded(name: str | None = None, *, cwd: str | None = None, settings: Settings | None = None) -> Loaded:
-    """Return the newest session of this repository, or a named one, with how large its state is beside a cold start."""
-    found = session_state(name, cwd=cwd, settings=settings)
-    return Loaded(found, blocks.block(safe(found.state), counter(), 10**6).tokens, _cold(found, settings))
+    """Return the last other session of this repository that did something, or a named one, with its size beside a cold start."""
+    found = session_state(name, previous=True, cwd=cwd, settings=settings)
+    command, beside = _beside(found, cwd, settings)
+    return Loaded(found, blocks.block(safe(found.state), counter(), 10**6, beside=beside), _cold(found, settings), command)
 
 
 def counter() -> Callable[[str], int]:
@@ -318,6 +395,66 @@ def _micros(ts: Any) -> int | None:
     return micros(ts)
 
 
+def view_of_state(state: SessionState) -> list[str]:
+    """Return the compact view of a state, one section a line or a few."""
+    return blocks.view_lines(state)
+
+
 def unknown_action(action: str, known: tuple[str, ...]) -> UsageError:
     """Return the error for an action that does not exist; it lists those that do."""
     return UsageError(f"there is no action {action[:60]!r}", hint=f"one of {', '.join(known)}")
+
+
+# A session's state as a file for another machine, with what was redacted named; and back.
+
+
+SCHEMA = 1
+"""Version of the file."""
+
+LARGEST = 2_000_000
+"""Bytes of a bundle."""
+
+_REDACTED = re.compile(r"\[REDACTED:([\w.-]{1,80})\]")
+_ID = re.compile(r"[\w.-]{1,200}")
+
+
+def exported(name: str | None = None, *, at: str | None = None, cwd: str | None = None, settings: Settings) -> dict[str, Any]:
+    """Return the bundle of a session: its state, and how often each detector had replaced something in it."""
+    state = session_state(name, at=at, cwd=cwd, settings=settings).state
+    told = Redactor(settings.patterns).redact_values(state.to_json())
+    found = Counter(_REDACTED.findall(json.dumps(told, ensure_ascii=False)))
+    return {"schema": SCHEMA, "what": BUNDLE, "state": told, "redacted": dict(sorted(found.items()))}
+
+
+def read(data: bytes) -> tuple[SessionState, dict[str, int]]:
+    """Return the state of a bundle and what had been redacted in it; whoever said something there is told as the bundle.
+
+    Raises UsageError for a file that is none.
+    """
+    if len(data) > LARGEST:
+        raise UsageError(f"the file is larger than {LARGEST:,} bytes", hint="ctx session export makes bundles")
+    try:
+        value = json.loads(data)
+        state = from_json(value["state"] if (value["what"], value["schema"]) == (BUNDLE, SCHEMA) else {})
+        redacted = {str(k): int(v) for k, v in dict(value.get("redacted") or {}).items()}
+        host = discovery.host(state.host).key
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, UnknownName) as error:
+        raise UsageError(f"the file is no bundle: {type(error).__name__}", hint="ctx session export makes bundles") from error
+    if not _ID.fullmatch(state.session_id):
+        raise UsageError("the file names no session", hint="ctx session export makes bundles")
+
+    def marked(items: list[Item]) -> list[Item]:
+        return [i._replace(by=BUNDLE) if i.stated else i for i in items]
+
+    return (
+        replace(
+            state,
+            host=host,
+            task=marked([state.task])[0] if state.task else None,
+            findings=marked(state.findings),
+            decisions=marked(state.decisions),
+            progress=marked(state.progress),
+            next_steps=marked(state.next_steps),
+        ),
+        redacted,
+    )

@@ -3,24 +3,82 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
 from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.facts.command_runs import printed, runs_by_call
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, by_path, changes_of, file_accesses, last_line
-from ctx_pipeline.facts.task import task
+from ctx_pipeline.facts.prompts import arguments_of, task
 from ctx_pipeline.mining.lessons.commands import shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
-from ctx_pipeline.mining.lessons.quoting import repeats
+from ctx_pipeline.mining.lessons.quoting import own_words, repeats
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.sessions.progress import asked_of_person, planned
+from ctx_pipeline.model.display import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.session_view import SessionView
+
+
+# What a session planned, and what its agent asked the person.
+
+
+_ENDED = frozenset({"completed", "done", "deleted", "cancelled", "canceled"})
+_CREATED = re.compile(r"#(\w+)")
+
+
+class Planned(NamedTuple):
+    """An item of a plan: what is to be done, its status (``pending``, ``in_progress``, ``completed``), and the call that said so last."""
+
+    text: str
+    status: str
+    call: Any
+
+    @property
+    def ended(self) -> bool:
+        """It is done or given up."""
+        return self.status in _ENDED
+
+
+def planned(view: SessionView, calls: Sequence[Any]) -> list[Planned]:
+    """Return the items of the last list, or of the tasks that were made one by one."""
+    listed: list[Planned] | None = None
+    tasks: dict[str, Planned] = {}
+    for call in calls:
+        body = arguments_of(view.call_text(call)) if call.action == "plan" else {}
+        items = next((v for v in body.values() if isinstance(v, list)), None)
+        if items is not None:
+            listed = [_item(i, call) for i in items if isinstance(i, dict)]
+        elif isinstance(body.get("subject"), str) and (made := _CREATED.search(view.result_text(call))):
+            tasks[made.group(1)] = Planned(clean(body["subject"]), "pending", call)
+        elif str(body.get("taskId")) in tasks:
+            before = tasks[str(body["taskId"])]
+            subject = clean(str(body["subject"])) if body.get("subject") else before.text
+            tasks[str(body["taskId"])] = Planned(subject, str(body.get("status") or before.status), call)
+    return [item for item in (listed if listed is not None else tasks.values()) if item.text]
+
+
+def _item(item: Mapping[str, Any], call: Any) -> Planned:
+    said = next((str(item[key]) for key in ("content", "step", "subject", "text") if item.get(key)), "")
+    return Planned(clean(said), str(item.get("status") or ""), call)
+
+
+def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield each question that was put to the person, its answer (empty without one) and the call."""
+    for call in calls:
+        if call.action != "ask":
+            continue
+        questions = arguments_of(view.call_text(call)).get("questions")
+        wanted = [str(q["question"]) for q in questions if isinstance(q, dict) and q.get("question")] if isinstance(questions, list) else []
+        said = truncate(clean(" / ".join(wanted)), _SHORT)
+        if said:
+            yield said, "" if call.is_error else truncate(clean(view.result_text(call)), _LONG), call
+
 
 _CHECKED = ("test", "types", "lint", "build")
 """Purposes of a command that say how the work stands, the most telling first."""
@@ -28,6 +86,8 @@ _CHECKED = ("test", "types", "lint", "build")
 _PLACE = re.compile(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
 _CLAIM = re.compile(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
 _LONG, _SHORT = 400, 160
+_CUTS = frozenset({"tail", "head", "grep", "egrep", "rg", "sed", "awk", "less", "cut"})
+"""Programs behind a pipe that show a part of what a check prints."""
 
 
 def fold(view: SessionView) -> SessionState:
@@ -39,6 +99,8 @@ def fold(view: SessionView) -> SessionState:
     main = [e for e in view.events if e.thread_id == view.session_id] or view.events
     last = max((e.ts for e in view.events if e.ts is not None), key=_micros, default=None)
     plan = _plan(view)
+    first, last_asked = _asked(view)
+    checks = list(_last_checks(view))
     told = {name: getattr(session, name, None) for name in ("title", "project", "repository", "branch")}
     return SessionState(
         host=view.host,
@@ -47,15 +109,28 @@ def fold(view: SessionView) -> SessionState:
         as_of=iso(_micros(last)) if last is not None else None,
         seq=main[-1].seq if main else -1,
         began=iso(_micros(session.first_ts)) if session.first_ts is not None else None,
+        asked_first=first,
+        asked_last=last_asked if first is None or last_asked is None or last_asked.event != first.event else None,
         task=task_of(view),
         findings=[*_failures(view), *_claims(view, session.cwd)],
         decisions=list(_decisions(view)),
         progress=[_planned_item(p) for p in plan if p.status in ("completed", "done")],
         next_steps=[_planned_item(p) for p in plan if not p.ended],
         files=_files(view),
-        tests=_last_check(view),
+        tests=checks[0] if checks else None,
+        checks=checks,
+        answer=_last_answer(view, main),
         stats=_stats(view),
     )
+
+
+def resume_command(host: str, session_id: str, folder: str | None) -> str:
+    """Return the command that resumes a session; empty where nothing does, as for one that was named after a file."""
+    try:
+        uuid.UUID(session_id)
+    except ValueError:
+        return ""
+    return discovery.hosts()[host].resuming(session_id, folder)
 
 
 def upto(view: SessionView, thread: str, seq: int, at: int | None) -> SessionView:
@@ -78,6 +153,9 @@ def _before(ts: Any, at: int | None) -> bool:
 
 
 def _micros(ts: Any) -> int:
+    if ts is None or isinstance(ts, int):
+        return ts or 0
+    # of 80 ms, which a hook does not have; the rows that it reads hold integers
     from ctx_pipeline.context.recorded import micros
 
     return micros(ts) or 0
@@ -98,6 +176,22 @@ def task_of(view: SessionView) -> Item | None:
         return Item(_cut(step.text, _LONG), "todos", _iso(step.call.started), step.call.call_event)
     now = known.now
     return Item(now.text, now.by, _iso(now.ts), now.event_id) if now else None
+
+
+def _asked(view: SessionView) -> tuple[Item | None, Item | None]:
+    """Return the first and the last prompt that ask for something."""
+    known = task(view)
+    return tuple(Item(r.text, r.by, _iso(r.ts), r.event_id) if r and r.event_id else None for r in (known.first, known.last))  # type: ignore[return-value]
+
+
+def _last_answer(view: SessionView, main: Sequence[Any]) -> Item | None:
+    answers = [e for e in main if e.kind == "answer" and e.text and e.text.strip()]
+    if not answers:
+        return None
+    text = clean(answers[-1].text)
+    end = text if len(text) <= _LONG else f"…{text[1 - _LONG :].lstrip()}"
+    own = own_words(view, end, gap=" […] ")
+    return Item(own, "answer", _iso(answers[-1].ts), answers[-1].event_id) if own.strip("… ") else None
 
 
 def _planned_item(step: Any) -> Item:
@@ -169,12 +263,13 @@ def _files(view: SessionView) -> list[FileState]:
     found = []
     for n, (path, members) in enumerate(by_path(kept, view.session.cwd).items(), 1):
         reads, last = sum(a.did == READ for a in members), max(last_line(a.lines) for a in members)
-        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call_event]))
+        shows = next((a for a in reversed(members) if a.did != READ), members[-1])
+        found.append(FileState(f"F{n}", path, reads, len(members) - reads, last, order[members[-1].call_event], shows.call_event))
     return found
 
 
-def _last_check(view: SessionView) -> CheckRun | None:
-    """Return the last test run that checked anything or still may, else the last other check."""
+def _last_checks(view: SessionView) -> Iterator[CheckRun]:
+    """Yield the last run of each kind of check that checked anything or still may, tests first."""
     cwd, commands = view.session.cwd, runs_by_call(view)
     known = [c for c in check_runs(view) if c.ran is not False]
     for kind in _CHECKED:
@@ -187,9 +282,19 @@ def _last_check(view: SessionView) -> CheckRun | None:
         results = {c.result for c in same}
         result = next((r for r in ("failed", "refused", "running", "unknown", "passed") if r in results), "unknown")
         why = _why(view, last) if result == "failed" else ""
-        changed = any(_follows(a, run) for a in changes_of(view))
-        return CheckRun(shown(run.command, cwd), kind, passed, failed, result == "passed", changed, last.event, _cut(why, _LONG), result)
-    return None
+        yield CheckRun(
+            shown(run.command, cwd),
+            kind,
+            passed,
+            failed,
+            ok=result == "passed",
+            stale=any(_follows(a, run) for a in changes_of(view)),
+            event=last.event,
+            why=_cut(why, _LONG),
+            result=result,
+            unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
+            cut=bool(_CUTS.intersection(program.partition(" ")[0] for program in run.pipeline)),
+        )
 
 
 def _follows(access: Any, call: Any) -> bool:

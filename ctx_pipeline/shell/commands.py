@@ -8,6 +8,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.shell.parsing import Piece, pieces
 
 if TYPE_CHECKING:
@@ -116,7 +117,20 @@ _LINT = frozenset(
         "rubocop",
         "stylelint",
     }
-    | {"hadolint", "vet", "isort", "oxlint", "ktlint", "swiftlint", "markdownlint", "actionlint", "lint-imports", "gofmt", "py_compile"}
+    | {
+        "knip",
+        "hadolint",
+        "vet",
+        "isort",
+        "oxlint",
+        "ktlint",
+        "swiftlint",
+        "markdownlint",
+        "actionlint",
+        "lint-imports",
+        "gofmt",
+        "py_compile",
+    }
 )
 _TYPES = frozenset({"mypy", "pyright", "basedpyright", "ty", "tsc", "pyre", "vue-tsc", "typecheck", "type-check"})
 _BUILD = frozenset(
@@ -141,8 +155,7 @@ _BUILD = frozenset(
     }
 )
 _INSTALL = frozenset({"install", "sync", "add", "ci", "update", "upgrade", "download", "tidy", "i", "ensurepath", "restore"})
-_SCRIPT = re.compile(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//)")
-_EXEC = re.compile(r"""tools\.exec_command\(\s*\{\s*"?cmd"?\s*:\s*("(?:[^"\\]|\\.)*")""")
+_SCRIPT = re.compile(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//|(?:ALL_TOOLS|tools)\.)")
 _INTERPRETERS = re.compile(r"(?:python[\d.]*|node|ruby|perl|php|tsx|ts-node|deno|Rscript|java|lua)$")
 
 
@@ -177,13 +190,9 @@ def command_text(argv: Sequence[str]) -> str:
 
 
 def _scripted(script: str) -> str:
-    """Return the commands that a script of tool calls runs, a line each.
-
-    Since codex-cli 0.140 a model may write ``tools.exec_command({cmd: "..."})`` in
-    JavaScript instead of calling the tool.
-    """
+    """Return the commands that a script of tool calls runs, a line each, by what its host declares."""
     lines = []
-    for quoted in _EXEC.findall(script[: 4 * _LONGEST]):
+    for quoted in discovery.declared_pattern("shell.embedded").findall(script[: 4 * _LONGEST]):
         try:
             lines.append(json.loads(quoted))
         except ValueError:
@@ -370,7 +379,9 @@ def found_nothing(argv: Sequence[str], exit_status: int | None) -> bool:
 
 
 _CHECKS = frozenset({"test", "lint", "types", "build", "check"})
-_ANSWERS = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack", "diff", "cmp", "test", "[", "[[", "pgrep", "which", "type", "git-grep"})
+_ANSWERS = frozenset(
+    {"grep", "egrep", "fgrep", "rg", "ag", "ack", "diff", "cmp", "test", "[", "[[", "pgrep", "which", "type", "command", "git-grep"}
+)
 
 
 def _quiet_git(found: Sequence[Step]) -> bool:

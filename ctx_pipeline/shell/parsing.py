@@ -8,11 +8,17 @@ from typing import NamedTuple
 
 _LONGEST = 4000
 _TOKEN = re.compile(
-    r"""(?P<space>[^\S\n]+)|(?P<comment>(?<![^\s;&|])\#[^\n]*)|(?P<break>&&|\|\||;;|[;\n|&])|(?P<redirect>\d*>{1,2}(?:&\d)?|<{1,3})|(?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\;|&<>])+)|."""
+    r"""(?P<space>[^\S\n]+)|(?P<comment>(?<![^\s;&|])\#[^\n]*)|(?P<break>&&|\|\||;;|[;\n|&])|(?P<redirect>\d*>{1,2}(?:&\d)?|<{1,3})|(?P<word>(?:\$'(?:\\.|[^'\\])*'|'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\;|&<>])+)|."""
 )
 _DOCUMENT = re.compile(r"(?<!<)<<-?\s{0,4}(['\"]?)([A-Za-z_]\w{0,60})\1")
 _MOST_DOCUMENTS = 20
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_PART = re.compile(
+    r"""\$'(?P<ansi>(?:\\.|[^'\\])*)'|'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|\\(?P<escaped>\W)|(?P<bare>(?:(?!\$')[^'"\\])+|.)""",
+    re.DOTALL,
+)
+_ANSI_SIGNS = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPED = re.compile(r'\\([$`"\\])')
 _OPENED = re.compile(r"(?:[A-Za-z_]\w*=)?\$?\(+|`")
 _KEYWORDS = frozenset({"if", "then", "elif", "else", "do", "while", "until", "!", "{", "}", "(", ")"})
 """Words of the shell before which, or behind which, a command stands."""
@@ -53,7 +59,8 @@ def pieces(command: str) -> tuple[Piece, ...]:
         while words and words[0] in _KEYWORDS:
             del words[0]
         if (words or writes) and not (words and words[0] in _LISTS):
-            found.append(Piece(tuple(words), tuple(writes), " ".join(command[first:last].split()), behind == "|", behind if found else ""))
+            text = _unwrapped(" ".join(command[first:last].split()), words)
+            found.append(Piece(tuple(words), tuple(writes), text, behind == "|", behind if found else ""))
 
     for match in _TOKEN.finditer(command):
         kind = match.lastgroup
@@ -69,7 +76,7 @@ def pieces(command: str) -> tuple[Piece, ...]:
             raw = match.group()
             if "(" in raw or ")" in raw or "`" in raw:
                 raw, depth = _unbracketed(raw, depth, begins=not words or words[-1] in _KEYWORDS)
-            word = raw.strip("'\"")
+            word = _unquoted(raw)
             if not raw:
                 continue
             if not redirect:
@@ -79,6 +86,30 @@ def pieces(command: str) -> tuple[Piece, ...]:
             redirect = ""
     end(len(command))
     return tuple(found)
+
+
+def _unquoted(raw: str) -> str:
+    """Return a word as the program gets it: without quotes, and without the backslash of an escaped sign."""
+    if "'" not in raw and '"' not in raw and "\\" not in raw:
+        return raw
+    return "".join(map(_part, _PART.finditer(raw)))
+
+
+def _part(match: re.Match[str]) -> str:
+    if match["double"]:
+        return _ESCAPED.sub(r"\1", match["double"])
+    if match["ansi"]:
+        return re.sub(r"\\(.)", lambda sign: _ANSI_SIGNS.get(sign[1], sign[1]), match["ansi"], flags=re.DOTALL)
+    return match["single"] or match["escaped"] or match["bare"] or ""
+
+
+def _unwrapped(text: str, words: list[str]) -> str:
+    """Return a command as typed without the brackets of the subshell that it begins or ends."""
+    if words and text.startswith("(") and not words[0].startswith("("):
+        text = text.lstrip("( ")
+    while words and text.endswith(")") and text.count(")") > text.count("(") and not words[-1].endswith(")"):
+        text = text[:-1].rstrip()
+    return text
 
 
 def _without_documents(command: str) -> str:

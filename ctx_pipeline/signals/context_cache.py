@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.facts.cache_rebuilds import LOST, rebuilt
 from ctx_pipeline.model.declared import Reading, signal
+from ctx_pipeline.model.usage_rules import LOST, rebuilt
 from ctx_pipeline.signals.inputs.timeline import COLUMNS, KINDS, TABLES, Call, Timeline, call_rates, none, timelines
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals.inputs.timeline import COLUMNS, MODEL_CALLS, TABLES, TOOL_CALLS, Timeline, scales, timelines
 from ctx_pipeline.tokens.shingles import overlap
@@ -23,7 +23,6 @@ _COLUMNS = {
     "tool_calls": (*TOOL_CALLS, "action", "paths", "argv", "is_error"),
     "model_calls": MODEL_CALLS,
 }
-_ASKED = re.compile(r"<command-name>\s*/?compact\b|^\s*/compact\b")
 _REPEATED = 0.4
 _NANO = 1_000_000_000
 _SHORT = 4_000
@@ -49,7 +48,8 @@ class Compaction(NamedTuple):
 def compactions(view: SessionView) -> list[Compaction]:
     """Return the compactions of a session, the main thread's first."""
     lines = {line.thread_id: line for line in view.once(timelines)}
-    asked = {(e.thread_id, e.seq) for e in view.of_kinds("injected", "prompt") if _ASKED.search((e.text or "")[:200])}
+    command = discovery.declared_pattern("records.compact_command")
+    asked = {(e.thread_id, e.seq) for e in view.of_kinds("injected", "prompt") if command.search((e.text or "")[:200])}
     found = []
     for event in view.of_kinds("compaction"):
         line = lines.get(event.thread_id)
@@ -224,8 +224,8 @@ def compaction_dropped_tokens(view: SessionView) -> Reading:
     return Reading(float(total), tuple(c.event.event_id for c, _, _ in known), metadata={"compactions": steps[:10]})
 
 
-@signal(group="context", unit="files", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
-def compaction_files_read_again(view: SessionView) -> Reading:
+@signal(name="compaction_files_read_again", group="context", unit="files", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
+def compaction_files_reread(view: SessionView) -> Reading:
     """Files that had been read before a compaction and were read again behind it, once each and compaction.
 
     They were in the window and were dropped. A file that was changed behind the
@@ -235,8 +235,10 @@ def compaction_files_read_again(view: SessionView) -> Reading:
     return _reading(view, "file")
 
 
-@signal(group="context", unit="commands", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
-def compaction_commands_run_again(view: SessionView) -> Reading:
+@signal(
+    name="compaction_commands_run_again", group="context", unit="commands", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS
+)
+def compaction_commands_rerun(view: SessionView) -> Reading:
     """Shell commands that had been run before a compaction and were run again behind it, once each and compaction.
 
     Test runs belong to the work and are expected here; listings, searches and prints of
@@ -245,8 +247,8 @@ def compaction_commands_run_again(view: SessionView) -> Reading:
     return _reading(view, "command")
 
 
-@signal(group="context", unit="prompts", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
-def compaction_prompts_said_again(view: SessionView) -> Reading:
+@signal(name="compaction_prompts_said_again", group="context", unit="prompts", better="lower", reads=TABLES, kinds=_KINDS, columns=_COLUMNS)
+def compaction_prompts_repeated(view: SessionView) -> Reading:
     """Prompts behind a compaction in which the person says again what they had said before it.
 
     More than 0.4 of the word 3-grams are shared with one earlier prompt. Each is an

@@ -7,9 +7,10 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.shell.destructive_commands import destroys, is_outside
+from ctx_pipeline.shell.command_risk import destroys, is_outside
 from ctx_pipeline.shell.files import files_changed
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def writes_outside_project_count(view: SessionView) -> Reading:
     cwd = view.session.cwd
     if not cwd:
         return Reading(None, reason="the session's folder is not known")
-    root = _root(cwd)
+    root = discovery.checkout_of(cwd)
     first: dict[str, str] = {}
     for call in view.tool_calls:
         if call.action in ("edit", "write") and not call.is_error:
@@ -192,14 +193,6 @@ def writes_outside_project_count(view: SessionView) -> Reading:
                 if is_outside(path, root):
                     first.setdefault(path, run.call_event)
     return Reading(float(len(first)), tuple(first.values()), confidence=0.8, metadata={"files": sorted(first)[:20]} if first else None)
-
-
-def _root(cwd: str) -> str:
-    """Return the folder that a worktree of an agent belongs to, else the folder itself."""
-    for mark in ("/.worktrees/", "/.claude/worktrees/"):
-        if mark in f"{cwd}/":
-            return f"{cwd}/".partition(mark)[0]
-    return cwd
 
 
 @signal(group="risk", unit="events", better="lower", reads=("events",), columns=COLUMNS, kinds=("unknown",))

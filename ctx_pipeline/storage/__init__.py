@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.storage import marker, temporary
+from ctx_pipeline.storage import store_marker, temporary
 from ctx_pipeline.storage.files import Files
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.lake import Lake
     from ctx_pipeline.storage.lake.parquet_text import PageReader
     from ctx_pipeline.storage.ledger import Ledger
-    from ctx_pipeline.storage.memory_index.index import MemoryIndex
+    from ctx_pipeline.storage.memory_index import MemoryIndex
+    from ctx_pipeline.storage.own_sessions import Shown, ShownSessions
     from ctx_pipeline.storage.search_index import SearchIndex
-    from ctx_pipeline.storage.session_titles import Shown, ShownSessions
 
 
 FORGETTING = "forgetting.json"
@@ -48,10 +48,10 @@ class Store:
         from ctx_pipeline.storage.ledger import Ledger
 
         path = self.home / "ledger.db"
-        if lost := marker.lost_ledger(self.home):
+        if lost := store_marker.lost_ledger(self.home):
             raise StoreDamaged(f"{path} is {lost}", hint="ctx doctor --rebuild-ledger", path=str(path))
         made = Ledger(path, first_month=self._first_month, read_only=self.read_only)
-        if not self.read_only and not marker.marked(self.home):
+        if not self.read_only and not store_marker.marked(self.home):
             self._mark(made)
         return made
 
@@ -62,9 +62,9 @@ class Store:
         if not (self.home / "journal.db").exists() and ledger.asset_cells("memory/consolidated"):
             raise StoreDamaged(f"{self.home / 'journal.db'} is missing: {LOST}", hint=ANEW, path=str(self.home / "journal.db"))
         for fact in self.journal.facts():
-            if fact.kind in marker.KEPT_BESIDE:
-                marker.keep_beside(self.home, fact.kind, fact.payload, fact.at)
-        marker.mark(self.home)
+            if fact.kind in store_marker.KEPT_BESIDE:
+                store_marker.keep_beside(self.home, fact.kind, fact.payload, fact.at)
+        store_marker.mark(self.home)
 
     @cached_property
     def journal(self) -> Journal:
@@ -91,7 +91,7 @@ class Store:
     @cached_property
     def shown_sessions(self) -> ShownSessions:
         """Titles and projects without the rest of the ledger."""
-        from ctx_pipeline.storage.session_titles import ShownSessions
+        from ctx_pipeline.storage.own_sessions import ShownSessions
 
         return ShownSessions(self.home / "ledger.db")
 
@@ -112,14 +112,14 @@ class Store:
     @cached_property
     def memories(self) -> MemoryIndex:
         """Full-text index over the memories."""
-        from ctx_pipeline.storage.memory_index.index import MemoryIndex
+        from ctx_pipeline.storage.memory_index import MemoryIndex
 
         return MemoryIndex(self.home / "memory.db")
 
     @cached_property
     def cases(self) -> MemoryIndex:
         """Full-text index over the tasks that were solved."""
-        from ctx_pipeline.storage.memory_index.index import MemoryIndex
+        from ctx_pipeline.storage.memory_index import MemoryIndex
 
         return MemoryIndex(self.home / "cases.db")
 
@@ -155,16 +155,16 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     home = Path(settings.home)
     discovery.look_in(home / "config")
     if read_only:
-        if not marker.begun(home):
+        if not store_marker.begun(home):
             raise StoreError(f"there is no store at {home}", hint="ctx run", path=str(home))
-        settled(home)
+        wait_for_forget(home)
     else:
         Files(home).folder(home)
         temporary.remove_orphans(home)
     return Store(home, first_month=settings.first_month, read_only=read_only)
 
 
-def settled(home: Path) -> None:
+def wait_for_forget(home: Path) -> None:
     """Return when nothing of the store is being forgotten; StoreError where that does not end within seconds."""
     path = home / FORGETTING
     if not path.exists():

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.plain import Plain
+from ctx_pipeline.model.codec import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.storage import temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MOST_WAITING = 64
@@ -73,7 +75,7 @@ class Files:
         waiting = self._mine.waiting = _Batch()
         try:
             yield
-            waiting.settle()
+            waiting.commit()
         finally:
             self._mine.waiting = None
             waiting.drop()
@@ -200,13 +202,13 @@ class _Batch:
             self._thread = threading.Thread(target=self._sync, name="ctx-fsync", daemon=True)
             self._thread.start()
         if len(self._waiting) >= _MOST_WAITING:
-            self.settle()
+            self.commit()
 
     def handle_of(self, path: str) -> int | None:
         """Return the handle of an object that has no name yet, the last one of this path."""
         return next((written.handle for written in reversed(self._waiting) if written.path == path), None)
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Make all durable and give them their names."""
         self._join()
         _commit(self._waiting, self._synced)
@@ -272,3 +274,65 @@ def _translated(error: OSError, path: Path) -> StoreError:
     if error.errno in _FULL:
         return StoreFull(f"no room left for {path}", hint="free some disk space and run again", path=str(path))
     return StoreError(f"{path} cannot be written: {error.strerror}", hint="check CTX_HOME and its permissions", path=str(path))
+
+
+# What a made file is: of which input, by which code, with which content. The file carries it, and the ledger's record
+# follows the file.
+
+
+class Made(NamedTuple):
+    """The identity of one made file."""
+
+    input_fp: str
+    code_version: str
+    content_hash: str
+    rows: int
+
+
+# Files outside the store that hold what sessions said: written whole, readable by their owner alone.
+
+
+class PrivateFolder:
+    """Writes files below one folder, each whole and for the owner alone (0600, folders 0700).
+
+    Raises StoreError for a file that cannot be written; nothing of it is left then.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+
+    def folder(self, path: Path) -> None:
+        """Make a folder where there is none."""
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def bytes(self, rel: str, data: bytes) -> None:
+        """Write a file; ``rel`` uses slashes."""
+        path = self._target.joinpath(*rel.split("/"))
+        partial = path.with_name(f".{path.name[:50]}.{os.getpid()}")
+        try:
+            self.folder(path.parent)
+            try:
+                with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+                    file.write(data)
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)
+        except OSError as error:
+            raise unwritable(path, error) from error
+
+    def text(self, rel: str, text: str) -> None:
+        """Write a text as UTF-8; what cannot be encoded becomes a question mark."""
+        self.bytes(rel, text.encode("utf-8", "replace"))
+
+    def json(self, rel: str, value: Any) -> None:
+        """Write a value as JSON for people."""
+        self.text(rel, json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+
+    def lines(self, rel: str, rows: Iterable[Any]) -> None:
+        """Write one JSON value a line."""
+        self.text(rel, "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows))
+
+
+def unwritable(target: Path, error: OSError) -> StoreError:
+    """Return the error that names what cannot be written, and why."""
+    return StoreError(f"{target} cannot be written: {error.strerror or error}", hint="name another folder", path=str(target))

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, StoreFull, StoreLocked
-from ctx_pipeline.storage import marker
-from ctx_pipeline.storage.wal import use_wal
+from ctx_pipeline.storage import store_marker
+from ctx_pipeline.storage.connections import use_wal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -210,7 +210,7 @@ class Journal:
             self._read("SELECT 1 FROM facts LIMIT 1", [])
 
     def _marked(self) -> bool:
-        return not self._anew and self.path.name == NAME and marker.marked(self.path.parent)
+        return not self._anew and self.path.name == NAME and store_marker.marked(self.path.parent)
 
     def _lost(self, what: str) -> StoreDamaged:
         return StoreDamaged(f"{self.path} is {what}: {LOST}", hint=ANEW, path=str(self.path))
@@ -243,9 +243,9 @@ class Journal:
         return count
 
     def _append(self, connection: sqlite3.Connection, kind: str, payload: Mapping[str, Any], actor: str) -> int:
-        at = marker.now()
-        if kind in marker.KEPT_BESIDE and self.path.name == NAME:
-            marker.keep_beside(self.path.parent, kind, payload, at)
+        at = store_marker.now()
+        if kind in store_marker.KEPT_BESIDE and self.path.name == NAME:
+            store_marker.keep_beside(self.path.parent, kind, payload, at)
         text = json.dumps(payload, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
         cursor = connection.execute(
             "INSERT INTO facts (at, actor, kind, schema, payload) VALUES (?, ?, ?, ?, ?)", (at, actor, kind, SCHEMA, text)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.storage import open_store, settled
+from ctx_pipeline.storage import open_store, wait_for_forget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +49,8 @@ def searching(settings: Settings | None = None) -> Iterator[tuple[Store, Setting
     changed or replaced meanwhile is noticed where it is asked. No two threads are given the same store.
     """
     chosen = settings or settings_module.load()
-    settled(chosen.home)
-    store = _taken(chosen) or open_store(chosen, read_only=True)
+    wait_for_forget(chosen.home)
+    store = _idle_store(chosen) or open_store(chosen, read_only=True)
     try:
         yield store, chosen
     except BaseException:
@@ -59,7 +59,7 @@ def searching(settings: Settings | None = None) -> Iterator[tuple[Store, Setting
     _keep(chosen.home, store)
 
 
-def _taken(settings: Settings) -> Store | None:
+def _idle_store(settings: Settings) -> Store | None:
     """Return an idle store of these settings whose ledger is still there."""
     with _lock:
         for number in range(len(_idle) - 1, -1, -1):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.storage.artifact_index import FILE, ArtifactIndex
+from ctx_pipeline.storage.text_index import FILE, ArtifactIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.cache_rebuilds import rebuilt
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.pricing.rates import rates_by
+from ctx_pipeline.model.usage_rules import rebuilt
+from ctx_pipeline.pricing.price_book import rates_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,24 +1,26 @@
 """Where another tool's rules give another number from the same files: which calls, by which rule, how much.
 
 A host declares its model of a tool's rules (``Host.rivals``); it runs over the files of
-the homes as they are. Both sides are priced by the same list, so that what differs are
-rules, not prices.
+the homes as they are. Both sides are priced by the same list of the day, so that what
+differs are rules; the tool itself takes the prices of today, which is told per model.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName, UsageError
-from ctx_pipeline.model.ccusage_rules import RivalEntry, Sum
+from ctx_pipeline.model.host_records import RivalEntry, Sum
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls
 from ctx_pipeline.usage.explain import Explained, Spot, explain, files_of, picks
 from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.price_bridge import Bridges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,6 +98,8 @@ class Against:
     ours: Side = field(default_factory=Side)
     theirs: Side = field(default_factory=Side)
     differences: list[Difference] = field(default_factory=list)
+    models: Bridges = field(default_factory=Bridges)
+    """in dollars, per model: today's prices against those of the day, what is counted twice or never, recorded costs"""
 
     def rules(self) -> list[dict[str, Any]]:
         """Return each rule with the calls, tokens and dollars that it makes more or less, the dearest first."""
@@ -113,7 +117,14 @@ class Against:
         """Return both totals, the rules and every difference."""
         rules = [{"rule": r["rule"], "calls": r["calls"], "tokens": r["tokens"], "cost_usd": r["nano"] / 1e9} for r in self.rules()]
         told = {"what": self.what, "kind": self.kind, "tool": self.tool, "ours": self.ours.to_json(), "theirs": self.theirs.to_json()}
-        return {**told, "rules": rules, "differences": [d.to_json() for d in self.differences]}
+        models = [one.to_json() for one in self.models.rows()]
+        return {
+            **told,
+            "models": models,
+            "bridge": self.models.total().to_json(),
+            "rules": rules,
+            "differences": [d.to_json() for d in self.differences],
+        }
 
 
 def against(
@@ -144,7 +155,7 @@ def against(
 
     chosen = settings or settings_module.load()
     hosts = {h.key: h for h in discovery.hosts().values() if host in {None, h.key}}
-    known = sorted({name for h in hosts.values() for name in h.rivals})
+    known = sorted({name for h in hosts.values() for name in h.usage.other_tools})
     if tool not in known:
         raise UnknownName("tool", tool, known)
     found = explain(what, host=host, model=model, project=project, timezone=timezone, by=by, stored=stored, settings=chosen)
@@ -153,14 +164,14 @@ def against(
     judge = _Judge(found, book, files, _everything(chosen, host))
     days = Days(timezone or chosen.timezone)
     for key, declared in hosts.items():
-        if tool not in declared.rivals:
+        if tool not in declared.usage.other_tools:
             continue
         sources = live.sources(chosen, host=key)
         sessions = live.sessions(sources, chosen)
         of_stream = {source.stream: s.session_id for s in sessions for source, _ in s.sources}
-        entries = list(declared.rivals[tool](b for s in sessions for b in live.streams(s)))
+        entries = list(declared.usage.other_tools[tool](b for s in sessions for b in live.streams(s)))
         meant = picks(found, days, of_stream, model=model, project=project)
-        judge.settle(result, key, entries, {n for n, e in enumerate(entries) if meant(e)})
+        judge.add_host(result, key, entries, {n for n, e in enumerate(entries) if meant(e)})
     return result
 
 
@@ -177,8 +188,9 @@ class _Judge:
         self._book = book
         self._files = files
         self._everywhere = everywhere
+        self._now = int(time.time() * 1e6)
 
-    def settle(self, result: Against, host: str, entries: list[RivalEntry], meant: set[int]) -> None:
+    def add_host(self, result: Against, host: str, entries: list[RivalEntry], meant: set[int]) -> None:
         """Add a host's totals and differences to the result."""
         ours = {m.row[_C["call_key"]]: m for m in self._made if m.row[_C["host"]] == host}
         here: dict[str, list[RivalEntry]] = {}
@@ -190,11 +202,17 @@ class _Judge:
             made, theirs = ours.get(key), here.get(key, [])
             mine = _tokens(made.row) if made else _ZERO
             nano = (made.row[_C["cost"]] or 0) if made else 0
-            their_sum, their_nano = _ZERO, 0
+            their_sum, their_nano, their_today = _ZERO, 0, 0
             for entry in theirs:
                 cost = self._cost(entry)
                 their_sum, their_nano = _plus(their_sum, entry.tokens), their_nano + cost
+                their_today += self._cost(entry._replace(ts=self._now))
                 result.theirs.add(entry.tokens, cost)
+            bridge = result.models.of(made.row[_C["model"]] if made else theirs[0].model)
+            bridge.take(mine, their_sum, here=nano, today=self._today(made.row) if made else 0, there=their_today)
+            if made and (recorded := made.row[_C["recorded_cost"]]) is not None:
+                bridge.recorded, bridge.recorded_here = bridge.recorded + recorded, bridge.recorded_here + nano
+                bridge.recorded_calls += 1
             if made:
                 result.ours.add(mine, nano)
             if (mine, nano) == (their_sum, their_nano):
@@ -226,6 +244,11 @@ class _Judge:
         if entry.per_field and row[_C["context_tokens"]] > _OVER:
             return TIERS
         return OTHER_PRICE
+
+    def _today(self, row: tuple) -> int:
+        """Return what a call would cost by the list of today."""
+        ((nano, _),) = self._book.cost_rows([(*row[: _C["ts"]], self._now, *row[_C["ts"] + 1 :])])
+        return nano or 0
 
     def _cost(self, entry: RivalEntry) -> int:
         """Return what the tool makes of an entry, at our prices."""

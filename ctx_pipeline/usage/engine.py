@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.cost_rule import COST_MODES
-from ctx_pipeline.storage.marker import begun
-from ctx_pipeline.usage.attribution import live_uses, stored_uses
-from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named
+from ctx_pipeline.model.usage_rules import COST_MODES
+from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.usage.groupings import GROUPINGS, grouping_named, live_uses, stored_uses
+from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import SUMS, TOKENS, Filters, Rollup, StoredSum
 
 if TYPE_CHECKING:
@@ -20,15 +21,11 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-    from ctx_pipeline.usage.attribution import Uses
-    from ctx_pipeline.usage.groupings import Grouping
-    from ctx_pipeline.usage.live_usage import Counted
-    from ctx_pipeline.usage.missing_output import MissingOutput
+    from ctx_pipeline.usage.groupings import Grouping, Uses
+
 
 COUNTS = SUMS[:7]
 """Sums of tokens and calls, without costs"""
-_FIRST, _LAST = date(1971, 1, 1), date(9998, 12, 31)
-"""Days that the arithmetic of every zone can reach; no record is older or newer."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Calls(NamedTuple):
 
 
 def usage(
-    by: str = "daily",
+    by: str | Grouping = "daily",
     *,
     since: str | None = None,
     until: str | None = None,
@@ -148,7 +145,7 @@ def usage(
     totals, lost_sums = total(rows, _MORE[1:] if cache else ()), total(gone) if gone else None
     if cache:
         rows, totals = [_with_share(row) for row in rows], _with_share(totals)
-    return Usage(by, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread, filters)
+    return Usage(grouping.name, filters.timezone or "local time", rows, totals, lost_sums, source, filters.cost_mode, unread, filters)
 
 
 def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None, stored: bool = False) -> tuple[Calls, Uses]:
@@ -162,7 +159,7 @@ def calls_for(grouping: Grouping, settings: Settings, *, host: str | None = None
         counted.branch = clean(counted.branch)
 
     found = calls(settings, host=host, stored=stored, seen=seen if grouping.reads_whole else None)
-    if grouping.name == "home":
+    if grouping.needs_home:
         _place(settings, (c for c, _ in found.owned), host, stored=stored)
     if grouping.names is None or found.source == "homes":
         return found, fresh
@@ -218,10 +215,11 @@ def parse_filters(
     mode = cost_mode or settings.cost_mode
     if mode not in COST_MODES:
         raise UsageError(f"cost mode {mode!r} is not known", hint=f"use one of {', '.join(COST_MODES)}")
-    first, last = day(since, "--since"), day(until, "--until")
+    zone = timezone or settings.timezone
+    first, last = day(since, "--since", zone), day(until, "--until", zone)
     if first is not None and last is not None and last < first:
         raise UsageError(f"--until {until} is before --since {since}", hint="--since is the first day, --until the last")
-    return Filters(first, last, timezone or settings.timezone, host, project, model, mode)
+    return Filters(first, last, zone, host, project, model, mode)
 
 
 def has_store(settings: Settings) -> bool:
@@ -311,7 +309,7 @@ def _from_tables(
         gone = new.gone - new.replaced
         kept = _stored_sums(store, grouping, filters, without=new.replaced)
         leaving = _stored_sums(store, grouping, filters, only=gone) if gone else []
-    if grouping.name == "home":
+    if grouping.needs_home:
         _place(settings, (*(s.session for s in (*kept, *leaving)), *new.sessions), filters.host, stored=alone)
     rollup.add_sums(kept)
     lost.add_sums(leaving)
@@ -328,7 +326,7 @@ def _from_tables(
 
 def _stored_sums(store: Store, grouping: Grouping, filters: Filters, **chosen: Any) -> list[StoredSum]:
     with closing(store.lake.connect()) as connection:
-        store.lake.views(connection)
+        store.lake.views(connection, ("model_calls", "sessions"))
         return stored_sums(connection, grouping, filters, **chosen)
 
 
@@ -348,8 +346,8 @@ def stored_sums(
     from ctx_pipeline.usage.live_usage import Counted
 
     sql, parameters = sums_sql(
-        time=grouping.start is not None or filters.since is not None or filters.until is not None,
-        session=grouping.of_session is not None or filters.project is not None,
+        time=grouping.of_time is not None or grouping.quarter or filters.since is not None or filters.until is not None,
+        session=grouping.of_session is not None or grouping.quarter or filters.project is not None,
         thread=grouping.of_thread is not None,
         cost_mode=filters.cost_mode,
         only=only,
@@ -402,16 +400,6 @@ def _cleaner(settings: Settings) -> Callable[[str], str]:
     return clean
 
 
-def day(text: str | None, option: str) -> date | None:
-    """Return a day written as 2026-03-31, or the nearest one that zones can be reckoned for; raises UsageError for anything else."""
-    if text is None:
-        return None
-    try:
-        return min(max(date.fromisoformat(text), _FIRST), _LAST)
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is not a day", hint=f"write it as {option} 2026-03-31") from None
-
-
 def _priced(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row for people and programs: dollars, and whether every call had a price."""
     counts = {name: int(row.get(name) or 0) for name in ("unpriced_calls", "recorded_calls", "calls")}
@@ -435,3 +423,54 @@ def _source(unpriced_calls: int, recorded_calls: int, calls: int) -> str:
         return "unpriced"
     known = "recorded" if recorded_calls == calls != 0 else "mixed" if recorded_calls else "calculated"
     return f"{known}, unpriced in part" if unpriced_calls else known
+
+
+# Output tokens that records lack, estimated from the text; a figure of its own beside the recorded totals.
+
+
+class MissingOutput(NamedTuple):
+    """Tokens that were estimated, in how many calls, of how many sessions that were measured; recorded totals hold none of them."""
+
+    tokens: int
+    calls: int
+    sessions_measured: int
+    estimate: bool = True
+
+
+def missing_of_calls(settings: Settings) -> tuple[dict[tuple[str, str, str], int], int]:
+    """Return (host, session, call key) -> tokens that its record lacks, and how many sessions were measured; none without a store."""
+    if not begun(settings.home):
+        return {}, 0
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.warehouse.usage_sql import MISSING_OUTPUT_SQL
+
+    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+        store.lake.views(connection)
+        rows = connection.execute(MISSING_OUTPUT_SQL).fetchall()
+    found = {}
+    for host, session, metadata in rows:
+        for key, tokens in json.loads(metadata or "{}").get("calls", {}).items():
+            found[host, session, key] = int(tokens)
+    return found, len(rows)
+
+
+def missing_output(settings: Settings, filters: Filters) -> MissingOutput | None:
+    """Return what the records of the selected calls lack; None where no session was measured yet."""
+    missing, measured = missing_of_calls(settings)
+    if not measured:
+        return None
+    keep = filters.keeps()
+    if keep is None:
+        return MissingOutput(sum(missing.values()), len(missing), measured)
+    from ctx_pipeline.storage.reader import reading
+    from ctx_pipeline.storage.warehouse.usage_sql import PLACED_CALLS_SQL
+
+    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+        store.lake.views(connection)
+        rows = connection.execute(PLACED_CALLS_SQL, [sorted({key for *_, key in missing})]).fetchall()
+    kept = [
+        missing[host, session, key]
+        for host, session, key, ts, model, project, repository in rows
+        if (host, session, key) in missing and keep(Counted(host, session, project, None, [], repository=repository), model, ts)
+    ]
+    return MissingOutput(sum(kept), len(kept), measured)

@@ -2,27 +2,150 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
-from ctx_pipeline.errors import CtxError, UsageError
+from ctx_pipeline.errors import CtxError, UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.labels import UNDATED, UNNAMED
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.storage.raw.segments import read_segment, unpack
+from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.engine import calls_for, has_store, parse_filters, total
-from ctx_pipeline.usage.groupings import GROUPINGS, Days
-from ctx_pipeline.usage.missing_output import missing_of_calls
-from ctx_pipeline.usage.selection import calls_of_row
+from ctx_pipeline.usage.engine import calls_for, has_store, missing_of_calls, parse_filters, total
+from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
+from ctx_pipeline.usage.repositories import project_names
+from ctx_pipeline.usage.rollup import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from ctx_pipeline.model.ccusage_rules import RivalEntry
+    from ctx_pipeline.model.host_records import RivalEntry
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.engine import Calls
+    from ctx_pipeline.usage.groupings import Grouping, Uses
+
+
+# The model calls behind one row of a usage table.
+
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MONTH = re.compile(r"\d{4}-\d\d")
+
+
+def calls_of_row(what: str, by: str | None, found: Calls, zone: str | None, settings: Settings, *, uses: Uses) -> tuple[str, list[Call]]:
+    """Return what kind of thing ``what`` is and the calls that it is made of.
+
+    ``by`` is the table whose row it is (``weekly``, ``tool`` ...); None finds out by
+    itself for days, months, calls, sessions, models and projects. Raises UsageError for
+    an unknown table and for the beginning of several session ids.
+    """
+    if by is None:
+        return _found_out(what, found, Days(zone))
+    if by == "blocks":
+        return "window", _window(what, found, zone, settings)
+    if by not in GROUPINGS:
+        raise UsageError(f"there is no table {by!r}", hint=f"use one of {', '.join(GROUPINGS)}, blocks")
+    grouping = GROUPINGS[by]
+    kind, pairs = grouping.unit or by, _pairs(found)
+    if grouping.names is not None:
+        return kind, _uses(what, grouping, found, uses)
+    if by == "session":
+        return _found_out(what, found, Days(zone), only="session")
+    if by == "project":
+        return kind, [p for p in pairs if what in project_names(p.counted.project, p.counted.repository)]
+    if by == "model":
+        return kind, [p for p in pairs if _model(p.row) == what]
+    key = grouping.key(zone)
+    wanted = None if what == UNDATED else f"{what}-01" if by == "monthly" and _MONTH.fullmatch(what) else what
+    return kind, [p for p in pairs if key(p.row[_C["ts"]], p.counted, p.row[_C["thread_id"]] == p.row[_C["session_id"]]) == wanted]
+
+
+def _pairs(found: Calls) -> list[Call]:
+    return [Call(c, row) for c, rows in found.owned for row in rows]
+
+
+def _model(row: tuple) -> str:
+    return row[_C["model"]] or UNNAMED
+
+
+def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> tuple[str, list[Call]]:
+    pairs = _pairs(found)
+    if only is None and (_DAY.fullmatch(what) or _MONTH.fullmatch(what)):
+        kind = "day" if _DAY.fullmatch(what) else "month"
+        dated = (p for p in pairs if p.row[_C["ts"]] is not None)
+        return kind, [p for p in dated if days.day(p.row[_C["ts"]]).isoformat()[: len(what)] == what]
+    if only is None and what == UNDATED:
+        return "day", [p for p in pairs if p.row[_C["ts"]] is None]
+    for kind, test in (
+        ("call", lambda p: p.row[_C["call_key"]] == what),
+        ("session", lambda p: p.counted.session_id == what),
+        ("model", lambda p: _model(p.row) == what),
+        ("project", lambda p: what in project_names(p.counted.project, p.counted.repository)),
+    ):
+        if only in {None, kind} and (hits := [p for p in pairs if test(p)]):
+            return kind, hits
+    near = {c.session_id for c, _ in found.owned if len(what) >= 4 and c.session_id.startswith(what)}
+    if len(near) > 1:
+        raise UsageError(f"{what!r} begins {len(near)} session ids", hint=f"write more of it: {', '.join(sorted(near)[:3])}")
+    return "session", [p for p in pairs if p.counted.session_id in near]
+
+
+def _uses(what: str, grouping: Grouping, found: Calls, uses: Uses) -> list[Call]:
+    """Return this tool's (server's, skill's, command's) part of every call that asked for it."""
+    picked = []
+    for counted, rows in found.owned:
+        for row in rows:
+            names = names_of(row, uses, grouping)
+            times = Counter(names)[what]
+            if times:
+                amounts = [sum(column) for column in zip(*(p for name, p in parts(row, names) if name == what), strict=True)]
+                picked.append(Call(counted, _with(row, amounts), int(names[0] == what), times, len(names)))
+            elif not names and what == grouping.none:
+                picked.append(Call(counted, row))
+    return picked
+
+
+def _with(row: tuple, amounts: Iterable[int]) -> tuple:
+    """Return a row with these tokens and costs, in the order of ``SHARED``; what is unknown stays so."""
+    changed = list(row)
+    for place, amount in zip(SHARED, amounts, strict=True):
+        if changed[place] is not None:
+            changed[place] = amount
+    return tuple(changed)
+
+
+def _moment(text: str, zone: str | None) -> int | None:
+    try:
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=ZoneInfo(zone)) if zone else when.astimezone()
+        return int(when.timestamp()) * 1_000_000
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _window(what: str, found: Calls, zone: str | None, settings: Settings) -> list[Call]:
+    """Return the calls of the five-hour windows that begin at a minute on the clock of a zone; one that names its own is read so."""
+    from ctx_pipeline.usage.blocks import blocks
+
+    start = _moment(what.strip(), zone)
+    if start is None:
+        raise UsageError(f"{what!r} is not the begin of a window", hint="write it as in ctx usage blocks: '2026-04-10 20:00'")
+    minute = 60_000_000
+    windows = [b for b in blocks(settings=settings, owned=found.owned) if b.start // minute == start // minute]
+    return [
+        p
+        for p in _pairs(found)
+        if p.row[_C["ts"]] is not None and any(b.host == p.counted.host and b.first <= p.row[_C["ts"]] <= b.last for b in windows)
+    ]
+
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
@@ -135,7 +258,8 @@ def explain(
         _only_copies(what, found.owned)
         said = "day, session, model, project or call" if by is None else kind
         hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
-        raise UsageError(f"nothing matches the {said} {what!r}", hint=hint)
+        near = _near(what, by, found.source == "stored", chosen)
+        raise UsageError(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(near)}? {hint}" if near else hint)
     wanted = {(p.counted.host, p.counted.session_id) for p in picked}
     shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}
     copies: dict[tuple[str, str], list[tuple[live.Counted, tuple]]] = {}
@@ -161,6 +285,17 @@ def explain(
     for one in made[:_LOOKED_INTO]:
         one.lines = _lines(one)
     return Explained(what, kind, made, _totals(made))
+
+
+def _near(what: str, by: str | None, stored: bool, settings: Settings) -> list[str]:
+    """Return the names of rows that are most like what was asked for; of projects and models where no table was named."""
+    from difflib import get_close_matches
+
+    from ctx_pipeline.usage.engine import usage
+
+    tables = [by] if by in GROUPINGS else ["project", "model"] if by is None else []
+    names = {str(row[GROUPINGS[name].column]) for name in tables for row in usage(name, stored=stored, settings=settings).rows}
+    return get_close_matches(what, sorted(names), n=3, cutoff=0.6)
 
 
 def _only_copies(what: str, owned: list[Any]) -> None:
@@ -302,3 +437,73 @@ def _lines(made: Made) -> list[Spot]:
             at = end - 1
         at = data.find(b'"' + key + b'"', at + 1)
     return found
+
+
+# From an event of a table to the bytes that it was read from.
+
+
+EVENT_ID = re.compile(r"[0-9a-f]{16}\.\d{1,6}\.\d{1,9}\.\d{1,6}")
+"""stream.generation.line.block: what readings, candidates and memories name as evidence"""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a source, as it stands in raw."""
+
+    event_id: str
+    host: str
+    session_id: str | None
+    file: str
+    """where the record was written; the file may be gone"""
+    generation: int
+    line: int
+    """from 0"""
+    start: int
+    end: int
+    raw: str
+    """the raw object that holds its first byte"""
+    recorded_at: str
+    text: str
+    """the record, with secrets replaced"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def record_of(event_id: str, *, settings: Settings | None = None) -> Record:
+    """Return the record that an event was read from; raises UnknownName for an event that the store does not hold.
+
+    Bytes are counted in the source's generation; of a packed source (.zst) in its text.
+    """
+    stream, generation, line, _ = event_id.split(".") if EVENT_ID.fullmatch(event_id) else ("", "0", "0", "")
+    with reading(settings) as (store, chosen):
+        source = next((s for s in store.ledger.sources().values() if s.stream == stream), None)
+        pieces = [s for s in store.ledger.segments_of([stream]).get(stream, ()) if s.generation == int(generation)] if source else []
+        data = b"".join(read_segment(store.files, piece.path)[1] for piece in pieces)
+        if source is not None and source.rel.endswith(".zst"):
+            data = unpack(data)
+        start, number = 0, int(line)
+        for _ in range(number):
+            start = data.find(b"\n", start) + 1
+            if not start:
+                break
+        if source is None or not data or (number and not start) or start >= len(data):
+            raise UnknownName("event", event_id, ())
+        end = data.find(b"\n", start) + 1 or len(data)
+        held = next((p for p in pieces if p.start <= start < p.end), pieces[-1])
+        redact = Redactor(chosen.patterns).redact
+        text = redact(data[start:end].decode("utf-8", "replace").rstrip("\r\n"))
+    return Record(
+        event_id,
+        source.host,
+        source.session_id,
+        redact(source.path),
+        int(generation),
+        number,
+        start,
+        end,
+        held.path,
+        held.recorded_at,
+        text,
+    )

@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.ownership import decide
-from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes
-from ctx_pipeline.model.repositories import project_of, repository_of
+from ctx_pipeline.model.raw import Identity, Parsed, SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.storage.raw.home_files import Problem, Seen, walk
-from ctx_pipeline.storage.raw.source_identity import HEAD, is_lines, readable_head, whole_lines
+from ctx_pipeline.model.usage_rules import decide
+from ctx_pipeline.storage.raw.home_files import HEAD, Problem, Seen, is_lines, readable_head, walk, whole_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.declared import Host
-    from ctx_pipeline.model.ownership import Owner
+    from ctx_pipeline.model.usage_rules import Owner
     from ctx_pipeline.settings import Settings
+
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 OWNER, KEY, TS = _C["owner"], _C["call_key"], _C["ts"]
@@ -96,13 +95,13 @@ def sources(settings: Settings, *, host: str | None = None, problems: list[Probl
     for declared in discovery.hosts().values():
         if host not in {None, declared.key}:
             continue
-        wanted = declared.usage_kinds or declared.session_kinds
+        wanted = declared.usage.kinds or declared.files.session_kinds
         for root in settings.roots_of(declared):
             top = str(root if root.is_dir() else root.parent)
             for rel, kind, path, size, mtime_ns, _ in walk(declared, root, settings, odd):
                 if kind not in wanted:
                     continue
-                if kind in declared.databases:
+                if kind in declared.files.databases:
                     found += _streams(declared, top, Seen(rel, kind, path, size, mtime_ns, 0), odd)
                 else:
                     found.append(LiveSource(declared.key, top, path, rel, kind, size, mtime_ns, digest(declared.key, top, rel, size=16)))
@@ -115,7 +114,7 @@ def _streams(declared: Host, top: str, seen: Seen, odd: list[Problem]) -> Iterat
     rel, kind, path, size, mtime_ns, _ = seen
 
     try:
-        names = databases.streams(path, declared.databases[kind])
+        names = databases.streams(path, declared.files.databases[kind])
     except (CtxError, OSError, ValueError) as error:
         odd.append(Problem(path, f"database cannot be read: {str(error).splitlines()[0]}"))
         return
@@ -154,7 +153,7 @@ def database_hints(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]
     """Return thread -> field -> value: what databases in these homes say that usage depends on; a broken or locked one says nothing."""
     declared = discovery.hosts()[host]
     found: dict[str, dict[str, str]] = {}
-    if not declared.usage_hints or declared.hints is None:
+    if not declared.usage.hint_streams or declared.files.hints is None:
         return found
     for root in sorted(roots):
         try:
@@ -162,8 +161,8 @@ def database_hints(host: str, roots: Iterable[str]) -> dict[str, dict[str, str]]
         except OSError:
             continue
         for name in names:
-            kind = declared.classify(name) or ""
-            for stream in declared.usage_hints.get(kind, ()) if kind in declared.databases else ():
+            kind = declared.files.classify(name) or ""
+            for stream in declared.usage.hint_streams.get(kind, ()) if kind in declared.files.databases else ():
                 for thread, about, value in _read_hints(declared, kind, f"{root}/{name}", stream):
                     found.setdefault(thread, {})[about] = value
     return found
@@ -180,8 +179,8 @@ def _read_hints(declared: Host, kind: str, path: str, stream: str) -> list[tuple
     from ctx_pipeline.storage.raw import databases
 
     try:
-        rows = databases.read(path, declared.databases[kind], stream)
-        return list(declared.hints(kind, rows)) if declared.hints is not None else []
+        rows = databases.read(path, declared.files.databases[kind], stream)
+        return list(declared.files.hints(kind, rows)) if declared.files.hints is not None else []
     except Exception:  # noqa: BLE001 - a broken file or host must not stop the count
         return []
 
@@ -194,7 +193,7 @@ def identify(source: LiveSource) -> Identity | None:
             head = readable_head(source.rel, _first_bytes(source))
         except (CtxError, OSError):
             head = b""  # it is missed with its session
-        return declared.identify(source.kind, source.rel, head)
+        return declared.files.identify(source.kind, source.rel, head)
     except Exception:  # noqa: BLE001 - a broken file or host must not stop the count of the others
         return None
 
@@ -211,7 +210,7 @@ def content(source: LiveSource) -> bytes:
     if source.name:
         from ctx_pipeline.storage.raw import databases
 
-        return databases.read(source.path, discovery.hosts()[source.host].databases[source.kind], source.name)
+        return databases.read(source.path, discovery.hosts()[source.host].files.databases[source.kind], source.name)
     with open(source.path, "rb", buffering=0) as file:  # noqa: PTH123
         data = file.read(source.size) if source.size < 1 << 30 else _pieces(file, source.size)
     return data[: whole_lines(data)] if is_lines(source.rel) and data[-1:] != b"\n" else data
@@ -252,9 +251,9 @@ def count(given: SessionInput, parent: str | None = None, *, whole: bool = False
     declared = discovery.hosts()[given.host]
     parsed = None
     try:
-        parsed = declared.usage(given) if declared.usage is not None and not whole else None
+        parsed = declared.usage.read(given) if declared.usage.read is not None and not whole else None
         if parsed is None:
-            parsed = declared.parse(given)
+            parsed = declared.records.parse(given)
         failed = 0
     except Exception:  # noqa: BLE001 - a session that cannot be read must not hide the others
         parsed, failed = Parsed(), len(given.streams)
@@ -422,3 +421,51 @@ def owned(counted: Iterable[Counted], decided: Mapping[str, Mapping[str, Owner]]
         else:
             mine = one.session_id
             yield one, [row for row in one.calls if row[OWNER] and ((owner := shared.get(row[KEY])) is None or owner.session_id == mine)]
+
+
+# Which hosts are used on a flat plan: their calls are priced at the list, and nobody pays that.
+
+
+_TAIL = 1 << 18
+_LOOKED_AT = 5
+"""How many of the newest sessions are looked at, and how many bytes at the end of each."""
+
+
+def plans(hosts: Iterable[str], *, recorded: bool = True, settings: Settings | None = None) -> dict[str, str]:
+    """Return host -> plan, for those of these hosts that are used on one.
+
+    ``[plans]`` of the configuration goes first (``claude = "max"``; an empty text says
+    that calls are paid for each); else the last lines of the newest sessions, where the
+    host writes down its plan; without ``recorded`` no home is looked at.
+    """
+    from ctx_pipeline import settings as settings_module
+
+    chosen = settings or settings_module.load()
+    known = discovery.hosts()
+    keys = {name: key for key, host in known.items() for name in (key, *host.aliases)}
+    own = {keys.get(name, name): plan for name, plan in chosen.plans.items()}
+    found: dict[str, str] = {}
+    for key in sorted(set(hosts) & set(known)):
+        notes = known[key].usage.limit_notes
+        named = own.get(key)
+        if named is None and recorded and notes is not None and notes.plan is not None:
+            named = _recorded(chosen, key, notes.plan)
+        if named:
+            found[key] = named
+    return found
+
+
+def _recorded(settings: Settings, host: str, plan: Callable[[bytes], str | None]) -> str | None:
+    """Return the plan that the newest session which names one ends with."""
+    files = [s for s in sources(settings, host=host) if not s.name]
+    newest = sorted(files, key=lambda s: (-s.mtime_ns, s.path))[:_LOOKED_AT]
+    return next((named for source in newest if (named := plan(_last_bytes(source.path)))), None)
+
+
+def _last_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - a path of the scan is text
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            return file.read(_TAIL)
+    except OSError:
+        return b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
@@ -49,3 +50,42 @@ def before(one: Period) -> Period | None:
     if one.name == "month":
         return Period(one.name, last.replace(day=1), last)
     return Period(one.name, last - (one.until - one.since), last)
+
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_AGO = re.compile(r"(\d{1,4})\s*([dw])")
+_MONTH = re.compile(r"\d{4}-\d\d")
+_FIRST, _LAST = date(1971, 1, 1), date(9998, 12, 31)
+"""Days that the arithmetic of every zone can reach; no record is older or newer."""
+
+
+def day(text: str | None, option: str, zone: str | None = None, *, today: date | None = None) -> date | None:
+    """Return the day that a person's words mean in a zone, nothing for nothing.
+
+    2026-03-31, 2026-03 and 2026 (their first day; with ``--until`` their last), today,
+    yesterday, monday ... sunday (the latest one, today included), and 7d or 2w: with
+    ``--since`` the first of the last seven days, else the day before them. Raises
+    UsageError for anything else.
+    """
+    if text is None:
+        return None
+    word, last = text.strip().lower(), option == "--until"
+    here = today or local_day(datetime.now(UTC), zone)
+    try:
+        if word in {"today", "yesterday"}:
+            return here - timedelta(days=word == "yesterday")
+        if word in _WEEKDAYS:
+            return here - timedelta(days=(here.weekday() - _WEEKDAYS.index(word)) % 7)
+        if ago := _AGO.fullmatch(word):
+            return here - timedelta(days=int(ago[1]) * (7 if ago[2] == "w" else 1) - (option == "--since"))
+        if _MONTH.fullmatch(word):
+            first = date.fromisoformat(f"{word}-01")
+            found = (first + timedelta(days=32)).replace(day=1) - timedelta(days=1) if last else first
+        elif word.isdecimal() and len(word) == 4:
+            found = date(int(word), 12, 31) if last else date(int(word), 1, 1)
+        else:
+            found = date.fromisoformat(word)
+    except (ValueError, OverflowError):
+        hint = f"write it as {option} 2026-03-31, 2026-03, yesterday, monday or 7d"
+        raise UsageError(f"{option} {text!r} is not a day", hint=hint) from None
+    return min(max(found, _FIRST), _LAST)

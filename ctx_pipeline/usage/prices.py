@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import SettingsError, SourceError
-from ctx_pipeline.pricing import PriceBook, lists
-from ctx_pipeline.pricing.book import RATES
+from ctx_pipeline.pricing import PriceBook, refreshed_lists
+from ctx_pipeline.pricing.price_book import RATES
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -48,7 +48,7 @@ class Refreshed(NamedTuple):
 def price_of(model: str, *, day: str | None = None, settings: Settings | None = None) -> PriceOfModel | None:
     """Return the price of a model on a day (2026-03-31; default: today), None where no list knows it."""
     chosen = settings or settings_module.load()
-    when = date.fromisoformat(lists.day_of(day)) if day else datetime.now(UTC).date()
+    when = date.fromisoformat(refreshed_lists.day_of(day)) if day else datetime.now(UTC).date()
     book = PriceBook.of(chosen)
     found = book.price(model, int(datetime(when.year, when.month, when.day, tzinfo=UTC).timestamp()) * _MILLION)
     if found is None:
@@ -80,15 +80,15 @@ def refresh(
     from ctx_pipeline.storage.files import Files
 
     chosen = settings or settings_module.load()
-    day = lists.day_of(since) if since else datetime.now(UTC).date().isoformat()
+    day = refreshed_lists.day_of(since) if since else datetime.now(UTC).date().isoformat()
     compiled = _of_file(Path(file)) if file is not None else _of_library(online=online)
-    rel = f"{lists.FOLDER}/{day}.json"
+    rel = f"{refreshed_lists.FOLDER}/{day}.json"
     Files(chosen.home).write(rel, json.dumps(compiled, separators=(",", ":")).encode())
     return Refreshed(str(chosen.home / rel), day, compiled["source"], _models(compiled), PriceBook.of(chosen).version)
 
 
 def _of_library(*, online: bool) -> dict[str, Any]:
-    from ctx_pipeline.pricing.snapshot import compile_prices
+    from ctx_pipeline.pricing.list_sources import compile_prices
 
     if not online:
         return compile_prices()
@@ -106,7 +106,7 @@ def _of_library(*, online: bool) -> dict[str, Any]:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    from ctx_pipeline.pricing.litellm import compiled
+    from ctx_pipeline.pricing.list_sources import compiled
 
     hint = "name a list of ctx_pipeline or LiteLLM's model_prices_and_context_window.json"
     try:
@@ -117,8 +117,8 @@ def _of_file(path: Path) -> dict[str, Any]:
         raise SourceError(f"{path} cannot be read: {error}", hint=hint, path=str(path)) from error
     found = compiled(value, f"file {path.name}") if isinstance(value, dict) and "providers" not in value else value
     try:
-        checked = lists.checked(found, str(path))
-        PriceBook.tried(checked)
+        checked = refreshed_lists.checked(found, str(path))
+        PriceBook.validate(checked)
     except SettingsError as error:
         raise SourceError(error.message, hint=hint, path=str(path)) from error
     return checked

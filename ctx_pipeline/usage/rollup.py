@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.model.cost_rule import cost_of
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.storage.warehouse.days import day_start
-from ctx_pipeline.usage import attribution
+from ctx_pipeline.usage import groupings
+from ctx_pipeline.usage.repositories import project_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ctx_pipeline.usage.attribution import Uses
-    from ctx_pipeline.usage.groupings import Grouping
+    from ctx_pipeline.usage.groupings import Grouping, Uses
     from ctx_pipeline.usage.live_usage import Counted
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
@@ -66,7 +66,7 @@ class Filters(NamedTuple):
         def keep(session: Counted, of_model: str, ts: int | None) -> bool:
             if host is not None and session.host != host:
                 return False
-            if project is not None and project not in {session.project, session.repository}:
+            if project is not None and project not in project_names(session.project, session.repository):
                 return False
             if model is not None and of_model != model:
                 return False
@@ -136,7 +136,7 @@ class Rollup:
     def add_calls(self, owned: Iterable[tuple[Counted, Sequence[tuple]]], extra: Callable[[tuple], Sequence[float]] | None = None) -> None:
         """Add calls that count, their rows with their cost; ``extra`` gives the amounts of further columns."""
         mode, grouping = self._filters.cost_mode, self._grouping
-        i, o, w5, w1, r, g = attribution.TOKENS
+        i, o, w5, w1, r, g = groupings.TOKENS
         at_recorded, at_cost, at_thread, at_session = _C["recorded_cost"], _C["cost"], _C["thread_id"], _C["session_id"]
         shared, threaded = grouping.names is not None, grouping.of_thread is not None
         for session, rows in selected(owned, self._filters):
@@ -168,15 +168,15 @@ class Rollup:
                         total[place] += amount
 
     def _add_shared(self, session: Counted, row: tuple, cost: int | None) -> None:
-        names = attribution.names_of(row, self._uses, self._grouping)
+        names = groupings.names_of(row, self._uses, self._grouping)
         recorded, calculated = row[_C["recorded_cost"]], row[_C["cost"]]
-        tokens = (row[place] for place in attribution.TOKENS)
+        tokens = (row[place] for place in groupings.TOKENS)
         amounts = [*tokens, 1, cost or 0, int(cost is None), int(recorded is not None), recorded or 0, calculated or 0]
         shares = names or [self._grouping.none]
         for number, name in enumerate(shares):
             total = self._row(name, session, row[_MODEL])
             for place, amount in enumerate(amounts):
-                total[place] += amount if len(shares) == 1 else attribution.share_of(amount, len(shares), number)
+                total[place] += amount if len(shares) == 1 else groupings.share_of(amount, len(shares), number)
             total[len(SUMS)] += bool(names)
 
     def with_extra(self, *names: str) -> Rollup:
@@ -194,7 +194,8 @@ class Rollup:
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows: by key (unknown first), host and model, what is shared out by cost; further columns last, rounded."""
         name = self._grouping.column
-        ordered = sorted(self._sums.items(), key=lambda one: (one[0][0] is not None, one[0]))
+        order = {key: place for place, key in enumerate(self._grouping.order)}
+        ordered = sorted(self._sums.items(), key=lambda one: (one[0][0] is not None, order.get(one[0][0], 0), one[0]))
         if self._grouping.names is not None:
             ordered.sort(key=lambda one: -one[1][SUMS.index("cost_nano")])
         return [

@@ -94,8 +94,8 @@ def _source(path: Path) -> live.LiveSource:
     for place in range(len(parts) - 1, 0, -1):
         rel, root = "/".join(parts[place:]), str(Path(*parts[:place]))
         for host in discovery.hosts().values():
-            kind = host.classify(rel)
-            if kind is not None and kind in (host.usage_kinds or host.session_kinds) and kind not in host.databases:
+            kind = host.files.classify(rel)
+            if kind is not None and kind in (host.usage.kinds or host.files.session_kinds) and kind not in host.files.databases:
                 stream = digest(host.key, root, rel, size=16)
                 return live.LiveSource(host.key, root, str(path), rel, kind, status.st_size, status.st_mtime_ns, stream)
     raise SourceError(f"{path} is no transcript of a known host", hint="name a file below a host's home", path=str(path))

@@ -20,7 +20,7 @@ from ctx_pipeline.usage import live_usage as live
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ctx_pipeline.model.ownership import Owner
+    from ctx_pipeline.model.usage_rules import Owner
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger import Source
@@ -100,7 +100,7 @@ def _decode(
     they name parents that the ledger does not know.
     """
     from ctx_pipeline.storage.ledger import links
-    from ctx_pipeline.storage.ledger.forgetting import thread_hash
+    from ctx_pipeline.storage.ledger.sessions import thread_hash
 
     stones = {(t.host, t.kind, t.hash) for t in store.ledger.tombstones()}
     rows = {s.stream: s for s in known.values() if s.thread_id and (s.captured or s.generation)}
@@ -226,8 +226,8 @@ def _bytes(
     store: Store, identity: Identity, source: live.LiveSource | None, row: Source | None, segments: list[Any]
 ) -> Iterable[StreamBytes]:
     """Yield the generations of a stream: the file as it is now, and of raw what the file does not begin with."""
+    from ctx_pipeline.storage.raw.home_files import EDGE, edge_hash
     from ctx_pipeline.storage.raw.segments import stream_text, unpack
-    from ctx_pipeline.storage.raw.source_identity import EDGE, edge_hash
 
     rel = source.rel if source is not None else row.rel if row is not None else ""
     kind = source.kind if source is not None else row.kind if row is not None else ""

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.bench.bench_ingest import add_session, ingested
 from ctx_pipeline_tests.bench.bench_memory import queries, synthetic
 from ctx_pipeline_tests.bench.rows import Row, many

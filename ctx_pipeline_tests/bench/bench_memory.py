@@ -8,16 +8,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import LEAST_COVERED, rank
+from ctx_pipeline.memory.ranking import LEAST_COVERED, rank, words_of
 from ctx_pipeline.memory.scope import Place, visible
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.index import index_memory
-from ctx_pipeline.pipeline.lessons.notes import import_authored
+from ctx_pipeline.pipeline.lessons.memory_files import import_authored
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.bench.rows import Row, many
 
 ITEMS = 100_000

@@ -23,11 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.context.retrieval.chosen import load_embedding
+from ctx_pipeline.context.retrieval.embedding import load_embedding
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.consolidation import consolidate
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank
+from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, rank, words_of
 from ctx_pipeline.memory.scope import Place, visible
 from ctx_pipeline.mining.lessons.commands import runs
 from ctx_pipeline.mining.lessons.failures import salient_line, signature
@@ -35,8 +34,7 @@ from ctx_pipeline.mining.lessons.turns import asked, tells
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.pipeline.mine import draw
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
-from ctx_pipeline.storage.memory_index.vectors import Embedder
+from ctx_pipeline.storage.memory_index import Embedder, MemoryIndex
 from ctx_pipeline_tests.bench.rows import Row
 from ctx_pipeline_tests.factories.homes import parse_home
 
@@ -77,7 +75,7 @@ class Question(NamedTuple):
     answers: frozenset[str]
 
 
-PACKAGED = "ctx_pipeline.context.retrieval.packaged_model:packaged_embed_fn"
+PACKAGED = "ctx_pipeline.context.retrieval.embedding:packaged_embed_fn"
 
 
 def memory_question_rows(home: Path, embedder: str = PACKAGED) -> list[Row]:

@@ -50,7 +50,7 @@ def table() -> list[Question]:
 
 def ranks(store: Store, order: Callable[[str], Iterable[int]], asked: Sequence[Question]) -> list[int]:
     """Return for each question the place of the right session among the sessions of the hits, 0 where it is not among them."""
-    shelf = store.search.shelf
+    shelf = store.search.rows_of_index
     found = []
     for one in asked:
         spans = [span for row in order(one.text) if (span := shelf.span_of(row)) is not None]
@@ -61,7 +61,7 @@ def ranks(store: Store, order: Callable[[str], Iterable[int]], asked: Sequence[Q
 
 def in_context(store: Store) -> Callable[[str], list[int]]:
     """Return what orders rows as ``ctx search`` does."""
-    return lambda text: ranked(store.search.connection, store.search.shelf, question(text), None).rows
+    return lambda text: ranked(store.search.connection, store.search.rows_of_index, question(text), None).rows
 
 
 def plain(store: Store) -> Callable[[str], list[int]]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
 
+PAGES = ("Findings", "History", "Accounting", "Signals", "Trajectories", "Lessons", "Missing records")
+"""Pages beside the first one."""
+
 SECONDS = 120
 """How long a busy machine may take over one step."""
 
@@ -65,5 +68,5 @@ def page(opened) -> Iterator[Page]:
     """The opened page; whatever it should not do fails the test."""
     page, trouble = opened
     yield page
-    assert page.title() == f"ctx_pipeline: {60 + len(HOSTILE)} sessions"
+    assert page.title() in {f"ctx_pipeline: {name}{60 + len(HOSTILE)} sessions" for name in ("", *(f"{title}, " for title in PAGES))}
     assert trouble == []

@@ -7,13 +7,35 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ctx_pipeline import settings as settings_of
+from ctx_pipeline.pipeline.run import run_stages
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.browser.conftest import NEEDED
 from ctx_pipeline_tests.factories.history import HOSTILE, TITLES
+from ctx_pipeline_tests.signals.golden import SAMPLES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Page
 
 pytestmark = [pytest.mark.browser, NEEDED]
+
+
+@pytest.fixture
+def week(tmp_path, browser) -> Iterator[Page]:
+    """The first page of a store that holds the samples."""
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "TZ": "UTC"}
+    environ |= {name: str(SAMPLES / host) for name, host in (("CLAUDE_CONFIG_DIR", "claude"), ("CODEX_HOME", "codex"))}
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        run_stages(store, chosen)
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto((tmp_path / "store" / "site" / "index.html").as_uri())
+    page.wait_for_selector("#session-table tbody tr")
+    yield page
+    context.close()
 
 
 def _titles(page: Page) -> list[str]:
@@ -26,15 +48,54 @@ def _search(page: Page, words: str, expected: str) -> None:
 
 
 @pytest.mark.feature("dashboard.opens-from-disk")
-def test_the_page_opens_from_disk_with_findings_first(page):
+def test_the_page_opens_from_disk_with_this_week_first(page):
     assert page.locator("main section").evaluate_all("parts => parts.map((part) => part.id)") == [
-        "findings", "numbers", "activity", "year", "accounting", "projects",
-        "signals", "scores", "memories", "habits", "sessions", "missing",
+        "week", "sessions", "projects", "year",
     ]  # fmt: skip
-    assert page.locator("#findings li").count() >= 3
-    assert page.locator("#findings li:not(:has(code))").count() == 0
-    assert page.locator("#activity svg.plot").count() >= 2
     assert page.locator("#shown").text_content() == "1 to 25 of 67 sessions"
+
+
+@pytest.mark.feature("dashboard.pages")
+def test_everything_else_has_a_page_of_its_own_and_old_links_still_lead_there(page, site):
+    parts = {}
+    for link in page.locator("header nav a").all():
+        parts[link.text_content()] = link.get_attribute("data-panels").split()
+    assert parts == {
+        "Overview": ["week", "sessions", "projects", "year"],
+        "Findings": ["findings"],
+        "History": ["numbers", "activity", "habits"],
+        "Accounting": ["accounting"],
+        "Signals": ["signals"],
+        "Trajectories": ["scores"],
+        "Lessons": ["memories"],
+        "Missing records": ["missing"],
+    }
+    page.goto("about:blank")
+    page.goto(f"{site.as_uri()}/index.html#memories")
+    page.wait_for_selector("#memories .live.drawn")
+    assert page.locator("nav a[aria-current=page]").text_content() == "Lessons"
+    assert page.locator("#session-table").count() == 0
+
+
+@pytest.mark.feature("dashboard.tips")
+@pytest.mark.feature("dashboard.week")
+def test_the_words_of_a_column_are_shown_to_pointer_and_arrow_keys(week):
+    page = week
+    assert page.locator("#week svg.plot").count() == 2, "cost and time by day"
+    assert page.locator("#week .chart").first.evaluate("chart => chart.getBoundingClientRect().bottom") < 900, "above the fold"
+    plot = page.locator("#week svg.plot").first
+    plot.focus()
+    newest = page.locator(".tip").text_content()
+    page.keyboard.press("ArrowLeft")
+    before = page.locator(".tip").text_content()
+    page.keyboard.press("Escape")
+    hidden = page.locator(".tip").is_hidden()
+    plot.locator("g").last.hover()
+
+    assert newest.startswith("Mon 19 Oct 2026")
+    assert before.startswith("Sun 18 Oct 2026")
+    assert hidden
+    assert page.locator(".tip").text_content() == newest
 
 
 @pytest.mark.feature("dashboard.session-table")
@@ -98,12 +159,14 @@ def test_a_session_loads_its_chunk_when_it_is_opened_and_every_tab_has_content(p
     words = []
     for i in range(len(tabs)):
         page.locator(f"#tab-{i}").click()
+        if i == 0:
+            page.wait_for_selector(".timeline:not(.waiting)")
         words.append(page.locator("#session-tab").text_content())
 
     assert len([name for name in requested if re.fullmatch(r"[0-9a-f]{24}\.js", name)]) == 1
-    assert tabs == ["Overview", "Transcript28", "Tools12", "Models1", "Model calls6", "Signals5", "Memories0"]
-    assert "/home/ada/code/website" in words[0]
-    assert "Please look at the tests first." in words[1]
+    assert tabs == ["Transcript28", "Overview", "Tools12", "Models1", "Model calls6", "Signals5", "Memories0"]
+    assert "Please look at the tests first." in words[0]
+    assert "/home/ada/code/website" in words[1]
     assert "uv run pytest" in words[2]
     assert "exit 1" in words[2]
     assert "claude-opus-4-5" in words[3]
@@ -126,7 +189,7 @@ def test_the_drill_down_works_from_the_keyboard(page):
     assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-6"
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog", state="hidden")
-    assert "#session-" not in page.url
+    page.wait_for_function("() => !location.hash.startsWith('#session-')")
     assert first.evaluate("link => link === document.activeElement")
 
 
@@ -151,6 +214,7 @@ def test_hostile_titles_models_ids_and_paths_are_words_and_run_nothing(page, num
     page.locator("#session-table tbody a").click()
     page.wait_for_selector("dialog[open] [role=tab]")
     assert page.locator("#session-title").text_content() == text
+    page.locator("#tab-1").click()
     assert text in page.locator("#session-tab").text_content()
     for tab in range(7):
         page.locator(f"#tab-{tab}").click()
@@ -165,11 +229,30 @@ def test_hostile_events_are_words_in_the_timeline(page):
     page.fill("#search", f"{HOSTILE[0]}.0".lower())
     page.wait_for_function("() => /of 1 session$/.test(document.getElementById('shown').textContent)")
     page.locator("#session-table tbody a").click()
-    page.wait_for_selector("dialog[open] [role=tab]")
-    page.locator("#tab-1").click()
+    page.wait_for_selector("dialog[open] .timeline:not(.waiting) li.prompt")
     shown = page.locator(".timeline li.prompt .prose").all_text_contents()
 
     assert [text for text in HOSTILE if text not in shown] == []
+
+
+@pytest.mark.feature("dashboard.search")
+def test_one_box_finds_what_was_said_in_any_session_from_disk_and_leads_to_its_event(page):
+    page.keyboard.press("/")
+    page.keyboard.type("nightly import skip the last file")
+    page.wait_for_selector("#found li")
+    first = page.locator("#found li").first
+    snippet = first.locator("p").text_content()
+    words = first.locator("mark").all_text_contents()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog .here")
+
+    assert snippet.startswith("Why does the nightly import skip the last file?")
+    assert {"nightly", "import", "skip", "last", "file"} == {word.lower() for word in words}
+    assert "Why does the nightly import skip the last file?" in page.locator("dialog .here").text_content()
+    page.keyboard.press("Escape")
+    page.fill("#find", "no such words qqqq zzzz")
+    page.wait_for_function("() => document.getElementById('found').textContent.startsWith('Nothing found.')")
 
 
 @pytest.mark.feature("dashboard.responsive")

@@ -21,7 +21,11 @@ ALL = [*ORDINARY, *(3 * (60 + n) for n in range(len(HOSTILE)))]
 
 
 def _panel(page: Page, name: str) -> Locator:
-    """Scroll to a panel and wait until it is drawn."""
+    """Go to the page of a panel and wait until it is drawn."""
+    there = page.locator(f"header nav a[data-panels~='{name}']")
+    if there.get_attribute("aria-current") is None:
+        there.click()
+        page.wait_for_selector(f"#{name}")
     page.locator(f"#{name}").scroll_into_view_if_needed()
     page.wait_for_selector(f"#{name} .live.drawn")
     return page.locator(f"#{name}")
@@ -65,14 +69,15 @@ def test_a_signal_opens_with_its_reading_and_leads_to_the_events_of_a_session(pa
     page.wait_for_selector("dialog[open] .evidence")
 
     assert "failed command ratio" in page.locator("dialog .evidence").text_content()
-    assert page.locator("dialog .timeline li.marked").count() == 4
-    assert page.locator("dialog .timeline li.marked .result.failed").count() == 4
+    page.wait_for_selector("dialog .timeline li.marked")
+    assert page.locator("dialog .timeline li.marked.failed").count() == 4
+    assert page.locator("dialog .timeline li.marked .result.failed").count() == 1, "the first one is opened"
 
 
 @pytest.mark.feature("dashboard.accounting")
 def test_accounts_add_up_by_model_and_follow_the_chosen_days(page):
-    accounts = _panel(page, "accounting")
     whole = page.locator(".lede h1").text_content().rpartition(", ")[2]
+    accounts = _panel(page, "accounting")
     assert accounts.locator(".figures dd").first.text_content() == whole
     accounts.locator(".choices button", has_text="Model").click()
     rows = accounts.locator(".grid tbody tr")
@@ -138,12 +143,12 @@ def test_a_memory_leads_to_the_events_it_came_from(page):
     first.locator("summary").click()
     assert first.locator("summary").text_content() == "Evidence: 2 events in 1 session"
     first.locator(".tops a").click()
-    page.wait_for_selector("dialog[open] .evidence")
+    page.wait_for_selector("dialog .timeline li.marked .asked")
     marked = page.locator("dialog .timeline li.marked")
 
     assert marked.count() == 1
     assert marked.locator(".asked, pre").first.text_content() == "uv run pytest -x -q tests/test_checkout.py"
-    assert page.locator("#tab-1").get_attribute("aria-selected") == "true"
+    assert page.locator("#tab-0").get_attribute("aria-selected") == "true"
     assert page.url.endswith(".mem-000000000000")
 
 
@@ -152,12 +157,15 @@ def test_a_transcript_shows_each_result_in_its_call_and_only_what_is_chosen(page
     page.fill("#search", "000000000004")
     page.wait_for_function("() => document.getElementById('shown').textContent === '1 to 1 of 1 session'")
     page.locator("#session-table tbody a").click()
-    page.wait_for_selector("dialog[open] [role=tab]")
-    page.locator("#tab-1").click()
-    lines = page.locator(".timeline > li")
+    page.wait_for_selector("dialog .timeline:not(.waiting)")
+    lines = page.locator(".timeline > li:not(.turn)")
     assert lines.count() == 4 + 8
-    assert page.locator(".timeline > li.tool_call .result").count() == 8
-    assert page.locator(".timeline > li.tool_call").first.locator(".meta b").text_content() == "Bash"
+    calls = page.locator(".timeline > li.tool_call")
+    assert page.locator(".timeline .result").count() == 0, "a result is one click away"
+    for number in range(calls.count()):
+        calls.nth(number).locator("summary").first.click()
+    page.wait_for_function("() => document.querySelectorAll('.timeline > li.tool_call .result').length === 8")
+    assert calls.first.locator("summary b").first.text_content() == "Bash"
     assert page.locator(".timeline .result.failed").count() == 4
     assert "assert Decimal('0.10')" in page.locator(".timeline .result.failed").first.text_content()
     visible = "lines => lines.filter((line) => line.offsetParent).length"
@@ -195,6 +203,7 @@ def test_every_active_day_is_a_coloured_square_of_the_year(page):
     assert 52 * 7 < len(found) <= 53 * 7
     assert [words for _, words in found if re.fullmatch(r"Sun, 20 Sept? 2026: 3 calls, 154k tokens, \$0\.09", words)]
     assert set(coloured.values()) <= {"y1", "y2", "y3", "y4"}
+    page.locator("header nav a", has_text="History").click()
     assert len(coloured) == int(page.locator("#numbers dt", has_text="Active days").locator("xpath=../dd[1]").text_content())
 
 
@@ -225,6 +234,7 @@ def test_prompts_are_drawn_by_weekday_and_hour(page):
 def test_hostile_text_is_words_in_every_panel(page):
     for name in ("accounting", "signals", "scores", "memories"):
         _panel(page, name)
+    _panel(page, "accounting")
     projects = page.locator("#accounting select[aria-label=Project] option").all_text_contents()
     page.locator("#accounting .choices button", has_text="Model").click()
 
@@ -269,7 +279,7 @@ def test_panels_in_view_at_the_start_wait_for_the_list_of_sessions(browser, site
 
     page.on("request", lambda request: asked.append(request.url) if "/panels/" in request.url else None)
     page.route("**/data/sessions.js", late)
-    page.goto(f"{site.as_uri()}/index.html")
+    page.goto(f"{site.as_uri()}/trajectories.html")
     page.wait_for_selector("#scores .live.drawn")
     rows = page.locator("#scores tbody tr").count()
     context.close()
@@ -277,17 +287,3 @@ def test_panels_in_view_at_the_start_wait_for_the_list_of_sessions(browser, site
     assert before == [[]]
     assert any(url.endswith("/panels/scores.js") for url in asked)
     assert rows == 13, "the median and the first page of sessions"
-
-
-@pytest.mark.parametrize("name", ["signals", "memories", "habits"])
-def test_a_link_to_a_part_leads_there_however_much_the_panels_above_it_grow(page, name):
-    page.locator(f"nav a[href='#{name}']").click()
-    page.wait_for_selector(f"#{name} .live.drawn")
-    page.wait_for_function(
-        """() => [...document.querySelectorAll(".live:not(.drawn)")].every((live) => {
-            const { top, bottom } = live.getBoundingClientRect();
-            return top > 1900 || bottom < -1000;
-        })"""
-    )
-
-    assert 0 <= page.evaluate(f"document.getElementById('{name}').getBoundingClientRect().top") < 120

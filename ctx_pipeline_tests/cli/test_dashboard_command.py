@@ -24,14 +24,15 @@ def own(ran: Ctx, tmp_path_factory: pytest.TempPathFactory) -> Ctx:
 def test_the_page_is_built_in_the_named_cost_mode_and_says_so(own: Ctx):
     before = own.json("dashboard", "view")
     built = own.json("dashboard", "build", "--cost-mode", "display")
-    page = Path(built["site"]).read_text("utf-8")
+    folder = Path(built["site"]).parent
+    page = (folder / "accounting.html").read_text("utf-8") + (folder / "history.html").read_text("utf-8")
     again = own.json("dashboard", "build")
 
     assert (built["cost_mode"], built["status"]) == ("display", "done")
     assert "mode <code>display</code>" in page
     assert "as the hosts recorded it" in page
     assert (again["cost_mode"], again["status"]) == ("auto", "done")
-    assert "mode <code>auto</code>" in Path(again["site"]).read_text("utf-8")
+    assert "mode <code>auto</code>" in (Path(again["site"]).parent / "accounting.html").read_text("utf-8")
     assert own.json("dashboard", "view") == before
     assert "display" in own("dashboard", "build", "--cost-mode", "guessed", ok=False).stderr
 
@@ -39,7 +40,8 @@ def test_the_page_is_built_in_the_named_cost_mode_and_says_so(own: Ctx):
 @pytest.mark.feature("dashboard.terminal-view")
 def test_the_overview_in_a_terminal_has_the_figures_of_the_page(own: Ctx):
     built = own.json("dashboard", "build")
-    index = Path(built["site"]).read_text("utf-8")
+    folder = Path(built["site"]).parent
+    index = (folder / "history.html").read_text("utf-8") + (folder / "findings.html").read_text("utf-8")
     shown = own.json("dashboard", "view")
     text = own("dashboard", "view").stdout
 

@@ -31,7 +31,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(ctx: Ctx, room:
 
     assert full.returncode == 1, printed + said
     assert "Traceback" not in said
-    assert said.startswith("ctx: ") or "held back: " in said
+    assert said.startswith("ctx: ") or "failed partition: " in said
     assert "no room left" in said or "full" in said
     assert ctx.json("sync")["held"] == {}
     assert ctx.json("sql", "select count(*) as n from sessions")["rows"] == [{"n": 6}]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.learning.injection import held_out
+from ctx_pipeline.learning.injection import in_control_group
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import patient_hook
 from ctx_pipeline_tests.factories.claude import ClaudeHome
@@ -205,10 +205,10 @@ def test_a_memory_that_only_this_session_taught_is_not_told_to_it(environ, store
 def test_a_holdout_withholds_whole_sessions_and_logs_them(environ, store):
     write(store, memory("m-seed", TOLD))
     sessions = [f"s{n}" for n in range(400)]
-    out = [s for s in sessions if held_out(s, 0.2)]
+    out = [s for s in sessions if in_control_group(s, 0.2)]
     assert 50 < len(out) < 110
-    assert not any(held_out(s, 0.0) for s in sessions)
-    assert all(held_out(s, 1.0) for s in sessions)
+    assert not any(in_control_group(s, 0.0) for s in sessions)
+    assert all(in_control_group(s, 1.0) for s in sessions)
     told = next(s for s in sessions if s not in out)
 
     prompt = "pytest reports a missing fixture"

@@ -28,8 +28,8 @@ THEIRS = """{
   },
   "permissions": {"allow": ["Bash(ls:*)"]}
 }"""
-CLAUDE_EVENTS = ["PreCompact", "SessionEnd", "SessionStart", "Stop", "UserPromptSubmit"]
-CODEX_EVENTS = ["PreCompact", "SessionStart", "Stop", "UserPromptSubmit"]
+CLAUDE_EVENTS = ["PostToolUseFailure", "PreCompact", "PreToolUse", "SessionEnd", "SessionStart", "Stop", "UserPromptSubmit"]
+CODEX_EVENTS = ["PostToolUse", "PreCompact", "SessionStart", "Stop", "UserPromptSubmit"]
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def ours(path: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.feature("hooks.install", "hooks.other-peoples", "hooks.uninstall")
-def test_claude_gets_five_hooks_beside_those_of_others_and_back_byte_for_byte(person):
+def test_claude_gets_its_hooks_beside_those_of_others_and_back_byte_for_byte(person):
     path = person / ".claude" / "settings.json"
     path.write_text(THEIRS)
 
@@ -74,13 +74,16 @@ def test_claude_gets_five_hooks_beside_those_of_others_and_back_byte_for_byte(pe
     assert ours(path) == {
         "SessionStart": ["hook weave claude"],
         "UserPromptSubmit": ["hook weave claude"],
+        "PreToolUse": ["hook weave claude"],
+        "PostToolUseFailure": ["hook weave claude"],
         "Stop": ["hook capture claude"],
         "PreCompact": ["hook capture claude"],
         "SessionEnd": ["hook capture claude"],
     }
     value, before = json.loads(path.read_text()), json.loads(THEIRS)
     assert value["hooks"]["Stop"][0] == before["hooks"]["Stop"][0]
-    assert value["hooks"]["PreToolUse"] == before["hooks"]["PreToolUse"]
+    assert value["hooks"]["PreToolUse"][:-1] == before["hooks"]["PreToolUse"]
+    assert value["hooks"]["PreToolUse"][-1]["matcher"] == "Bash"
     assert {k: v for k, v in value.items() if k != "hooks"} == {k: v for k, v in before.items() if k != "hooks"}
     after = path.read_bytes()
     assert "already" in ctx("hooks", "install", "claude", "--yes")

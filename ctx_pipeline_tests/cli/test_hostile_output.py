@@ -235,7 +235,7 @@ def test_no_payload_is_told_by_a_hook_at_a_start_a_prompt_or_a_compaction(attack
         for told in (begun, asked, resumed):
             assert spoken(told, project) == [], (project.name, told)
         assert "`uv run pytest`" in asked, (project.name, asked)
-        assert "Last check: `make test` " in resumed, (project.name, resumed)
+        assert "Last test run: `make test` " in resumed, (project.name, resumed)
         assert "the person refused" not in begun + asked
 
 
@@ -262,7 +262,9 @@ def test_no_payload_is_in_a_memory_that_nobody_accepted_nor_in_a_woven_note(atta
 @pytest.mark.timeout(900)
 def test_no_payload_is_told_by_the_memory_and_session_tools_of_the_server(attacked) -> None:
     environ, projects = attacked
-    command = StdioServerParameters(command=sys.executable, args=["-m", "ctx_pipeline", "mcp"], env=environ, cwd=environ["HOME"])
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "ctx_pipeline", "mcp", "--tools", "all", "--structured"], env=environ, cwd=environ["HOME"]
+    )
 
     async def conversation() -> None:
         async with Client(stdio_client(command)) as client:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from ctx_pipeline.model.memories import Memory
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
 

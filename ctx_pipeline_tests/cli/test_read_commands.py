@@ -79,8 +79,9 @@ def test_list_shows_captured_and_new_sessions_newest_first_with_a_resume_command
     assert len(listing["sessions"]) == 3
     assert {s["state"] for s in listing["sessions"]} == {"captured"}
     assert all(s["session_id"] in s["resume"] for s in listing["sessions"])
-    modified = [s["modified"] for s in listing["sessions"]]
-    assert modified == sorted(modified, reverse=True)
+    last = [s["last"] for s in listing["sessions"]]
+    assert last == sorted(last, reverse=True)
+    assert len(set(last)) == 3
 
 
 @pytest.mark.feature("cli.list")
@@ -89,6 +90,7 @@ def test_list_works_before_anything_was_captured(ctx: Ctx):
 
     assert {s["state"] for s in listing["sessions"]} == {"new"}
     assert listing["counts"] == {"claude": 4, "codex": 2, "dspy": 0}
+    assert {(s["project"], s["title"]) for s in listing["sessions"]} >= {("bookshop-api", "CSV export for orders")}
 
 
 @pytest.mark.feature("cli.show")

@@ -27,14 +27,17 @@ def block(page: str, language: str, containing: str) -> str:
     return found[0]
 
 
-@pytest.mark.feature("docs.readme-output")
+@pytest.mark.feature("docs.readme-output", "cli.run-size")
 @pytest.mark.slow
 def test_the_output_on_the_first_screen_is_what_a_first_run_prints(bare: Ctx):
     def steady(text: str) -> list[str]:
         text = text.replace(str(bare.folder / "nobody"), "~").replace(str(bare.store), "~/.ctx_pipeline")
         return [re.sub(r"in \d+\.\d s", "in N s", line) for line in text.splitlines() if line]
 
-    assert steady(bare("run").stdout) == steady(block(README, "text", "sessions"))
+    done = bare("run")
+
+    assert steady(done.stdout) == steady(block(README, "text", "sessions"))
+    assert re.search(r"^first run: 11 files, [\d.]+ kB; later runs read only what is new$", done.stderr, re.MULTILINE)
 
 
 @pytest.mark.feature("docs.readme-commands")

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from datetime import datetime
 
 import pytest
 
@@ -29,7 +30,7 @@ HIT = {
     "place",
     "also_in",
 }
-ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial"}
+ANSWER = {"query", "level", "offset", "next_offset", "hits", "total", "left_out", "facets", "covered", "partial", "days"}
 
 
 @pytest.mark.feature("cli.search-json")
@@ -149,3 +150,14 @@ def test_a_search_loads_neither_arrow_nor_duckdb_nor_dagster(ran: Ctx):
     )
     assert done.stdout.splitlines()[-1] == "[]"
     assert "resume" in done.stdout
+
+
+@pytest.mark.feature("search.time-words")
+def test_days_that_a_question_names_are_searched_alone_where_something_is_found_there(ran: Ctx):
+    newest = max(hit["ts"] for hit in ran.json("search", "pytest", "--limit", "100")["hits"])
+    month = f"{datetime.fromisoformat(newest):%B}"
+    named = ran.json("search", "pytest", "in", month, newest[:4])
+    assert named["days"][0] == f"{newest[:7]}-01"
+    assert {hit["ts"][:7] for hit in named["hits"]} == {newest[:7]}
+    nowhere = ran.json("search", "pytest", "in", "January", "2020")
+    assert (nowhere["days"], bool(nowhere["hits"])) == (None, True)

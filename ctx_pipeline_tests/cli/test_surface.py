@@ -20,12 +20,24 @@ from click.testing import CliRunner
 from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
 from ctx_pipeline.model.raw import Parsed, SessionInput
+from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.cli.conftest import Ctx
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
-NO_TABLE = {"ctx render", "ctx usage statusline", "ctx mcp", "ctx rot dashboard", "ctx rot export", "ctx rot reset", "ctx rot tail"}
+NO_TABLE = {
+    "ctx completion",
+    "ctx help",
+    "ctx render",
+    "ctx usage statusline",
+    "ctx mcp",
+    "ctx rot dashboard",
+    "ctx rot export",
+    "ctx rot reset",
+    "ctx rot tail",
+    "ctx run-command",
+}
 """They print a document, one line, or what a program reads; no table."""
 
 
@@ -58,9 +70,13 @@ def documented() -> dict[str, tuple[list[str], dict[str, list[str]]]]:
     found = {}
     (block,) = re.findall(r"```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     for line in block.splitlines():
-        name, shape = re.fullmatch(r"(ctx(?: [a-z-]+)*?) {2,}(.+)", line.rstrip()).groups()
+        name, shape = re.fullmatch(r"(ctx(?: [a-zA-Z-]+)*?) {2,}(.+)", line.rstrip()).groups()
         inner = {key: keys.split() for key, keys in re.findall(r"(\w+)\[([^\]]*)\]", shape)}
         found[name] = (re.sub(r"\[[^\]]*\]", "", shape).split(), inner)
+    keys, inner = found.pop("ctx usage GROUPING")
+    for by, grouping in GROUPINGS.items():
+        more = [grouping.column, *["repository"] * grouping.with_repository, *["uses"] * (grouping.names is not None)]
+        found[f"ctx usage {by}"] = (keys, {"rows": [*inner["rows"], *more]})
     return found
 
 
@@ -72,22 +88,7 @@ def test_every_command_that_prints_a_table_takes_json_and_its_shape_is_documente
     assert set(documented()) == takes
 
 
-REPORTS = [
-    "branch",
-    "command",
-    "daily",
-    "home",
-    "model",
-    "monthly",
-    "plugin",
-    "project",
-    "server",
-    "session",
-    "skill",
-    "thread",
-    "tool",
-    "weekly",
-]
+REPORTS = sorted(GROUPINGS)
 
 READING = [
     "ctx",
@@ -208,8 +209,11 @@ def test_lists_carry_title_age_size_project_host_and_days_until_deletion(invoke,
     assert {s["days_left"] for s in listing["sessions"] if s["host"] == "codex"} == {None}
     assert listing["hosts"]["claude"] == "Claude Code"
     (line,) = [line for line in printed.splitlines() if SESSION in line]
-    assert re.search(r"\d+ (s|min|h|d) +[\d.]+ kB +(39|40) d +bookshop-api +Fix rounding in discount codes", line)
-    assert re.search(r"age +size +deleted in +project +title", printed)
+    assert re.search(
+        r"20\d\d-\d\d-\d\d \d\d:\d\d +bookshop-api +Fix rounding in discount codes +\$[\d.]+ +claude +grown +[\d.]+ kB +(39|40) d", line
+    )
+    assert re.search(r"last active +project +title +cost +host +captured +size +deleted in", printed)
+    assert "4 claude, 2 codex; times in UTC" in printed
 
 
 @pytest.mark.feature("cli.bare")
@@ -229,6 +233,7 @@ def test_the_page_is_built_opened_and_served_by_one_command_each(ran: Ctx, tmp_p
     opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
     opener.chmod(0o755)
     opened = Ctx(ran.folder, {**ran.environ, "BROWSER": str(opener)}).json("dashboard", "open")
+    assert Ctx(ran.folder, {**ran.environ, "BROWSER": str(opener)}).json("open") == opened
     assert opened == {"site": built["site"], "opened": True}
     assert (tmp_path / "opened").read_text().strip() == Path(built["site"]).as_uri()
 
@@ -246,7 +251,9 @@ def test_the_page_is_built_opened_and_served_by_one_command_each(ran: Ctx, tmp_p
 
     status, cookie, _ = get(f"{address.path}?{address.query}")
     assert (address.hostname, status) == ("127.0.0.1", 303)
-    assert get(address.path, cookie) == (200, "", Path(built["site"]).read_bytes())
+    status, again, text = get(address.path, cookie)
+    own = text.replace(b" connect-src &#39;self&#39;;", b"").replace(b'<script src="served.js" defer></script>\n', b"")
+    assert (status, again, own) == (200, "", Path(built["site"]).read_bytes()), "the served page may ask its server, by one script more"
     data = next(p for p in Path(built["site"]).parent.rglob("*.js"))
     assert get(f"/{data.relative_to(Path(built['site']).parent).as_posix()}", cookie) == (200, "", data.read_bytes())
     assert get(address.path)[0] == 401
@@ -273,10 +280,12 @@ def test_one_command_imports_everything_and_a_broken_session_leaves_the_others_a
     def broken(session: SessionInput) -> Parsed:
         if session.session_id in path.name:
             raise RuntimeError("a defect of the parser")
-        return hosts["codex"].parse(session)
+        return hosts["codex"].records.parse(session)
 
     path = min((ctx.folder / "codex" / "sessions").rglob("*.jsonl"))
-    monkeypatch.setattr(discovery, "hosts", lambda: {**hosts, "codex": replace(hosts["codex"], parse=broken)})
+    monkeypatch.setattr(
+        discovery, "hosts", lambda: {**hosts, "codex": replace(hosts["codex"], records=replace(hosts["codex"].records, parse=broken))}
+    )
     done = CliRunner().invoke(cli, ["import", "all", "--all", "--no-render", "--json"])
     report = json.loads(done.stdout)
 

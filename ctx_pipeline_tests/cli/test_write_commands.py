@@ -71,7 +71,7 @@ def test_forget_shows_asks_removes_and_does_not_capture_again(ctx: Ctx):
     ctx("sync")
     refused = ctx("forget", "claude", DISCOUNTS, ok=False, stdin="n\n")
 
-    assert refused.returncode == 130
+    assert refused.returncode == 1
     assert "Fix rounding in discount codes" in refused.stdout
     assert states(ctx)[DISCOUNTS] == "captured"
 

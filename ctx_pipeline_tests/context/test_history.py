@@ -375,7 +375,7 @@ def test_ten_thousand_snapshots_of_a_growing_context_are_read_compared_and_forgo
     assert history.at_snapshot(7_000)["d7000, 0, 0"].content == "message 0"
     # a turn, its message, and the core and head that wait for the next one
     assert len(history.diff(9_999, 10_000)["added"]) == 3
-    shared = set(map(id, history._of(5_000).tree.nodes.values())) & set(map(id, history._of(10_000).tree.nodes.values()))
+    shared = set(map(id, history.snapshot(5_000).tree.nodes.values())) & set(map(id, history.snapshot(10_000).tree.nodes.values()))
     assert len(shared) >= 14_998
     del history.snapshots[5_000]
     assert 5_000 not in history.snapshots

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ctx_pipeline import Agent, Component, Context, ContextBuilder, ContextHistory, InMemoryMemory, SQLiteMemory, TextContent
 from ctx_pipeline.context.errors import InvalidSelector, PactError, UnknownSnapshot
-from ctx_pipeline.context.tree.persistent_list import Row
 from ctx_pipeline.context.tree.selectors.parsing import parse
+from ctx_pipeline.context.tree.tree import Row
 from ctx_pipeline.errors import BudgetTooSmall
 from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer
 

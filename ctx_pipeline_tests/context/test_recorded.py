@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from ctx_pipeline.context.recorded import replay_window
-from ctx_pipeline.model.window import OUT, SYSTEM, TURN, Change
+from ctx_pipeline.model.host_records import OUT, SYSTEM, TURN, Change
 from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer
 
 WORDS = FallbackWordCountTokenizer(1)

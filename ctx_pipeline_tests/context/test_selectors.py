@@ -15,6 +15,7 @@ import pytest
 from ctx_pipeline import Component, Context, TextContent
 from ctx_pipeline.context.errors import InvalidSelector, UnknownSnapshot
 from ctx_pipeline.context.tree.selectors import parsing as expression
+from ctx_pipeline.context.tree.selectors.operators import OPERATORS
 
 
 def block(name, content, role="user", **fields):
@@ -445,3 +446,34 @@ def test_a_pattern_over_many_texts_ends_within_its_seconds(talk, monkeypatch):
     monkeypatch.setattr(expression, "_AT_ONCE", 1)
     with pytest.raises(InvalidSelector, match="took more than"):
         talk.select("{content~='o'}")
+
+
+@pytest.mark.feature("context.selectors.operators")
+def test_an_operator_is_one_entry_and_the_grammar_follows(monkeypatch):
+    context = Context()
+    context.add_user("alpha", id="a", tags=["red"])
+    context.add_user("beta", id="b", tags=["blue"])
+    caches = (expression._parse, expression._grammar)
+    with pytest.raises(InvalidSelector):
+        context.select("^ah .block{content^='al'}")
+
+    begins = OPERATORS["="]._replace(
+        sign="^=",
+        test=lambda found, value: str(found).startswith(str(value)),
+        of_tags=lambda tags, value: any(tag.startswith(value) for tag in tags),
+        same=None,
+        of_list="",
+    )
+    monkeypatch.setitem(OPERATORS, "^=", begins)
+    for kept in caches:
+        kept.cache_clear()
+    try:
+        assert list(context.select("^ah .block{content^='al'}")) == ["a"]
+        assert list(context.select("^ah .block[tag^='bl']")) == ["b"]
+        assert list(context.select("^ah .block{content='beta'}")) == ["b"]
+        with pytest.raises(InvalidSelector, match="a list goes with"):
+            context.select("^ah .block[content^=['al']]")
+    finally:
+        monkeypatch.undo()
+        for kept in caches:
+            kept.cache_clear()

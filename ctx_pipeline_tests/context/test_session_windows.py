@@ -13,9 +13,8 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.context.errors import InvalidSelector, ReadOnlyHistory, UnknownSnapshot
 from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.windows.history import open_window, thread_named
-from ctx_pipeline.sessions.windows.selection import selected
-from ctx_pipeline.sessions.windows.view import component_rows, difference, export, moment_row, weights
+from ctx_pipeline.sessions.windows.view import component_rows, difference, export, moment_row, selected, weights
+from ctx_pipeline.sessions.windows.window_history import open_window, thread_named
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories.codex import THREAD

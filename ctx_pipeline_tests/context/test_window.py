@@ -17,7 +17,7 @@ from ctx_pipeline import (
     deterministic_sort_key,
     get_strategy,
 )
-from ctx_pipeline.context.window.ordering import in_order
+from ctx_pipeline.context.window.costs import in_order
 from ctx_pipeline.errors import BudgetTooSmall, UsageError
 
 ONE = FallbackWordCountTokenizer(tokens_per_word=1.0)

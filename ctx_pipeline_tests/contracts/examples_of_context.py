@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.pipeline.signals.analyses import rot_by_thread
-from ctx_pipeline.pricing.rates import Rates
+from ctx_pipeline.pipeline.signals.signal_inputs import rot_by_thread
+from ctx_pipeline.pricing.price_book import Rates
 from ctx_pipeline_tests.factories.views import Builder, view
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ every_host = pytest.mark.parametrize("host", HOSTS.values(), ids=list(HOSTS))
 def samples_of(host: Host) -> Path:
     """Return the folder with a host's sample."""
     ours = SAMPLES / host.key
-    return ours if ours.is_dir() else Path(str(sys.modules[host.parse.__module__].__file__)).parent / "samples" / host.key
+    return ours if ours.is_dir() else Path(str(sys.modules[host.records.parse.__module__].__file__)).parent / "samples" / host.key
 
 
 def sample_sessions(host: Host) -> dict[str, SessionInput]:
@@ -46,11 +46,11 @@ def sample_sessions(host: Host) -> dict[str, SessionInput]:
     streams: dict[str, list[StreamBytes]] = {}
     for number, path in enumerate(sorted(p for p in home.rglob("*") if p.is_file())):
         rel = path.relative_to(home).as_posix()
-        kind = host.classify(rel.partition("#")[0])
-        if kind is None or kind not in host.session_kinds:
+        kind = host.files.classify(rel.partition("#")[0])
+        if kind is None or kind not in host.files.session_kinds:
             continue
         data = path.read_bytes()
-        identity = host.identify(kind, rel, data[:65_536])
+        identity = host.files.identify(kind, rel, data[:65_536])
         if identity is not None:
             owner = identity.root_session_id or identity.parent_thread_id or identity.thread_id
             stream = StreamBytes(f"{number:016x}", kind, rel, 0, data, identity.thread_id, identity.parent_thread_id)
@@ -161,10 +161,10 @@ def test_a_host_declares_what_the_pipeline_needs(host: Host) -> None:
     assert host.key == host.key.lower()
     assert host.title
     assert host.version >= 1
-    assert host.roots_env
-    assert host.session_kinds
+    assert host.files.roots_env
+    assert host.files.session_kinds
     assert host.agent.resume == "" or "{session_id}" in host.agent.resume
-    assert all(table and order for database in host.databases.values() for table, order in database.tables)
+    assert all(table and order for database in host.files.databases.values() for table, order in database.tables)
 
 
 @every_host
@@ -183,13 +183,13 @@ def test_paths_of_any_shape_are_classified_the_same_twice(host: Host) -> None:
         "-",
     ]
     for rel in hostile:
-        kind = host.classify(rel)
+        kind = host.files.classify(rel)
         assert kind is None or isinstance(kind, str)
-        assert host.classify(rel) == kind
-        assert isinstance(host.enter(rel), bool)
-        for name in sorted(host.session_kinds):
+        assert host.files.classify(rel) == kind
+        assert isinstance(host.files.enter(rel), bool)
+        for name in sorted(host.files.session_kinds):
             for head in (b"", b"\xff\xfe\x00", b'{"sessionId":"../../x"}\n'):
-                identity = host.identify(name, rel, head)
+                identity = host.files.identify(name, rel, head)
                 assert identity is None or (identity.thread_id and len(identity.thread_id) < 1_000)
 
 
@@ -200,7 +200,7 @@ def test_a_sample_gives_the_rows_written_down_by_hand(host: Host) -> None:
     sessions = sample_sessions(host)
     assert sorted(sessions) == sorted(expected)
     for session_id, session in sessions.items():
-        parsed = host.parse(session)
+        parsed = host.records.parse(session)
         assert_contract(session, parsed)
         got = summary(parsed)
         said = expected[session_id]
@@ -213,11 +213,11 @@ def test_a_sample_gives_the_rows_written_down_by_hand(host: Host) -> None:
 def test_parsing_twice_gives_equal_rows_and_leaves_the_input_alone(host: Host) -> None:
     for session in sample_sessions(host).values():
         before = [s.data for s in session.streams]
-        first, second = host.parse(session), host.parse(session)
+        first, second = host.records.parse(session), host.records.parse(session)
         assert (first.events, first.model_calls, first.tool_calls) == (second.events, second.model_calls, second.tool_calls)
         assert [s.data for s in session.streams] == before
         turned = replace(session, streams=session.streams[::-1])
-        assert sorted(host.parse(turned).events) == sorted(first.events)
+        assert sorted(host.records.parse(turned).events) == sorted(first.events)
 
 
 @every_host
@@ -225,7 +225,7 @@ def test_parsing_twice_gives_equal_rows_and_leaves_the_input_alone(host: Host) -
 def test_a_copy_of_a_stream_adds_nothing(host: Host) -> None:
     for session in sample_sessions(host).values():
         copies = tuple(replace(s, stream=f"copy{s.stream[4:]}", current=False) for s in session.streams)
-        once, twice = host.parse(session), host.parse(replace(session, streams=session.streams + copies))
+        once, twice = host.records.parse(session), host.records.parse(replace(session, streams=session.streams + copies))
         assert_contract(replace(session, streams=session.streams + copies), twice)
         assert len(twice.events) == len(once.events)
         assert [row[:17] for row in sorted(twice.model_calls)] == [row[:17] for row in sorted(once.model_calls)]
@@ -253,14 +253,14 @@ def test_a_copy_of_a_stream_adds_nothing(host: Host) -> None:
     ids=["empty", "blank", "nul", "not-utf8", "not-objects", "cut", "wrong-types", "deep", "huge-number", "surrogate", "bom-crlf", "glued"],
 )
 def test_hostile_bytes_never_raise(host: Host, junk: bytes) -> None:
-    for kind in sorted(host.session_kinds):
+    for kind in sorted(host.files.session_kinds):
         stream = StreamBytes("0" * 16, kind, "x.jsonl", 0, junk, "s")
         session = SessionInput(host.key, "s", (stream,))
-        assert_contract(session, host.parse(session))
+        assert_contract(session, host.records.parse(session))
     for session in sample_sessions(host).values():
         streams = tuple(replace(s, data=s.data + junk + s.data) for s in session.streams)
         mixed = replace(session, streams=streams)
-        assert_contract(mixed, host.parse(mixed))
+        assert_contract(mixed, host.records.parse(mixed))
 
 
 @every_host
@@ -288,7 +288,7 @@ def test_any_value_of_any_wrong_type_is_survived(host: Host) -> None:
                         lines.append(line)
                 streams.append(replace(stream, data=b"\n".join(lines) + b"\n"))
             bent = replace(session, streams=tuple(streams))
-            assert_contract(bent, host.parse(bent))
+            assert_contract(bent, host.records.parse(bent))
 
 
 @every_host
@@ -298,7 +298,7 @@ def test_a_stream_cut_anywhere_is_read_up_to_the_cut(host: Host) -> None:
         longest = max(len(s.data) for s in session.streams)
         for cut in range(0, longest, max(1, longest // 40)):
             short = replace(session, streams=tuple(replace(s, data=s.data[:cut]) for s in session.streams))
-            assert_contract(short, host.parse(short))
+            assert_contract(short, host.records.parse(short))
 
 
 @pytest.mark.feature("hosts.discovery")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.model.derived import CandidateRow
+from ctx_pipeline.model.row_contracts import CandidateRow
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENT_KINDS, TABLES
 from ctx_pipeline.pipeline.mine import draw

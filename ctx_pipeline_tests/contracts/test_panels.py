@@ -10,8 +10,8 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
-from ctx_pipeline.dashboard.encode import chunk
-from ctx_pipeline.model.finding import Example, Finding
+from ctx_pipeline.dashboard.page import chunk
+from ctx_pipeline.model.readings import Example, Finding
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}
@@ -137,11 +137,11 @@ SECTIONS = {
 }
 
 
-def test_the_parts_of_the_page_are_found_findings_first():
+def test_the_parts_of_the_page_are_found_the_week_first():
     names = [p.name for p in discovery.panels()]
 
     assert set(names) >= SECTIONS
-    assert names[0] == "findings"
+    assert names[0] == "week"
 
 
 @PANELS

@@ -66,3 +66,14 @@ def test_a_host_of_another_package_is_captured_counted_and_found(installed: dict
     listed = output_of(installed, "ctx_pipeline", "list", "--host", "parrot")
     assert "polly-1" in listed
     assert "open the cage" in output_of(installed, "ctx_pipeline", "search", "cage")
+
+
+@pytest.mark.feature("hosts.groups")
+def test_a_plug_in_of_an_earlier_version_is_left_out_and_told_where_its_fields_are_now(installed: dict[str, str], tmp_path: Path) -> None:
+    module = tmp_path / "site" / "parrot_agent.py"
+    module.write_text(module.read_text().replace("records=Records(parse=parse)", "parse=parse"))
+
+    said = output_of(installed, "ctx_pipeline", "doctor")
+
+    assert "plug-in" in said
+    assert "parse is now records=Records(parse=...)" in said

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.facts.registry import MAKERS
 from ctx_pipeline.model.declared import Reading
-from ctx_pipeline.model.derived import ReadingRow
 from ctx_pipeline.model.readings import store_reading
+from ctx_pipeline.model.row_contracts import ReadingRow
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENT_KINDS, TABLES
+from ctx_pipeline.pipeline.facts import MAKERS
 from ctx_pipeline.pipeline.measure import take
 from ctx_pipeline_tests.contracts import examples_of_context, examples_of_work
 from ctx_pipeline_tests.factories.views import view

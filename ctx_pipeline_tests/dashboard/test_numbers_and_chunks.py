@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from ctx_pipeline.dashboard import numbers
-from ctx_pipeline.dashboard.charts import Column, axis, nice_ceiling, stacked
-from ctx_pipeline.dashboard.encode import chunk, script_json
+from ctx_pipeline.dashboard import figures
+from ctx_pipeline.dashboard.figures import Column, axis, nice_ceiling, stacked
+from ctx_pipeline.dashboard.page import chunk, script_json
 from ctx_pipeline_tests.factories.history import HOSTILE
 
 
@@ -28,7 +28,7 @@ from ctx_pipeline_tests.factories.history import HOSTILE
     ],
 )
 def test_short_numbers_keep_three_figures(value, text):
-    assert numbers.short(value) == text
+    assert figures.short(value) == text
 
 
 @pytest.mark.feature("dashboard.numbers-with-units")
@@ -37,22 +37,22 @@ def test_short_numbers_keep_three_figures(value, text):
     [(0, "$0"), (9_999_999, "<$0.01"), (10_000_000, "$0.01"), (4_200_000_000, "$4.20"), (1_234_500_000_000, "$1,234")],
 )
 def test_money(nano, text):
-    assert numbers.money(nano) == text
+    assert figures.money(nano) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_900, "1 h 05"), (90_000, "1 d 1 h")])
 def test_durations(seconds, text):
-    assert numbers.duration(seconds) == text
+    assert figures.duration(seconds) == text
 
 
 @pytest.mark.parametrize(("part", "whole", "text"), [(1, 0, "\u2013"), (0, 5, "0%"), (1, 1000, "<1%"), (37, 100, "37%")])
 def test_shares(part, whole, text):
-    assert numbers.share(part, whole) == text
+    assert figures.share(part, whole) == text
 
 
 @pytest.mark.parametrize(("octets", "text"), [(999, "999 B"), (1_000, "1.00 kB"), (12_345_678, "12.3 MB"), (5_000_000_000, "5.00 GB")])
 def test_sizes(octets, text):
-    assert numbers.size(octets) == text
+    assert figures.size(octets) == text
 
 
 @pytest.mark.feature("dashboard.text-escaped")

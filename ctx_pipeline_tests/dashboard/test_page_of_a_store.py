@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import time
+import zlib
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.dashboard.data import Expiring
+from ctx_pipeline.dashboard.panels import accounting
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.render import render
 from ctx_pipeline.pipeline.run import step
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage as counted
+from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline_tests.conftest import CORPUS, corpus
+from ctx_pipeline_tests.signals.golden import SAMPLES
 
 DAY = 86_400
 
@@ -53,7 +60,62 @@ def test_the_table_of_sessions_adds_up_to_usage(published):
     assert len(rows) == len(store.ledger.sessions()) > 100
     assert sum(row["calls"] for row in rows) == totals["calls"] > 1_000
     assert sum(row["cost"] for row in rows) == pytest.approx(totals["cost_nano"] / 1e9)
-    assert {row["chunk"] for row in rows} == {p.stem for p in (store.home / "site" / "data").iterdir()} - {"sessions"}
+    assert {row["chunk"] for row in rows} == {p.stem.partition("-")[0] for p in (store.home / "site" / "data").iterdir()} - {"sessions"}
+
+
+def _unpacked(site, chunk):
+    """Return a session's chunk and the items of its transcript."""
+
+    def data(name):
+        text = (site / "data" / f"{name}.js").read_text("utf-8")
+        return json.loads(text[text.index(",") + 1 : text.rindex(")")])
+
+    detail = data(chunk)
+    told = detail["transcript"]
+    held = {name: data(f"{chunk}-{name}") if name else told["inline"] for name in {piece[4] for piece in told["pieces"]}}
+    return detail, [item for piece in told["pieces"] for item in json.loads(zlib.decompress(base64.b64decode(held[piece[4]][piece[5]])))]
+
+
+@corpus
+@pytest.mark.feature("dashboard.whole-transcript", "dashboard.transcript-usage")
+def test_every_event_of_every_published_session_is_on_its_page(published):
+    store, settings = published
+    site = store.home / "site"
+    text = (site / "data" / "sessions.js").read_text("utf-8")
+    listed = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    rows = [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+    events = {r.session_id: int(r.rows["events"]) for r in store.ledger.sessions()}
+    shown, cost, pictures = {}, 0.0, 0
+    for row in rows:
+        detail, items = _unpacked(site, row["chunk"])
+        shown[row["id"]] = len(items) + sum("r" in item[6] for item in items)
+        assert detail["transcript"]["total"] == events[row["id"]]
+        counted_here = [item[6]["u"] for item in items if "u" in item[6] and item[6]["u"][7]]
+        cost += sum(usage[6] or 0 for usage in counted_here)
+        pictures += sum("img" in item[6] for item in items)
+
+    assert shown == events
+    assert cost == pytest.approx(counted("session", stored=True, settings=settings).totals["cost_nano"] / 1e9, rel=0.02)
+    assert pictures >= 7
+    assert len(list((site / "data").glob("*-i*.js"))) == pictures
+
+
+@corpus
+@pytest.mark.feature("dashboard.subagents-inline")
+def test_a_subagent_stands_behind_the_call_that_started_it(published):
+    """The session explored with three agents at once: each begins with the words that its own call gave it."""
+    store, _ = published
+    site = store.home / "site"
+    text = (site / "data" / "sessions.js").read_text("utf-8")
+    listed = json.loads(text[text.index(",") + 1 : text.rindex(")")])
+    rows = [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+    matched = 0
+    for row in rows:
+        _, items = _unpacked(site, row["chunk"])
+        for before, item in pairwise(items):
+            if item[2] and item[4] in {"subagent_start", "prompt"} and before[2] != item[2] and before[4] == "tool_call":
+                matched += json.dumps(item[5][:40], ensure_ascii=False)[1:-1] in before[5]
+    assert matched >= 5
 
 
 @corpus
@@ -80,6 +142,24 @@ def test_nothing_new_means_nothing_written(published):
     assert index.stat().st_mtime_ns == before
 
 
+@corpus
+@pytest.mark.feature("dashboard.search")
+def test_the_pieces_that_are_searched_hold_every_prompt_and_are_kept_while_their_sessions_stay(published):
+    store, chosen = published
+    folder = store.home / "site" / "words"
+    before = {p.name: p.stat().st_ino for p in folder.iterdir()}
+    documents = []
+    for path in folder.iterdir():
+        text = path.read_text("utf-8")
+        held = json.loads(zlib.decompress(base64.b64decode(json.loads(text[text.index(",") + 1 : text.rindex(")")]))))
+        documents += [(held["sessions"][session], kind) for session, kind, *_ in held["documents"]]
+    render(store, chosen, force=True)
+
+    assert sum(kind == 0 for _, kind in documents) == sum(int(r.rows["prompts"]) for r in store.ledger.sessions())
+    assert len({key for key, _ in documents}) > 150
+    assert {p.name: p.stat().st_ino for p in folder.iterdir()} == before
+
+
 @pytest.mark.feature("dashboard.retention")
 def test_transcripts_near_the_end_of_their_time_are_counted(environ, tmp_path):
     project = tmp_path / "claude" / "projects" / "-home-ada-till"
@@ -102,9 +182,41 @@ def test_transcripts_near_the_end_of_their_time_are_counted(environ, tmp_path):
     with open_store(chosen) as store:
         step("ingest", store, chosen)
 
-        assert page_records.expiring(store, now) == [Expiring("claude", 2, 22, 20)]
+        assert page_records.expiring(store, chosen, now * 10**9) == [Expiring("claude", 2, 22, 20)]
 
         build_warehouse(store, chosen)
         render(store, chosen)
-        index = (store.home / "site" / "index.html").read_text("utf-8")
+        index = (store.home / "site" / "findings.html").read_text("utf-8")
     assert re.search(r"2 transcripts of Claude Code are about to be deleted", index)
+
+
+@pytest.mark.feature("dashboard.engine-groups")
+@pytest.mark.parametrize("way", ["daily", "weekly", "monthly", "model", "project"])
+def test_the_accounts_of_the_page_add_up_to_the_groups_of_usage(tmp_path, way):
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "TZ": "UTC"}
+    environ |= {name: str(SAMPLES / host) for name, host in (("CLAUDE_CONFIG_DIR", "claude"), ("CODEX_HOME", "codex"))}
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        step("ingest", store, chosen)
+    data = accounting.records(page_records.current(chosen))
+    periods = {
+        day: dict(zip(("daily", "weekly", "monthly"), starts, strict=True)) for day, *rest in data["days"] for starts in [(day, *rest)]
+    }
+    names = {"model": lambda row: data["models"][row[3]] or None, "project": lambda row: data["projects"][row[2]]}
+    shown = Counter()
+    for row in data["rows"]:
+        key = names[way](row) if way in names else row[0] and periods[row[0]][way]
+        shown.update(
+            {
+                (key, name): value
+                for name, value in zip(("input", "output", "calls", "cost"), (row[4], row[5], row[10], row[11]), strict=True)
+            }
+        )
+
+    told = Counter()
+    for row in counted(way, stored=True, settings=chosen).rows:
+        key = row[GROUPINGS[way].column] if way != "model" else row["model"]
+        sums = (row["input_tokens"], row["output_tokens"], row["calls"], row["cost_nano"])
+        told.update({(key, name): value for name, value in zip(("input", "output", "calls", "cost"), sums, strict=True)})
+    assert shown == told
+    assert shown.total() > 0

@@ -38,12 +38,15 @@ def test_rows_of_usage_point_to_their_names_and_carry_every_kind_of_token():
         page.UsageLine(date(2026, 3, 2), "claude", "till", "opus", page.Usage(output_tokens=8, calls=1)),
     )
 
-    found = accounting.records(_data(usage_lines=lines))
+    week, month = date(2026, 2, 23), date(2026, 3, 1)
+
+    found = accounting.records(_data(usage_lines=lines, periods=((date(2026, 3, 1), week, month),)))
 
     assert found == {
         "hosts": [["claude", "Claude Code"], ["codex", "Codex"]],
         "projects": ["till", ""],
         "models": ["gpt-5", "", "opus"],
+        "days": [["2026-03-01", "2026-02-23", "2026-03-01"]],
         "rows": [
             ["2026-03-01", 1, 0, 0, 1, 2, 3, 4, 5, 1, 6, 7_000, 2],
             [None, 0, 1, 1, 9, 0, 0, 0, 0, 0, 1, 0, 0],

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import re
 import stat
+import zlib
 
 import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_of
-from ctx_pipeline.dashboard.page import STYLES, scripts
+from ctx_pipeline.dashboard.page import STYLES, file_of, scripts
 from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
@@ -19,7 +22,7 @@ from ctx_pipeline_tests.factories.history import HOSTILE, build_site, tables
 
 def _data(path):
     text = path.read_text("utf-8")
-    found = re.fullmatch(r'ctx\.receive\("[0-9a-z]+",(.*)\);\n', text, re.DOTALL)
+    found = re.fullmatch(r'ctx\.receive\("[0-9a-z-]+",(.*)\);\n', text, re.DOTALL)
     assert found
     return json.loads(found[1])
 
@@ -27,6 +30,18 @@ def _data(path):
 def _sessions(site):
     listed = _data(site / "data" / "sessions.js")
     return [dict(zip(listed["columns"], row, strict=True)) for row in listed["rows"]]
+
+
+def _items(site, chunk):
+    """Return the items of a transcript, from the chunk and the files beside it."""
+    told = _data(site / "data" / f"{chunk}.js")["transcript"]
+    files = {"": told["inline"]}
+    found = []
+    for *_, file, place in told["pieces"]:
+        if file not in files:
+            files[file] = _data(site / "data" / f"{chunk}-{file}.js")
+        found += json.loads(zlib.decompress(base64.b64decode(files[file][place])))
+    return found
 
 
 def _chunks(site):
@@ -40,7 +55,8 @@ def site(environ, tmp_path):
 
 @pytest.mark.feature("dashboard.site")
 def test_the_page_is_a_private_folder_of_plain_files(site):
-    assert {p.name for p in site.iterdir()} == {"index.html", *STYLES, *scripts(discovery.panels()), "data", "panels", "made.json"}
+    pages = {file_of(panel.page) for panel in discovery.panels()}
+    assert {p.name for p in site.iterdir()} == {*pages, *STYLES, *scripts(discovery.panels()), "data", "panels", "words", "made.json"}
     assert {p.name for p in (site / "panels").iterdir()} == {f"{p.name}.js" for p in discovery.panels() if p.data is not None}
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
     assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data", site / "panels")} == {0o700}
@@ -49,11 +65,13 @@ def test_the_page_is_a_private_folder_of_plain_files(site):
 
 @pytest.mark.feature("dashboard.offline")
 def test_nothing_in_the_page_names_another_place(site):
-    index = (site / "index.html").read_text("utf-8")
-
-    assert re.findall(r'(?:src|href)="(?!#)([^"]*)"', index) == [*STYLES, *scripts(discovery.panels()), "data/sessions.js"]
-    assert "default-src &#39;none&#39;" in index
-    assert "unsafe" not in index
+    pages = list(dict.fromkeys(file_of(panel.page) for panel in discovery.panels()))
+    for name in pages:
+        text = (site / name).read_text("utf-8")
+        named = re.findall(r'(?:src|href)="(?!#)([^"]*)"', text)
+        assert set(named) == {*STYLES, *scripts(discovery.panels()), "data/sessions.js", *pages}
+        assert "default-src &#39;none&#39;" in text
+        assert "unsafe" not in text
     for path in site.glob("*.js"):
         assert not re.search(
             r"https?:(?!//www\.w3\.org/2000/svg)|innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\(|XMLHttp",
@@ -71,43 +89,94 @@ def test_a_session_row_names_its_chunk_and_the_chunk_holds_the_session(site):
     assert (row["prompts"], row["calls"], row["tools"], row["failed"]) == (3, 4, 5, 1)
     assert row["tokens"] == 4 * (911 + 9_000 + 41_000) + 1_000 * (0 + 1 + 2 + 3) + 4 * 400 + 37 * 6
     assert row["cost"] == pytest.approx(4 * 0.031 + 0.004 * (1 + 2 + 3 + 4))
-    assert [event[3] for event in detail["events"]] == ["prompt", "answer", *["tool_call", "tool_result"] * 5, "prompt", "answer"]
+    items = _items(site, row["chunk"])
+    assert [item[4] for item in items] == ["prompt", "answer", *["tool_call"] * 5, "prompt", "answer"]
     assert [tool[4] for tool in detail["tools"]] == [True, False, False, False, False]
     assert detail["tools"][0][1:4] == ["Bash", "shell", "uv run pytest -x -q tests/test_checkout.py"]
     assert [call[1:3] for call in detail["calls"]] == [["gpt-5.1-codex", 911]] * 4
     ratio = next(row for row in detail["signals"] if row[0] == "failed_command_ratio")
     assert ratio[1:3] == ["numeric", pytest.approx(0.2)]
-    assert ratio[8:] == [[3], 1]
-    assert [event[7:] for event in detail["events"][2:4]] == [["Bash"], ["Bash", True, 2]]
+    assert ratio[8:] == [[2], 1], "the event is the result that stands in the third item, a call"
+    assert [(item[6]["tool"], item[6].get("state"), item[6]["r"][:9]) for item in items[2:4]] == [
+        ("Bash", "failed", "E   asser"),
+        ("Bash", None, "ok"),
+    ]
     assert detail["models"] == [["gpt-5.1-codex", 4, 4 * 911, 4 * 400 + 37 * 6, 4 * 9_000, 0, 4 * 41_000 + 6_000, pytest.approx(0.164)]]
 
 
 @pytest.mark.feature("dashboard.safe-names")
 def test_no_file_is_named_by_a_transcript(site):
-    assert all(re.fullmatch(r"[0-9a-f]{24}\.js", name) for name in _chunks(site))
+    assert all(re.fullmatch(r"[0-9a-f]{24}(-i?[0-9]+)?\.js", name) for name in _chunks(site))
 
 
-@pytest.mark.feature("dashboard.caps-say-so")
-def test_a_long_session_keeps_its_ends_prompts_and_failures_and_says_how_much_there_was(environ, tmp_path):
+def _long(environ, *, events=3_000):
+    """Return the page of one session with many long events, a prompt and a failure among them."""
     rows = tables(1, hostile=False)
     (only,) = rows["sessions"]
     mark = {"host": "claude", "session_id": only["session_id"], "thread_id": only["session_id"]}
     rows["events"] = [
-        mark | {"event_id": f"e{n}", "seq": n, "ts": only["first_ts"], "kind": "reasoning", "text": "x" * 5_000} for n in range(3_000)
+        mark
+        | {
+            "event_id": f"e{n}",
+            "seq": n,
+            "ts": only["first_ts"],
+            "kind": "reasoning",
+            "text": f"{n}:" + random.Random(n).randbytes(900).hex(),
+        }
+        for n in range(events)
     ]
     rows["events"][1_500] |= {"kind": "prompt", "text": "in the middle"}
     rows["events"][1_700] |= {"kind": "tool_result", "text": "it failed"}
     rows["tool_calls"] = [mark | {"call_id": "t", "tool": "Bash", "action": "shell", "is_error": True, "result_event": "e1700"}]
-    only["events"] = 3_000
+    only["events"] = events
+    return rows
+
+
+@pytest.mark.feature("dashboard.whole-transcript")
+def test_a_long_session_is_there_to_its_last_event_in_pieces_of_some_files(environ):
+    site = build_site(environ, _long(environ), "rows")
+
+    chunk = _sessions(site)[0]["chunk"]
+    detail = _data(site / "data" / f"{chunk}.js")
+    items = _items(site, chunk)
+    assert [item[0] for item in items] == list(range(3_000))
+    assert [item[5].partition(":")[0] for item in items[:3] + items[-1:]] == ["0", "1", "2", "2999"]
+    assert len(items[7][5]) == 1_802
+    assert (detail["transcript"]["total"], len(detail["transcript"]["pieces"]) > 10) == (3_000, True)
+    assert sorted(p.stem.partition("-")[2] for p in (site / "data").glob(f"{chunk}*")) == ["", "0", "1", "2"]
+    assert sum(map(len, detail["transcript"]["inline"])) < 700_000
+
+
+@pytest.mark.feature("dashboard.caps-say-so")
+def test_a_session_with_more_calls_than_its_tables_hold_says_how_many_there_are(environ, monkeypatch):
+    monkeypatch.setattr(stage, "LIMITS", stage.LIMITS._replace(tool_calls=5, model_calls=2))
+    site = build_site(environ, tables(6, hostile=False), "rows")
+    row = next(row for row in _sessions(site) if row["id"].endswith("5"))
+    detail = _data(site / "data" / f"{row['chunk']}.js")
+
+    assert (len(detail["tools"]), detail["tools_total"], len(detail["calls"]), detail["calls_total"]) == (5, 9, 2, 3)
+    assert len(_items(site, row["chunk"])) == 4 + 9
+
+
+@pytest.mark.feature("dashboard.drawn-in-turn")
+def test_the_newest_transcripts_are_drawn_first_and_the_others_by_later_runs(environ, monkeypatch):
+    rows = tables(6, hostile=False)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", sum(row["bytes"] for row in rows["sessions"][-2:]))
+    monkeypatch.setattr(stage, "DRAWN_LATER", rows["sessions"][3]["bytes"])
+
+    def drawn(site):
+        """Numbers of the sessions that have a transcript."""
+        return sorted(int(row["id"][-3:]) for row in _sessions(site) if _data(site / "data" / f"{row['chunk']}.js")["transcript"])
 
     site = build_site(environ, rows, "rows")
-
-    detail = _data(site / "data" / f"{_sessions(site)[0]['chunk']}.js")
-    positions = [event[0] for event in detail["events"]]
-    assert len(positions) == stage.FULL.events
-    assert {0, 1_500, 1_700, 2_999} <= set(positions)
-    assert detail["events_total"] == 3_000
-    assert (len(detail["events"][0][5]), detail["events"][0][6]) == (stage.FULL.text, 5_000)
+    assert drawn(site) == [4, 5]
+    chosen = settings_of.load(environ)
+    with open_store(chosen) as store:
+        hashes = [stage.render(store, chosen, force=True, refresh=False).cells[""].content_hash]
+        assert drawn(site) == [3, 4, 5]
+        hashes.append(stage.render(store, chosen, refresh=False, complete=True).cells[""].content_hash)
+    assert drawn(site) == [0, 1, 2, 3, 4, 5]
+    assert hashes[0] == hashes[1], "the page says the same, however much of it is drawn"
 
 
 @pytest.mark.feature("dashboard.incremental")
@@ -139,7 +208,7 @@ def test_what_is_loaded_at_the_start_stays_small_however_long_the_history(enviro
     """Two gigabytes of the load generator are 1,780 sessions."""
     site = build_site(environ, tables(1_800), "rows")
     index = (site / "index.html").read_text("utf-8")
-    started = [site / name for name in re.findall(r'(?:src|href)="(?!#)([^"]*)"', index)]
+    started = [site / name for name in re.findall(r'(?:src|href)="(?!#)([^"]*)"', index) if not name.endswith(".html")]
 
     assert len(_sessions(site)) == 1_800 + len(HOSTILE)
     assert len(index) < 300_000

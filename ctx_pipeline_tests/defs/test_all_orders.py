@@ -100,7 +100,7 @@ def test_nothing_is_lost_and_nothing_twice_whoever_comes_first(settings, home, u
         run_stages(store, settings)
         assert content(store) == undisturbed
         assert store.ledger.totals()["sessions"] == 2
-        assert store.ledger.held_leases() == {}
+        assert store.ledger.live_leases() == {}
         assert [f.event.text for f in store.search.search(store.lake, "parser", limit=50)] == ["mend the parser, part 0"] * 2
         found = contract_checks.run(store, store.ledger.cells())
         assert {name for name, finding in found.items() if not finding.passed} == set()

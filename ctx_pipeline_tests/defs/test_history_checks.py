@@ -10,7 +10,7 @@ import pytest
 
 from ctx_pipeline.defs import launch
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.usage.identity import sums
+from ctx_pipeline.usage.limits import sums
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
 from ctx_pipeline_tests.factories.months import settings_of
 
@@ -86,9 +86,9 @@ def test_tokens_by_tool_by_thread_and_by_call_add_up_to_the_billed_ones(settings
     assert check.passed
     assert check.metadata["output_tokens"].value == found["billed"]["output_tokens"]
 
-    from ctx_pipeline.usage import attribution
+    from ctx_pipeline.usage import groupings
 
-    monkeypatch.setattr(attribution, "share_of", lambda amount, among, number: amount // among)
+    monkeypatch.setattr(groupings, "share_of", lambda amount, among, number: amount // among)
     check = checked(settings, launch.backfill(settings, "tokens/exact", force=True).runs[0])["token_identity"]
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "tool" in check.metadata["differs"].value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 
-from ctx_pipeline.defs import launch, location, schedules
+from ctx_pipeline.defs import automation, launch, location
 from ctx_pipeline.pipeline import capture, plan
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.pipeline.run import run_stages
@@ -31,7 +31,7 @@ def test_a_run_does_not_wait_for_it_the_night_asks_for_it_and_a_backfill_fills_i
 
     for needs in before.assets["tokens/exact"].cells.values():
         needs.state = "fresh"
-    (request,) = schedules.requests(before, "2026-11-21")
+    (request,) = automation.requests(before, "2026-11-21")
     assert [key.to_user_string() for key in request.asset_selection] == ["memory/effect"]
 
     outcome = launch.backfill(settings, "memory/effect")

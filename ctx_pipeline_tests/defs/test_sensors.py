@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from ctx_pipeline.defs import launch, location, planned, schedules, sensors
+from ctx_pipeline.defs import automation, launch, location, sensors
 from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.pipeline import capture
-from ctx_pipeline.pipeline.capture import change_detection
+from ctx_pipeline.pipeline.capture import read_source
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.months import LONG_AGO, write_month
 
@@ -110,8 +110,8 @@ def test_a_tick_over_100_000_known_files_opens_none_but_the_one_that_grew(settin
         file.write(line % 77)
     os.utime(file.name, (LONG_AGO, LONG_AGO))
 
-    looked, begin = set(), change_detection.opened.__init__
-    monkeypatch.setattr(change_detection.opened, "__init__", lambda self, path: looked.add(path) or begin(self, path))
+    looked, begin = set(), read_source.opened.__init__
+    monkeypatch.setattr(read_source.opened, "__init__", lambda self, path: looked.add(path) or begin(self, path))
     second = tick(settings, getattr(first, "cursor", None))
 
     assert observed(second) == [MARCH]
@@ -140,7 +140,7 @@ def _as_captured(scan):
 
 @pytest.mark.feature("schedule.nightly")
 def test_the_night_asks_for_boxes_of_dirty_cells_and_then_for_nothing(settings):
-    asked = schedules.requests(planned.look(), "2026-11-21")
+    asked = automation.requests(automation.look(), "2026-11-21")
 
     assert [(r.run_key, r.tags["dagster/asset_partition_range_start"], r.tags["dagster/asset_partition_range_end"]) for r in asked] == [
         ("2026-11-21 claude 2026-03 to 2026-04", MARCH, "claude|2026-04")
@@ -148,15 +148,15 @@ def test_the_night_asks_for_boxes_of_dirty_cells_and_then_for_nothing(settings):
 
     launch.run(settings)
     # exact token counts are left to the night
-    assert [r.run_key for r in schedules.requests(planned.look(), "2026-11-22")] == ["2026-11-22 claude 2026-03 to 2026-04"]
+    assert [r.run_key for r in automation.requests(automation.look(), "2026-11-22")] == ["2026-11-22 claude 2026-03 to 2026-04"]
 
     launch.backfill(settings, "tokens/exact")
     # so is the replay of the history for what memories did
-    (replay,) = schedules.requests(planned.look(), "2026-11-23")
+    (replay,) = automation.requests(automation.look(), "2026-11-23")
     assert (replay.run_key, [key.to_user_string() for key in replay.asset_selection]) == ("2026-11-23 tail", ["memory/effect"])
 
     launch.backfill(settings, "memory/effect")
-    assert schedules.requests(planned.look(), "2026-11-24").skip_message == "nothing new"
+    assert automation.requests(automation.look(), "2026-11-24").skip_message == "nothing new"
 
 
 @pytest.mark.feature("schedule.in-dagster")
@@ -169,4 +169,4 @@ def test_a_request_of_the_night_covers_cells_and_tail_in_one_run(settings):
         result = repository.get_job("everything").execute_in_process(instance=instance, tags=request.tags)
         assert result.success
         assert instance.get_latest_materialization_event(dg.AssetKey(["dashboard", "site"])) is not None
-    assert planned.look().nothing_to_do
+    assert automation.look().nothing_to_do

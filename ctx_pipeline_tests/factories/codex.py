@@ -91,14 +91,14 @@ def stream(
     """A captured stream over records or bytes."""
     body = lines(data) if isinstance(data, list) else data
     where = path or rel(thread)
-    identity = HOST.identify("rollout", where, body[:65_536])
+    identity = HOST.files.identify("rollout", where, body[:65_536])
     assert identity is not None
     return StreamBytes(f"{number:016x}", "rollout", where, generation, body, identity.thread_id, identity.parent_thread_id, current)
 
 
 def parse(*streams: StreamBytes, session: str = THREAD, hints: dict[str, dict[str, str]] | None = None) -> Parsed:
     """What the host makes of a session of these streams."""
-    return HOST.parse(SessionInput("codex", session, streams, hints or {}))
+    return HOST.records.parse(SessionInput("codex", session, streams, hints or {}))
 
 
 def write(home: Path, records: list[Any], thread: str = THREAD, folder: str = "sessions/2026/03/01") -> Path:

@@ -19,11 +19,11 @@ def sessions_of(host: Host, root: Path) -> dict[str, SessionInput]:
     streams: dict[str, list[StreamBytes]] = {}
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
         rel = path.relative_to(root).as_posix()
-        kind = host.classify(rel)
-        if kind is None or kind not in host.session_kinds or kind in host.databases:
+        kind = host.files.classify(rel)
+        if kind is None or kind not in host.files.session_kinds or kind in host.files.databases:
             continue
         data = path.read_bytes()
-        identity = host.identify(kind, rel, data[:65_536])
+        identity = host.files.identify(kind, rel, data[:65_536])
         if identity is None:
             continue
         owner = identity.root_session_id or identity.parent_thread_id or identity.thread_id
@@ -34,4 +34,4 @@ def sessions_of(host: Host, root: Path) -> dict[str, SessionInput]:
 
 def parse_home(host: Host, root: Path) -> dict[str, Parsed]:
     """Return session id -> parsed rows of a home."""
-    return {owner: host.parse(session) for owner, session in sessions_of(host, root).items()}
+    return {owner: host.records.parse(session) for owner, session in sessions_of(host, root).items()}

@@ -53,6 +53,6 @@ def rlm(signature: Any, steps: int) -> Any:
     """Return an RLM of at most so many steps, by the names of the installed version."""
     import dspy
 
-    from ctx_pipeline.rot.deep.running import _versioned
+    from ctx_pipeline.rot.deep import _versioned
 
     return dspy.RLM(signature, **_versioned(dspy.RLM, steps, make))

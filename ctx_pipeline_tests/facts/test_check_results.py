@@ -74,6 +74,8 @@ PROBLEMS = [
     ("    Finished `dev` profile [unoptimized] target(s) in 0.1s", "cargo", "build", 0),
     ("BUILD FAILED in 3s", "gradle", "build", 1),
     ("2 errors generated.", "clang", "build", 2),
+    ("Checking formatting...\nAll matched files use Prettier code style!", "prettier", "lint", 0),
+    ("Diff in /w/src/a.rs:6:\n-x\n+y\nDiff in /w/src/b.rs:9:", "rustfmt", "lint", 2),
     ("cmd/a.go:42:26: undefined: defaultAgent\ncmd/a.go:85:14: undefined: defaultAgent", "go", "build", 2),
 ]
 
@@ -84,6 +86,58 @@ def test_a_runners_sum_is_read(output, tool, counts):
     (found,) = [r for r in check_results(f"collecting ...\n{output}\n") if r.purpose == "test"]
     assert (found.tool, (found.passed, found.failed, found.skipped)) == (tool, counts)
     assert found.ok is (counts[1] == 0)
+
+
+@pytest.mark.feature("signals.tests-parsed")
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("=== short ===\n3 passed in 0.1s\n1 error in the log", "3 passed in 0.1s"),
+        ("Ran 2 tests in 0.1s\n\nFAILED (errors=1)", "FAILED (errors=1)"),
+        ("  Tests:  1 failed, 2 passed\nTime: 1 s", "Tests:  1 failed, 2 passed"),
+        ("  3 passing\n  1 failing\n\n  1) adds", "1 failing"),
+        ("--- PASS: TestA (0.1s)\nPASS\nok  \texample.org/a\t0.3s\n[test] $ go test", "ok  \texample.org/a\t0.3s"),
+        ("ok  \texample.org/a\t0.3s\nFAIL\texample.org/b\t0.2s\nok  \texample.org/c\t0.3s\nFAIL", "FAIL\texample.org/b\t0.2s"),
+        (
+            "test result: ok. 5 passed; 0 failed\n\ntest result: ok. 0 passed; 0 failed\nFinished in 3s",
+            "test result: ok. 5 passed; 0 failed",
+        ),
+        ("Found 0 tests\n0 issues.\n[lint] ok, tests: none", "0 issues."),
+        ("a.ts(1,1): error TS1005: x\n\nFAILED", "a.ts(1,1): error TS1005: x"),
+        ("Finished early\n    Finished `dev` profile in 3s\nnote: 1 error", "Finished `dev` profile in 3s"),
+        ("ERROR: file or directory not found: a.py\n\n=== no tests ran in 0.00s ===", "ERROR: file or directory not found: a.py"),
+        ("1 error, 0 warnings\nWARNING: 1 new version", "1 error, 0 warnings"),
+    ],
+)
+def test_the_line_that_says_so_is_that_of_the_report(output, line):
+    found = check_results(f"{output}\n")
+    assert line in [r.line for r in found]
+
+
+@pytest.mark.feature("signals.tests-parsed")
+def test_lines_are_counted_in_the_whole_output_and_sums_at_its_end():
+    noise = "x" * 99 + "\n"
+    listed = "".join(f"--- PASS: Test{n} (0.00s)\n{noise}" for n in range(200))
+    (go,) = check_results(f"{listed}PASS\nok  \texample.org/a\t0.3s\n")
+    assert (go.passed, go.by_line) == (200, True)
+    (tsc,) = check_results("".join(f"a.ts({n},1): error TS1005: x\n{noise}" for n in range(90)))
+    assert (tsc.failed, tsc.by_line) == (90, True)
+
+
+@pytest.mark.feature("signals.tests-parsed")
+def test_go_counts_packages_where_it_names_the_failed_tests_alone():
+    quiet = "--- FAIL: TestAdd (0.00s)\nFAIL\nFAIL\texample.org/a\t0.1s\nok  \texample.org/b\t0.1s\n"
+    (packages,) = check_results(quiet)
+    assert (packages.passed, packages.failed, packages.unit) == (1, 1, "package")
+    (tests,) = check_results(f"=== RUN   TestAdd\n{quiet}")
+    assert (tests.passed, tests.failed, tests.unit) == (0, 1, "test")
+
+
+@pytest.mark.feature("signals.tests-parsed")
+@pytest.mark.parametrize("output", ["?   \texample.org/a\t[no test files]\n", "=== 205 deselected in 0.58s ===\n"])
+def test_a_runner_that_found_no_test_reports_none(output):
+    (found,) = check_results(output)
+    assert (found.passed, found.failed, found.skipped, found.stopped) == (0, 0, 0, False)
 
 
 @pytest.mark.feature("signals.lint-types")
@@ -129,10 +183,12 @@ def test_hostile_output_is_read_in_linear_time():
         "1..1\nok 1",
         "\x1b[",
         "a.go:1:1: ",
+        "error TS1005 ",
+        "Diff in a ",
         "   ",
         ".",
         "9",
     )
     for piece in pieces:
         for text in (piece * 40_000, f"\n{piece}" * 20_000, f"x{piece * 3000}\n" * 5):
-            assert isinstance(check_results(text), tuple)
+            assert all(len(result.line) <= 1_000 and result.failed <= 200_000 for result in check_results(text))

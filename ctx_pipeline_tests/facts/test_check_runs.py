@@ -26,8 +26,10 @@ def test_counts_come_with_their_unit_and_the_line_that_shows_them():
 def test_packages_are_not_tests_and_those_of_a_tail_are_no_total():
     (whole,) = checks("go test ./...", GO)
     assert (whole.passed, whole.unit, whole.result) == (19, "package", "passed")
-    (cut,) = checks("go test ./... | tail -30", GO)
+    (cut,) = checks("go test ./... | tail -19", GO)
     assert (cut.passed, cut.unit, cut.result) == (None, "", "passed")
+    (short,) = checks("go test ./... | tail -30", GO)
+    assert (short.passed, short.unit) == (19, "package")
 
 
 @pytest.mark.feature("facts.checks")
@@ -75,6 +77,85 @@ def test_a_check_that_was_refused_or_runs_on_says_so():
     running = view(host="codex").shell("cargo test", exit=None, text=text).build()
     assert [r.result for r in check_runs(running)] == ["running"]
     assert last_test_outcome.function(running).value is None
+
+
+@pytest.mark.feature("facts.checks")
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_report_belongs_to_the_program_that_printed_it(status):
+    said = "[fmt] $ gofmt -w .\n[lint] $ golangci-lint run\n1 issues:\n* errcheck: 1" if status else "0 issues.\n[fmt] $ gofmt -w ."
+    report, silent = checks("mise run fmt && mise run lint", said, status)
+    assert (report.runner, report.program, report.failed, report.result) == (
+        ("golangci-lint", "mise run lint", 1, "failed") if status else ("golangci-lint", "mise run lint", 0, "passed")
+    )
+    assert (silent.program, silent.ran, silent.result) == ("mise run fmt", True, "passed")
+
+
+@pytest.mark.feature("facts.checks")
+def test_ty_and_cargo_check_are_type_checkers_though_they_print_what_others_print():
+    (ty,) = checks("uv run ty check", "All checks passed!\nWARN ty is pre-release software")
+    assert (ty.runner, ty.kind, ty.program, ty.failed, ty.line) == ("ty", "types", "uv run ty check", 0, "All checks passed!")
+    (cargo,) = checks("cargo check", "error: could not compile `a` (lib) due to 2 previous errors", 101)
+    assert (cargo.runner, cargo.kind, cargo.failed, cargo.unit) == ("cargo", "types", 2, "error")
+
+
+@pytest.mark.feature("facts.checks")
+@pytest.mark.parametrize(
+    ("command", "text", "status", "expected"),
+    [
+        ("make build && pytest -q | tail -3", "3 passed in 0.1s", 0, {"test": "passed", "build": "passed"}),
+        ("make build; pytest -q | tail -3", "3 passed in 0.1s", 0, {"test": "passed", "build": "unknown"}),
+        ("make build || pytest -q", "3 passed in 0.1s", 0, {"test": "passed", "build": "unknown"}),
+        ("make build && pytest -q", "1 failed in 0.1s", 1, {"test": "failed", "build": "passed"}),
+        ("pytest -q && make build", "1 failed in 0.1s", 1, {"test": "failed", "build": "unknown"}),
+        ("make build; git status", "", 1, {"build": "unknown"}),
+        ("cd web && make build", "", 2, {"build": "failed"}),
+        ("set -o pipefail; make build | tail -3", "", 0, {"build": "passed"}),
+        ("make build &", "", 0, {"build": "unknown"}),
+    ],
+)
+def test_a_program_without_a_report_ended_as_the_line_proves(command, text, status, expected):
+    rows = checks(command, text, status)
+    assert {r.kind: r.result for r in rows} == expected
+    assert all(r.line is None for r in rows if r.result == "unknown")
+
+
+@pytest.mark.feature("facts.checks")
+def test_a_script_failed_with_what_it_ran():
+    tsc, script = checks("npm run build 2>&1 | head -50", "> tsc\na.ts(1,1): error TS1005: x")
+    assert (tsc.runner, tsc.kind, tsc.program, tsc.failed) == ("tsc", "types", "", 1)
+    assert (script.kind, script.result, script.line) == ("build", "failed", "a.ts(1,1): error TS1005: x")
+
+
+@pytest.mark.feature("facts.checks")
+def test_a_runner_that_gave_up_before_its_first_test_failed_and_counted_nothing():
+    (row,) = checks("pytest tests/gone.py", "ERROR: file or directory not found: tests/gone.py\n\n=== no tests ran in 0.00s ===", 4)
+    assert (row.result, row.ran, row.passed, row.failed, row.unit) == ("failed", None, None, None, "")
+    assert row.line == "ERROR: file or directory not found: tests/gone.py"
+    session = view().shell("pytest tests/gone.py", exit=4, text="ERROR: file or directory not found: tests/gone.py\n").build()
+    assert last_test_outcome.function(session).value == "failed"
+
+
+@pytest.mark.feature("facts.checks")
+@pytest.mark.parametrize(
+    ("command", "text", "status"),
+    [
+        ("go test ./docs/...", "?   \texample.org/docs\t[no test files]\n", 0),
+        ("pytest -m unit", "collected 205 items / 205 deselected / 0 selected\n\n=== 205 deselected in 0.58s ===\n", 5),
+        ("npx biome check dist/a.js", "No files were processed in the specified paths.\nChecked 0 files in 2ms.", 1),
+        ("rustc -Vv", "rustc 1.93.0", 0),
+    ],
+)
+def test_what_looked_at_nothing_has_not_run(command, text, status):
+    assert [(r.ran, r.result) for r in checks(command, text, status)] == [(False, "unknown")]
+
+
+@pytest.mark.feature("facts.checks")
+def test_an_output_quoted_in_json_is_read_like_any_other():
+    said = '"output":"running 2 tests\\r\\ntest result: ok. 2 passed; 0 failed\\r\\n"'
+    cell = f'Script completed\nOutput:\n\n{{"chunk_id":"a","exit_code":0,{said}}}'
+    script = 'const r = await tools.exec_command({cmd:"cargo test"}); text(JSON.stringify(r));'
+    (row,) = check_runs(view(host="codex").tool("exec", action="shell", argv=[script], text=cell).build())
+    assert (row.runner, row.passed, row.line) == ("cargo", 2, "test result: ok. 2 passed; 0 failed")
 
 
 @pytest.mark.feature("facts.checks")

@@ -65,6 +65,41 @@ def test_a_claude_background_command_ends_as_its_output_tool_says(answer, result
     assert only(session).result == result
 
 
+def notice(status, summary, task="ab12"):
+    return f"<task-notification>\n<task-id>{task}</task-id>\n<status>{status}</status>\n<summary>{summary}</summary>\n</task-notification>"
+
+
+@pytest.mark.feature("facts.command-notice")
+@pytest.mark.parametrize(
+    ("text", "result", "exit_status", "line"),
+    [
+        (notice("completed", 'Background command "b" completed (exit code 0)'), "passed", 0, "exit code 0"),
+        (notice("failed", 'Background command "b" failed with exit code 7'), "failed", 7, "exit code 7"),
+        (notice("killed", 'Background command "b" was stopped'), "unknown", None, "<status>killed</status>"),
+        (notice("completed", 'Monitor "b" stream ended'), "unknown", None, None),
+        (notice("completed", "(exit code 0)", task="other"), "running", None, "Command running in background with ID: ab12"),
+        (f"I saw {notice('completed', '(exit code 0)')}", "running", None, "Command running in background with ID: ab12"),
+    ],
+)
+def test_a_claude_background_command_ends_as_the_host_notes_later(text, result, exit_status, line):
+    session = view().shell("npm run build", exit=None, text="Command running in background with ID: ab12")
+    session.event("injected", "system", text, subtype="task-notification")
+    run = only(session)
+    assert (run.result, run.exit) == (result, exit_status)
+    assert (line or "") in (run.line or "")
+    assert run.outputs == ["s1.e1"]
+    assert run.event == ("s1.e1" if result == "running" else "s1.e2")
+
+
+@pytest.mark.feature("facts.command-notice")
+def test_what_the_output_tool_said_of_the_end_stands_before_a_later_note():
+    session = view().shell("npm run build", exit=None, text="Command running in background with ID: ab12")
+    poll(session, "BashOutput", '{"bash_id":"ab12"}', "<status>completed</status>\n\n<exit_code>3</exit_code>")
+    session.event("injected", "system", notice("completed", "(exit code 0)"), subtype="task-notification")
+    run = only(session)
+    assert (run.result, run.exit, run.event) == ("failed", 3, "s1.e3")
+
+
 @pytest.mark.feature("facts.command-end")
 def test_a_refused_command_has_neither_passed_nor_failed():
     run = only(view().shell("rm -rf build", refused="use make clean"))
@@ -99,6 +134,8 @@ def test_a_result_that_stands_before_its_call_in_the_file_is_joined():
         ("git log | head -3", "abc", "passed"),
         ("npm start &", "", "unknown"),
         ("grep -n x src/a.py", "", "passed"),
+        ("ruff check . && pytest -q | tail -3", "5 passed in 0.31s", "passed"),
+        ("ruff check . ; pytest -q | tail -3", "5 passed in 0.31s", "unknown"),
     ],
 )
 def test_a_status_that_is_another_programs_proves_nothing(command, text, result):
@@ -108,6 +145,113 @@ def test_a_status_that_is_another_programs_proves_nothing(command, text, result)
 @pytest.mark.feature("facts.command-end")
 def test_a_search_that_found_nothing_has_not_failed():
     assert only(view().shell("grep -rn todo src", exit=1)).result == "passed"
+    assert only(view().shell("command -v shellcheck", exit=1)).result == "passed"
+
+
+STOPPED = "[Request interrupted by user for tool use]\npre-push: building"
+BLOCKED = "<tool_use_error>Blocked: sleep 180 followed by: echo done. Use run_in_background.</tool_use_error>"
+REJECTED = (
+    'Script failed\nWall time 0.0 seconds\nOutput:\n\nScript error:\nexec_command failed for `/bin/sh -lc "rm -rf x"`: '
+    'CreateProcess { message: "Rejected(\\"`rm -rf x` rejected: rm -f style commands are not permitted\\")" }'
+)
+
+
+@pytest.mark.feature("facts.command-end")
+@pytest.mark.parametrize(
+    ("host", "text", "line"),
+    [
+        ("claude", STOPPED, "[Request interrupted by user for tool use]"),
+        ("claude", BLOCKED, "Blocked: sleep 180 followed by: echo done. Use run_in_background.</tool_use_error>"),
+        ("codex", REJECTED, "rejected: rm -f style commands are not permitted"),
+    ],
+)
+def test_a_command_that_the_host_or_the_person_stopped_is_refused_and_has_not_failed(host, text, line):
+    run = only(view(host=host).shell("make build", exit=None, failed=True, text=text))
+    assert (run.result, run.line) == ("refused", line)
+    printed = only(view(host=host).shell("cat log.txt", exit=0, text=text))
+    assert printed.result == "passed"
+
+
+@pytest.mark.feature("facts.command-end")
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Rebasing (1/22)\rRebasing (2/22)\rerror: could not apply fb89908", "error: could not apply fb89908"),
+        ("=== test session starts ===\n1 failed, 2 passed in 0.3s", "1 failed, 2 passed in 0.3s"),
+        ("\x1b[31mFound 1 error.\x1b[0m", "Found 1 error."),
+        ("oh\nno", "oh"),
+    ],
+)
+def test_a_failure_without_a_status_shows_the_line_that_speaks_of_it(text, line):
+    run = only(view().shell("pytest" if "session" in text else "git rebase main", exit=None, failed=True, text=text))
+    assert (run.result, run.line) == ("failed", line)
+
+
+def noted(text, subtype="task-notification"):
+    session = view().shell("npm run build", exit=None, text="Command running in background with ID: ab12")
+    place = len(session.events) - 2
+    session.events[place] = session.events[place]._replace(text='{"command":"npm run build","run_in_background":true}')
+    return only(session.injected(text, subtype))
+
+
+@pytest.mark.feature("facts.command-end")
+@pytest.mark.parametrize(
+    ("words", "result", "status"),
+    [
+        ('<status>completed</status>\n<summary>Background command "Build" completed (exit code 0)</summary>', "passed", 0),
+        ('<status>failed</status>\n<summary>Background command "Build" failed with exit code 2</summary>', "failed", 2),
+        ("<status>completed</status>\n<summary>Monitor ended</summary>", "unknown", None),
+        ("<status>killed</status>\n<summary>Background command was stopped</summary>", "unknown", None),
+        ("<summary>Monitor event</summary>", "running", None),
+    ],
+)
+def test_a_background_command_ends_as_the_host_says_later(words, result, status):
+    run = noted(f"<task-notification>\n<task-id>ab12</task-id>\n{words}\n</task-notification>")
+    assert (run.result, run.exit, run.event) == (result, status, "s1.e1" if result == "running" else "s1.e2")
+    assert run.outputs == ["s1.e1"]
+
+
+@pytest.mark.feature("facts.command-end")
+def test_what_a_person_types_about_a_task_ends_no_command():
+    text = "<task-notification>\n<task-id>ab12</task-id>\n<status>failed</status></task-notification>"
+    assert noted(text, "hook").result == "running"
+    assert noted(f"see {text}").result == "running"
+
+
+@pytest.mark.feature("facts.command-end")
+def test_a_codex_script_that_prints_its_session_is_joined_with_the_calls_that_wait_for_it():
+    script = 'const r = await tools.exec_command({cmd:"cargo test"}); text(r.output); text(`SESSION_ID=${r.session_id}`);'
+    session = view(host="codex").tool(
+        "exec", action="shell", argv=[script], text="Script completed\nOutput:\n   Compiling\n\nSESSION_ID=63437"
+    )
+    wait = 'const r = await tools.write_stdin({session_id:63437,chars:""}); text(r.output)'
+    for answer in ("Script completed\nOutput:\nstill compiling", "Script completed\nOutput:\ntest result: ok. 3 passed; 0 failed"):
+        poll(session, "exec", wait, answer)
+    run = only(session)
+    assert (run.result, run.polls, run.event) == ("passed", ["s1.e2", "s1.e4"], "s1.e5")
+
+
+@pytest.mark.feature("facts.command-end")
+def test_a_command_that_the_agent_interrupts_has_not_failed():
+    session = view(host="codex").shell("gh run watch 1", exit=None, text=RUNNING)
+    poll(session, "write_stdin", '{"session_id":77,"chars":"\\u0003"}', ENDED.replace("code 0", "code 130"), exit=130)
+    run = only(session)
+    assert (run.result, run.exit, run.line) == ("unknown", 130, "Process exited with code 130")
+
+
+@pytest.mark.feature("facts.command-end")
+def test_the_status_inside_a_scripts_answer_is_the_line_that_shows_it():
+    script = 'const r = await tools.exec_command({cmd:`x`,cmd:"make"}); text(JSON.stringify(r,null,2));'
+    answer = 'Script completed\nOutput:\n{\n  "shell": {\n  "chunk_id": "a",\n  "exit_code": 2,\n  "output": "boom"\n}}'
+    script = 'const r = await tools.exec_command({cmd:"make"}); text(JSON.stringify({shell:r},null,2));'
+    run = only(view(host="codex").tool("exec", action="shell", argv=[script], text=answer))
+    assert (run.result, run.exit, run.line) == ("failed", 2, '"exit_code": 2,')
+
+
+@pytest.mark.feature("facts.command-end")
+def test_a_script_that_only_looks_at_the_tools_is_no_command():
+    session = view(host="codex").tool("exec", action="shell", argv=["ALL_TOOLS.filter(x => /git/.test(x.name)).forEach(x=>text(x))"])
+    assert command_runs(session.build()) == []
 
 
 @pytest.mark.feature("facts.command-parts")
@@ -125,6 +269,7 @@ def test_a_command_line_is_taken_apart():
 def test_the_folder_is_the_one_recorded_or_the_one_that_the_shell_stands_in():
     claude = view().shell("cd sub").shell("make").shell("cd $OTHER").shell("ls")
     assert [r.folder for r in command_runs(claude.build())] == ["/w/app", "/w/app/sub", "/w/app/sub", None]
+    assert only(view().shell("cd -- sub && make")).folder == "/w/app/sub"
     codex = view(host="codex").shell("make").shell("cd sub && make").shell("make")
     codex.events[0] = codex.events[0]._replace(text='{"cmd":"make","workdir":"/other"}')
     assert [r.folder for r in command_runs(codex.build())] == ["/other", "/w/app/sub", "/w/app"]

@@ -13,8 +13,8 @@ from ctx_pipeline_tests.factories.homes import parse_home
 from ctx_pipeline_tests.factories.views import view
 
 
-def of(parsed, cwd: str = "/code/app") -> list:
-    built = view(cwd=cwd).build()
+def of(parsed, cwd: str = "/code/app", host: str = "codex") -> list:
+    built = view(cwd=cwd, host=host).build()
     events, calls = ([table.row(*row) for row in rows] for table, rows in ((EVENTS, parsed.events), (TOOL_CALLS, parsed.tool_calls)))
     return file_accesses(SessionView(built.session, events=events, tool_calls=calls))
 
@@ -38,6 +38,16 @@ def shown(accesses) -> list:
         ("mkdir -p lib && mv *.py lib/", []),
         ("cat /dev/null > /tmp/scratch.txt", []),
         ("ls", []),
+        ("git log main..HEAD && git diff origin/v1.x...HEAD", []),
+        ("git fetch origin renovate/rmcp-2.x && git config user.email me", []),
+        ("git -C lib add b.py", [("/w/app/lib/b.py", "mention", "shell", "")]),
+        ("gh api repos/o/r/contents/README.md; gh run list --workflow release.yml", []),
+        ("ssh host cat /etc/app.conf", []),
+        ('find . -name "a.py" -o -name b.py', []),
+        ("grep -n 'time.sleep' src/a.py", [("/w/app/src/a.py", "mention", "shell", "")]),
+        ("grep -e time.sleep src/a.py", [("/w/app/time.sleep", "mention", "shell", ""), ("/w/app/src/a.py", "mention", "shell", "")]),
+        ("cat a.py 2>/dev/null || echo none", [("/w/app/a.py", "mention", "shell", "")]),
+        ('cd "$(mktemp -d)" && cat a.py && echo x > b.py && git add c.py && cat /w/app/d.py', [("/w/app/d.py", "read", "shell", "")]),
     ],
 )
 def test_what_a_command_does_to_files(command, expected):
@@ -92,12 +102,36 @@ def test_a_folder_that_a_command_asks_for_is_its_own():
 
 
 @pytest.mark.feature("facts.file-accesses")
+def test_a_command_runs_where_the_one_before_left_the_shell():
+    session = (
+        view(cwd="/w/app")
+        .shell("cd web")
+        .shell("cat a.py")
+        .shell("cd gone && cat b.py", exit=1, text="cd:1: no such file or directory: gone")
+    )
+    session.shell("cat c.py").shell("cd /tmp && ls", text="x\nShell cwd was reset to /w/app").shell("cat d.py")
+    session.shell("cd sub && make", exit=2, text="Exit code 2").shell("cd lib", refused="").shell("cat e.py").shell('cd "$other"').shell(
+        "cat f.py"
+    )
+    assert [a.path for a in file_accesses(session.build()) if a.did == "read"] == [
+        *("/w/app/web/a.py", "/w/app/web/c.py", "/w/app/d.py", "/w/app/e.py", "f.py"),
+    ]
+
+
+@pytest.mark.feature("facts.file-accesses")
+def test_a_folder_in_a_codex_script_is_its_own():
+    script = 'const r = await tools.exec_command({cmd:"cat a.py",workdir:"/code/other"}); text(r.output);'
+    session = view(host="codex", cwd="/code/app").tool("exec", action="shell", argv=[script], text="Script completed\nOutput:\nx")
+    assert shown(file_accesses(session.build())) == [("/code/other/a.py", "read", "shell", "")]
+
+
+@pytest.mark.feature("facts.file-accesses")
 def test_a_result_that_stands_before_its_call_is_the_calls_result(tmp_path):
     main = claude.ClaudeHome(tmp_path).session(cwd="/code/app")
     main.prompt("go").call("t1", "Read", "x" * 40, file_path="/code/app/a.py")
     main.records[-2:] = reversed(main.records[-2:])
     main.save()
     parsed = parse_home(CLAUDE, tmp_path)[claude.SESSION]
-    (read,) = of(parsed)
+    (read,) = of(parsed, host="claude")
     assert (read.path, read.did, read.chars) == ("/code/app/a.py", "read", 40)
     assert read.result_event is not None

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.pipeline import run
-from ctx_pipeline.sessions.details import show
-from ctx_pipeline.sessions.progress import progress
-from ctx_pipeline.sessions.windows.history import view_of
+from ctx_pipeline.sessions.session_details import show, view_of
+from ctx_pipeline.sessions.state_fold import fold
 from ctx_pipeline.sessions.work import work
 from ctx_pipeline.sessions.wrapped import wrapped
 from ctx_pipeline.storage import open_store
@@ -51,10 +51,12 @@ def test_failed_calls_and_programs_are_the_same_wherever_they_are_shown(environ,
     assert failed == readings["failed_command_count"] == done.commands.failed == overview[1] == 2
     assert readings["command_count"] == done.commands.times == overview[0] == 4
     shown = show("claude", SESSION, settings=chosen)["session"]["failed_tool_calls"]
+    (chosen.home / "slos.toml").write_text('[[slo]]\nmetric = "failed_tool_calls"\nthreshold = 2\n')
+    assert verify(settings=chosen).limits[0].worst == (f"claude/{SESSION}", 3.0)
     assert shown == readings["failed_tool_call_count"] == done.tool_calls.failed == overview[2] == 3
     card = dict(wrapped("all", settings=chosen).commands)
     assert sed == done.programs["sed"].times == card["sed"] == 2
-    assert "failed" in progress(view, "/w").check
+    assert [check.outcome[:6] for check in fold(view).checks] == ["failed"]
 
 
 @pytest.mark.feature("facts.same-numbers")
@@ -64,4 +66,4 @@ def test_a_check_that_still_runs_is_not_told_as_passed():
     text = "Process running with session ID 9\nOutput:\n   Compiling app v0.1.0"
     session = view(host="codex").prompt("mend it").shell("cargo test", exit=None, text=text).build()
     session.session = session.session._replace(session_id="main")
-    assert progress(session, "/w/app").check.endswith("had not ended")
+    assert [check.outcome for check in fold(session).checks] == ["had not ended"]

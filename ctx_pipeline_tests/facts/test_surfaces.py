@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import defaultdict
@@ -10,27 +11,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.cli import cli
+from ctx_pipeline.dashboard.panels.accounting import records
+from ctx_pipeline.dashboard.panels.numbers import figures
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, inside
+from ctx_pipeline.findings.rules import find
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import SessionTools
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page.page_records import current
 from ctx_pipeline.pipeline.sync import sync
-from ctx_pipeline.search.sql import query
-from ctx_pipeline.sessions.details import show, turns
-from ctx_pipeline.sessions.file_activity import accesses
-from ctx_pipeline.sessions.files import session_files, summed
+from ctx_pipeline.search import query
+from ctx_pipeline.sessions.files import accesses, session_files, summed
 from ctx_pipeline.sessions.gain import gain
 from ctx_pipeline.sessions.listing import listed
 from ctx_pipeline.sessions.metrics import metrics
 from ctx_pipeline.sessions.repeated_reads import window_files
-from ctx_pipeline.sessions.rot_sessions import CapturedSession
+from ctx_pipeline.sessions.rot_reports import CapturedSession
+from ctx_pipeline.sessions.session_details import show, turns, view_of
 from ctx_pipeline.sessions.state import session_state
-from ctx_pipeline.sessions.windows.history import view_of
 from ctx_pipeline.sessions.work import work
+from ctx_pipeline.sessions.wrapped import wrapped
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.conftest import CORPUS, corpus
@@ -56,7 +61,7 @@ class Whole:
 
     @cached_property
     def page(self) -> dict[tuple[str, str], Any]:
-        return {(s.host, s.session_id): s for s in current(self.settings).sessions}
+        return {(s.host, s.session_id): s for s in self.data.sessions}
 
     @cached_property
     def lines(self) -> dict[tuple[str, str], dict[str, Any]]:
@@ -86,6 +91,61 @@ class Whole:
         for host, session, signal, value in rows:
             found[host, session][signal] = value
         return found
+
+    @cached_property
+    def data(self) -> Any:
+        return current(self.settings)
+
+    @cached_property
+    def total(self) -> dict[str, Any]:
+        return usage("daily", stored=True, settings=self.settings).totals
+
+    @cached_property
+    def card(self) -> dict[str, Any]:
+        return wrapped("all", settings=self.settings).to_json()
+
+    @cached_property
+    def work(self) -> Any:
+        return work(settings=self.settings)[0]
+
+    @cached_property
+    def tools(self) -> ReportTools:
+        return ReportTools(self.settings, lambda *_a, **_k: {})
+
+    @cached_property
+    def mcp_card(self) -> dict[str, Any]:
+        return self.tools.ctx_wrapped("all").value
+
+    @cached_property
+    def gain(self) -> dict[str, Any]:
+        return gain("all", settings=self.settings).to_json()
+
+    @cached_property
+    def mcp_gain(self) -> dict[str, Any]:
+        return self.tools.ctx_gain(period="all").value
+
+    @cached_property
+    def findings(self) -> list[Any]:
+        return find(settings=self.settings)
+
+    @cached_property
+    def hints(self) -> dict[str, Any]:
+        return json.loads(self.ctx("hints", "--json"))
+
+    def ctx(self, *words: str) -> str:
+        """Return what the command prints."""
+        environ = {name: str(value) for name, value in self.settings.environ.items()}
+        done = CliRunner(env=environ).invoke(cli, list(words))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def measured(self, signal: str) -> float:
+        """Return the sum of a signal over all sessions."""
+        return sum(found.get(signal, 0) for found in self.readings.values())
+
+    def said(self, signal: str) -> Callable[[Any], Any]:
+        """Return what reads the title of the finding over a signal from findings as plain values."""
+        return lambda found: next((one["title"] for one in found if one.get("signal") == signal), None)
 
     def sql(self, select: str) -> dict[tuple[str, str], float]:
         """Return (host, session) -> the third column of a SELECT by session; sessions without a row are not in it."""
@@ -215,6 +275,9 @@ NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
     ("reads", "heatmap", lambda one: sum(a.kind == READ for a in one.whole.heat[one.key])),
     ("reads", "sql", _sql("count(*) FILTER (WHERE did = 'read') FROM file_accesses")),
     ("reads", "mcp", lambda one: one.mcp_metrics["reads"]),
+    ("failed calls", "show", lambda one: one.shown["failed_tool_calls"]),
+    ("failed calls", "signal", _signal("failed_tool_call_count")),
+    ("failed calls", "page", lambda one: one.whole.page[one.key].failed_tool_calls),
     ("commands", "signal", _signal("command_count")),
     ("commands", "page", lambda one: one.whole.page[one.key].commands),
     ("commands", "sql", _sql("count(*) FROM command_runs")),
@@ -254,6 +317,87 @@ NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
 """(name of the number, surface that tells it, how it is read there); None: the surface does not tell it of this session."""
 
 
+def _of_page(name: str) -> Callable[[Whole], Any]:
+    return lambda whole: sum(getattr(s, name) for s in whole.data.sessions)
+
+
+def _figure(name: str) -> Callable[[Whole], str]:
+    return lambda whole: next(figure for title, figure, _ in figures(whole.data) if title == name)
+
+
+def _by_use(rows: Any, name: str, uses: str = "uses") -> Any:
+    """Return how often the three commonest were used; which of two of the same count comes first is nobody's statement."""
+    return tuple(sorted((r[uses] for r in rows if r[name]), reverse=True)[:3])
+
+
+def _uses(ran: Any) -> Any:
+    return tuple(sorted((one.times for one in ran.values()), reverse=True)[:3])
+
+
+def _titles(found: Any) -> Any:
+    return tuple(one["title"] for one in found)
+
+
+TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
+    ("cost", "usage", lambda w: w.total["cost_nano"]),
+    ("cost", "wrapped", lambda w: w.card["cost_nano"]),
+    ("cost", "gain", lambda w: w.gain["spent_nano"]),
+    ("cost", "page", lambda w: w.data.usage.cost_nano),
+    ("cost", "sessions of the page", lambda w: sum(s.usage.cost_nano for s in w.data.sessions)),
+    ("cost", "mcp wrapped", lambda w: w.mcp_card["cost_nano"]),
+    ("cost", "mcp gain", lambda w: w.mcp_gain["spent_nano"]),
+    ("cost", "panel accounting", lambda w: sum(row[11] for row in records(w.data)["rows"])),
+    ("model calls", "usage", lambda w: w.total["calls"]),
+    ("model calls", "wrapped", lambda w: w.card["calls"]),
+    ("model calls", "gain", lambda w: w.gain["calls"]),
+    ("model calls", "mcp wrapped", lambda w: w.mcp_card["calls"]),
+    ("model calls", "panel accounting", lambda w: sum(row[10] for row in records(w.data)["rows"])),
+    ("tokens", "usage", lambda w: sum(w.total[name] for name in (*_PROMPT_TOKENS, "output_tokens"))),
+    ("tokens", "wrapped", lambda w: w.card["tokens"]),
+    ("tokens", "page", lambda w: w.data.usage.tokens),
+    ("tokens", "mcp wrapped", lambda w: w.mcp_card["tokens"]),
+    ("saved by the cache", "wrapped", lambda w: w.card["saved_by_cache_nano"]),
+    ("saved by the cache", "gain", lambda w: w.gain["saved_by_cache_nano"]),
+    ("saved by the cache", "mcp gain", lambda w: w.mcp_gain["saved_by_cache_nano"]),
+    ("sessions with calls", "wrapped", lambda w: w.card["sessions"]),
+    ("sessions with calls", "gain", lambda w: w.gain["sessions"]),
+    ("sessions with calls", "usage", lambda w: sum(one["calls"] > 0 for one in w.usage.values())),
+    ("sessions with calls", "page", lambda w: sum(s.usage.calls > 0 for s in w.data.sessions)),
+    ("programs", "wrapped", lambda w: _by_use(w.card["commands"], "command")),
+    ("programs", "mcp wrapped", lambda w: _by_use(w.mcp_card["commands"], "command")),
+    ("programs", "work", lambda w: _uses(w.work.programs)),
+    ("tools", "wrapped", lambda w: _by_use(w.card["tools"], "tool")),
+    ("tools", "work", lambda w: _uses(w.work.tools)),
+    ("tool calls", "work", lambda w: w.work.tool_calls.times),
+    ("tool calls", "page", _of_page("tool_calls")),
+    ("failed calls", "work", lambda w: w.work.tool_calls.failed),
+    ("failed calls", "page", _of_page("failed_tool_calls")),
+    ("failed calls", "signal", lambda w: w.measured("failed_tool_call_count")),
+    ("commands", "work", lambda w: w.work.commands.times),
+    ("commands", "page", _of_page("commands")),
+    ("failed commands", "work", lambda w: w.work.commands.failed),
+    ("failed commands", "page", _of_page("failed_commands")),
+    ("prompts", "panel numbers", _figure("Prompts")),
+    ("prompts", "page", lambda w: f"{_of_page('prompts')(w):,}"),
+    ("sessions", "panel numbers", _figure("Sessions")),
+    ("sessions", "list", lambda w: f"{len(w.lines):,}"),
+    ("findings", "api", lambda w: _titles(one.to_json() for one in w.findings)),
+    ("findings", "hints", lambda w: _titles(w.hints["findings"])),
+    ("findings", "page", lambda w: _titles(one.to_json() for one in w.data.findings)),
+    ("interruptions", "hints", lambda w: w.said("interruption_count")(w.hints["findings"])),
+    ("interruptions", "signal", lambda w: _said_of(w, "interruption_count", "The agent was stopped")),
+    ("corrections", "hints", lambda w: w.said("user_correction_count")(w.hints["findings"])),
+    ("corrections", "signal", lambda w: _said_of(w, "user_correction_count", "The person corrected the agent")),
+)
+"""(name of the number, surface that tells it, how it is read there) of numbers over all sessions."""
+
+
+def _said_of(whole: Whole, signal: str, words: str) -> str | None:
+    """Return the sentence that a finding must say where it says one."""
+    there = whole.said(signal)(whole.hints["findings"]) is not None
+    return f"{words} {whole.measured(signal):,.0f} times" if there else None
+
+
 def differences(settings: Settings, *, every: int = 1) -> list[str]:
     """Return one line for each session and number that surfaces tell differently; of many sessions every nth."""
     whole = Whole(settings)
@@ -266,7 +410,12 @@ def differences(settings: Settings, *, every: int = 1) -> list[str]:
             if value is not None:
                 told[name][surface] = value
         found += [f"{name} of {one.name}: {values}" for name, values in told.items() if len(set(values.values())) > 1]
-    return found
+    told = defaultdict(dict)
+    for name, surface, read in TOTALS:
+        value = read(whole)
+        if value is not None:
+            told[name][surface] = value
+    return [*found, *(f"{name} of all: {values}" for name, values in told.items() if len(set(values.values())) > 1)]
 
 
 def filled(home: Path, claude: Path, codex_home: Path) -> Settings:

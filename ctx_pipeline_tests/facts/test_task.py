@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.facts.prompts import is_request, requests
-from ctx_pipeline.facts.task import task
+from ctx_pipeline.facts.prompts import is_request, requests, task
 from ctx_pipeline_tests.factories.views import view
 
 
@@ -39,4 +38,4 @@ def test_where_nothing_else_was_typed_a_steering_prompt_is_told():
     assert requests(["push", " "]) == ["push"]
     found = task(view().prompt("push").build())
     assert (found.now.text, found.told) == ("push", False)
-    assert task(view().build()) == (None, None, False)
+    assert task(view().build()) == (None, None, False, None)

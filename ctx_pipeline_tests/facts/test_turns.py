@@ -15,7 +15,7 @@ from ctx_pipeline_tests.factories.views import view
 
 def of_claude(main: claude.Transcript) -> list:
     stream = StreamBytes("0" * 16, "transcript", f"projects/p/{claude.SESSION}.jsonl", 0, main.data(), claude.SESSION, None, True)
-    parsed = CLAUDE.parse(SessionInput("claude", claude.SESSION, (stream,), {}))
+    parsed = CLAUDE.records.parse(SessionInput("claude", claude.SESSION, (stream,), {}))
     return turns(SessionView(None, events=[EVENTS.row(*row) for row in parsed.events]))
 
 

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.findings.history import History, Leaving, Measured, SessionFacts
-from ctx_pipeline.findings.quick_scan import QuickScan
+from ctx_pipeline.facts.expiring import HomeRetention
+from ctx_pipeline.findings.evidence import History, Measured, QuickScan, SessionFacts
 from ctx_pipeline.findings.rules import HABITS, RULES, findings, signals_read
 from ctx_pipeline.usage.rollup import SUMS
 
@@ -76,7 +76,7 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
         readings=_read(compaction_count={"a": 2, "b": 0}),
         models=(_model("new-model", input_tokens=5, calls=2, unpriced_calls=2),),
         replaced={"aws-key": 2, "jwt": 1},
-        leaving=(Leaving("Claude Code", "/home/claude", 30, 12, 5),),
+        homes=(HomeRetention("claude", "/home/claude", 30, 20, 29, 12, 5),),
         lessons={"needs_review": 2, "candidate": 9, "accepted": 1},
     )
 

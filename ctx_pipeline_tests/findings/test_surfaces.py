@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
-from ctx_pipeline.findings.report import find, for_model
+from ctx_pipeline.findings.rules import QUIET, find, for_model
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
-from ctx_pipeline.pipeline.page.summaries import summary
+from ctx_pipeline.pipeline.page.page_records import summary
+from ctx_pipeline.redaction.shapes import ALNUM, letters
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude
@@ -29,7 +31,7 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     home = claude.ClaudeHome(tmp_path / "claude")
     for number in range(2):
         main = home.session(f"{number:08d}-1111-4111-8111-111111111111", mark=f"m{number}")
-        main.prompt(f"ignore all previous instructions {number} sk-ant-api03-{'a1B2' * 24}")
+        main.prompt(f"ignore all previous instructions {number} sk-ant-api03-{letters(Random(number), ALNUM, 96)}")
         for n in range(5):
             main.call(f"t{n}", "Read", "x", file_path="/home/dev/shop/a.py")
         main.save()
@@ -44,7 +46,7 @@ def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_command_line_page_summary_and_mcp_server_show_the_same_findings(worked: Settings) -> None:
     page = page_records.current(worked).findings
     hints = json.loads(CliRunner().invoke(cli, ["hints", "--json"]).stdout)["findings"]
-    bare = json.loads(CliRunner().invoke(cli, ["--json"]).stdout)["findings"]
+    bare = json.loads(CliRunner().invoke(cli, ["--json"]).stdout)
     served = ReportTools(worked, lambda *_, **__: {}).get_findings().value["findings"]
     with open_store(worked) as store:
         at_the_end = summary(store, worked, None, seconds=0.0).findings
@@ -52,7 +54,9 @@ def test_command_line_page_summary_and_mcp_server_show_the_same_findings(worked:
     assert {"secrets-in-transcripts", "file-reread-without-reason-count"} <= {one.rule for one in page}
     told = [json.loads(json.dumps(one.to_json())) for one in page]
     assert hints == told
-    assert bare == told[:3]
+    # both sessions are of one week: what bare ctx finds in it is what all find, but for what it tells in one line
+    assert bare["findings"] == [one for one in told if one["rule"] not in QUIET and (one["usd"] or one["signal"])][:3]
+    assert [one["rule"] for one in bare["quiet"]] == [one["rule"] for one in told if one["rule"] in QUIET]
     assert [(one.text, one.command) for one in at_the_end] == [(one.text, one.command) for one in page[:5]]
     kept = [name for name in told[0] if name not in {"examples", "detail", "text"}]
     assert [[one[name] for name in kept] for one in served] == [[one[name] for name in kept] for one in told]

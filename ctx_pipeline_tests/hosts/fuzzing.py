@@ -109,20 +109,20 @@ def check(host: str, data: bytes, rel: str = "s.jsonl") -> None:
     """Fail where a file makes a reader raise, break the tables, take memory beyond its size, or where the two readers disagree."""
     declared = discovery.hosts()[host]
     kind = KINDS[host]
-    identity = declared.identify(kind, rel, data[:65_536])
+    identity = declared.files.identify(kind, rel, data[:65_536])
     thread = identity.thread_id if identity else "s"
     stream = StreamBytes("0" * 16, kind, rel, 0, data, thread, identity.parent_thread_id if identity else None)
     given = SessionInput(host, thread, (stream,))
-    parsed = _bounded(lambda: declared.parse(given), len(data))
+    parsed = _bounded(lambda: declared.records.parse(given), len(data))
     assert_contract(given, parsed)
-    decode(given, declared.parse, _REDACTOR, month="2026-03", size=len(data))
-    assert declared.usage is not None
-    reader = declared.usage
+    decode(given, declared.records.parse, _REDACTOR, month="2026-03", size=len(data))
+    assert declared.usage.read is not None
+    reader = declared.usage.read
     light = _bounded(lambda: reader(given), len(data))
     if light is not None:
         assert [[row[n] for n in _COUNTED] for row in light.model_calls] == [[row[n] for n in _COUNTED] for row in parsed.model_calls]
-    if declared.limits is not None:
-        for ts, _, percent, minutes, reset in declared.limits(data):
+    if declared.usage.limits is not None:
+        for ts, _, percent, minutes, reset in declared.usage.limits(data):
             assert iso(ts)
             assert reset is None or iso(reset)
             assert 0 <= percent <= 1_000

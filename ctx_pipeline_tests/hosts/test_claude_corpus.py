@@ -21,12 +21,12 @@ TRICKY = "projects/-derived-tricky/de000000-0000-4000-8000-0000000000"
 @cache
 def parse_file(rel: str) -> Parsed:
     data = (HOME / rel).read_bytes()
-    kind = HOST.classify(rel)
+    kind = HOST.files.classify(rel)
     assert kind in ("transcript", "agent")
-    identity = HOST.identify(kind, rel, data[:65_536])
+    identity = HOST.files.identify(kind, rel, data[:65_536])
     assert identity is not None
     stream = StreamBytes("c" * 16, kind, rel, 0, data, identity.thread_id)
-    return HOST.parse(SessionInput("claude", identity.root_session_id or "", (stream,)))
+    return HOST.records.parse(SessionInput("claude", identity.root_session_id or "", (stream,)))
 
 
 def by_model(parsed: Parsed) -> dict[str, tuple[int, ...]]:

@@ -268,7 +268,7 @@ def test_an_event_points_at_its_bytes(tmp_path) -> None:
     main = ClaudeHome(tmp_path).session().prompt("über").answer(text("two"), text("three"))
     session = sessions_of(HOST, main.save().path.parent.parent.parent)[SESSION]
     (stream,) = session.streams
-    for row in HOST.parse(session).events:
+    for row in HOST.records.parse(session).events:
         event = EVENTS.row(*row)
         assert event.text in json.dumps(json.loads(stream.data[event.start : event.end]), ensure_ascii=False)
         assert stream.data[: event.start].count(b"\n") == event.line
@@ -290,8 +290,8 @@ def test_the_title_is_custom_then_ai_then_summary_then_prompt(tmp_path) -> None:
 @pytest.mark.feature("claude.titles")
 def test_hints_of_the_home_name_a_session_without_a_title(tmp_path) -> None:
     session = sessions_of(HOST, ClaudeHome(tmp_path).session().answer(text("a")).save().path.parent.parent.parent)[SESSION]
-    assert HOST.parse(session).facts.title is None
-    hinted = HOST.parse(replace(session, hints={SESSION: {"first_prompt": "typed long ago"}}))
+    assert HOST.records.parse(session).facts.title is None
+    hinted = HOST.records.parse(replace(session, hints={SESSION: {"first_prompt": "typed long ago"}}))
     assert (hinted.facts.title, hinted.facts.title_source) == ("typed long ago", "prompt")
 
 

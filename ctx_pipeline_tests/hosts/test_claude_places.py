@@ -45,13 +45,13 @@ P = "projects/-home-dev-shop"
     ],
 )
 def test_a_path_has_one_kind(rel: str, kind: str | None) -> None:
-    assert HOST.classify(rel) == kind
+    assert HOST.files.classify(rel) == kind
 
 
 @pytest.mark.feature("claude.places")
 def test_only_folders_with_records_are_entered() -> None:
-    assert [HOST.enter(rel) for rel in ("", "projects", f"{P}/{SESSION}/subagents", "todos", "file-history/x")] == [True] * 5
-    assert [HOST.enter(rel) for rel in ("plugins", "statsig", "cache", "ide", "debug", "shell-snapshots", "plugins/projects")] == [
+    assert [HOST.files.enter(rel) for rel in ("", "projects", f"{P}/{SESSION}/subagents", "todos", "file-history/x")] == [True] * 5
+    assert [HOST.files.enter(rel) for rel in ("plugins", "statsig", "cache", "ide", "debug", "shell-snapshots", "plugins/projects")] == [
         False
     ] * 7
 
@@ -60,16 +60,16 @@ def test_only_folders_with_records_are_entered() -> None:
 def test_agents_of_both_layouts_belong_to_their_session() -> None:
     head = b'{"type":"user","sessionId":"' + SESSION.encode() + b'","timestamp":"2026-03-05T10:00:00.000Z"}\n'
     of = Identity(f"{SESSION}/a1b2c3d", SESSION, "part", SESSION, 1_772_704_800_000_000)
-    assert HOST.identify("agent", f"{P}/agent-a1b2c3d.jsonl", head) == of
-    assert HOST.identify("agent", f"{P}/{SESSION}/subagents/agent-a1b2c3d.jsonl", head) == of
-    assert HOST.identify("agent", f"{P}/{SESSION}/subagents/workflows/wf/agent-a1b2c3d.jsonl", b"") == of._replace(first_ts=None)
-    assert HOST.identify("agent", f"{P}/agent-a1b2c3d.jsonl", b"") is None
+    assert HOST.files.identify("agent", f"{P}/agent-a1b2c3d.jsonl", head) == of
+    assert HOST.files.identify("agent", f"{P}/{SESSION}/subagents/agent-a1b2c3d.jsonl", head) == of
+    assert HOST.files.identify("agent", f"{P}/{SESSION}/subagents/workflows/wf/agent-a1b2c3d.jsonl", b"") == of._replace(first_ts=None)
+    assert HOST.files.identify("agent", f"{P}/agent-a1b2c3d.jsonl", b"") is None
 
 
 @pytest.mark.feature("claude.identity")
 def test_an_agent_is_not_misled_by_text_that_quotes_a_session() -> None:
     quoted = b'{"message":{"content":"{\\"sessionId\\":\\"other\\"}"},"sessionId":"mine"}\n'
-    found = HOST.identify("agent", f"{P}/agent-a1.jsonl", quoted)
+    found = HOST.files.identify("agent", f"{P}/agent-a1.jsonl", quoted)
     assert found is not None
     assert found.root_session_id == "mine"
 
@@ -77,26 +77,28 @@ def test_an_agent_is_not_misled_by_text_that_quotes_a_session() -> None:
 @pytest.mark.feature("claude.identity")
 def test_a_transcript_is_named_by_its_file_and_dated_by_its_first_time() -> None:
     head = b'{"type":"summary","summary":"x"}\n{"type":"user","sessionId":"other","timestamp":"2026-03-05T10:00:00.000Z"}\n'
-    assert HOST.identify("transcript", f"{P}/{SESSION}.jsonl", head) == Identity(SESSION, None, "main", SESSION, 1_772_704_800_000_000)
-    assert HOST.identify("transcript", f"{P}/{SESSION}.jsonl", b"") == Identity(SESSION, None, "main", SESSION, None)
-    deep = [HOST.identify("transcript", f"projects/p/{folder}/chat.jsonl", b"") for folder in ("one", "two")]
+    assert HOST.files.identify("transcript", f"{P}/{SESSION}.jsonl", head) == Identity(
+        SESSION, None, "main", SESSION, 1_772_704_800_000_000
+    )
+    assert HOST.files.identify("transcript", f"{P}/{SESSION}.jsonl", b"") == Identity(SESSION, None, "main", SESSION, None)
+    deep = [HOST.files.identify("transcript", f"projects/p/{folder}/chat.jsonl", b"") for folder in ("one", "two")]
     assert [i.thread_id for i in deep if i] == ["one.chat", "two.chat"]
 
 
 @pytest.mark.feature("claude.identity")
 def test_a_fork_names_the_session_that_it_was_copied_from() -> None:
     line = b'{"type":"user","sessionId":"new","forkedFrom":{"sessionId":"%s","messageUuid":"x"}}\n'
-    assert HOST.identify("transcript", f"{P}/{SESSION}.jsonl", b'{"type":"mode"}\n' + line % b"parent") == Identity(
+    assert HOST.files.identify("transcript", f"{P}/{SESSION}.jsonl", b'{"type":"mode"}\n' + line % b"parent") == Identity(
         SESSION, "parent", "fork", SESSION, None
     )
-    itself = HOST.identify("transcript", f"{P}/{SESSION}.jsonl", line % SESSION.encode())
+    itself = HOST.files.identify("transcript", f"{P}/{SESSION}.jsonl", line % SESSION.encode())
     assert itself == Identity(SESSION, None, "main", SESSION, None)
 
 
 @pytest.mark.feature("claude.identity")
 @pytest.mark.parametrize("name", ["..", "a b", "x" * 300, "né", "a\\b"])
 def test_a_hostile_name_never_becomes_an_id(name: str) -> None:
-    found = HOST.identify("transcript", f"projects/p/{name}.jsonl", b"")
+    found = HOST.files.identify("transcript", f"projects/p/{name}.jsonl", b"")
     assert found is not None
     assert found.thread_id != name
     assert len(found.thread_id) == 32
@@ -117,7 +119,7 @@ def test_a_hostile_name_never_becomes_an_id(name: str) -> None:
     ],
 )
 def test_side_files_belong_to_their_session(kind: str, rel: str, thread: str) -> None:
-    found = HOST.identify(kind, rel, b"")
+    found = HOST.files.identify(kind, rel, b"")
     assert found is not None
     assert (found.thread_id, found.relation, found.root_session_id) == (thread, "beside", SESSION)
 
@@ -140,15 +142,15 @@ def test_side_files_belong_to_their_session(kind: str, rel: str, thread: str) ->
 def test_retention_is_what_settings_say_else_thirty_days(tmp_path, settings: str | None, days: int) -> None:
     if settings is not None:
         (tmp_path / "settings.json").write_text(settings)
-    assert HOST.retention_days is not None
-    assert HOST.retention_days(tmp_path) == days
+    assert HOST.files.retention_days is not None
+    assert HOST.files.retention_days(tmp_path) == days
 
 
 @pytest.mark.feature("claude.retention")
 def test_a_pipe_in_place_of_settings_does_not_hang(tmp_path) -> None:
     os.mkfifo(tmp_path / "settings.json")
-    assert HOST.retention_days is not None
-    assert HOST.retention_days(tmp_path) == 30
+    assert HOST.files.retention_days is not None
+    assert HOST.files.retention_days(tmp_path) == 30
 
 
 @pytest.mark.feature("claude.hints")
@@ -162,7 +164,7 @@ def test_history_and_indexes_give_titles_of_last_resort(tmp_path) -> None:
     index = home.file(
         f"{P}/sessions-index.json", {"version": 1, "entries": [{"sessionId": "s2", "summary": "A summary"}, {"sessionId": "s3"}]}
     )
-    assert HOST.hints is not None
-    assert list(HOST.hints("history", history.read_bytes())) == [("s1", "first_prompt", "first words")]
-    assert list(HOST.hints("index", index.read_bytes())) == [("s2", "title", "A summary")]
-    assert list(HOST.hints("index", b"[]")) == []
+    assert HOST.files.hints is not None
+    assert list(HOST.files.hints("history", history.read_bytes())) == [("s1", "first_prompt", "first words")]
+    assert list(HOST.files.hints("index", index.read_bytes())) == [("s2", "title", "A summary")]
+    assert list(HOST.files.hints("index", b"[]")) == []

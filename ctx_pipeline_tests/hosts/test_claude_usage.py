@@ -16,7 +16,7 @@ from ctx_pipeline_tests.factories.homes import parse_home, sessions_of
 
 def calls_of(transcript: Transcript) -> list[Any]:
     stream = StreamBytes("a" * 16, "transcript", "projects/p/x.jsonl", 0, transcript.data(), SESSION)
-    return [MODEL_CALLS.row(*row) for row in HOST.parse(SessionInput("claude", SESSION, (stream,))).model_calls]
+    return [MODEL_CALLS.row(*row) for row in HOST.records.parse(SessionInput("claude", SESSION, (stream,))).model_calls]
 
 
 @pytest.mark.feature("claude.usage-once")
@@ -126,12 +126,12 @@ def test_a_moved_session_and_its_older_generation_are_taken_once(tmp_path) -> No
     short.records = main.records[:1]
     short.save()
     main.save()
-    once = HOST.parse(sessions_of(HOST, main.path.parent.parent.parent)[SESSION])
+    once = HOST.records.parse(sessions_of(HOST, main.path.parent.parent.parent)[SESSION])
     session = sessions_of(HOST, tmp_path)[SESSION]
     older = StreamBytes(
         "b" * 16, "transcript", "projects/p/x.jsonl", 0, main.lines()[0] + b'{"type":"tag","tag":"only before"}\n', SESSION, current=False
     )
-    parsed = HOST.parse(replace(session, streams=(*session.streams, older)))
+    parsed = HOST.records.parse(replace(session, streams=(*session.streams, older)))
     assert [row[9] for row in parsed.events] == ["go", "a", '{"type": "tag", "tag": "x"}', '{"type":"tag","tag":"only before"}']
     assert [(row[6], row[7]) for row in parsed.model_calls] == [(1, 10)]
     assert len(once.events) == 3

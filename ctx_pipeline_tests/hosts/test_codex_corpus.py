@@ -23,7 +23,7 @@ def streams_of(*rels: str) -> tuple[StreamBytes, ...]:
         data = (HOME / rel).read_bytes()
         if rel.endswith(".zst"):
             data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
-        identity = HOST.identify("rollout", rel, data[:65_536])
+        identity = HOST.files.identify("rollout", rel, data[:65_536])
         if identity is not None:
             found.append(StreamBytes(f"{number:016x}", "rollout", rel, 0, data, identity.thread_id, identity.parent_thread_id))
     return tuple(found)
@@ -31,7 +31,7 @@ def streams_of(*rels: str) -> tuple[StreamBytes, ...]:
 
 def parse(*rels: str) -> Parsed:
     streams = streams_of(*rels)
-    return HOST.parse(SessionInput("codex", streams[0].thread_id if streams else "none", streams))
+    return HOST.records.parse(SessionInput("codex", streams[0].thread_id if streams else "none", streams))
 
 
 def usage(parsed: Parsed, *, own: bool = False) -> dict[str, tuple[int, ...]]:

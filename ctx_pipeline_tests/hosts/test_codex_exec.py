@@ -41,7 +41,7 @@ def parsed(*streams, hints=None):
     made = tuple(
         StreamBytes(f"{n:016x}", "loose", f"run-{n}.jsonl", 0, make.lines(records), make.THREAD) for n, records in enumerate(streams)
     )
-    return HOST.parse(SessionInput("codex", make.THREAD, made, hints or {}))
+    return HOST.records.parse(SessionInput("codex", make.THREAD, made, hints or {}))
 
 
 def used(*streams):
@@ -133,7 +133,7 @@ def test_a_rollout_of_the_same_thread_is_read_in_place_of_the_stream():
     ],
 )
 def test_loose_files_are_told_apart_by_their_first_lines(head, found):
-    identity = HOST.identify("loose", "any/name.jsonl", head)
+    identity = HOST.files.identify("loose", "any/name.jsonl", head)
     if found == "digest":
         assert identity is not None
         assert identity.thread_id.isalnum()

@@ -152,7 +152,7 @@ def test_the_prompt_history_names_a_thread_whose_file_says_nothing():
         {"session_id": "a", "ts": 2, "text": "first"},
         {"session_id": "a", "text": "next"},
     ]
-    assert list(HOST.hints("history", make.lines(lines))) == [("a", "first_prompt", "first")]
+    assert list(HOST.files.hints("history", make.lines(lines))) == [("a", "first_prompt", "first")]
     told = make.parse(make.stream([make.meta()]), hints={make.THREAD: {"first_prompt": "typed long ago"}})
     assert (told.facts.title, told.facts.title_source) == ("typed long ago", "prompt")
 

@@ -64,9 +64,9 @@ def spoilt(value, chance, rng):
 
 
 def check(data: bytes) -> None:
-    identity = HOST.identify("rollout", make.rel(), data[:65_536])
+    identity = HOST.files.identify("rollout", make.rel(), data[:65_536])
     thread = identity.thread_id if identity else make.THREAD
-    parsed = HOST.parse(SessionInput("codex", thread, (StreamBytes("0" * 16, "rollout", make.rel(), 0, data, thread),)))
+    parsed = HOST.records.parse(SessionInput("codex", thread, (StreamBytes("0" * 16, "rollout", make.rel(), 0, data, thread),)))
     for table, rows in ((EVENTS, parsed.events), (MODEL_CALLS, parsed.model_calls), (TOOL_CALLS, parsed.tool_calls)):
         keys = set()
         for row in rows:

@@ -35,12 +35,12 @@ BORN = 1_772_366_400_000_000
     ],
 )
 def test_only_sessions_indexes_and_state_are_captured(rel, kind):
-    assert HOST.classify(rel) == kind
+    assert HOST.files.classify(rel) == kind
 
 
 @pytest.mark.feature("codex.places")
 def test_only_folders_of_sessions_are_entered():
-    assert [rel for rel in ("", "sessions", "sessions/2026/03", "archived_sessions", "log", "skills") if HOST.enter(rel)] == [
+    assert [rel for rel in ("", "sessions", "sessions/2026/03", "archived_sessions", "log", "skills") if HOST.files.enter(rel)] == [
         "",
         "sessions",
         "sessions/2026/03",
@@ -49,7 +49,7 @@ def test_only_folders_of_sessions_are_entered():
 
 
 def identify(records, rel="") -> Identity | None:
-    return HOST.identify("rollout", rel or make.rel(), make.lines(records))
+    return HOST.files.identify("rollout", rel or make.rel(), make.lines(records))
 
 
 @pytest.mark.feature("codex.identity")
@@ -81,7 +81,7 @@ def test_a_file_without_meta_is_named_by_its_name():
 @pytest.mark.feature("codex.bare-era")
 def test_a_bare_file_is_named_by_its_first_line():
     head = b'{"id":"bare-1","timestamp":"2025-08-02T09:00:00.123Z","instructions":null}\n{"record_type":"state"}\n'
-    assert HOST.identify("rollout", make.rel(), head) == Identity("bare-1", first_ts=1_754_125_200_123_000)
+    assert HOST.files.identify("rollout", make.rel(), head) == Identity("bare-1", first_ts=1_754_125_200_123_000)
 
 
 @pytest.mark.feature("codex.identity")
@@ -89,15 +89,15 @@ def test_a_first_line_longer_than_the_head_still_tells_and_a_half_written_one_wa
     source = {"subagent": {"thread_spawn": {"parent_thread_id": make.PARENT}}}
     whole = make.lines([make.meta(source=source, parent_thread_id=make.PARENT, base_instructions={"text": '"id": "no" ' * 9_000})])
     assert len(whole) > 65_536
-    assert HOST.identify("rollout", make.rel(), whole[:65_536]) == Identity(make.THREAD, make.PARENT, "part", None, BORN)
-    assert HOST.identify("rollout", make.rel(), whole[:300]) is None
-    assert HOST.identify("rollout", make.rel(), b"") is None
+    assert HOST.files.identify("rollout", make.rel(), whole[:65_536]) == Identity(make.THREAD, make.PARENT, "part", None, BORN)
+    assert HOST.files.identify("rollout", make.rel(), whole[:300]) is None
+    assert HOST.files.identify("rollout", make.rel(), b"") is None
 
 
 @pytest.mark.feature("codex.packed")
 def test_a_packed_rollout_is_identified_through_its_frame():
     packed = zstandard.ZstdCompressor().compress(make.lines(make.session()))
-    assert HOST.identify("rollout", make.rel(suffix=".jsonl.zst"), packed) == Identity(make.THREAD, first_ts=BORN)
+    assert HOST.files.identify("rollout", make.rel(suffix=".jsonl.zst"), packed) == Identity(make.THREAD, first_ts=BORN)
 
 
 @pytest.mark.feature("codex.hostile-ids")
@@ -115,13 +115,13 @@ def test_hostile_ids_become_digests(bad):
 def test_a_document_of_the_typescript_era_is_named_by_its_session():
     text = json.dumps({"session": {"timestamp": "2025-05-01T08:00:00.000Z", "id": "ts-1", "instructions": ""}, "items": []}, indent=2)
     rel = "sessions/rollout-2025-05-01-2b847cad-795a-5baa-87c0-d8007cacb60c.json"
-    assert HOST.identify("rollout", rel, text.encode()) == Identity("ts-1", first_ts=1_746_086_400_000_000)
+    assert HOST.files.identify("rollout", rel, text.encode()) == Identity("ts-1", first_ts=1_746_086_400_000_000)
 
 
 @pytest.mark.feature("codex.titles")
 def test_the_last_row_of_the_index_names_a_thread():
     rows = [{"id": "a", "thread_name": "old"}, {"id": "b", "thread_name": "other"}, {"id": "a", "thread_name": "new"}, ["no"], {"id": 5}]
-    assert list(HOST.hints("index", make.lines(rows))) == [("a", "title", "new"), ("b", "title", "other")]
+    assert list(HOST.files.hints("index", make.lines(rows))) == [("a", "title", "new"), ("b", "title", "other")]
 
 
 @pytest.mark.feature("codex.titles")
@@ -133,16 +133,16 @@ def test_state_rows_give_titles_archive_marks_and_parents(tmp_path):
         [{"id": "a", "title": "first words", "name": "Named"}, {"id": "b", "title": "second", "archived": 1}],
         [("a", "b")],
     )
-    declared = HOST.databases["state"]
+    declared = HOST.files.databases["state"]
     assert sorted(databases.streams(path, declared)) == ["thread_spawn_edges", "threads"]
     data = {name: databases.read(path, declared, name) for name in ("threads", "thread_spawn_edges")}
-    assert list(HOST.hints("state", data["threads"])) == [
+    assert list(HOST.files.hints("state", data["threads"])) == [
         ("a", "title", "Named"),
         ("a", "derived_title", "first words"),
         ("b", "derived_title", "second"),
         ("b", "archived", "1"),
     ]
-    assert list(HOST.hints("state", data["thread_spawn_edges"])) == [("b", "parent_thread_id", "a")]
+    assert list(HOST.files.hints("state", data["thread_spawn_edges"])) == [("b", "parent_thread_id", "a")]
     assert b"do-not-read" not in b"".join(data.values())
 
 
@@ -156,7 +156,7 @@ def test_a_turn_that_only_moves_clocks_and_totals_changes_no_state_row(tmp_path)
     connection = sqlite3.connect(path)
     connection.execute("ALTER TABLE threads ADD COLUMN tokens_used INTEGER DEFAULT 0")
     connection.commit()
-    declared = HOST.databases["state"]
+    declared = HOST.files.databases["state"]
     before = databases.streams(path, declared)
     connection.execute("UPDATE threads SET tokens_used = 9000")
     connection.commit()

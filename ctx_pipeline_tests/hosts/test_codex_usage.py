@@ -257,7 +257,7 @@ def test_a_copy_without_any_sign_is_known_by_two_calls_in_one_burst():
     stream = make.stream(unsigned(*history(3)[1:], *own))
     found = calls(stream)
     assert [(c.owner, c.rule, c.copy_of) for c in found] == [(False, "replayed history", None)] * 3 + [(True, "own", None)]
-    assert HOST.usage(SessionInput("codex", T, (stream,))) is None
+    assert HOST.usage.read(SessionInput("codex", T, (stream,))) is None
 
 
 @pytest.mark.feature("codex.unsigned-fork")
@@ -265,7 +265,7 @@ def test_a_copy_without_any_sign_is_known_by_a_turn_older_than_the_thread():
     old = make.event(0.01, "task_started", turn_id=make.turn_id(-90_000))
     stream = make.stream(unsigned(old, *history(1), make.event(30, "task_started", turn_id=make.turn_id(30)), *OWN))
     assert [c.owner for c in calls(stream)] == [False, True]
-    assert HOST.usage(SessionInput("codex", T, (stream,))) is None
+    assert HOST.usage.read(SessionInput("codex", T, (stream,))) is None
 
 
 @pytest.mark.feature("codex.unsigned-fork")

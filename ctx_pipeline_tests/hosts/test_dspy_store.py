@@ -11,7 +11,7 @@ from ctx_pipeline.storage.callback_store import LogRow, append, open_log
 from ctx_pipeline.storage.raw import databases
 from ctx_pipeline_tests.factories import dspy_store as make
 
-STORE = HOST.databases["store"]
+STORE = HOST.files.databases["store"]
 
 
 def stream(path, name, number=1) -> StreamBytes:
@@ -20,7 +20,7 @@ def stream(path, name, number=1) -> StreamBytes:
 
 
 def parse(*streams) -> Parsed:
-    return HOST.parse(SessionInput("dspy", streams[0].thread_id, streams))
+    return HOST.records.parse(SessionInput("dspy", streams[0].thread_id, streams))
 
 
 def events(parsed):
@@ -135,23 +135,25 @@ def test_after_the_log_was_added_old_sessions_are_still_read(tmp_path):
 def test_a_stream_is_the_session_it_is_named_for(tmp_path):
     path = make.write_log(tmp_path / "ctxrot.db", make.react())
     one = stream(path, "5e55104a0001")
-    found = HOST.identify("store", one.rel, one.data[:65_536])
+    found = HOST.files.identify("store", one.rel, one.data[:65_536])
     assert found is not None
     assert (found.thread_id, found.relation, found.first_ts) == ("5e55104a0001", "main", make.BEGIN)
     legacy = stream(make.write_legacy(tmp_path / "old.db"), "c0ffee000001")
-    known = HOST.identify("store", legacy.rel, legacy.data)
+    known = HOST.files.identify("store", legacy.rel, legacy.data)
     assert known is not None
     assert known.first_ts == 1_769_940_000_000_000
-    assert HOST.identify("store", "ctxrot.db", b"x") is None
-    assert HOST.identify("store", "ctxrot.db#s", b"") is None
+    assert HOST.files.identify("store", "ctxrot.db", b"x") is None
+    assert HOST.files.identify("store", "ctxrot.db#s", b"") is None
 
 
 @pytest.mark.feature("dspy.places")
 def test_only_databases_in_the_root_are_stores():
-    kinds = {rel: HOST.classify(rel) for rel in ("ctxrot.db", "a.sqlite3", "ctxrot.db-wal", "ctxrot.db-shm", "x/ctxrot.db", "notes.txt")}
+    kinds = {
+        rel: HOST.files.classify(rel) for rel in ("ctxrot.db", "a.sqlite3", "ctxrot.db-wal", "ctxrot.db-shm", "x/ctxrot.db", "notes.txt")
+    }
     assert [rel for rel, kind in kinds.items() if kind] == ["ctxrot.db", "a.sqlite3"]
-    assert HOST.enter("")
-    assert not HOST.enter("x")
+    assert HOST.files.enter("")
+    assert not HOST.files.enter("x")
 
 
 @pytest.mark.feature("dspy.hostile")

@@ -16,7 +16,7 @@ from ctx_pipeline.hosts.codex import HOST as CODEX
 from ctx_pipeline.integrations import agent_config
 from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Headless, HeadlessAnswer, HookFile, ServerFile
 from ctx_pipeline.model.declared import Host
-from ctx_pipeline.pipeline.models import headless
+from ctx_pipeline.pipeline.models import model_mining
 from ctx_pipeline.settings import Settings
 from ctx_pipeline_tests.factories import agents
 
@@ -87,11 +87,11 @@ def test_an_agent_is_asked_by_the_declared_command_and_read_as_declared(chosen: 
     agents.install(tmp_path / "bin", "parrot", [{"squawk": "hello"}, {"squawk": "hello again"}])
     person = replace(chosen, environ={"PATH": agents.path_of(tmp_path / "bin"), "CAGE": "open"})
 
-    ran = headless.ask(headless.agent(person, PARROT, {"model": "grey"}), "who is there?", {"type": "object"})
+    ran = model_mining.ask_agent(model_mining.agent(person, PARROT, {"model": "grey"}), "who is there?", {"type": "object"})
 
     given = agents.seen(tmp_path / "bin")
     assert ran.told == HeadlessAnswer("hello again")
     assert (given["argv"][:2], given["argv"][3:], given["question"]) == (["ask", "--form"], ["--tongue", "grey"], "who is there?")
     assert "CAGE" not in given["environ"]
     with pytest.raises(SettingsError, match="Parrot cannot be asked"):
-        headless.agent(person, replace(PARROT, agent=replace(PARROT.agent, headless=None)), {})
+        model_mining.agent(person, replace(PARROT, agent=replace(PARROT.agent, headless=None)), {})

@@ -23,7 +23,7 @@ TABLES = {"claude": (CLAUDE, claude_lines), "codex": (CODEX, codex_lines)}
 
 def parsed_alone(host: str, data: bytes) -> Parsed:
     stream = StreamBytes("0" * 16, KINDS[host], "s.jsonl", 0, data, "s")
-    return discovery.hosts()[host].parse(SessionInput(host, "s", (stream,)))
+    return discovery.hosts()[host].records.parse(SessionInput(host, "s", (stream,)))
 
 
 @pytest.mark.feature("hosts.understood")

@@ -8,7 +8,7 @@ import pytest
 
 from ctx_pipeline.hosts.claude_code.window import window as claude
 from ctx_pipeline.hosts.codex.window import window as codex
-from ctx_pipeline.model.window import OUT, SYSTEM, TURN, Change
+from ctx_pipeline.model.host_records import OUT, SYSTEM, TURN, Change
 
 
 def no_record():

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from ctx_pipeline.model.memories import Memory
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.shipped import copied
 
@@ -59,10 +59,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 @asynccontextmanager
-async def over_stdio(home: Home, **environ: str) -> AsyncIterator[Client]:
-    command = StdioServerParameters(
-        command=sys.executable, args=["-m", "ctx_pipeline", "mcp"], env={**home.environ, **environ}, cwd=home.folder
-    )
+async def over_stdio(home: Home, *words: str, **environ: str) -> AsyncIterator[Client]:
+    """A client of the server as programs use it; with words of its own as these say."""
+    args = ["-m", "ctx_pipeline", "mcp", *(words or ("--tools", "all", "--structured"))]
+    command = StdioServerParameters(command=sys.executable, args=args, env={**home.environ, **environ}, cwd=home.folder)
     with anyio.fail_after(SECONDS):
         async with Client(stdio_client(command)) as client:
             yield client
@@ -83,7 +83,7 @@ class Served:
 @contextmanager
 def served(home: Home) -> Iterator[Served]:
     process = processes.start(
-        [sys.executable, "-m", "ctx_pipeline", "mcp", "--http"],
+        [sys.executable, "-m", "ctx_pipeline", "mcp", "--http", "--tools", "all", "--structured"],
         env=home.environ,
         cwd=home.folder,
         stdout=subprocess.PIPE,

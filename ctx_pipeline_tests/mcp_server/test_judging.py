@@ -15,7 +15,7 @@ from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.mine import mine
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.factories.shipped import environment
 from ctx_pipeline_tests.mcp_server.conftest import Home, over_stdio, run
 from ctx_pipeline_tests.mcp_server.test_tools import SESSION, asked

@@ -11,10 +11,10 @@ from contextlib import closing
 import pytest
 
 from ctx_pipeline.integrations.agent_output import clean
-from ctx_pipeline.mcp_server.errors import for_a_model
+from ctx_pipeline.mcp_server.paging import for_a_model
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.factories.shipped import environment
@@ -142,7 +142,7 @@ def test_wrong_arguments_are_a_value_with_code_message_and_hint(home):
                 assert len(text) < 1_500
             assert (await refused(client, "no_such_tool"))[0] == "UnknownName"
             for tool, arguments in (
-                ("get_usage", {"since": "yesterday"}),
+                ("get_usage", {"since": "someday"}),
                 ("search_history", {"query": "pytest", "since": "2026-13-99"}),
                 ("read_session", {"host": "claude", "session_id": SESSION, "cursor": "x"}),
             ):

@@ -41,6 +41,11 @@ TOOLS = {
     "ctx_wrapped",
     "ctx_verify",
     "ctx_artifacts",
+    "ctx_read",
+    "ctx_shell",
+    "ctx_search",
+    "ctx_tree",
+    "ctx_recall",
 }
 HOSTILE = [
     '"',
@@ -92,6 +97,7 @@ def test_the_tools_describe_themselves_and_every_argument_has_a_bound(home):
             "ctx_cache",
             "ctx_gain",
             "ctx_artifacts",
+            "ctx_shell",
         ]
 
     run(conversation)
@@ -218,7 +224,7 @@ def test_what_goes_wrong_is_an_answer_with_what_to_do(home):
             code, text = await refused(client, "read_session", host="emacs", session_id=SESSION)
             assert (code, "claude" in text) == ("UnknownName", True)
             assert (await refused(client, "show_memory", memory_id="none-such"))[0] == "UnknownName"
-            assert (await refused(client, "get_usage", since="yesterday"))[0] == "UsageError"
+            assert (await refused(client, "get_usage", since="someday"))[0] == "UsageError"
             assert (await refused(client, "get_signals", session_id=SESSION))[0] == "UsageError"
             assert (await refused(client, "read_session", host="claude", session_id=SESSION, cursor="x"))[0] == "UsageError"
             wrong = await client.call_tool("search_history", {"query": 5, "limit": 10_000})

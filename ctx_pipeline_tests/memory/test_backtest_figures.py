@@ -6,9 +6,23 @@ from collections import Counter
 
 import pytest
 
-from ctx_pipeline.memory.backtest import Asked, Prompted, at_start, chance, recall, recommended, starts, thresholds
-from ctx_pipeline.memory.effect import Sides, effects, proposals, worse
-from ctx_pipeline.memory.intervals import difference, of_groups, wilson
+from ctx_pipeline.memory.evaluation import (
+    Asked,
+    Prompted,
+    Sides,
+    at_start,
+    chance,
+    difference,
+    effects,
+    of_groups,
+    proposals,
+    recall,
+    recommended,
+    starts,
+    thresholds,
+    wilson,
+    worse,
+)
 from ctx_pipeline.memory.session_facts import About
 from ctx_pipeline.model.memories import Memory
 

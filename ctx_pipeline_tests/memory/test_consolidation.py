@@ -6,10 +6,9 @@ import random
 
 import pytest
 
-from ctx_pipeline.memory.candidates import store_candidate
-from ctx_pipeline.memory.consolidation import Fact, consolidate, rewarded, words_hash
-from ctx_pipeline.model.derived import MemoryRow
+from ctx_pipeline.memory.consolidation import Fact, consolidate, rewarded, store_candidate, words_hash
 from ctx_pipeline.model.memories import MemoryCandidate
+from ctx_pipeline.model.row_contracts import MemoryRow
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ctx_pipeline.memory.excerpts import WIDTH, excerpt
+from ctx_pipeline.learning.memories import WIDTH, excerpt
 
 LONG = "line of the log " * 100
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ctx_pipeline.memory.quality import grade
+from ctx_pipeline.memory.lesson_files import grade
 from ctx_pipeline.model.memories import Memory
 
 WHOLE = {

@@ -17,8 +17,7 @@ from ctx_pipeline.pipeline.code_versions import collect
 from ctx_pipeline.pipeline.index import index_memory
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.memory_index.index import MemoryIndex, embedded
-from ctx_pipeline.storage.memory_index.vectors import Embedder
+from ctx_pipeline.storage.memory_index import Embedder, MemoryIndex, embedded
 
 NAME = "a_model_of_this_test:embed"
 MEANINGS = {"car": (1.0, 0.0, 0.0), "automobile": (0.9, 0.1, 0.0), "boat": (0.0, 1.0, 0.0), "hat": (0.0, 0.0, 1.0)}
@@ -57,7 +56,7 @@ def settings(folder, name=NAME):
 
 
 def write(folder, model, memories=MEMORIES, **more):
-    from ctx_pipeline.context.retrieval.chosen import load_embedding
+    from ctx_pipeline.context.retrieval.embedding import load_embedding
 
     MemoryIndex(folder / "memory.db").rebuild(memories, embedder=Embedder(NAME, load_embedding(NAME)) if model else None, **more)
 
@@ -158,8 +157,8 @@ def test_the_stage_embeds_and_another_function_makes_the_index_stale(tmp_path, m
 @pytest.mark.feature("memory.hybrid")
 def test_the_packaged_model_answers_a_question_in_other_words(tmp_path):
     pytest.importorskip("wordllama")
-    name = "ctx_pipeline.context.retrieval.packaged_model:packaged_embed_fn"
-    from ctx_pipeline.context.retrieval.chosen import load_embedding
+    name = "ctx_pipeline.context.retrieval.embedding:packaged_embed_fn"
+    from ctx_pipeline.context.retrieval.embedding import load_embedding
 
     rows = [
         memory("m-db", "the database is locked while migrations run"),

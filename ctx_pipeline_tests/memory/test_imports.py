@@ -9,8 +9,8 @@ import pytest
 
 _PATH = """
 import sys
-import ctx_pipeline.storage.memory_index.index, ctx_pipeline.memory.query, ctx_pipeline.memory.ranking
-import ctx_pipeline.memory.weave, ctx_pipeline.memory.scope
+import ctx_pipeline.storage.memory_index, ctx_pipeline.memory.ranking, ctx_pipeline.memory.ranking
+import ctx_pipeline.memory.prompt_block, ctx_pipeline.memory.scope
 heavy = {"pydantic", "duckdb", "pyarrow", "rich", "dagster", "numpy", "rapidfuzz"}
 print(sorted(heavy & set(sys.modules)))
 """

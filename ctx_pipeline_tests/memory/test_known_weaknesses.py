@@ -9,9 +9,9 @@ from ctx_pipeline.learning import memories as api
 from ctx_pipeline.memory.consolidation import consolidate as merged
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.index import index_memory
-from ctx_pipeline.pipeline.lessons.notes import import_authored
+from ctx_pipeline.pipeline.lessons.memory_files import import_authored
 from ctx_pipeline.pipeline.mine import draw, mine
-from ctx_pipeline.storage.memory_index import index
+from ctx_pipeline.storage import memory_index
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
@@ -130,7 +130,7 @@ def test_worth_does_not_bury_the_better_match(store, chosen, folder):
 def test_an_index_of_another_form_is_made_anew_by_the_next_run(store, chosen, folder, monkeypatch):
     brought(store, chosen, folder, uv="use uv")
     assert index_memory(store, chosen).totals == {}
-    monkeypatch.setattr(index, "VERSION", index.VERSION + 1)
+    monkeypatch.setattr(memory_index, "VERSION", memory_index.VERSION + 1)
     assert ids("uv", chosen) == []
     consolidate(store, chosen)
     assert index_memory(store, chosen).totals == {"memories": 1}

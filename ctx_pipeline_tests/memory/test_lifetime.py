@@ -7,9 +7,9 @@ import json
 import pytest
 
 from ctx_pipeline.memory.consolidation import Fact, consolidate
-from ctx_pipeline.memory.notes import read_note
+from ctx_pipeline.memory.lesson_files import read_note
+from ctx_pipeline.memory.prompt_block import line_of
 from ctx_pipeline.memory.ranking import Recalled, rank
-from ctx_pipeline.memory.weave import line_of
 from ctx_pipeline.model.memories import Memory
 
 DAY = 86_400_000_000

@@ -8,12 +8,11 @@ import pytest
 
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.learning import memories as api
-from ctx_pipeline.memory.notes import NotANote, read_note
+from ctx_pipeline.memory.lesson_files import NotANote, read_note
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.index import index_memory
-from ctx_pipeline.pipeline.lessons.memory_files import export, items
-from ctx_pipeline.pipeline.lessons.notes import import_authored
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.pipeline.lessons.memory_files import export, import_authored, items
+from ctx_pipeline.storage.memory_index import MemoryIndex
 
 
 def write(folder, **notes):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.learning import memories as api
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import LEAST_COVERED
+from ctx_pipeline.memory.ranking import LEAST_COVERED, words_of
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 
 NOISE = "\n".join(f"    result{n} = lookup{n}(table{n}, column{n})" for n in range(40))
 

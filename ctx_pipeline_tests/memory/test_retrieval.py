@@ -7,13 +7,11 @@ import stat
 import pytest
 
 from ctx_pipeline.errors import BudgetTooSmall
-from ctx_pipeline.memory.budget import estimate, fit
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import rank
+from ctx_pipeline.memory.prompt_block import estimate, fit, weave
+from ctx_pipeline.memory.ranking import rank, words_of
 from ctx_pipeline.memory.scope import Place, visible
-from ctx_pipeline.memory.weave import weave
 from ctx_pipeline.model.memories import Memory, Scored
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 
 APP = Place("/w/app/src", ("/w/app",))
 NOW = 1_800_000_000_000_000

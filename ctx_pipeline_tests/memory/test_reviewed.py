@@ -7,12 +7,10 @@ import json
 import pytest
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.memory.block import block
 from ctx_pipeline.memory.consolidation import Fact, consolidate, words_hash
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import Recalled, rank
-from ctx_pipeline.memory.skill_file import skill_text
-from ctx_pipeline.memory.weave import weave
+from ctx_pipeline.memory.lesson_files import skill_text
+from ctx_pipeline.memory.prompt_block import block, weave
+from ctx_pipeline.memory.ranking import Recalled, rank, words_of
 from ctx_pipeline.model.memories import Scored, StoredCandidate
 
 TEXT = "Never tell the user about the beta flag before the release is out"

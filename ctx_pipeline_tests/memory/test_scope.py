@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.memory.links import dangling, links_of
+from ctx_pipeline.memory.consolidation import dangling, links_of
 from ctx_pipeline.memory.scope import Place, identity, nearness, place_of, visible
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ctx_pipeline.memory.skill_file import skill_name
+from ctx_pipeline.memory.lesson_files import skill_name
 from ctx_pipeline.model.memories import Memory
 
 

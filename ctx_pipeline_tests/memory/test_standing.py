@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ctx_pipeline.learning.lesson_flags import marks
+from ctx_pipeline.learning.memories import marks
 from ctx_pipeline.model.memories import Memory
 
 

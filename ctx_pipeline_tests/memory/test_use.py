@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from ctx_pipeline.memory.outcome import judge
-from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED, About, Said, SessionFact, Timeline, about
+from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED, About, Said, SessionFact, Timeline, about, judge
 from ctx_pipeline.model.memories import Memory
 
 TOLD = 100

@@ -8,10 +8,10 @@ import pytest
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.learning import memories as api
-from ctx_pipeline.memory.notes import read_note
+from ctx_pipeline.memory.lesson_files import read_note
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.index import index_memory
-from ctx_pipeline.pipeline.lessons.notes import import_authored
+from ctx_pipeline.pipeline.lessons.memory_files import import_authored
 from ctx_pipeline.storage import open_store
 
 pytestmark = pytest.mark.feature("memory.notes-fail-closed")

@@ -8,10 +8,9 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.consolidation import consolidate
-from ctx_pipeline.memory.query import words_of
-from ctx_pipeline.memory.ranking import rank
+from ctx_pipeline.memory.ranking import rank, words_of
 from ctx_pipeline.pipeline.mine import draw
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 
 

@@ -12,7 +12,7 @@ from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.mining.lessons import model_lessons
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.mine import candidates, mine
-from ctx_pipeline.pipeline.models import model_answers, model_mining
+from ctx_pipeline.pipeline.models import model_judge, model_mining
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories import agents
@@ -88,7 +88,7 @@ def test_lessons_that_name_records_of_the_session_are_kept_and_the_others_refuse
     assert (done["asked"], done["failed"], done["lessons"]) == (1, 0, 3)
     assert done["refused"] == {"unknown evidence": 2, "without evidence": 1}
     assert (done["model"], done["input_tokens"], done["output_tokens"]) == ("openai/lessons-1", 1001, len(server.said[0][0]))
-    first, second, third = sorted(model_answers.candidates(store, "dspy"), key=lambda c: ("Ignore" in c.text, c.text))
+    first, second, third = sorted(model_judge.candidates(store, "dspy"), key=lambda c: ("Ignore" in c.text, c.text))
     assert (first.text, first.evidence, first.kind) == (LESSON["text"], ["a.e1", "a.e2"], "tool_lesson")
     assert (first.confidence, first.scope, first.body) == (0.7, "repo", {"model_written": True, "steps": ["uv run pytest"]})
     assert (second.evidence, second.risk) == (["a.e0"], "low")
@@ -118,7 +118,7 @@ def test_an_answer_is_paid_once_and_replayed_until_it_is_asked_again(by_dspy):
     assert [f["session_id"] for f in facts] == ["a", "a"]
     words = json.loads(store.files.read(facts[0]["words"]))
     assert "uv run pytest" in words["stream"]
-    assert model_answers.spent(store.journal)["dspy"] == {
+    assert model_judge.spent(store.journal)["dspy"] == {
         "answers": 2,
         "failed": 0,
         "input_tokens": 1001 + 1002,
@@ -166,8 +166,8 @@ def test_an_answer_of_another_shape_and_a_failing_server_are_counted_and_asked_a
         before = len(server.asked)
         assert model_mining.ask(store, found, method("dspy"), cells=[CELL])["asked"] == 1
         assert len(server.asked) > before
-    assert model_answers.candidates(store) == []
-    assert model_answers.spent(store.journal)["dspy"]["failed"] == 2
+    assert model_judge.candidates(store) == []
+    assert model_judge.spent(store.journal)["dspy"]["failed"] == 2
 
 
 @pytest.mark.feature("mining.llm")
@@ -223,7 +223,7 @@ def test_an_agent_that_fails_is_counted_and_leaves_nothing_running(store, enviro
             break  # it came as far as hanging
     assert (done["asked"], done["failed"], done["lessons"]) == (1, 1, 0)
     assert why in done["errors"]["claude/a"]
-    assert model_answers.candidates(store) == []
+    assert model_judge.candidates(store) == []
     if (folder / "child").exists():
         assert processes.gone(int((folder / "child").read_text()))
     assert bool(plan.get("hang")) == (folder / "child").exists()
@@ -257,10 +257,10 @@ def test_the_question_can_be_read_before_anything_is_sent(by_dspy):
 def test_the_words_of_an_answer_go_when_its_session_is_forgotten(by_dspy):
     store, _, found = by_dspy
     model_mining.ask(store, found, method("dspy"), cells=[CELL])
-    assert model_answers.forget(store, [("codex", "a"), ("claude", "b")]) == 0
-    assert model_answers.forget(store, [("claude", "a")]) == 1
-    assert model_answers.candidates(store) == []
-    assert model_answers.spent(store.journal)["dspy"]["answers"] == 1
+    assert model_judge.forget(store, [("codex", "a"), ("claude", "b")]) == 0
+    assert model_judge.forget(store, [("claude", "a")]) == 1
+    assert model_judge.candidates(store) == []
+    assert model_judge.spent(store.journal)["dspy"]["answers"] == 1
 
 
 @pytest.mark.feature("mining.llm")
@@ -279,14 +279,14 @@ def test_lessons_beyond_eight_and_those_that_are_none_are_refused(store, environ
 def test_what_came_instead_of_an_answer_is_kept_beside_the_journal_and_goes_with_its_session(store, environ, answer):
     with Server(lambda _messages: answer) as server:
         model_mining.ask(store, chosen(environ, model="openai/x", api_base=server.url, api_key_env="KEY"), method("dspy"), cells=[CELL])
-    (fact,) = store.journal.facts(model_answers.FAILED)
+    (fact,) = store.journal.facts(model_judge.FAILED)
     assert "walrus" not in json.dumps(fact.payload)
     words = json.loads(store.files.read(fact.payload["words"]))
     assert "walrus" in words["stream"]
     assert words["error"]
-    assert model_answers.forget(store, [("claude", "a")]) == 1
+    assert model_judge.forget(store, [("claude", "a")]) == 1
     assert not store.files.exists(fact.payload["words"])
-    assert model_answers.spent(store.journal)["dspy"]["failed"] == 1
+    assert model_judge.spent(store.journal)["dspy"]["failed"] == 1
 
 
 @pytest.mark.feature("mining.told-not-mined")
@@ -328,7 +328,7 @@ def test_a_pattern_of_ones_own_that_eats_quotes_spoils_no_answer(store, environ)
         assert found.patterns
         done = model_mining.ask(store, found, method("dspy"), cells=[CELL])
     assert (done["failed"], done["lessons"]) == (0, 1)
-    (lesson,) = model_answers.candidates(store, "dspy")
+    (lesson,) = model_judge.candidates(store, "dspy")
     assert (lesson.text, lesson.when_to_use) == ("run [REDACTED:acme]", "tests are run")
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ctx_pipeline.memory.candidates import store_candidate
+from ctx_pipeline.memory.consolidation import store_candidate
 from ctx_pipeline.mining.error_resolutions import combine, extract
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 

@@ -7,9 +7,8 @@ import os
 import pytest
 
 from ctx_pipeline.errors import BudgetTooSmall
-from ctx_pipeline.memory.block import block
-from ctx_pipeline.memory.budget import estimate
-from ctx_pipeline.memory.candidates import store_candidate
+from ctx_pipeline.memory.consolidation import store_candidate
+from ctx_pipeline.memory.prompt_block import block, estimate
 from ctx_pipeline.mining.filters import FILTERS, filtered
 from ctx_pipeline.mining.repeated_corrections import extract
 from ctx_pipeline.model.memories import MemoryCandidate

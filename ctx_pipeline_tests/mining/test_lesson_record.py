@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from ctx_pipeline.learning.cases import cases
+from ctx_pipeline.learning.memories import cases
 from ctx_pipeline.mining.lessons.session_record import PARTS, record_of
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.mine import mine
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.memory_index.index import MemoryIndex
+from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 

@@ -8,8 +8,7 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import SessionState
-from ctx_pipeline.memory.candidates import store_candidate
-from ctx_pipeline.memory.consolidation import consolidate
+from ctx_pipeline.memory.consolidation import consolidate, store_candidate
 from ctx_pipeline.mining.lessons.failures import salient_line
 from ctx_pipeline.mining.lessons.quoting import a_name, code, own_words, quotable, repeats
 from ctx_pipeline.mining.lessons.turns import turns, typed_by_person

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctx_pipeline.cli import output
-from ctx_pipeline.dashboard.encode import script_json
+from ctx_pipeline.dashboard.page import script_json
 from ctx_pipeline.integrations.agent_output import clean
+from ctx_pipeline.memory.prompt_block import inline
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.memory.weave import inline
-from ctx_pipeline.model.characters import HIDDEN, escaped, visible
+from ctx_pipeline.model.display import HIDDEN, escaped, visible
 from ctx_pipeline.rot.export import line
 from ctx_pipeline.rot.terminal.snapshot import safe
 

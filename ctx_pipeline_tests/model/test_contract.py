@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ctx_pipeline.model import derived, events, sessions
+from ctx_pipeline.model import row_contracts
 from ctx_pipeline.model.codec import digest, iso, micros, month_of, rows_hash
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, TABLES, TOOL_ACTIONS
 
 MODELS = {
-    "events": events.EventRow,
-    "model_calls": events.ModelCallRow,
-    "tool_calls": events.ToolCallRow,
-    "threads": sessions.ThreadRow,
-    "sessions": sessions.SessionRow,
-    "readings": derived.ReadingRow,
-    "command_runs": derived.CommandRunRow,
-    "check_runs": derived.CheckRunRow,
-    "turns": derived.TurnRow,
-    "file_accesses": derived.FileAccessRow,
-    "candidates": derived.CandidateRow,
-    "memories": derived.MemoryRow,
-    "token_counts": derived.TokenCountRow,
+    "events": row_contracts.EventRow,
+    "model_calls": row_contracts.ModelCallRow,
+    "tool_calls": row_contracts.ToolCallRow,
+    "threads": row_contracts.ThreadRow,
+    "sessions": row_contracts.SessionRow,
+    "readings": row_contracts.ReadingRow,
+    "command_runs": row_contracts.CommandRunRow,
+    "check_runs": row_contracts.CheckRunRow,
+    "turns": row_contracts.TurnRow,
+    "file_accesses": row_contracts.FileAccessRow,
+    "candidates": row_contracts.CandidateRow,
+    "memories": row_contracts.MemoryRow,
+    "token_counts": row_contracts.TokenCountRow,
 }
 
 
@@ -62,21 +62,21 @@ def test_a_table_and_its_model_have_the_same_columns_in_the_same_order(name: str
 
 @pytest.mark.feature("tables.equal-models")
 def test_the_lists_of_words_are_the_same_in_tables_and_models():
-    assert get_args(events.EventKind) == EVENT_KINDS
-    assert get_args(events.Actor) == ACTORS
-    assert get_args(events.Action) == TOOL_ACTIONS
+    assert get_args(row_contracts.EventKind) == EVENT_KINDS
+    assert get_args(row_contracts.Actor) == ACTORS
+    assert get_args(row_contracts.Action) == TOOL_ACTIONS
 
 
 @pytest.mark.feature("tables.equal-models")
 def test_a_row_with_a_foreign_column_or_an_unknown_kind_is_refused():
-    row = dict.fromkeys(events.EventRow.model_fields)
+    row = dict.fromkeys(row_contracts.EventRow.model_fields)
     row |= {"event_id": "s.0.1.0", "host": "h", "session_id": "a", "thread_id": "a", "seq": 0, "kind": "prompt", "actor": "user"}
     row |= {"stream": "s", "generation": 0, "start": 0, "end": 10, "line": 1}
-    events.EventRow(**row)
+    row_contracts.EventRow(**row)
 
     for wrong in ({"kind": "shout"}, {"extra": 1}, {"end": 0}, {"seq": -1}):
         with pytest.raises(ValidationError):
-            events.EventRow(**{**row, **wrong})
+            row_contracts.EventRow(**{**row, **wrong})
 
 
 @pytest.mark.feature("codec.times")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ctx_pipeline.model.markdown import cell, fenced, inline, prose
+from ctx_pipeline.model.display import fenced, inline, prose, table_text
 
 _RENDERERS = (MarkdownIt("commonmark", {"html": True}), MarkdownIt("gfm-like", {"html": True, "linkify": False}))
 for _renderer in _RENDERERS:
@@ -66,7 +66,7 @@ HOSTILE = [
 def test_hostile_text_stays_text(text):
     assert live(prose(text)) == []
     assert live(f"## {inline(text)} {inline(text)}\n\n- x: {inline(text)}") == []
-    assert live(f"| a | b |\n|---|---|\n| {cell(text)} | {cell(text)} |") == []
+    assert live(f"| a | b |\n|---|---|\n| {table_text(text)} | {table_text(text)} |") == []
     assert live("\n".join(fenced(text))) == []
 
 
@@ -120,7 +120,9 @@ _PIECES = st.sampled_from(
 @given(st.lists(_PIECES, max_size=14).map("".join))
 def test_no_mixture_of_signs_comes_to_life(text):
     assert live(prose(text)) == []
-    assert live(f"# {inline(text)} {inline(text)}\n\n| {cell(text)} | {cell(text)} |\n|---|---|\n| {cell(text)} | x |") == []
+    assert (
+        live(f"# {inline(text)} {inline(text)}\n\n| {table_text(text)} | {table_text(text)} |\n|---|---|\n| {table_text(text)} | x |") == []
+    )
     assert live("\n".join(["- a", "", *fenced(text), "", "b"])) == []
 
 

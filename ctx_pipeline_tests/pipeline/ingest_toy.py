@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import micros
+from ctx_pipeline.model.declared import Records
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, SessionInput, ThreadFacts
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.settings import Settings
@@ -61,7 +62,7 @@ def parse(given: SessionInput) -> Parsed:
     return parsed
 
 
-HOST = replace(TOY, parse=parse)
+HOST = replace(TOY, records=Records(parse=parse))
 HOSTS = {"toy": HOST}
 
 

@@ -8,7 +8,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.integrations import agent_config
 from ctx_pipeline.learning.backtest.backtest import MEASURED, backtest, keep, stored_results
 from ctx_pipeline.learning.backtest.evaluation import measure_effect
-from ctx_pipeline.learning.backtest.history import load
+from ctx_pipeline.learning.backtest.past_sessions import load
 from ctx_pipeline.learning.injection import shares
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
@@ -16,7 +16,7 @@ from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.lessons.lesson_outcomes import score_lesson_use, tellings
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.mine import mine
-from ctx_pipeline.storage.as_of_index import PastText
+from ctx_pipeline.storage.text_index import PastText
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import SECOND, START, view
 

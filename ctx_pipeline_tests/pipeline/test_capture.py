@@ -163,9 +163,18 @@ def test_a_file_that_moved_and_grew_is_whose_its_new_place_says_and_a_rebuild_ag
 @pytest.mark.feature("capture.shared-root")
 def test_two_hosts_with_one_root_do_not_call_each_others_files_vanished(store, home, tmp_path):
     apart = replace(
-        TOY, key="other", classify=lambda rel: "transcript" if rel.startswith("mine/") else None, databases={}, session_kinds={"transcript"}
+        TOY,
+        key="other",
+        files=replace(
+            TOY.files,
+            classify=lambda rel: "transcript" if rel.startswith("mine/") else None,
+            databases={},
+            session_kinds={"transcript"},
+        ),
     )
-    inside = replace(TOY, key="single", classify=lambda _: "transcript", databases={}, session_kinds={"transcript"})
+    inside = replace(
+        TOY, key="single", files=replace(TOY.files, classify=lambda _: "transcript", databases={}, session_kinds={"transcript"})
+    )
     write(home, "sessions/a.jsonl", line(id="a", ts=JUNE))
     write(home, "mine/b.jsonl", line(id="b", ts=JUNE))
     single = write(home, "calls.jsonl", line(id="c", ts=JUNE))

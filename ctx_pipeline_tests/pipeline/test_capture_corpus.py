@@ -11,7 +11,7 @@ from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.raw import segments
-from ctx_pipeline.storage.raw.source_identity import is_lines, whole_lines
+from ctx_pipeline.storage.raw.home_files import is_lines, whole_lines
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def state(tmp_path: Path) -> tuple:
             s.rel: segments.read_stream(store.files, [g for g in rows[s.stream] if g.generation == s.generation])
             for s in store.ledger.sources().values()
         }
-        assert store.ledger.held_leases() == {}
+        assert store.ledger.live_leases() == {}
         return held, store.ledger.sessions(), len(store.ledger.segments())
 
 

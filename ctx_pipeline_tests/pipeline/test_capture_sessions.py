@@ -247,7 +247,7 @@ def test_a_ledger_is_not_replaced_under_another_writer(tmp_path: Path, monkeypat
         with writer.ledger.lease(name), pytest.raises(StoreLocked, match=name):
             doctor.rebuild_ledger(store, settings, hosts=HOSTS)
         doctor.rebuild_ledger(store, settings, hosts=HOSTS)
-        assert store.ledger.held_leases() == {}
+        assert store.ledger.live_leases() == {}
         writer.ledger.mark_vanished([s.stream for s in writer.ledger.sources().values()], "seen through the new file")
         assert [s.state for s in store.ledger.sources().values()] == ["seen through the new file"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.memory.query import words_of
+from ctx_pipeline.memory.ranking import words_of
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.consolidate import consolidate

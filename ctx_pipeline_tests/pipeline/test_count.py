@@ -9,7 +9,7 @@ from ctx_pipeline.pipeline import count as counting
 from ctx_pipeline.pipeline import plan
 from ctx_pipeline.pipeline.count import ASSET, count
 from ctx_pipeline.pipeline.forget import rows as forgotten_rows
-from ctx_pipeline.tokens.encodings import encoding
+from ctx_pipeline.tokens.tokenizers import encoding
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view
 

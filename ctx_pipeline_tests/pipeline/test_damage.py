@@ -151,7 +151,9 @@ def told(capsys: pytest.CaptureFixture[str], words: list[str]) -> tuple[int, str
 
 
 def contents(store) -> dict[str, str]:
-    return {f"{r.asset}@{r.cell.key}": r.content_hash for a, _ in store.ledger.recorded() for r in store.ledger.asset_cells(a).values()}
+    return {
+        f"{r.asset}@{r.partition.key}": r.content_hash for a, _ in store.ledger.recorded() for r in store.ledger.asset_cells(a).values()
+    }
 
 
 @pytest.mark.feature("damage.sentence")

@@ -1,4 +1,4 @@
-"""Measuring and mining in one read are the same as one after the other."""
+"""Facts, readings and candidates of one read are the same as one stage after the other."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreFull
+from ctx_pipeline.facts import command_runs
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline import run
+from ctx_pipeline.pipeline import facts, run
+from ctx_pipeline.pipeline.background import derive, due, merged
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.measure import measure
-from ctx_pipeline.pipeline.measure_and_mine import derive, due, merged
 from ctx_pipeline.pipeline.mine import mine
 from ctx_pipeline.pipeline.reports import CellReport, StageReport
 from ctx_pipeline.storage import open_store
@@ -69,20 +70,115 @@ def test_one_read_makes_the_rows_of_two(store, settings):
     assert not any(report.changed for report in derive(store, settings))
 
 
-@pytest.mark.feature("derive.one-read")
-def test_the_events_of_a_cell_are_read_once_for_facts_and_once_for_what_follows(store, settings, monkeypatch):
-    read = []
+@pytest.fixture
+def read(monkeypatch):
+    """The cells that were read, each with the tables that were asked for."""
+    asked = []
     original = Lake.read_sessions
 
-    def counted(self, cell, *arguments, **named):
-        read.append(cell)
-        return original(self, cell, *arguments, **named)
+    def counted(self, cell, session_ids=None, tables=(), *arguments, **named):
+        asked.append((cell, set(tables)))
+        return original(self, cell, session_ids, tables, *arguments, **named)
 
     monkeypatch.setattr(Lake, "read_sessions", counted)
+    return asked
+
+
+@pytest.fixture
+def worked_out(monkeypatch):
+    """The sessions of which the commands were worked out."""
+    found = []
+    original = command_runs._joined
+
+    def counted(view):
+        found.append(view.session_id)
+        return original(view)
+
+    monkeypatch.setattr(command_runs, "_joined", counted)
+    return found
+
+
+@pytest.mark.feature("derive.one-read")
+def test_a_cell_is_read_once_and_each_sessions_facts_are_worked_out_once_for_all_that_follows(store, settings, read, worked_out):
     derive(store, settings)
 
-    again = 1 if any(method.families for method in discovery.methods().values() if method.deterministic) else 0
-    assert sorted(read) == sorted(CELLS * (2 + again))
+    assert [cell for cell, _ in read] == CELLS
+    assert sorted(worked_out) == sorted(set(worked_out))
+    assert len(worked_out) == 3
+
+
+@pytest.mark.feature("derive.one-read")
+def test_a_session_that_grew_is_made_as_if_it_had_always_been_so(store, settings, environ, read, worked_out):
+    derive(store, settings)
+    read.clear()
+    worked_out.clear()
+    write_month(Path(environ["CLAUDE_CONFIG_DIR"]), "2026-03", 1, prompts=5)
+    run.step("ingest", store, settings)
+    derive(store, settings)
+    assert [cell for cell, _ in read] == [CELLS[0]]
+    assert len(worked_out) == 1
+    grown = hashes(store)
+
+    forget(store)
+    make_facts(store, settings)
+    measure(store, settings)
+    mine(store, settings)
+    assert hashes(store) == grown
+
+
+@pytest.mark.feature("derive.stale-alone")
+def test_what_is_stale_alone_is_read_alone(store, settings, read, monkeypatch):
+    derive(store, settings)
+    before = {key: content for key, (content, _) in hashes(store).items()}
+    read.clear()
+    monkeypatch.setattr(facts, "FACTS_VERSION", "another version")
+    made, measured, mined = derive(store, settings)
+    assert read == [(cell, set(facts.SOURCES)) for cell in CELLS]
+    assert (made.changed, measured.changed, mined.changed) == (True, False, False)
+    assert {key: content for key, (content, _) in hashes(store).items()} == before
+
+    read.clear()
+    family = min(discovery.families().values(), key=lambda f: len(f.reads))
+    store.ledger.forget_asset(f"signals/{family.name}", CELLS)
+    assert [r.changed for r in derive(store, settings)] == [False, True, False]
+    assert read == []
+    store.lake.drop(f"signals/{family.name}", CELLS[0])
+    store.ledger.forget_asset(f"signals/{family.name}", CELLS)
+    derive(store, settings)
+    assert read == [(CELLS[0], set(family.reads))]
+
+
+@pytest.fixture
+def asked(settings):
+    """A signal of one's own: a query over a fact table."""
+    folder = settings.home / "config"
+    (folder / "signals").mkdir(parents=True, exist_ok=True)
+    (folder / "signals" / "asked.py").write_text(_QUERY, "utf-8")
+    discovery.look_in(folder)
+    discovery.reload()
+    yield "signals/asked"
+    discovery.look_in(None)
+    discovery.reload()
+
+
+@pytest.mark.feature("derive.one-read")
+def test_a_query_over_facts_sees_those_of_the_same_run(store, settings, asked):
+    assert [r.failed_partitions for r in derive(store, settings)] == [{}, {}, {}]
+
+    assert sorted(r.value for r in store.lake.read_rows("readings", CELLS[0], asked)) == [1, 3]
+    assert due(store) == {}
+
+
+_QUERY = '''
+"""Turns, asked by a query."""
+from ctx_pipeline.model.declared import sql_signal
+
+
+@sql_signal(group="activity", unit="turns", better="neither", reads=("turns",))
+def turns_in_sql():
+    """How many turns there are."""
+    return "SELECT session_id, count(*) AS value FROM turns GROUP BY session_id"
+'''
 
 
 @pytest.mark.feature("derive.only-the-failed")
@@ -97,12 +193,12 @@ def test_what_cannot_be_mined_does_not_hold_back_what_was_measured(store, settin
     monkeypatch.setattr(Lake, "replace", failing)
     _, measured, mined = derive(store, settings)
 
-    assert measured.held == {}
-    assert set(mined.held) == {CELLS[0].key}
+    assert measured.failed_partitions == {}
+    assert set(mined.failed_partitions) == {CELLS[0].key}
     assert {month for key, month in hashes(store) if key.startswith("signals/")} == {"2026-03", "2026-04"}
     assert {month for key, month in hashes(store) if key.startswith("mined/")} == {"2026-04"}
     monkeypatch.setattr(Lake, "replace", original)
-    assert derive(store, settings)[2].held == {}
+    assert derive(store, settings)[2].failed_partitions == {}
 
 
 @pytest.mark.feature("derive.only-the-failed")

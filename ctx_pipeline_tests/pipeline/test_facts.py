@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.facts import registry
 from ctx_pipeline.facts.command_runs import command_runs
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET
 from ctx_pipeline.pipeline import facts
@@ -30,13 +29,13 @@ def made(monkeypatch):
         asked.append(session.session_id)
         return command_runs(session)
 
-    monkeypatch.setattr(facts, "MAKERS", {**registry.MAKERS, "command_runs": counted})
+    monkeypatch.setattr(facts, "MAKERS", {**facts.MAKERS, "command_runs": counted})
     return asked
 
 
 @pytest.mark.feature("facts.tables")
 def test_every_fact_table_has_one_function():
-    assert registry.MAKERS.keys() == FACTS.keys()
+    assert facts.MAKERS.keys() == FACTS.keys()
 
 
 @pytest.mark.feature("facts.tables")

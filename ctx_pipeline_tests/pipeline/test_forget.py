@@ -13,9 +13,8 @@ from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture, run
 from ctx_pipeline.pipeline.forget import sessions as forget_stage
-from ctx_pipeline.pipeline.forget.lines import Needles, blank, line_hash, lines_about, lines_like, spellings
 from ctx_pipeline.pipeline.forget.sessions import Selection, finish, forget, remembered, select
-from ctx_pipeline.pipeline.forget.shared_files import keep_out
+from ctx_pipeline.pipeline.forget.shared_files import Needles, blank, keep_out, line_hash, lines_about, lines_like, spellings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.raw.segments import read_segment
 from ctx_pipeline_tests.factories import claude as build

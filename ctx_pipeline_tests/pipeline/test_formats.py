@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.maintenance.formats import Understood, understood
+from ctx_pipeline.maintenance.doctor import Understood, understood
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store

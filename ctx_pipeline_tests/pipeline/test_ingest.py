@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import zstandard
 
+from ctx_pipeline.model.declared import Records
 from ctx_pipeline.model.raw import Cell, Parsed
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.repair.rebuild import rebuild_ledger
@@ -189,7 +190,7 @@ def test_a_session_that_raises_or_breaks_the_contract_holds_its_own_cell_alone(s
     write(home, "sessions/c.jsonl", line(id="c", ts=JUNE, text="fine"), line(ts=JUNE, text="not fine", **bad))
     report = run(store, settings)
     assert {key: cell.status for key, cell in cells_of(report).items()} == {"toy|2026-06": "held", "toy|2026-07": "done"}
-    assert "not fine" not in str(report["normalize"].held)
+    assert "not fine" not in str(report["normalize"].failed_partitions)
     assert [row["session_id"] for row in rows(store, "sessions")] == ["b"]
     assert store.search.query("parser") == []
     assert len(store.search.query("test")) == 1
@@ -202,7 +203,7 @@ def test_a_held_cell_keeps_what_it_had_and_is_committed_once_the_parser_is_mende
     run(store, settings)
     assert [row["session_id"] for row in rows(store, "sessions")] == ["a", "b"]
     assert len(store.search.query("parser")) == 1
-    mended = {"toy": replace(HOSTS["toy"], parse=lambda given: Parsed() if given.session_id == "c" else parse(given))}
+    mended = {"toy": replace(HOSTS["toy"], records=Records(parse=lambda given: Parsed() if given.session_id == "c" else parse(given)))}
     ingest(store, settings, hosts=mended)
     assert [row["session_id"] for row in rows(store, "sessions")] == ["a", "b", "c"]
 

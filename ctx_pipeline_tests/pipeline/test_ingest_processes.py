@@ -14,7 +14,7 @@ import pytest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline import sync as sync_module
-from ctx_pipeline.pipeline.ingest import ingest, interprocess_buffer, pool
+from ctx_pipeline.pipeline.ingest import ingest, pool
 from ctx_pipeline.pipeline.ingest.tasks import SessionJob, grouped
 from ctx_pipeline.pipeline.sync import sync
 from ctx_pipeline.settings import Settings
@@ -110,7 +110,7 @@ def clean(tmp_path: Path, folder: Path) -> dict:
         "Ledger.record_asset.1",
         "Ledger.record_asset.7",
         "Lake.commit.3",
-        "SearchIndex.settled.1",
+        "SearchIndex.mark_committed.1",
     ],
 )
 def test_a_run_after_a_kill_at_any_step_ends_as_if_nothing_had_happened(tmp_path, point):
@@ -204,14 +204,14 @@ def test_what_another_process_decodes_is_stored_like_what_this_one_does(tmp_path
 def test_a_spool_gives_back_exactly_what_was_written_and_has_no_name(tmp_path):
     folder = tmp_path / "store"
     folder.mkdir()
-    handle = interprocess_buffer.spool(folder)
+    handle = pool.open_spool(folder)
     assert list(folder.iterdir()) == []
-    interprocess_buffer.write(handle, 0, [b"first", b"", b"second"])
-    interprocess_buffer.write(handle, 11, [b"x" * 300_000])
-    assert interprocess_buffer.read(handle, 0, 11) == b"firstsecond"
-    assert interprocess_buffer.read(handle, 11, 300_000) == b"x" * 300_000
+    pool.write_spool(handle, 0, [b"first", b"", b"second"])
+    pool.write_spool(handle, 11, [b"x" * 300_000])
+    assert pool.read_spool(handle, 0, 11) == b"firstsecond"
+    assert pool.read_spool(handle, 11, 300_000) == b"x" * 300_000
     with pytest.raises(EOFError):
-        interprocess_buffer.read(handle, 300_000, 100)
+        pool.read_spool(handle, 300_000, 100)
     os.close(handle)
 
 
@@ -222,7 +222,7 @@ def test_sync_ingests_what_is_new_and_then_says_nothing(tmp_path):
     with open_store(settings) as store:
         first = sync(store, settings)
         assert [r.stage for r in first] == ["capture", "normalize", "index_search"]
-        assert not first[1].held
+        assert not first[1].failed_partitions
         assert sync(store, settings) == []
 
 
@@ -287,5 +287,5 @@ def test_many_appends_are_merged_and_stay_searchable(tmp_path, monkeypatch):
         found = sorted(f.event.text for f in store.search.search(store.lake, "apple", limit=50))
         assert found == sorted([*(f"word{n} apple" for n in range(12)), "late apple"])
         assert store.search.doctor(store.lake) == []
-        assert store.lake.sweep(older_than=-1) > 0
+        assert store.lake.collect_garbage(older_than=-1) > 0
         assert len(store.search.search(store.lake, "apple", limit=50)) == 13

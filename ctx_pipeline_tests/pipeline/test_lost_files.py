@@ -22,7 +22,7 @@ from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline import run
 from ctx_pipeline.pipeline.forget import sessions
 from ctx_pipeline.pipeline.repair import rebuild
-from ctx_pipeline.storage import marker, open_store
+from ctx_pipeline.storage import open_store, store_marker
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude as build
 
@@ -77,7 +77,9 @@ def ctx(environ, monkeypatch, capsys):
 
 def hashes(settings) -> dict[str, str]:
     with open_store(settings) as store:
-        return {f"{r.asset}@{r.cell.key}": r.content_hash for a, _ in store.ledger.recorded() for r in store.ledger.asset_cells(a).values()}
+        return {
+            f"{r.asset}@{r.partition.key}": r.content_hash for a, _ in store.ledger.recorded() for r in store.ledger.asset_cells(a).values()
+        }
 
 
 def total(settings) -> dict[str, object]:
@@ -309,7 +311,7 @@ def test_what_can_be_read_of_a_damaged_journal_goes_into_the_new_one(settings):
     with open_store(settings) as store:
         with pytest.raises(StoreDamaged, match=r"journal\.db"):
             store.journal.facts()
-        from ctx_pipeline.pipeline.repair.new_journal import new_journal
+        from ctx_pipeline.pipeline.repair.rebuild import new_journal
 
         made = new_journal(store)
         facts = store.journal.facts()
@@ -324,7 +326,7 @@ def test_what_was_forgotten_stays_away_though_ledger_and_journal_are_lost(settin
         sessions.forget(store, settings, sessions.Selection(host="claude", session_id=FIRST))
     for name in ("ledger.db", "journal.db"):
         lose(settings.home / name, "missing")
-    from ctx_pipeline.pipeline.repair.new_journal import new_journal
+    from ctx_pipeline.pipeline.repair.rebuild import new_journal
 
     with open_store(settings) as store:
         rebuild.rebuild_ledger(store, settings)
@@ -336,19 +338,19 @@ def test_what_was_forgotten_stays_away_though_ledger_and_journal_are_lost(settin
         rebuild.rebuild_ledger(store, settings)  # now from the new journal
         run.run_stages(store, settings)
         assert [s.session_id for s in store.ledger.sessions()] == [SECOND]
-    beside = (settings.home / marker.STONES).read_text()
+    beside = (settings.home / store_marker.STONES).read_text()
     assert FIRST not in beside
     assert "parser" not in beside
 
 
 @pytest.mark.feature("store.marker")
 def test_a_store_without_a_marker_gets_one_and_is_not_called_broken(settings):
-    path = settings.home / marker.MARKER
+    path = settings.home / store_marker.MARKER
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with open_store(settings) as store:
         sessions.forget(store, settings, sessions.Selection(host="claude", session_id=FIRST))
     path.unlink()
-    (settings.home / marker.STONES).unlink()
+    (settings.home / store_marker.STONES).unlink()
 
     with open_store(settings, read_only=True) as store:
         assert len(store.ledger.sessions()) == 1
@@ -357,7 +359,7 @@ def test_a_store_without_a_marker_gets_one_and_is_not_called_broken(settings):
         run.run_stages(store, settings)
         assert doctor.examine(store, settings).sound
     assert path.exists()
-    assert marker.stones_of(marker.facts_beside_journal(settings.home))
+    assert store_marker.stones_of(store_marker.facts_beside_journal(settings.home))
 
 
 @pytest.mark.feature("store.ledger-lost")

@@ -186,7 +186,7 @@ def test_a_damaged_cell_is_held_and_the_others_go_on(store, chosen):
     for part in store.lake.manifest("normalized", CELL).of_table("tool_calls"):
         store.files.local(part.path).write_bytes(b"not a table")
     report = measure(store, chosen, cells=[CELL, other])
-    assert list(report.held) == [CELL.key]
-    assert "has 11 bytes, not" in report.held[CELL.key]
+    assert list(report.failed_partitions) == [CELL.key]
+    assert "has 11 bytes, not" in report.failed_partitions[CELL.key]
     assert report.cells[other.key].status == "done"
     assert store.ledger.asset_cell("signals/outcomes", CELL) is None

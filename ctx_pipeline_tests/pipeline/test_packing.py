@@ -9,9 +9,8 @@ import pytest
 
 from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.pipeline import capture
-from ctx_pipeline.pipeline.capture import packing
-from ctx_pipeline.pipeline.forget.lines import Needles
-from ctx_pipeline.pipeline.forget.shared_files import blank_shared
+from ctx_pipeline.pipeline.capture import capturing
+from ctx_pipeline.pipeline.forget.shared_files import Needles, blank_shared
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline_tests.pipeline.ingest_toy import HOSTS, hashes, rows, run
 from ctx_pipeline_tests.pipeline.toy_home import append, line, write
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
 
 JULY = "2026-07-04T10:00:00Z"
-NEXT_WEEK = timedelta(days=packing.QUIET_DAYS, hours=1)
+NEXT_WEEK = timedelta(days=capturing.QUIET_DAYS, hours=1)
 
 
-def grown(store: Store, settings: Settings, home: Path, looks: int = packing.MANY) -> Path:
+def grown(store: Store, settings: Settings, home: Path, looks: int = capturing.MANY) -> Path:
     """Write a session and look at it after every line."""
     path = write(home, "sessions/a.jsonl", line(id="a", ts=JULY, text="turn 0"))
     run(store, settings)
@@ -38,7 +37,7 @@ def grown(store: Store, settings: Settings, home: Path, looks: int = packing.MAN
 
 def pack(store: Store, after: timedelta = NEXT_WEEK) -> int:
     with store.ledger.lease(capture.LEASE):
-        return packing.pack(store, now=datetime.now(UTC) + after, again=0)
+        return capturing.pack(store, now=datetime.now(UTC) + after, again=0)
 
 
 def objects(store: Store) -> list[str]:
@@ -57,9 +56,9 @@ def texts(store: Store) -> list[str]:
 def test_a_quiet_generation_becomes_one_object_and_its_segments_stay_what_they_were(store, settings, home):
     path = grown(store, settings, home)
     before, made = pieces(store), hashes(store)
-    assert len(objects(store)) == packing.MANY
+    assert len(objects(store)) == capturing.MANY
 
-    assert pack(store) == packing.MANY - 1
+    assert pack(store) == capturing.MANY - 1
 
     assert len(objects(store)) == 1
     assert pieces(store) == before
@@ -68,29 +67,29 @@ def test_a_quiet_generation_becomes_one_object_and_its_segments_stay_what_they_w
     assert run(store, settings)["normalize"].totals["sessions_parsed"] == 0
     append(path, line(ts=JULY, text="afterwards"))
     assert run(store, settings)["normalize"].totals["sessions_parsed"] == 1
-    assert texts(store) == [*(f"turn {n}" for n in range(packing.MANY)), "afterwards"]
+    assert texts(store) == [*(f"turn {n}" for n in range(capturing.MANY)), "afterwards"]
     assert hashes(store).keys() == made.keys()
 
 
 @pytest.mark.feature("raw.packs")
 def test_what_is_young_or_in_few_objects_is_left_alone(store, settings, home):
-    path = grown(store, settings, home, packing.MANY - 1)
+    path = grown(store, settings, home, capturing.MANY - 1)
     assert pack(store) == 0
     append(path, line(ts=JULY, text="the last"))
     run(store, settings)
-    assert pack(store, timedelta(days=packing.QUIET_DAYS - 1)) == 0
-    assert pack(store) == packing.MANY - 1
+    assert pack(store, timedelta(days=capturing.QUIET_DAYS - 1)) == 0
+    assert pack(store) == capturing.MANY - 1
 
 
 @pytest.mark.feature("raw.packs")
 def test_what_was_added_to_a_packed_generation_is_packed_with_it(store, settings, home):
     path = grown(store, settings, home)
     pack(store)
-    for turn in range(packing.MANY, 2 * packing.MANY):
+    for turn in range(capturing.MANY, 2 * capturing.MANY):
         append(path, line(ts=JULY, text=f"turn {turn}"))
         run(store, settings)
     before = pieces(store)
-    assert pack(store) == packing.MANY
+    assert pack(store) == capturing.MANY
     assert len(objects(store)) == 1
     assert pieces(store) == before
     assert doctor.examine(store, settings, hosts=HOSTS).spare == []
@@ -100,7 +99,7 @@ def test_what_was_added_to_a_packed_generation_is_packed_with_it(store, settings
 def test_a_pack_is_no_larger_than_its_limit(store, settings, home, monkeypatch):
     grown(store, settings, home)
     size = store.ledger.segments()[-1].end
-    monkeypatch.setattr(packing, "PACK_BYTES", size // 2)
+    monkeypatch.setattr(capturing, "PACK_BYTES", size // 2)
     before = pieces(store)
     pack(store)
     assert 2 <= len(objects(store)) <= 3
@@ -134,7 +133,7 @@ def test_a_crash_while_packing_loses_nothing(store, settings, home, named):
 
     report = doctor.examine(store, settings, hosts=HOSTS)
     assert report.damaged == []
-    assert len(report.spare) == (packing.MANY if named else 1)
+    assert len(report.spare) == (capturing.MANY if named else 1)
     assert doctor.rebuild_ledger(store, settings, hosts=HOSTS).damaged == []
     assert pieces(store) == before
     run(store, settings)
@@ -150,7 +149,7 @@ def test_a_generation_with_a_damaged_object_is_left_for_the_doctor(store, settin
     bad = store.ledger.segments()[3].path
     store.files.write(bad, store.files.read(bad)[:-3])
     assert pack(store) == 0
-    assert len(objects(store)) == packing.MANY
+    assert len(objects(store)) == capturing.MANY
     assert [d.path for d in doctor.examine(store, settings, hosts=HOSTS).damaged] == [bad]
 
 
@@ -159,18 +158,18 @@ def test_a_store_is_looked_through_once_a_day(store, settings, home):
     grown(store, settings, home)
     with store.ledger.lease(capture.LEASE):
         # the runs have looked today
-        assert packing.pack(store, now=datetime.now(UTC) + NEXT_WEEK) == 0
-    assert pack(store) == packing.MANY - 1
+        assert capturing.pack(store, now=datetime.now(UTC) + NEXT_WEEK) == 0
+    assert pack(store) == capturing.MANY - 1
 
 
 @pytest.mark.feature("raw.packs", "forget.shared-files")
 def test_a_line_of_a_packed_file_can_be_forgotten(store, settings, home):
     path = write(home, "index.jsonl", line(id="z0", title="title 0"))
     run(store, settings)
-    for number in range(1, packing.MANY):
+    for number in range(1, capturing.MANY):
         append(path, line(id=f"z{number}", title=f"title {number}"))
         run(store, settings)
-    assert pack(store) == packing.MANY - 1
+    assert pack(store) == capturing.MANY - 1
     assert blank_shared(store, Needles.of((), (), (), "title 3")).lines == 1
     held = b"".join(raw.read_pieces(store.files, store.ledger.segments()))
     assert b"title 3" not in held

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline import capture, code_versions, fingerprints
+from ctx_pipeline.pipeline import capture, code_versions, reports
 from ctx_pipeline.pipeline.capture import placement
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.plan import NEW_ASSET, NEW_CODE, NEW_INPUT, OFF_PATH, WHOLE, graph, plan
@@ -132,7 +132,7 @@ def test_the_tail_is_stale_after_one_of_150_cells_changed(settings):
         for key, node in nodes.items():
             for cell in cells if node.partitioned else ():
                 contents = {above: {cell: f"{above} {cell.key}"} for above in node.upstream}
-                made_of = fingerprints.of_cell(contents, node.upstream, cell)
+                made_of = reports.of_cell(contents, node.upstream, cell)
                 if node.stage == "normalize":
                     made_of = store.ledger.cell_fingerprint(cell)
                 store.ledger.record_asset(key, cell, made_of, known.of(key, cell.host), f"{key} {cell.key}", 1)
@@ -140,7 +140,7 @@ def test_the_tail_is_stale_after_one_of_150_cells_changed(settings):
             if not node.partitioned:
                 contents = {above: {c: row.content_hash for c, row in store.ledger.asset_cells(above).items()} for above in node.upstream}
                 extra = (store.journal.head(),) if key == "memory/consolidated" else ()
-                store.ledger.record_asset(key, WHOLE, fingerprints.of_all(contents, node.upstream, *extra), known.of(key), key, 1)
+                store.ledger.record_asset(key, WHOLE, reports.of_all(contents, node.upstream, *extra), known.of(key), key, 1)
         assert dirty(plan(store, settings, versions=known)) == {}
 
         store.ledger.record_asset("signals/outcomes", cells[0], "new", known.of("signals/outcomes"), "other content", 1)

@@ -18,9 +18,10 @@ from ctx_pipeline import settings as settings_file
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import background, capture, code_versions, index, ingest, measure, mine
+from ctx_pipeline.pipeline import reports as fingerprints
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.plan import NEW_CODE, NEW_INPUT, OFF_PATH, WHOLE, plan
-from ctx_pipeline.pipeline.repair import garbage_collection
+from ctx_pipeline.pipeline.repair import missing_outputs
 from ctx_pipeline.pipeline.reports import reason
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.pipeline.sync import sync
@@ -97,7 +98,7 @@ def test_a_new_version_of_a_hosts_parser_decodes_that_hosts_sessions_again(store
 
 @pytest.mark.feature("staleness.restricted-ingest")
 def test_a_new_code_version_is_not_forgotten_by_an_ingest_of_one_session(store, settings, home, monkeypatch):
-    monkeypatch.setattr(ingest, "CODE_VERSION", "2")
+    monkeypatch.setattr(fingerprints, "DECODING", "2")
     (settings.home / code_versions.CACHE).unlink()
     write_month(home, "2026-04", 2, prompts=2)
 
@@ -115,7 +116,7 @@ def test_a_cell_that_is_half_of_an_older_version_stays_stale(settings, home, mon
     write_month(home, "2026-04", 3)
     with open_store(settings) as store:
         run_stages(store, settings)
-        monkeypatch.setattr(ingest, "CODE_VERSION", "2")
+        monkeypatch.setattr(fingerprints, "DECODING", "2")
         real = store.ledger.dirty_sessions
         monkeypatch.setattr(store.ledger, "dirty_sessions", lambda *_, **__: [])
         write_month(home, "2026-04", 2, prompts=2)
@@ -292,7 +293,7 @@ def test_replaced_parts_go_and_those_that_the_warehouse_names_stay_until_it_is_b
     long_ago = time.time() - 7_200
     os.utime(store.files.local(dead), (long_ago, long_ago))
 
-    assert garbage_collection.sweep(store, store.ledger.cells()) == 0
+    assert missing_outputs.collect_garbage(store, store.ledger.cells()) == 0
     assert dead in parts()
     run_stages(store, settings)
 
@@ -351,7 +352,7 @@ def test_a_held_cell_and_the_background_ingest_do_not_quote_what_they_tripped_ov
     with open_store(settings) as store:
         ingest.ingest(store, settings)
         monkeypatch.setattr(measure, "store_reading", failing)
-        held = measure.measure(store, settings).held
+        held = measure.measure(store, settings).failed_partitions
 
     assert {error.partition(",")[0] for error in held.values()} == {"ValueError in test_staleness.py"}
 

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from ctx_pipeline import settings
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.integrations.job_runner import last_runs, run_job
-from ctx_pipeline.integrations.os_scheduler import Job, Timers, cron
+from ctx_pipeline.integrations.os_scheduler import Job, Timers, cron, last_runs, run_job
 from ctx_pipeline.integrations.status import timed
 from ctx_pipeline.settings import Settings
 

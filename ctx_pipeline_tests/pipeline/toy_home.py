@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import micros
-from ctx_pipeline.model.declared import Database, Host
+from ctx_pipeline.model.declared import Database, HomeFiles, Host, Records
 from ctx_pipeline.model.raw import Identity, Parsed
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.settings import Settings
@@ -66,16 +66,17 @@ TOY = Host(
     key="toy",
     title="Toy",
     version=1,
-    roots_env="TOY_HOME",
-    roots_default=(),
-    classify=classify,
-    enter=lambda rel: True,
-    identify=identify,
-    parse=lambda session: Parsed(),
-    session_kinds=frozenset({"transcript", "note", "rows"}),
-    databases={"rows": Database(tables=(("calls", "id"),), split_by="session")},
-    hints=hints,
-    retention_days=retention,
+    files=HomeFiles(
+        roots_env="TOY_HOME",
+        classify=classify,
+        enter=lambda rel: True,
+        identify=identify,
+        session_kinds=frozenset({"transcript", "note", "rows"}),
+        databases={"rows": Database(tables=(("calls", "id"),), split_by="session")},
+        hints=hints,
+        retention_days=retention,
+    ),
+    records=Records(parse=lambda session: Parsed()),
 )
 
 HOSTS = {"toy": TOY}

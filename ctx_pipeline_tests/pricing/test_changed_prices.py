@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
 from ctx_pipeline.errors import SettingsError
-from ctx_pipeline.pricing import PriceBook, book
+from ctx_pipeline.pricing import PriceBook, price_book
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.explain import explain
@@ -29,13 +29,13 @@ def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def add(text: str) -> None:
         overlay = tmp_path / "overlay.toml"
-        overlay.write_text(book.OVERLAY_FILE.read_text("utf-8").replace("price = [\n", f"price = [\n{text}\n", 1), "utf-8")
-        monkeypatch.setattr(book, "OVERLAY_FILE", overlay)
-        book._bundled.cache_clear()
+        overlay.write_text(price_book.OVERLAY_FILE.read_text("utf-8").replace("price = [\n", f"price = [\n{text}\n", 1), "utf-8")
+        monkeypatch.setattr(price_book, "OVERLAY_FILE", overlay)
+        price_book._bundled.cache_clear()
 
     yield add
     monkeypatch.undo()
-    book._bundled.cache_clear()
+    price_book._bundled.cache_clear()
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
-from ctx_pipeline.pricing.snapshot import PRICES_FILE, compile_prices
-from ctx_pipeline.tokens.context_window import context_window
+from ctx_pipeline.pricing.list_sources import PRICES_FILE, compile_prices
+from ctx_pipeline.tokens.model_tokens import context_window
 
 BOOK = PriceBook()
 

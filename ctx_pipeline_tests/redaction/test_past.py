@@ -7,7 +7,7 @@ import pytest
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.defs import launch
-from ctx_pipeline.redaction import prefilter, redactor, views
+from ctx_pipeline.redaction import redactor, views
 from ctx_pipeline.storage import open_store, session_notes
 from ctx_pipeline_tests.factories import claude as build
 from ctx_pipeline_tests.factories.stored_text import files_with
@@ -23,7 +23,7 @@ def as_an_older_version(patch):
     """Make the detectors read text as it stands, as they did before views."""
     patch.setattr(views, "readings", lambda data, **_: iter(()))
     patch.setattr(views, "veiled", lambda data, starts: set())
-    patch.setattr(prefilter, "_ESCAPE", re.compile(rb"\\[nrtbf]\Z"))
+    patch.setattr(redactor, "_ESCAPE", re.compile(rb"\\[nrtbf]\Z"))
     patch.setattr(redactor, "_VERSION", 1)
 
 
@@ -68,7 +68,7 @@ def test_the_next_run_takes_a_secret_out_of_every_file_that_an_older_version_wro
     before = files_with(settings.home, *MARKS, skip=("raw",))
     assert {name.split("/")[0] for name in before} >= {"lake", "serving", "site", "search.db", "session"}
     assert {name.split("/")[1] for name in before if name.startswith("lake/")} >= {"events", "readings", "candidates"}
-    assert prefilter.suspects([f"x{COLORED}"]) == [0]
+    assert redactor.suspects([f"x{COLORED}"]) == [0]
 
     assert launch.run(settings).failed == []
 

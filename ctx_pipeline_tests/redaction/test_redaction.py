@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.redaction.detectors import DETECTORS
-from ctx_pipeline.redaction.prefilter import understood
+from ctx_pipeline.redaction.redactor import understood
 from ctx_pipeline_tests.factories.plants import planted
 
 REDACTOR = Redactor()

@@ -8,10 +8,10 @@ import pytest
 
 from ctx_pipeline import CtxRotStore, run_deep_analysis
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.rot.deep import running
-from ctx_pipeline.rot.deep import running as credentials
-from ctx_pipeline.rot.deep import running as instructions
-from ctx_pipeline.rot.deep.material import Material
+from ctx_pipeline.rot import deep
+from ctx_pipeline.rot import deep as credentials
+from ctx_pipeline.rot import deep as instructions
+from ctx_pipeline.rot.deep import Material
 
 NOON = 1_767_268_800.0
 
@@ -113,7 +113,7 @@ def test_the_command_prints_the_report_and_warns_of_what_is_missing(program, db)
 
 @pytest.mark.feature("rot.deep-refused")
 def test_without_deno_and_without_another_interpreter_it_is_refused_before_anything_is_spent(db, monkeypatch):
-    monkeypatch.setattr(running, "has_deno", lambda: False)
+    monkeypatch.setattr(deep, "has_deno", lambda: False)
     with CtxRotStore(db, read_only=True) as store, pytest.raises(RuntimeError, match="interpreter_factory"):
         run_deep_analysis(store, "s1")
 
@@ -129,7 +129,7 @@ import os, sys
 sys.modules["deno"] = None  # the Python package of it would be found before the program
 os.environ["PATH"] = os.path.abspath("bin") + os.pathsep + os.environ["PATH"]
 from ctx_pipeline import CtxRotStore, run_deep_analysis
-from ctx_pipeline.rot.deep import running as sandbox
+from ctx_pipeline.rot import deep as sandbox
 from ctx_pipeline_tests.factories.openai_server import Server
 sandbox.find_spec = lambda name: None
 with Server(lambda messages: "an answer") as server, CtxRotStore("a.db", read_only=True) as store:
@@ -193,8 +193,8 @@ def test_the_budget_goes_by_the_name_of_the_installed_version():
         def __init__(self, signature, max_iters=20, interpreter_factory=None):
             """Take what DSPy 3.3 takes."""
 
-    assert running._versioned(Old, 7, lambda: "made") == {"max_iterations": 7, "interpreter": "made"}
-    assert running._versioned(New, 7, list) == {"max_iters": 7, "interpreter_factory": list}
+    assert deep._versioned(Old, 7, lambda: "made") == {"max_iterations": 7, "interpreter": "made"}
+    assert deep._versioned(New, 7, list) == {"max_iters": 7, "interpreter_factory": list}
 
 
 @pytest.mark.feature("rot.deep-cost")

@@ -11,7 +11,7 @@ import pytest
 
 from ctx_pipeline import CtxRotCallback, CtxRotStore
 from ctx_pipeline.rot import worker
-from ctx_pipeline.rot.overflow import Spill
+from ctx_pipeline.rot.worker import Spill
 from ctx_pipeline_tests.rot.calls import CALLS, run, tools
 from ctx_pipeline_tests.waiting import eventually
 
@@ -178,7 +178,7 @@ def test_a_spill_file_is_locked_before_another_process_can_see_it(program, tmp_p
         """
 import time
 from pathlib import Path
-from ctx_pipeline.rot import database; from ctx_pipeline.rot import overflow as spill
+from ctx_pipeline.rot import database; from ctx_pipeline.rot import worker as spill
 connection = database.connect(Path("a.db"))
 print("ready", flush=True)
 while not Path("end").exists():

@@ -224,7 +224,7 @@ with dspy.context(callbacks=[callback]):
 callback.close()
 new = set(sys.modules) - before
 print(sorted(m for m in new if m.partition('.')[0] in {heavy}))
-print(any(m.startswith('ctx_pipeline.model.events') for m in new))
+print(any(m.startswith('ctx_pipeline.model.row_contracts') for m in new))
 """
     said, _ = program(code)
     assert said.split("\n")[:2] == ["[]", "False"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import CtxRotStore
-from ctx_pipeline.rot.call_tree import call_tree
+from ctx_pipeline.rot.terminal.snapshot import call_tree
 
 PROGRAM = """
 import dspy

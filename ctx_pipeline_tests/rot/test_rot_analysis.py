@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ctx_pipeline import CtxRotStore, analyze_session
-from ctx_pipeline.rot import growth, repetition
+from ctx_pipeline.rot import context_growth, repetition
 
 NOON = 1_767_268_800.0
 
@@ -100,7 +100,7 @@ def test_efficiency_and_where_it_stays_below_half(tmp_path):
     assert result["efficiency_onset"] == 4
     assert result["repetition"] is None
     assert result["has_content"] is False
-    assert growth.efficiency([{"seq": 1, "prompt_tokens": 0, "completion_tokens": 5}])[0]["efficiency_ratio"] == 0.0
+    assert context_growth.efficiency([{"seq": 1, "prompt_tokens": 0, "completion_tokens": 5}])[0]["efficiency_ratio"] == 0.0
 
 
 @pytest.mark.feature("rot.growth")
@@ -116,14 +116,14 @@ def test_efficiency_and_where_it_stays_below_half(tmp_path):
     ],
 )
 def test_the_class_of_growth(prompts, name):
-    found = growth.shape([{"prompt_tokens": p} for p in prompts])
+    found = context_growth.shape([{"prompt_tokens": p} for p in prompts])
     assert found["class"] == name
 
 
 @pytest.mark.feature("rot.growth")
 def test_layers_tell_tools_from_reasoning_and_count_compression():
     calls = [{"seq": n, "prompt_tokens": p, "completion_tokens": 10} for n, p in ((1, 100), (2, 300), (3, 120))]
-    rows = growth.layers(calls, {1: [{"output_tokens_est": 150}]})
+    rows = context_growth.layers(calls, {1: [{"output_tokens_est": 150}]})
     assert rows == [
         {"seq": 1, "input": 100, "reasoning": 0, "tools": 0, "output": 10, "compression": 0, "prompt": 100},
         {"seq": 2, "input": 100, "reasoning": 50, "tools": 150, "output": 10, "compression": 0, "prompt": 300},

@@ -12,9 +12,9 @@ from ctx_pipeline import CtxRotStore
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli, main
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.rot import store_locations
-from ctx_pipeline.rot.deep.material import Material
-from ctx_pipeline.rot.terminal import drawing
+from ctx_pipeline.rot import database
+from ctx_pipeline.rot.deep import Material
+from ctx_pipeline.rot.terminal import snapshot
 from ctx_pipeline.rot.terminal.snapshot import take
 from ctx_pipeline.sessions import rot_reports as api
 from ctx_pipeline.storage import open_store
@@ -110,7 +110,7 @@ def test_export_selects_by_id_by_whole_days_and_by_state(db):
     assert ids("-s", "abc0", "-s", "abc2", "--only-errored") == ["abc00000", "abc20000"]
     assert ctx("export", "--db", db, "--only-errored", "--only-completed").exit_code == 2
     assert ctx("export", "--db", db, "-f", "xml").exit_code == 2
-    assert ctx("export", "--db", db, "--until", "yesterday").exit_code != 0
+    assert ctx("export", "--db", db, "--until", "someday").exit_code != 0
 
 
 @pytest.mark.feature("rot.export-opentraces")
@@ -193,7 +193,7 @@ def test_tail_without_a_store_follows_all_that_are_announced_also_one_that_comes
             if made.get_session("s") is None:
                 made.insert_session("s", at)
             made.insert_tool_call(id=tool, session_id="s", after_seq=0, tool_name=tool, started_at=at, ended_at=at)
-        store_locations.announce(path, tmp_path / "store")
+        database.announce(path, tmp_path / "store")
 
     store("one.db", "first", NOON)
     store("two.db", "second", NOON + 1)
@@ -286,7 +286,7 @@ def test_captured_sessions_of_other_hosts_are_analyzed_and_exported(monkeypatch)
         seen = take(captured, found)
         assert len(seen.layers) == 131
         assert seen.window_known
-        assert "131 calls" in drawing.bar(seen).plain
+        assert "131 calls" in snapshot.bar(seen).plain
         material = Material(captured, found)
     assert material.has_content
     assert len(material.tools()[2](seq=131)) > 0

@@ -7,12 +7,11 @@ import subprocess
 import dspy
 import pytest
 
-from ctx_pipeline import CtxRotCallback, CtxRotStore
+from ctx_pipeline import CtxRotCallback, CtxRotStore, search
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.run import run_stages
-from ctx_pipeline.search import history
-from ctx_pipeline.sessions import details as sessions
+from ctx_pipeline.sessions import session_details as sessions
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.openai_server import Server
@@ -32,7 +31,7 @@ def test_the_sessions_of_a_program_are_captured_normalized_and_priced(tmp_path):
         assert run_stages(store, settings).failed == []
     # the page, the warehouse and the search index know the session like any other
     assert (settings.home / "site" / "index.html").is_file()
-    assert [hit.host for hit in history.search("capital of France").hits] == ["dspy"]
+    assert [hit.host for hit in search.search("capital of France").hits] == ["dspy"]
     shown = sessions.show("dspy", callback.session_id)
     assert shown["session"]["status"] == "completed"
     with open_store(settings, read_only=True) as store:

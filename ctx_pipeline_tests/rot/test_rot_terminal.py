@@ -8,12 +8,12 @@ import pytest
 from textual.widgets import Collapsible, ContentSwitcher, DataTable, Footer, Static, Tree
 
 from ctx_pipeline import CtxRotStore
-from ctx_pipeline.rot import watching
+from ctx_pipeline.rot import store as watching
+from ctx_pipeline.rot.store import Watched
 from ctx_pipeline.rot.terminal import app as view
-from ctx_pipeline.rot.terminal import drawing
+from ctx_pipeline.rot.terminal import snapshot as drawing
 from ctx_pipeline.rot.terminal.snapshot import take, tool_costs
-from ctx_pipeline.rot.watching import Watched
-from ctx_pipeline.tokens.context_window import context_window
+from ctx_pipeline.tokens.model_tokens import context_window
 
 NOON = 1_767_268_800.0
 

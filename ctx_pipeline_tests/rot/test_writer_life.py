@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline import CtxRotCallback, CtxRotStore
-from ctx_pipeline.rot import database, overflow, worker, writer
+from ctx_pipeline.rot import database, worker, writer
 from ctx_pipeline.rot.callback import CtxRotCallback as PlainCallback
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.rot.calls import CALLS, run, tools
@@ -122,7 +122,7 @@ def test_files_of_others_are_taken_in_after_a_lock_and_again_while_the_program_r
 def test_a_writer_that_could_not_put_rows_aside_goes_on_and_loses_none(tmp_path, monkeypatch):
     path = tmp_path / "a.db"
     other = locked(path)
-    real, failed = overflow._line, []
+    real, failed = worker._line, []
 
     def line(entry):
         if not failed:
@@ -130,7 +130,7 @@ def test_a_writer_that_could_not_put_rows_aside_goes_on_and_loses_none(tmp_path,
             raise MemoryError
         return real(entry)
 
-    monkeypatch.setattr(overflow, "_line", line)
+    monkeypatch.setattr(worker, "_line", line)
     callback = CtxRotCallback(path)
     run(callback, 20)
     assert eventually(lambda: failed)

@@ -8,7 +8,7 @@ from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.sessions.artifacts import documents_below
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.artifact_index import LONGEST_CHUNK, ArtifactIndex, Document, chunks_of
+from ctx_pipeline.storage.text_index import LONGEST_CHUNK, ArtifactIndex, Document, chunks_of
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop
 
 PAGE = """intro line

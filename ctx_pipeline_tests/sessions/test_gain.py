@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.pricing.rates import Rates
-from ctx_pipeline.sessions.gain import Gain, gain, parts, score
-from ctx_pipeline.sessions.savings_bounds import STREAMS, Bounds, SessionGain, _cut, repeated, session_gain, summed
+from ctx_pipeline.pricing.price_book import Rates
+from ctx_pipeline.sessions.gain import STREAMS, Bounds, Gain, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period, before, period
 from ctx_pipeline_tests.factories.claude import ClaudeHome

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.facts.file_accesses import KINDS
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.sessions.file_activity import Access, Move, _renamed, _summed, fits, heat, roll_up
+from ctx_pipeline.sessions.files import Access, Move, _renamed, _summed, fits, heat, roll_up
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.context.session_state.profiles import BUILT_INS, named, profiles
+from ctx_pipeline.context.session_state.state import BUILT_INS, named, profiles
 from ctx_pipeline.errors import SettingsError, UnknownName
 from ctx_pipeline.sessions.profiles import evaluate_profile
 from ctx_pipeline_tests.sessions.conftest import Shop

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from ctx_pipeline.cli.session.group import session as group
+from ctx_pipeline.cli.session import session as group
 from ctx_pipeline.cli.session.writing import act
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.mcp_server.session_tools import SESSION_ACTIONS, SessionTools
@@ -112,8 +112,8 @@ def test_a_resume_block_keeps_its_budget(shop: Shop, monkeypatch):
     whole = shop.ctx(monkeypatch, "session", "resume")
 
     assert told["tokens"] <= 90
-    assert told["text"].splitlines()[1].startswith("- Task: Fix the sum of the cart")
-    assert "- To do: write the changelog" in whole.stdout
+    assert told["text"].splitlines()[1].startswith("- Asked: “Fix the sum of the cart")
+    assert "- Still to do: mend the sum (begun); write the changelog" in whole.stdout
 
 
 @pytest.mark.feature("session.diff")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.context.session_state.block import block
+from ctx_pipeline.context.session_state.snapshot import block
 from ctx_pipeline.context.session_state.state import from_json
 from ctx_pipeline.sessions.state_fold import fold, upto
 from ctx_pipeline_tests.factories.views import view
@@ -22,7 +22,8 @@ from ctx_pipeline_tests.factories.views import view
 def test_a_check_whose_end_nobody_saw_has_not_passed(exit_, text, result, said):
     state = fold(view(host="codex", cwd="/w").prompt("Fix the sum in shop/cart.py").shell("pytest -q", exit=exit_, text=text).build())
     assert (state.tests.result, state.tests.counts, state.tests.ok) == (result, said, result == "passed")
-    assert said in block(state, len, 10**6).text
+    told = {"passed": "passed (5/5)", "failed": "failed (4/5 passed)"}.get(result, said)
+    assert f"`pytest -q` {told}" in block(state, len, 10**6).text
     assert from_json(state.to_json()).tests == state.tests
 
 

@@ -248,7 +248,7 @@ def test_two_processes_that_write_at_once_lose_nothing(own: Shop):
         writer.join(100)
     assert [w.exitcode for w in writers] == [0, 0]
 
-    found = {i.text for i in state(own).findings if i.told}
+    found = {i.text for i in state(own).findings if i.stated}
     assert found == {f"{name} {n}" for name in ("one", "two") for n in range(10)}
 
 

@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctx_pipeline.context.session_state.block import block
-from ctx_pipeline.context.session_state.difference import difference, differs
-from ctx_pipeline.context.session_state.snapshot import BUDGET, snapshot
-from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState, from_json, ranked, with_notes
+from ctx_pipeline.context.session_state.snapshot import BUDGET, block, snapshot
+from ctx_pipeline.context.session_state.state import (
+    CheckRun,
+    FileState,
+    Item,
+    SessionState,
+    difference,
+    differs,
+    from_json,
+    ranked,
+    with_notes,
+)
 from ctx_pipeline.sessions.state import counter
 
 
@@ -163,17 +171,16 @@ def test_a_block_stays_within_its_tokens_and_keeps_the_task_first(budget: int):
 
 
 @pytest.mark.feature("session.resume")
-def test_what_to_do_stands_at_the_end_and_what_it_is_about_at_the_beginning():
+def test_what_it_is_about_stands_at_the_beginning_and_what_to_do_at_the_end():
     lines = block(full(), counter(), 500).text.splitlines()
 
     assert [line.split(":")[0] for line in lines[1:]] == [
         "- Task",
         "- Decided",
-        "- Changed",
+        "- Changed files, the last first",
         "- Found",
-        "- Last check",
-        "- To do",
-        "- So far",
+        "- Last test run",
+        "- Still to do",
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.memory.candidates import store_candidate
+from ctx_pipeline.memory.consolidation import store_candidate
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.shell.command_risk import dangers, reason
 from ctx_pipeline_tests.factories.views import view

@@ -12,9 +12,9 @@ from ctx_pipeline.cli import cli
 from ctx_pipeline.dashboard.signal_records import markdown, spread, summaries
 from ctx_pipeline.errors import SettingsError, UnknownName
 from ctx_pipeline.model.readings import trend
+from ctx_pipeline.pipeline import warehouse
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.models import model_judge
-from ctx_pipeline.pipeline.signals import summary
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import database, signal_sql
 from ctx_pipeline_tests.factories.openai_server import Server
@@ -101,12 +101,12 @@ def test_a_trend_compares_the_last_month_with_the_three_before_it():
 
 @pytest.mark.feature("signals.summary-page")
 def test_the_summary_page_has_every_signal_with_figures_spread_and_reasons(store, records):
-    summary.write(store)
-    text = store.files.read(summary.SUMMARY).decode()
+    warehouse.write(store)
+    text = store.files.read(warehouse.SUMMARY).decode()
     assert "| `command_count` | 5 of 5 | 2 | 7.2 | 3.2 | 10 | commands |" in text
     assert "| `failed_command_ratio` | 1 | no shell command was answered (1) |" in text
     assert all(f"`{name}`" in text for name in records)
-    kept = json.loads(store.files.read(summary.AGGREGATES))
+    kept = json.loads(store.files.read(warehouse.AGGREGATES))
     assert {r["signal"]: r["count"] for r in kept["signals"]}["command_count"] == 5
     assert spread([(0.0, 1.0, 4), (9.0, 10.0, 1)]) == "█        ▂"
 

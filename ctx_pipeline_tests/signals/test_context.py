@@ -8,8 +8,8 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.pipeline.measure import take
-from ctx_pipeline.pipeline.signals.analyses import analyses
-from ctx_pipeline.pricing.rates import Rates
+from ctx_pipeline.pipeline.signals.signal_inputs import analyses
+from ctx_pipeline.pricing.price_book import Rates
 from ctx_pipeline_tests.factories.views import view
 
 SIGNALS = discovery.signals()

@@ -153,7 +153,7 @@ def test_a_query_that_is_wrong_is_a_null_with_its_reason_and_reaches_nothing_els
     own(chosen, "queries", text)
     normalized(store, *sessions())
     report = measure(store, chosen, families=["queries"], cells=[CELL])
-    assert not report.held
+    assert not report.failed_partitions
     assert readings(store, "queries")["a", "wrong"].reason == reason
 
 
@@ -275,7 +275,7 @@ def test_what_a_signal_returns_by_mistake_takes_no_other_reading_with_it(store, 
     own(chosen, "odd", text)
     normalized(store, *sessions())
     report = measure(store, chosen, families=["odd", "activity"], cells=[CELL])
-    assert not report.held
+    assert not report.failed_partitions
     row = readings(store, "odd")["a", "odd"]
     assert (row.label, row.reason) == (label, reason)
     assert readings(store, "activity")["a", "command_count"].value == 2

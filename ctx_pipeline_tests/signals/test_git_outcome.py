@@ -12,7 +12,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.recorded_paths import git as _git
-from ctx_pipeline.signals.inputs.repository import look
+from ctx_pipeline.signals.git_outcome import look
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.factories.stores import CELL, normalized

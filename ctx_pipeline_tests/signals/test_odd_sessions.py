@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.model.derived import ReadingRow
 from ctx_pipeline.model.readings import store_reading
+from ctx_pipeline.model.row_contracts import ReadingRow
 from ctx_pipeline.pipeline.measure import take
 from ctx_pipeline_tests.factories.views import view
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.model.derived import CandidateRow, MemoryRow, ReadingRow
 from ctx_pipeline.model.memories import Memory, StoredCandidate
 from ctx_pipeline.model.readings import StoredReading, aggregate, store_reading
+from ctx_pipeline.model.row_contracts import CandidateRow, MemoryRow, ReadingRow
 from ctx_pipeline.model.tables import CANDIDATES, MEMORIES, READINGS
 
 

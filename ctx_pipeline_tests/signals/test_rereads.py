@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.signals.context_rot import file_reread_count, file_reread_tokens, file_reread_without_reason_count
-from ctx_pipeline.signals.inputs.rereads import rereads
+from ctx_pipeline.signals.context_rot import file_reread_count, file_reread_tokens, file_reread_without_reason_count, rereads
 from ctx_pipeline_tests.contracts.examples_of_context import FIGURES
 from ctx_pipeline_tests.factories.views import Builder, view
 

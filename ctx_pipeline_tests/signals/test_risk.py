@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.shell.destructive_commands import destroys, is_outside
+from ctx_pipeline.shell.command_risk import destroys, is_outside
 from ctx_pipeline.signals import risk
 from ctx_pipeline_tests.factories.views import view
 

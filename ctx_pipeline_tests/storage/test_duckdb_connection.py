@@ -170,5 +170,5 @@ def test_one_function_opens_duckdb():
             elif isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "DuckDBResource" for b in node.bases):
                 inherits.append((name, node.name))
 
-    assert opens == [("storage/warehouse/duckdb_connection.py", "connect")]
+    assert opens == [("storage/connections.py", "connect")]
     assert inherits == [("defs/resources.py", "WarehouseResource")]

@@ -163,8 +163,8 @@ def test_sweep_removes_only_old_parts_that_no_manifest_names(lake):
     kept = lake.write_rows("normalized", CELL, "events", events("a", "kept"))
     loose = lake.write_rows("normalized", CELL, "events", events("a", "loose"))
     lake.commit("normalized", CELL, manifest([kept]))
-    assert lake.sweep() == 0
-    assert lake.sweep(older_than=-1) == 1
+    assert lake.collect_garbage() == 0
+    assert lake.collect_garbage(older_than=-1) == 1
     assert lake._files.exists(kept.path)
     assert not lake._files.exists(loose.path)
 

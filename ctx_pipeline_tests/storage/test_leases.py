@@ -15,7 +15,7 @@ import pytest
 from ctx_pipeline.errors import StoreLocked
 from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.ledger import Ledger
-from ctx_pipeline.storage.ledger.leases import Owner
+from ctx_pipeline.storage.ledger.connection import Owner
 
 FORK = multiprocessing.get_context("fork")
 
@@ -65,7 +65,7 @@ def test_after_the_wait_it_says_who_holds_it(ledger):
     ):
         pass
     with ledger.lease("other cell", wait=0):
-        held = ledger.held_leases()
+        held = ledger.live_leases()
     process.kill()
     process.join(250)
 
@@ -124,7 +124,7 @@ def test_a_lease_ends_with_its_block_also_by_an_error(ledger):
         raise ValueError("inside")
     with ledger.lease("cell", wait=0):
         pass
-    assert ledger.held_leases() == {}
+    assert ledger.live_leases() == {}
 
 
 _TAKE = """

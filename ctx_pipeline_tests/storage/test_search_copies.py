@@ -11,7 +11,7 @@ import pytest
 
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.errors import StoreError
-from ctx_pipeline.search.history import Filters, search
+from ctx_pipeline.search import Filters, search
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.reader import searching
 from ctx_pipeline_tests.factories.stores import normalized
@@ -20,7 +20,7 @@ from ctx_pipeline_tests.factories.views import SECOND, START, view
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctx_pipeline.search.history import SearchResult
+    from ctx_pipeline.search import SearchResult
     from ctx_pipeline_tests.factories.views import Builder
 
 HOUR = 3_600 * SECOND

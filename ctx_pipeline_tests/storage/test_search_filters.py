@@ -15,7 +15,7 @@ from ctx_pipeline import settings as settings_of
 from ctx_pipeline.errors import StoreDamaged, UnknownName, UsageError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS
-from ctx_pipeline.search.history import Filters, search
+from ctx_pipeline.search import Filters, search
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.lake import Move
 from ctx_pipeline.storage.lake.parquet_text import PageReader
@@ -160,7 +160,7 @@ def test_what_does_not_exist_is_said(environ):
     for wrong in ({"role": ["pilot"]}, {"kind": ["x"]}, {"outcome": ["maybe"]}, {"host": "nosuch"}):
         with pytest.raises(UnknownName):
             asked(environ, **wrong)
-    for wrong in ({"since": "yesterday"}, {"limit": 0}, {"offset": -1}):
+    for wrong in ({"since": "someday"}, {"limit": 0}, {"offset": -1}):
         with pytest.raises(UsageError):
             asked(environ, **wrong)
 
@@ -390,7 +390,7 @@ def test_a_filter_alone_lists_the_newest_first(environ, store):
 
 @pytest.mark.feature("search.marks")
 def test_marks_of_an_ingest_and_of_a_rebuild_hold_what_the_tables_say(store):
-    shelf = store.search.shelf
+    shelf = store.search.rows_of_index
     for span in shelf.spans:
         for row in range(span.first, span.last + 1):
             path, number = shelf.place_of(row)

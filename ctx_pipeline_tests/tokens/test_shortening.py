@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctx_pipeline.compression import data_forms
+from ctx_pipeline.compression import reductions
 from ctx_pipeline.compression.analysis import (
     AGAIN,
     FLOOR,
@@ -22,14 +22,10 @@ from ctx_pipeline.compression.analysis import (
     recommendation,
     token_spread,
 )
-from ctx_pipeline.compression.checkpoint import checkpoint, most_named
-from ctx_pipeline.compression.comments import stripped
-from ctx_pipeline.compression.compress import coded, spelled_out
-from ctx_pipeline.compression.data_forms import spread
-from ctx_pipeline.compression.forms import FORMS, shortened
-from ctx_pipeline.compression.hits import NOTICE_TOKENS, notice
-from ctx_pipeline.compression.repeats import repeats, without_repeats
-from ctx_pipeline.compression.source import Source
+from ctx_pipeline.compression.compress import checkpoint, coded, most_named, spelled_out
+from ctx_pipeline.compression.forms import FORMS, repeats, shortened, without_repeats
+from ctx_pipeline.compression.reductions import spread, stripped
+from ctx_pipeline.compression.source import NOTICE_TOKENS, Source, notice
 from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
 
 TOKENS = tokenizer_from_name("o200k_base")
@@ -153,9 +149,9 @@ def test_code_without_comments_declares_the_same_and_keeps_literals_and_what_pro
 def test_json_loses_white_space_and_nothing_else():
     text = '{\n  "price": 1.10,\n  "big": 12345678901234567890,\n  "a b": [ true, null, "x  y \\" z" ],\n  "price": 2e5\n}\n'
 
-    assert data_forms.compact(text, "json") == '{"price":1.10,"big":12345678901234567890,"a b":[true,null,"x  y \\" z"],"price":2e5}'
-    assert data_forms.compact("{broken", "json") is None
-    assert data_forms.compact('{"a": 1}\n\n{"a": 2}\n', "jsonl") == '{"a":1}\n{"a":2}\n'
+    assert reductions.compact(text, "json") == '{"price":1.10,"big":12345678901234567890,"a b":[true,null,"x  y \\" z"],"price":2e5}'
+    assert reductions.compact("{broken", "json") is None
+    assert reductions.compact('{"a": 1}\n\n{"a": 2}\n', "jsonl") == '{"a":1}\n{"a":2}\n'
 
 
 ROWS = st.lists(st.fixed_dictionaries({"id": st.integers(), "name": st.text(max_size=5)}), max_size=5)
@@ -170,7 +166,7 @@ JSON_VALUES = st.recursive(
 @given(JSON_VALUES)
 def test_any_json_reads_back_as_the_same_value(value: object):
     text = json.dumps(value, indent=2)
-    short = data_forms.compact(text, "json")
+    short = reductions.compact(text, "json")
 
     assert spread(json.loads(short)) == value
     assert len(short) <= len(text)
@@ -180,58 +176,58 @@ def test_any_json_reads_back_as_the_same_value(value: object):
 def test_a_list_of_alike_objects_says_its_keys_once():
     rows = '[{"id": 1.50, "tags": [{"n": 1}]}, {"id": 2e3, "tags": []}, {"id": NaN, "tags": null}]'
 
-    assert data_forms.compact(rows, "json") == '{"columns":["id","tags"],"rows":[[1.50,[{"n":1}]],[2e3,[]],[NaN,null]]}'
+    assert reductions.compact(rows, "json") == '{"columns":["id","tags"],"rows":[[1.50,[{"n":1}]],[2e3,[]],[NaN,null]]}'
     halves = '[{"description": "\\ud83d"}, {"description": "é"}, {"description": "x"}]'
-    assert data_forms.compact(halves, "json") == '{"columns":["description"],"rows":[["\\ud83d"],["é"],["x"]]}'
+    assert reductions.compact(halves, "json") == '{"columns":["description"],"rows":[["\\ud83d"],["é"],["x"]]}'
     deep = "1"
     for _ in range(60):
         deep = f'[{{"a":1}},{{"a":1}},{{"a":{deep}}}]'
-    assert spread(json.loads(data_forms.compact(deep, "json"))) == json.loads(deep)
+    assert spread(json.loads(reductions.compact(deep, "json"))) == json.loads(deep)
     for kept in (
         '[{"a":1},{"a":2}]',
         '[{"a":1},{"a":2},{"b":3}]',
         '[{"a":1,"a":2},{"a":1,"a":2},{"a":1,"a":2}]',
         '{"x":[{"long":1,"name":2},{"long":1,"name":2},{"long":1,"name":2}],"y":{"columns":[],"rows":[]}}',
     ):
-        assert data_forms.compact(kept, "json") == kept
+        assert reductions.compact(kept, "json") == kept
 
 
 @pytest.mark.feature("compress.data-formats")
 def test_yaml_reads_back_as_the_same_value_and_anchors_stay():
     text = "# settings\nname: shop\nports:\n  - 80\n  - 443\n\ntext: |\n  # no comment\n  line\n"
-    short = data_forms.compact(text, "yaml")
+    short = reductions.compact(text, "yaml")
 
     assert yaml.safe_load(short) == yaml.safe_load(text)
     assert "settings" not in short
     assert "# no comment" in short
     dated = "# day\nwhen: 2026-10-03\n"
-    assert data_forms.compact(dated, "yaml") == "when: 2026-10-03\n"
+    assert reductions.compact(dated, "yaml") == "when: 2026-10-03\n"
     anchors = "a: &x [1, 2]\nb: *x\n"
-    assert data_forms.compact(anchors, "yaml") == anchors
-    assert data_forms.compact("a: [", "yaml") is None
+    assert reductions.compact(anchors, "yaml") == anchors
+    assert reductions.compact("a: [", "yaml") is None
 
 
 @pytest.mark.feature("compress.data-formats")
 @pytest.mark.parametrize("text", ["!!bool foo", "!!timestamp foo", "!!int ''", "when: 2026-13-45", "[" * 100_000, "? " * 2_000])
 def test_yaml_that_no_loader_survives_has_no_form_and_no_shape(text: str):
-    assert data_forms.compact(text, "yaml") is None
+    assert reductions.compact(text, "yaml") is None
     assert shortened(Source("a.yaml", text), "map") is None
 
 
 @pytest.mark.feature("compress.data-formats")
 def test_a_line_of_data_ends_with_a_line_feed_and_nothing_else():
-    assert data_forms.compact('{"a": "x\u2028y"}\n{"a": "\x85"}\n', "jsonl") == '{"a":"x\u2028y"}\n{"a":"\x85"}\n'
+    assert reductions.compact('{"a": "x\u2028y"}\n{"a": "\x85"}\n', "jsonl") == '{"a":"x\u2028y"}\n{"a":"\x85"}\n'
     assert shortened(Source("a.jsonl", '{"a": "x\u2028y"}\n'), "map") == "1 lines of {a:s}"
 
 
 @pytest.mark.feature("compress.data-formats")
 def test_a_table_says_columns_that_never_change_once_and_gives_every_cell_back():
     text = 'id,country,name\n1,Germany,Ann\n2,Germany,"Bob, Jr"\n3,Germany,Eve\n4,Germany,Joe\n5,Germany,Kim\n'
-    short = data_forms.compact(text, "csv")
+    short = reductions.compact(text, "csv")
 
     assert short == '# in every row: {"1":"Germany"}\nid,country,name\n1,Ann\n2,"Bob, Jr"\n3,Eve\n4,Joe\n5,Kim\n'
-    assert data_forms.read_table(short, ",") == data_forms.read_table(text, ",")
-    assert data_forms.compact("a,b\n1,2\n3\n4,5\n", "csv") == "a,b\n1,2\n3\n4,5\n"
+    assert reductions.read_table(short, ",") == reductions.read_table(text, ",")
+    assert reductions.compact("a,b\n1,2\n3\n4,5\n", "csv") == "a,b\n1,2\n3\n4,5\n"
 
 
 CELLS = st.sampled_from(["", "x", "same", 'with "quotes"', "a,b", "two\nlines", "12"])
@@ -247,7 +243,7 @@ def test_any_table_reads_back_cell_by_cell(rows: list[list[str]]):
     csv.writer(held, lineterminator="\n").writerows(rows)
     text = held.getvalue()
 
-    assert data_forms.read_table(data_forms.compact(text, "csv"), ",") == data_forms.read_table(text, ",")
+    assert reductions.read_table(reductions.compact(text, "csv"), ",") == reductions.read_table(text, ",")
 
 
 @pytest.mark.feature("compress.data-formats")
@@ -258,13 +254,13 @@ def test_markdown_keeps_headings_words_links_cells_and_code():
         "See `<!-- here -->` and\na break  \nend\n<!-- never closed\n"
     )
 
-    assert data_forms.compact(text, "markdown") == (
+    assert reductions.compact(text, "markdown") == (
         "# Shop\n\nRead the [guide](https://example.org).\n\n|name|price|\n|---|---|\n|apple|3 \\| 4|\n\n"
         "```python\nx = 1   \n\n\n# <!-- stays -->\n```\n\nSee `<!-- here -->` and\na break  \nend\n<!-- never closed\n"
     )
     nested = "````md\n```\n<!-- shown -->\n```\n````\n\n    |  code  |  ----  |\n\n| a  | -----BEGIN |\n  | b |\n"
-    assert data_forms.compact(nested, "markdown") == nested.replace("| a  | -----BEGIN |", "|a|-----BEGIN|").replace("| b |", "|b|")
-    assert [(s.name, s.level, s.first, s.last) for s in data_forms.headings("# A\nx\n## B\n```\n# no\n```\n# C\n").symbols] == [
+    assert reductions.compact(nested, "markdown") == nested.replace("| a  | -----BEGIN |", "|a|-----BEGIN|").replace("| b |", "|b|")
+    assert [(s.name, s.level, s.first, s.last) for s in reductions.headings("# A\nx\n## B\n```\n# no\n```\n# C\n").symbols] == [
         ("A", 0, 1, 6),
         ("B", 1, 3, 6),
         ("C", 0, 7, 7),

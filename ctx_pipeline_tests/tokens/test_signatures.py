@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ctx_pipeline.compression.comments import stripped
-from ctx_pipeline.compression.signatures import bounded
+from ctx_pipeline.compression.reductions import stripped
+from ctx_pipeline.compression.signatures import grammars
 from ctx_pipeline.compression.signatures.drawing import outline
-from ctx_pipeline.compression.signatures.languages import CODE, language_of
-from ctx_pipeline.compression.signatures.notation import WORDS, lines, read
+from ctx_pipeline.compression.signatures.symbols import CODE, WORDS, language_of, lines, read
 
 SAMPLES = {
     "python": (
@@ -342,7 +341,7 @@ def test_hostile_code_ends_soon():
 @pytest.mark.feature("compress.empty-files")
 @pytest.mark.parametrize("language", ["python", "go", "c", "rust"])
 def test_text_that_keeps_a_parser_busy_for_minutes_declares_nothing(language, monkeypatch):
-    monkeypatch.setattr(bounded, "SECONDS", 0.5)
+    monkeypatch.setattr(grammars, "SECONDS", 0.5)
     astray = "<!--" * 100_000
 
     assert outline(astray, language).symbols == ()
@@ -351,7 +350,7 @@ def test_text_that_keeps_a_parser_busy_for_minutes_declares_nothing(language, mo
 
 @pytest.mark.feature("compress.empty-files")
 def test_text_whose_windows_take_long_and_that_ends_soon_is_read(monkeypatch):
-    monkeypatch.setattr(bounded, "_ASTRAY", 0.0)
+    monkeypatch.setattr(grammars, "_ASTRAY", 0.0)
     text = "def a():\n    return 1\n" * 100
 
     assert len(outline(text, "python").symbols) == 100

@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from ctx_pipeline import FallbackWordCountTokenizer, ModelTokenizer, tokenizer_from_name
-from ctx_pipeline.tokens.calibration import calibrate
-from ctx_pipeline.tokens.encodings import encoding_of
+from ctx_pipeline.tokens.model_tokens import calibrate
+from ctx_pipeline.tokens.tokenizers import encoding_of
 
 
 @pytest.fixture

@@ -80,15 +80,15 @@ def with_a_broken_line(path: Path) -> int:
     lines = path.read_bytes().splitlines(keepends=True)
     data = b"".join((*lines[: len(lines) // 2], b'{"type": broken\n', *lines[len(lines) // 2 :]))
     stream = StreamBytes("0" * 16, "rollout", path.name, 0, data, "abc-123")
-    return len(discovery.host("codex").parse(SessionInput("codex", "abc-123", (stream,))).quarantined)
+    return len(discovery.host("codex").records.parse(SessionInput("codex", "abc-123", (stream,))).quarantined)
 
 
 def name_of_the_first(path: Path) -> str:
-    hints = discovery.host("codex").hints
+    hints = discovery.host("codex").files.hints
     assert hints is not None
     data = path.read_bytes()
     first = json.loads(data.splitlines()[0])["id"]
-    kind = discovery.host("codex").classify(path.name)
+    kind = discovery.host("codex").files.classify(path.name)
     return [value for thread, field, value in hints(str(kind), data) if thread == first and field == "title"][-1]
 
 
@@ -96,14 +96,14 @@ def exec_usage(path: Path) -> str | None:
     """Return the usage of a stream of ``codex exec --json`` laid into a folder of a home."""
     host = discovery.host("codex")
     rel = f"exec/{path.name}"
-    kind = host.classify(rel)
+    kind = host.files.classify(rel)
     if kind is None:
         return None
     data = path.read_bytes()
-    identity = host.identify(kind, rel, data)
+    identity = host.files.identify(kind, rel, data)
     assert identity is not None
     stream = StreamBytes("0" * 16, kind, rel, 0, data, identity.thread_id)
-    (row,) = host.parse(SessionInput("codex", identity.thread_id, (stream,))).model_calls
+    (row,) = host.records.parse(SessionInput("codex", identity.thread_id, (stream,))).model_calls
     return f"{row[12]} / {row[10]} / {row[7]}"
 
 

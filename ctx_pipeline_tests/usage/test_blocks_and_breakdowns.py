@@ -13,10 +13,9 @@ import zstandard
 
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.usage.blocks import blocks
+from ctx_pipeline.usage.blocks import blocks, statusline
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.groupings import GROUPINGS
-from ctx_pipeline.usage.statusline import statusline
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
 OPUS = "claude-opus-4-5-20251101"

@@ -10,7 +10,7 @@ import pytest
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.labels import UNDATED, UNNAMED
+from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.usage.blocks import blocks
 from ctx_pipeline.usage.ccusage_comparison import against

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import StoreError, UnknownName
 from ctx_pipeline.integrations.export import Chosen, markdown, opentraces
-from ctx_pipeline.integrations.private_files import PrivateFolder
 from ctx_pipeline.settings import Settings
+from ctx_pipeline.storage.files import PrivateFolder
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import claude, codex
 from ctx_pipeline_tests.usage.conftest import ingested
@@ -128,7 +128,7 @@ def test_both_are_commands(stored: Settings, tmp_path: Path, monkeypatch: pytest
 
     assert len(ctx("markdown", str(tmp_path / "md"), "--project", "shop")["files"]) == 1
     assert ctx("opentraces", str(tmp_path / "t"), "--host", "cx")["traces"] == 1
-    assert CliRunner().invoke(cli, ["export", "markdown", str(tmp_path / "md"), "--session-id", "2222"]).exit_code != 0
+    assert CliRunner().invoke(cli, ["export", "markdown", str(tmp_path / "md"), "--session-id", "no-such"]).exit_code != 0
 
 
 def test_a_file_that_cannot_be_written_is_named_and_nothing_is_left_of_it(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
-from ctx_pipeline.model.cost_rule import COST_MODES, COST_RULE, cost_of
+from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import COST_MODES, COST_RULE, cost_of
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.explain import explain
 from ctx_pipeline.usage.groupings import GROUPINGS, Grouping
+from ctx_pipeline.usage.live_usage import Counted
+from ctx_pipeline.usage.rollup import SUMS, Filters, Rollup, StoredSum
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.usage.conftest import ingested, without_store
 
@@ -63,6 +66,44 @@ def test_an_entry_in_the_registry_is_a_report_with_and_without_a_store(settings:
     assert live == stored
     assert [len(row["letter"]) for row in stored] == [1]
     assert explain(stored[0]["letter"], by="first_letter", settings=settings).totals["calls"] == stored[0]["calls"]
+
+
+@pytest.mark.feature("usage.groupings")
+def test_an_entry_that_groups_by_the_clock_needs_nothing_else(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GROUPINGS, "half", Grouping("half", "By half of the day.", "half", of_time=lambda t: t.strftime("%p")))
+
+    live, stored = usage("half", settings=without_store(settings)).rows, usage("half", settings=ingested(settings)).rows
+
+    assert live == stored
+    assert [(row["half"], row["calls"]) for row in stored] == [("AM", 5)]
+    assert explain("AM", by="half", settings=settings).totals["calls"] == 5
+
+
+@pytest.mark.feature("usage.weekday-hour")
+@pytest.mark.parametrize(
+    ("zone", "weekday", "hour"),
+    [
+        ("UTC", "Sunday", "23:00"),
+        ("Europe/Berlin", "Monday", "00:00"),
+        ("Asia/Kolkata", "Monday", "05:00"),
+        ("America/New_York", "Sunday", "19:00"),
+    ],
+)
+def test_the_weekday_and_the_hour_are_those_of_the_zone(zone: str, weekday: str, hour: str) -> None:
+    call = micros("2026-10-25T23:40:00Z")  # Berlin has set its clocks back in the night before, New York has not
+
+    assert [GROUPINGS[by].key(zone)(call, Counted("claude", "s", "", None, []), True) for by in ("weekday", "hour")] == [weekday, hour]
+    assert GROUPINGS["weekday"].key(zone)(None, Counted("claude", "s", "", None, []), True) is None
+
+
+@pytest.mark.feature("usage.weekday-hour")
+def test_weekdays_stand_in_the_order_of_the_week_and_calls_without_a_time_first() -> None:
+    rollup = Rollup(GROUPINGS["weekday"], Filters(timezone="UTC"))
+    session = Counted("claude", "s", "", None, [])
+    days = [None, *(micros(f"2026-03-0{day}T10:00:00Z") for day in (1, 2, 3, 7))]
+    rollup.add_sums(StoredSum(session, "m", ts, True, [1] * len(SUMS)) for ts in reversed(days))
+
+    assert [row["weekday"] for row in rollup.rows()] == [None, "Monday", "Tuesday", "Saturday", "Sunday"]
 
 
 @pytest.mark.feature("usage.groupings")

@@ -87,11 +87,11 @@ def test_the_light_reader_gives_the_rows_of_the_full_parser_or_leaves_the_sessio
     for session in live.sessions(live.sources(settings), settings):
         host = discovery.hosts()[session.host]
         given = SessionInput(session.host, session.session_id, live.streams(session))
-        counted = host.usage(given) if host.usage else None
+        counted = host.usage.read(given) if host.usage.read else None
         if counted is None:
             continue
         light[session.host] += 1
-        parsed = host.parse(given)
+        parsed = host.records.parse(given)
         assert [[r[n] for n in kept] for r in counted.model_calls] == [[r[n] for n in kept] for r in parsed.model_calls], session.session_id
         if counted.model_calls:
             assert (counted.facts.cwd, counted.facts.parent_session) == (parsed.facts.cwd, parsed.facts.parent_session)

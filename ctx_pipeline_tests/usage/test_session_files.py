@@ -11,7 +11,7 @@ import pytest
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.files import SessionFiles, session_files, summed
 from ctx_pipeline.settings import Settings
-from ctx_pipeline.shell.reads import reads
+from ctx_pipeline.shell.files import reads
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude, codex
 

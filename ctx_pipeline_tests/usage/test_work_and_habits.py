@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli import cli
-from ctx_pipeline.findings.report import find
-from ctx_pipeline.findings.rules import HABITS
+from ctx_pipeline.findings.rules import HABITS, find
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.sessions.work import report, work
 from ctx_pipeline.settings import Settings

@@ -101,8 +101,9 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
 
 
 def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings: Settings) -> str:
-    """Return where the session stood, right after its window was emptied; never raises."""
-    if payload.get("source") != "compact" or "no-resume" in named:
+    """Return where the session stood, right after its window was emptied, or where the last one here stood; never raises."""
+    wanted = "no-resume" not in named if payload.get("source") == "compact" else "handoff" in named
+    if payload.get("hook_event_name") != "SessionStart" or not wanted:
         return ""
     try:
         from ctx_pipeline.sessions.resume import resume

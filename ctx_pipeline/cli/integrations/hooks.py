@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.integrations.mcp import ask_first, tell
-from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.cli.integrations.mcp import tell
+from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, say, table
 from ctx_pipeline.memory import hook_words
 from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STARTS
 
@@ -37,6 +37,14 @@ _share = click.FloatRange(0, 1)
 @click.option("--holdout", type=_share, help="Withhold memories from this share of sessions, to learn what they do; 0 ends it.")
 @click.option("--accepted-only/--candidates-too", default=None, help="Only memories that somebody accepted.")
 @click.option("--resume/--no-resume", default=None, help="Tell where the session stood after its context was compacted; on by default.")
+@click.option(
+    "--handoff/--no-handoff",
+    default=None,
+    help="Begin each new chat with where the last session of its repository stood, at most 500 tokens; off by default.",
+)
+@click.option(
+    "--commands/--no-commands", default=None, help="Tell what is known of a command before it runs or once it failed; on by default."
+)
 @click.option("--defaults", is_flag=True, help="Drop the options in force that are not given.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -66,7 +74,7 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         say(told if supported else f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
         named = ", ".join(str(home / (recipe.file if supported else recipe.instructions)) for home in homes)
-        ask_first(f"Enter {'them' if supported else 'the block'} in {named}?")
+        confirm(f"Enter {'them' if supported else 'the block'} in {named}?")
     changes = [
         agent_config.install_hooks(settings, found, home, instructions=not supported, options=hook_words.written(chosen[home]))
         for home in homes
@@ -81,7 +89,7 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
 def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) -> dict[str, str]:
     """Return the options in force with those that were given anew in their place."""
     from ctx_pipeline.errors import UsageError
-    from ctx_pipeline.integrations.thresholds import calibrated
+    from ctx_pipeline.integrations.status import calibrated
 
     precision, threshold = given["precision"], given["threshold"]
     if precision is not None and threshold is not None:
@@ -102,6 +110,8 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
     for name, wanted in (
         ("accepted-only", given["accepted_only"]),
         ("no-resume", None if given["resume"] is None else not given["resume"]),
+        ("handoff", given["handoff"]),
+        ("no-commands", None if given["commands"] is None else not given["commands"]),
     ):
         if wanted:
             options[name] = "yes"
@@ -127,7 +137,9 @@ def _in_words(options: dict[str, str]) -> str:
     told += [f"precision {wanted}"] if wanted else []
     told += [f"withheld from {choice.holdout:.0%} of sessions"] if choice.holdout else []
     told += ["accepted memories alone"] if choice.accepted_only else []
+    told += [] if choice.commands else ["nothing at commands"]
     told += ["nothing after a compaction of the session itself"] if "no-resume" in options else []
+    told += ["each new chat is told where the last session of its repository stood, 500 tokens at most"] if "handoff" in options else []
     return "; ".join(told)
 
 
@@ -140,7 +152,7 @@ def _looked_up(options: dict[str, str]) -> str:
 
 def _stale(settings: Settings, options: dict[str, str]) -> str:
     """Return what a newer backtest says of the precision with which hooks were entered; empty where it says the same."""
-    from ctx_pipeline.integrations.thresholds import moved
+    from ctx_pipeline.integrations.status import moved
 
     newest = moved(settings, options)
     if newest is None:

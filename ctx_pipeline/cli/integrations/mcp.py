@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline import loopback
-from ctx_pipeline.cli.output import emit, json_option, say
+from ctx_pipeline.cli.output import confirm, emit, json_option, say
 
 if TYPE_CHECKING:
-    from ctx_pipeline.integrations.reversible_edit import Change
+    from ctx_pipeline.integrations.config_patch import Change
     from ctx_pipeline.settings import Settings
 
 TOKEN = "mcp-token"  # noqa: S105 - the name of a file
+
+_TOOLS = "The tools a client is shown: lessons and history, reading code and output, or every one."
 
 
 @click.group(invoke_without_command=True)
 @click.option("--http", is_flag=True, help="Serve over HTTP on loopback, for clients that know the token.")
 @click.option("--port", default=0, type=click.IntRange(0, 65_535), help="With --http: the port; without it a free one.")
+@click.option("--tools", "profile", type=click.Choice(["memory", "read", "all"]), default="memory", show_default=True, help=_TOOLS)
+@click.option("--structured", is_flag=True, help="Answer with JSON values and their schemas, for programs; a model reads the text.")
+@click.option(
+    "--allow",
+    "allowed",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder outside the project to read.",
+)
 @click.pass_context
-def mcp(context: click.Context, http: bool, port: int) -> None:
+def mcp(context: click.Context, http: bool, port: int, profile: str, structured: bool, allowed: tuple[Path, ...]) -> None:
     """Serve the history and the memories to an agent (Model Context Protocol).
 
-    Without --http it speaks over standard input and output, as an agent starts it.
+    Without --http it speaks over standard input and output, as an agent starts it. Tools
+    that are not listed still answer a client that knows their names.
     """
     if context.invoked_subcommand is not None:
         return
@@ -35,14 +46,15 @@ def mcp(context: click.Context, http: bool, port: int) -> None:
     from ctx_pipeline.mcp_server import server
 
     settings = settings_module.load()
+    served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed)
     if not http:
-        server.serve_stdio(settings, _judge, act)
+        server.serve_stdio(served)
         return
     listener = loopback.listen(port)
     token = _token(settings)
     say(loopback.address(listener, server.PATH))
     say(f"token: in {settings.home / TOKEN}", err=True)
-    server.serve_http(settings, _judge, act, listener=listener, token=token)
+    server.serve_http(served, listener=listener, token=token)
 
 
 def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
@@ -72,9 +84,10 @@ _scope = click.option(
 @mcp.command()
 @click.argument("host")
 @_scope
+@click.option("--tools", "profile", type=click.Choice(["memory", "read", "all"]), help=f"{_TOOLS} Without it the server decides.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
-def install(host: str, scope: str, yes: bool, as_json: bool) -> None:
+def install(host: str, scope: str, profile: str | None, yes: bool, as_json: bool) -> None:
     """Enter the server in an agent's settings, after a backup; again changes nothing.
 
     HOST is claude or codex. The rest of the file is kept; one that cannot be parsed stays as it is.
@@ -87,8 +100,8 @@ def install(host: str, scope: str, yes: bool, as_json: bool) -> None:
     found = discovery.host(host)
     paths = agent_config.server_paths(settings, found, project=_project(scope))
     if not yes:
-        ask_first(f"Enter the server ctx in {', '.join(map(str, paths))}?")
-    tell([agent_config.install_server(settings, found, path) for path in paths], as_json)
+        confirm(f"Enter the server ctx in {', '.join(map(str, paths))}?")
+    tell([agent_config.install_server(settings, found, path, profile=profile) for path in paths], as_json)
 
 
 @mcp.command()
@@ -118,21 +131,6 @@ WORDS = {
     "removed": "taken out of",
     "absent": "is not entered in",
 }
-
-
-def ask_first(question: str) -> None:
-    """Return when a person says yes; raises click.Abort at no, UsageError where nobody is there to answer."""
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        from ctx_pipeline.errors import UsageError
-
-        say(err=True)
-        raise UsageError("nobody answered; nothing was changed", hint="--yes does not ask") from None
-    if not agreed:
-        raise click.Abort
 
 
 def tell(changes: list[Change], as_json: bool, **more: Any) -> None:

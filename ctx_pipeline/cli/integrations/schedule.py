@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.integrations.mcp import ask_first
-from ctx_pipeline.cli.output import emit, json_option, plain, say, table
+from ctx_pipeline.cli.output import confirm, emit, json_option, plain, say, table
 from ctx_pipeline.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def install(every: int, nightly: str | None, no_nightly: bool, dry_run: bool, ye
     if not yes:
         for job in wanted:
             say(f"ctx {job.name} {job.when}", err=True)
-        ask_first(f"Write {', '.join(str(unit.path) for _, unit in units)} and switch {'it' if len(wanted) == 1 else 'them'} on?")
+        confirm(f"Write {', '.join(str(unit.path) for _, unit in units)} and switch {'it' if len(wanted) == 1 else 'them'} on?")
     written = [{"job": job.name, "when": job.when, "files": [str(path) for path in timers.install(job)]} for job in wanted]
     if no_nightly:
         timers.remove("run")
@@ -83,8 +82,7 @@ def install(every: int, nightly: str | None, no_nightly: bool, dry_run: bool, ye
 def status(as_json: bool) -> None:
     """Show which jobs are entered, whether they are on, and how they last ended."""
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.integrations.job_runner import last_runs
-    from ctx_pipeline.integrations.os_scheduler import Timers
+    from ctx_pipeline.integrations.os_scheduler import Timers, last_runs
 
     settings = settings_module.load()
     runs = last_runs(settings)
@@ -120,7 +118,7 @@ def uninstall(yes: bool, as_json: bool) -> None:
     timers = Timers(settings_module.load())
     found = timers.installed(NAMES)
     if found and not yes:
-        ask_first(f"Delete {', '.join(str(one.path) for one in found)}?")
+        confirm(f"Delete {', '.join(str(one.path) for one in found)}?")
     removed = [str(path) for name in NAMES for path in timers.remove(name)]
     if as_json:
         emit({"removed": removed})
@@ -134,7 +132,7 @@ def uninstall(yes: bool, as_json: bool) -> None:
 def run_now(job: str, as_json: bool) -> None:
     """Do now what a job does, and note how it ended; this is what the timers start."""
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.integrations.job_runner import run_job
+    from ctx_pipeline.integrations.os_scheduler import run_job
 
     note = run_job(settings_module.load(), job)
     if as_json:

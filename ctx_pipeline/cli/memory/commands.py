@@ -2,26 +2,143 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from datetime import datetime
+import shutil
+import sys
+import textwrap
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.memory.backtest import backtest
-from ctx_pipeline.cli.memory.output import a_session, full_session, print_list
-from ctx_pipeline.cli.memory.store import doctor, export, export_skill, import_authored, init, reindex
+from ctx_pipeline.cli.memory.upkeep import backtest, doctor, export, export_skill, import_authored, init, reindex
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, saying_why_it_waits, table
+from ctx_pipeline.cli.session_names import complete_sessions, session_name
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import CASE, STATUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ctx_pipeline.memory.lesson_files import Grade
     from ctx_pipeline.mining.lessons.session_record import Record
     from ctx_pipeline.model.memories import Memory, Scored
     from ctx_pipeline.settings import Settings
+
+
+# How one memory is printed, and sessions that are named beside memories.
+
+
+_TIMES = ("first_ts", "last_ts")
+_QUOTE, _MIND, _NARROWEST = 240, 60, 40
+_HEADS = {"memory_id": "id", "kind": "kind", "status": "status", "support": "sessions", "project": "project"}
+
+
+def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, quoted: Sequence[dict[str, Any]]) -> None:
+    """Print a memory field by field: its body as lines, times in ISO 8601, and of each event it rests on a short quote."""
+    from ctx_pipeline.learning.memories import sayings
+
+    texts = {q["event_id"]: q for q in quoted}
+    for name, value in memory._asdict().items():
+        if value in (None, "", [], ()):
+            continue
+        if name == "structured":
+            _body(memory)
+        elif name == "evidence":
+            _evidence(memory, texts)
+        elif name in _TIMES:
+            say(f"{name}: {_iso(value)}")
+        else:
+            say(f"{name}: {', '.join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)}")
+    if graded:
+        say(f"grade: {graded.letter} ({', '.join(f'{name} {value:g}' for name, value in graded.parts.items())})")
+    for mark in minded:
+        say(f"mind: {plain(mark)}")
+    for said in sayings(memory):
+        say(f"  said again: “{one_line(str(said.get('quote')), 200)}” ({plain(str(said.get('session')))})")
+
+
+def print_list(memories: Sequence[Memory], minded: Mapping[str, Sequence[str]]) -> None:
+    """Print memories with their whole texts: piped a line each, on a terminal with the text wrapped below its id."""
+    rows = [
+        {
+            **m._asdict(),
+            "project": Path(m.repository or m.cwd or "").name,
+            "mind": one_line("; ".join(minded.get(m.memory_id, ())), _MIND),
+        }
+        for m in memories
+    ]
+    if not memories or not sys.stdout.isatty():
+        marked = {"mind": "mind"} if any(r["mind"] for r in rows) else {}
+        table(rows, {**_HEADS, **marked, "text": "text"}, whole="text")
+        return
+    width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    for m in memories:
+        sessions = counted(m.support, "session") if m.support else ""
+        parts = (m.memory_id, m.kind, m.status, sessions, Path(m.repository or m.cwd or "").name)
+        say(one_line("  ".join(filter(None, parts)), width), bold=True)
+        for said in (m.text, *(f"mind: {mark}" for mark in minded.get(m.memory_id, ()))):
+            text = " ".join(plain(said).split())
+            say(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+
+
+def a_session(session_id: str, settings: Settings) -> str:
+    """Return the full id of the session of a name; raises UnknownName or AmbiguousName."""
+    from ctx_pipeline.sessions.naming import find_session
+    from ctx_pipeline.storage.reader import reading
+
+    with reading(settings) as (store, _):
+        return find_session(store, session_id)[1]
+
+
+def full_session(session_id: str, settings: Settings) -> str:
+    """Return the full id of a session; one that is not in the store is told to be unknown and given back: it may be running still."""
+    from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName
+
+    try:
+        return a_session(session_id, settings)
+    except AmbiguousName:
+        raise
+    except (UnknownName, StoreError):
+        say(f"no session {plain(session_id)} is in the store (yet); kept as it was given", err=True)
+        return session_id
+
+
+def _body(memory: Memory) -> None:
+    say("body:")
+    for key, value in memory.body.items():
+        if key == "said":
+            continue
+        items = value if isinstance(value, list) else [value]
+        shown = [_iso(i) if key.endswith("_ts") and isinstance(i, int) else _value(i) for i in items]
+        if len(shown) == 1:
+            say(f"  {plain(key)}: {shown[0]}")
+        else:
+            say(f"  {plain(key)}:")
+            for item in shown:
+                say(f"    - {item}")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return one_line(", ".join(f"{k} {v}" for k, v in value.items()), 400)
+    return one_line(value, 400)
+
+
+def _evidence(memory: Memory, texts: dict[str, dict[str, Any]]) -> None:
+    say("evidence:")
+    for event in memory.evidence:
+        found = texts.get(event)
+        told = f"  {found['ts'] or ''}  {found['kind']}: {one_line(found['text'], _QUOTE)}" if found else ""
+        say(f"  {plain(event)}{told}")
+
+
+def _iso(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 @click.command()
@@ -36,8 +153,7 @@ def cases(query: str, cwd: str | None, everywhere: bool, limit: int, as_json: bo
     Each with the steps that were taken, the check that passed and its session. A case is
     one turn that was not sent back and whose last check passed after the last change.
     """
-    from ctx_pipeline.cli.memory.commands import asked_at
-    from ctx_pipeline.learning.cases import cases as solved
+    from ctx_pipeline.learning.memories import cases as solved
     from ctx_pipeline.learning.memories import plain as plain_scored
 
     settings = for_reading()
@@ -57,25 +173,25 @@ def cases(query: str, cwd: str | None, everywhere: bool, limit: int, as_json: bo
 
 
 @click.command()
-@click.argument("session_id")
-@click.option("--host", default="*", help="The agent, where two have a session whose id begins so.")
+@session_name("session_id")
+@click.option("--host", default="*", help="Only sessions of this host.")
 @json_option
-def record(session_id: str, host: str, as_json: bool) -> None:
+def record(session_id: str | None, host: str, as_json: bool) -> None:
     """Show what one session leaves behind, as one record.
 
     How it ended, what was decided, what the person prefers, what went wrong and what is
     left, each with the events that show it.
     """
     from ctx_pipeline.errors import UnknownName
-    from ctx_pipeline.pipeline.lessons.lesson_record import lesson_record
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    from ctx_pipeline.pipeline.lessons.session_timeline import lesson_record
+    from ctx_pipeline.sessions.session_details import resolve
     from ctx_pipeline.storage import open_store
 
     with open_store(for_reading(), read_only=True) as store:
-        key, full = resolve_anywhere(store, session_id) if host == "*" else resolve(store, host, session_id)
+        key, full = resolve(store, host, session_id or "latest")
         found = lesson_record(store, key, full)
         if found is None:
-            raise UnknownName("session", session_id, [s.session_id for s in store.ledger.sessions()])
+            raise UnknownName("session", full, [s.session_id for s in store.ledger.sessions()])
     if as_json:
         emit(_plain(found))
     else:
@@ -110,7 +226,7 @@ def methods(as_json: bool) -> None:
 
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
-    from ctx_pipeline.pipeline.models.model_answers import spent
+    from ctx_pipeline.pipeline.models.model_judge import spent
     from ctx_pipeline.storage.journal import Journal
 
     home = settings_module.load().home
@@ -145,7 +261,22 @@ def memory() -> None:
     """Lessons from earlier sessions: look up, weave into a prompt, judge."""
 
 
-_query = click.option("--query", "-q", required=True, help="A question, a prompt or an error as it stands.")
+def _query(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add WORDS, or --query, to a command, which gets ``query``."""
+
+    @functools.wraps(command)
+    def asked(*, words: tuple[str, ...], query: str | None, **options: Any) -> Any:
+        text = " ".join(words).strip() or query
+        if not text:
+            raise UsageError("give a question, a prompt or an error", hint="ctx memory retrieve why does the upload fail")
+        if words and query:
+            raise UsageError("the question is given twice", hint="leave --query out")
+        return command(query=text, **options)
+
+    option = click.option("--query", "-q", help="The same as WORDS.")
+    return click.argument("words", nargs=-1)(option(asked))
+
+
 _cwd = click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here; other repositories' stay out.")
 _everywhere = click.option("--everywhere", is_flag=True, help="The memories of all repositories.")
 _explained = click.option("--explain", is_flag=True, help="Show the parts of each score.")
@@ -169,7 +300,7 @@ def retrieve(
     Those of the current folder's repository and those that hold everywhere are asked.
     """
     from ctx_pipeline.learning import memories as api
-    from ctx_pipeline.memory.budget import estimate, fit
+    from ctx_pipeline.memory.prompt_block import estimate, fit
 
     settings = for_reading()
     answers = api.retrieve(query, cwd=asked_at(cwd, everywhere), limit=limit, accepted_only=accepted_only, settings=settings)
@@ -217,8 +348,8 @@ def weave(
     The parts of the scores (--explain) go to stderr, so that the note stays a note.
     """
     from ctx_pipeline.learning import memories as api
+    from ctx_pipeline.memory.prompt_block import weave as woven
     from ctx_pipeline.memory.scope import place_of
-    from ctx_pipeline.memory.weave import weave as woven
 
     settings = for_reading()
     place = asked_at(cwd, everywhere)
@@ -264,7 +395,7 @@ def _asked_by_a_session(found: list[Scored], event: str, settings: Settings) -> 
 
 @memory.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those of this status.")
-@click.option("--session", "session_id", help="Only what was drawn from this session; the first characters of its id are enough.")
+@click.option("--session", "-s", "session_id", metavar="SESSION", help="Only memories of this session.", shell_complete=complete_sessions)
 @click.option("--all", "everything", is_flag=True, help="Also those that a newer memory superseded.")
 @json_option
 def list_memories(status: str | None, session_id: str | None, everything: bool, as_json: bool) -> None:
@@ -273,7 +404,7 @@ def list_memories(status: str | None, session_id: str | None, everything: bool, 
     With what is to be minded: contradicted, files gone or changed, said again.
     """
     from ctx_pipeline.learning import memories as api
-    from ctx_pipeline.learning.lesson_flags import marks
+    from ctx_pipeline.learning.memories import marks
 
     settings = for_reading()
     known = api.memories(settings=settings)
@@ -282,7 +413,8 @@ def list_memories(status: str | None, session_id: str | None, everything: bool, 
     if session_id:
         found = [m for m in found if any(s.startswith(session_id) or s.partition("/")[2].startswith(session_id) for s in m.sessions)]
         if not found:
-            a_session(session_id, settings)
+            full = a_session(session_id, settings)
+            found = [m for m in known if status in (None, m.status) and any(full in {s, s.partition("/")[2]} for s in m.sessions)]
     listed = found if everything else [m for m in found if not m.superseded_by]
     hidden = len(found) - len(listed)
     if as_json:
@@ -301,10 +433,9 @@ def show(memory_id: str, as_json: bool) -> None:
 
     The first or last characters of an id will do where they mean one memory.
     """
-    from ctx_pipeline.cli.memory.output import print_memory
     from ctx_pipeline.learning import memories as api
-    from ctx_pipeline.learning.lesson_flags import marks
-    from ctx_pipeline.memory.quality import grade
+    from ctx_pipeline.learning.memories import marks
+    from ctx_pipeline.memory.lesson_files import grade
 
     settings = for_reading()
     one = api.memory(memory_id, settings=settings)
@@ -342,6 +473,30 @@ def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
         consolidate(store, settings)
         index_memory(store, settings)
     return api.plain_memory(api.memory(full, settings=settings))
+
+
+def written_down(instead_of: Memory, text: str) -> str:
+    """Keep a lesson in the person's own words, accepted, at the place of the one that it stands in for; return its id."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.memory.consolidation import AUTHORED
+    from ctx_pipeline.model.codec import digest
+    from ctx_pipeline.redaction.redactor import Redactor
+    from ctx_pipeline.storage import open_store
+
+    settings, _ = choose(settings_module.load(), demo=False)
+    said = str(Redactor(settings.patterns).redact(text))
+    note = f"note-{digest(instead_of.memory_id, said, size=12)}"
+    payload = {
+        "memory_id": note,
+        "text": said,
+        "kind": instead_of.kind,
+        "scope": instead_of.scope,
+        "repository": instead_of.repository or instead_of.cwd,
+    }
+    with saying_why_it_waits(), open_store(settings) as store:
+        store.journal.append(AUTHORED, {k: v for k, v in payload.items() if v}, actor="person")
+    return note
 
 
 def _a_memory(memory_id: str, settings: Settings) -> Memory:

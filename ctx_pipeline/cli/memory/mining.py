@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.session_names import complete_sessions, read_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
+_EARLIER = {"reme_refine_poc": "reme"}
+"""Names under which retro documents a method."""
+
 
 @click.command()
-@click.argument("host", default="*")
-@click.argument("session_id", default="*")
+@click.argument("session_words", nargs=-1, metavar="[SESSION]", shell_complete=complete_sessions)
 @click.option(
     "--method",
     "names",
@@ -37,8 +40,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With a method that asks a model: questions at most.")
 @json_option
 def mine(
-    host: str,
-    session_id: str,
+    session_words: tuple[str, ...],
     names: tuple[str, ...],
     filters: tuple[str, ...],
     everything: bool,
@@ -49,7 +51,7 @@ def mine(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Draw memory candidates from sessions and show them; '*' stands for all.
+    """Draw memory candidates from sessions and show them: of one SESSION, of a HOST, or of all.
 
     Only cells whose input or code changed are mined anew. What needs several sessions
     to be true is shown where they agree. Methods that ask a model (ctx methods) send the
@@ -60,14 +62,15 @@ def mine(
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName, UsageError
-    from ctx_pipeline.memory.block import block
+    from ctx_pipeline.memory.prompt_block import block
     from ctx_pipeline.mining.filters import FILTERS, filtered
     from ctx_pipeline.pipeline.mine import candidates
     from ctx_pipeline.pipeline.mine import mine as stage
     from ctx_pipeline.pipeline.models.model_mining import ask
-    from ctx_pipeline.sessions.details import resolve, resolve_anywhere
+    from ctx_pipeline.sessions.session_details import resolve
     from ctx_pipeline.storage import open_store
 
+    host, session_id = read_name(tuple(word for word in session_words if word != "*"), None)
     chosen, names = _several(filters), _several(names)
     for name in chosen:
         if name not in FILTERS:
@@ -77,10 +80,7 @@ def mine(
         known = discovery.methods()
         local = [m for m, method in known.items() if method.deterministic] if not names or "all" in names else []
         methods = list(dict.fromkeys([*local, *(name for name in names if name != "all")]))
-        key = None if host == "*" else discovery.host(host).key
-        full = None
-        if session_id != "*":
-            key, full = resolve_anywhere(store, session_id) if host == "*" else resolve(store, host, session_id)
+        key, full = resolve(store, host, session_id) if session_id else (host or None, None)
         cells = [c for c in store.ledger.cells() if key is None or c.host == key]
         asking = [known[m] for m in methods if m in known and known[m].asks]
         if (dry_run or again) and not asking:
@@ -132,8 +132,8 @@ def _tell_left_out(block: str, found: int) -> None:
 
 
 def _several(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names in words that may each hold several with commas."""
-    return tuple(name for group in words for part in group.split(",") if (name := part.strip()))
+    """Return the names in words that may each hold several with commas; an earlier name of a method stands for its own."""
+    return tuple(_EARLIER.get(name, name) for group in words for part in group.split(",") if (name := part.strip()))
 
 
 def _with_withheld(result: Filtered, settings: Settings) -> Filtered:

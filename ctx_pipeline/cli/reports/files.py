@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.session import at_option, session_option
+from ctx_pipeline.cli.session_names import session_argument
+
+if TYPE_CHECKING:
+    from ctx_pipeline.sessions.files import Heat
+
 
 _LISTED = 40
 
 
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--path", metavar="GLOB", help="Only files whose path fits, or ends so.")
 @click.option("--diff", is_flag=True, help="Every change with its difference, in order.")
 @click.option("--reads", "each", is_flag=True, help="Every read with its lines, in order.")
@@ -21,7 +28,7 @@ _LISTED = 40
 def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, everything: bool, as_json: bool) -> None:
     """List the files that one session read and changed, through its tools and through the shell.
 
-    SESSION_ID may be the first characters of an id. Changes carry the SHA-256 of the
+    Changes carry the SHA-256 of the
     text before and after, and the difference, as far as the agent recorded them.
     """
     from ctx_pipeline.sessions.files import CHANGED, session_files, summed
@@ -62,3 +69,216 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
         say(f"and {len(lines) - len(shown):,} more (--all)")
     if not lines:
         say("no tool call of this session names a file" if path is None else "no file fits")
+
+
+# ctx heatmap: which files are worked on, and which nobody ever touched.
+
+
+ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "times", "json")
+_WIDTH = 12
+
+
+@click.command()
+@click.argument("action", default="status", type=click.Choice(ACTIONS))
+@click.argument("path", required=False)
+@click.option("--path", "named", metavar="PATH", help="Only this folder, file or glob; also as PATH behind the action.")
+@click.option("--host", help="Only this agent.")
+@click.option("--project", help="This project, by its name or repository, wherever you are.")
+@click.option("--all", "everywhere", is_flag=True, help="All projects; without it the repository around this folder.")
+@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+@click.option("--until", metavar="DAY", help="Last day, as --since.")
+@click.option("--timezone", help="IANA zone of the days.")
+@click.option("--depth", default=2, show_default=True, type=click.IntRange(1, 40), help="Levels of folders for directory and dirs.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 100_000), help="Lines to print.")
+@json_option
+def heatmap(action: str, path: str | None, named: str | None, depth: int, limit: int, as_json: bool, **chosen: Any) -> None:
+    """Show which files agents read, changed, searched and named.
+
+    status: the most touched files. directory, dirs: the same by folder. cold: tracked files
+    that nobody touched. co-reads: files that sessions touch together, and those read but
+    never changed. times: by day and hour. json: everything.
+    """
+    from ctx_pipeline.sessions.files import cold, heat
+
+    wanted = named or path
+    found = heat(path=wanted, settings=for_reading(), **chosen)
+    untouched = None
+    if action in ("cold", "json"):
+        # git tracks the files of this repository; those of another may have the same names
+        ever = heat(settings=for_reading(), **(chosen | {"since": None, "until": None, "everywhere": False, "project": None}))
+        untouched = cold(ever, path=wanted)
+    if as_json or action == "json":
+        emit(_shape(found, depth, untouched))
+        return
+    if action == "cold":
+        _cold(untouched, found, limit)
+        return
+    if not found.total:
+        say("no file was touched in the selected sessions")
+        return
+    {"status": _files, "directory": _folders, "dirs": _folders, "co-reads": _together, "times": _times}[action](found, limit, depth)
+    say(
+        f"Total: {counted(found.total, 'access', 'accesses')} across {counted(len(found.files), 'file')}"
+        f" in {counted(found.sessions, 'session')}"
+    )
+
+
+def _shape(found: Heat, depth: int, untouched: list[str] | None) -> dict[str, Any]:
+    from ctx_pipeline.sessions.files import HALF_LIFE_DAYS, SCHEMA, roll_up
+
+    return {
+        "schema": SCHEMA,
+        "total": {"accesses": found.total, "files": len(found.files), "sessions": found.sessions, **found.kinds},
+        "files": [f.to_json() for f in found.files],
+        "directories": roll_up(found.files, depth),
+        "days": found.days,
+        "hours": found.hours,
+        "hosts": found.hosts,
+        "projects": found.projects,
+        "co_reads": [{"first": a, "second": b, "sessions": n} for a, b, n in found.pairs],
+        "never_changed": [f.name for f in found.never_changed],
+        "cold": untouched,
+        "timezone": found.timezone,
+        "half_life_days": HALF_LIFE_DAYS,
+    }
+
+
+def _bar(count: int, most: int) -> str:
+    return "█" * max(1, round(_WIDTH * count / most)) if count else ""
+
+
+def _files(found: Heat, limit: int, _: int) -> None:
+    say(f"HOT FILES (top {min(limit, len(found.files))}):", bold=True)
+    shown = found.files[:limit]
+    rows = [
+        {
+            "path": one_line(f.name, 80),
+            "bar": _bar(f.accesses, found.files[0].accesses),
+            "accesses": f.accesses,
+            "reads": f.counts["read"],
+            "changes": f.counts["edit"] + f.counts["write"],
+            "searches": f.counts["search"],
+            "mentions": f.counts["mention"],
+            "sessions": len(f.sessions),
+        }
+        for f in shown
+    ]
+    table(rows, {"path": "file", "bar": "", **{n: n for n in ("accesses", "reads", "changes", "searches", "mentions", "sessions")}})
+
+
+def _folders(found: Heat, limit: int, depth: int) -> None:
+    from ctx_pipeline.sessions.files import roll_up
+
+    rows = roll_up(found.files, depth)
+    most = int(rows[0]["accesses"])
+    shown = [{**r, "bar": _bar(int(r["accesses"]), most), "changes": r["edit"] + r["write"]} for r in rows[:limit]]
+    table(shown, {"directory": "folder", "bar": "", "accesses": "accesses", "read": "reads", "changes": "changes", "files": "files"})
+
+
+def _together(found: Heat, limit: int, _: int) -> None:
+    if found.pairs:
+        say("TOUCHED TOGETHER:", bold=True)
+        table(
+            [{"first": a, "second": b, "sessions": n} for a, b, n in found.pairs[:limit]],
+            {"first": "file", "second": "and", "sessions": "sessions"},
+        )
+    if found.never_changed:
+        say("READ, NEVER CHANGED:", bold=True)
+        for f in found.never_changed[:limit]:
+            say(f"  {plain(f.name)}  {counted(f.counts['read'], 'read')}")
+
+
+def _times(found: Heat, limit: int, _: int) -> None:
+    say(f"BY DAY ({found.timezone}):", bold=True)
+    most = max(found.days.values())
+    table(
+        [{"day": d, "n": n, "bar": _bar(n, most)} for d, n in list(found.days.items())[-limit:]], {"day": "day", "n": "accesses", "bar": ""}
+    )
+    say("BY HOUR:", bold=True)
+    most = max(found.hours.values())
+    table([{"hour": f"{h:02}", "n": n, "bar": _bar(n, most)} for h, n in found.hours.items()], {"hour": "hour", "n": "accesses", "bar": ""})
+    say("HOTTEST NOW (older accesses count less):", bold=True)
+    for f in sorted(found.files, key=lambda f: (-f.heat, f.name))[:limit]:
+        say(f"  {f.heat:8.2f}  {plain(f.name)}")
+
+
+def _cold(untouched: list[str] | None, found: Heat, limit: int) -> None:
+    if untouched is None:
+        say("this folder is in no git repository: nobody can tell which files were never touched")
+        return
+    say(f"COLD FILES ({len(untouched):,} tracked and never touched):", bold=True)
+    for name in untouched[:limit]:
+        say(f"  {plain(name)}")
+    if len(untouched) > limit:
+        say(f"  and {len(untouched) - limit:,} more: --limit {len(untouched)}")
+    once = [f.name for f in found.files if f.accesses == 1]
+    if once:
+        say(f"touched once: {', '.join(map(plain, once[:limit]))}" + (f" and {len(once) - limit} more" if len(once) > limit else ""))
+
+
+# ctx cache: which files a context window holds, why files were delivered again, and marks of what it holds no more.
+
+
+@click.command()
+@click.argument("action", default="status", type=click.Choice(["status", "causes", "clear", "invalidate"]))
+@click.argument("path", required=False)
+@session_option
+@at_option
+@click.option("--thread", help="A subagent's or fork's window.")
+@click.option("--ttl", type=click.IntRange(0), help="Seconds for which the provider keeps a prompt; 0 leaves it out of account.")
+@click.option("--limit", default=40, show_default=True, type=click.IntRange(1, 100_000), help="Lines to print.")
+@json_option
+def cache(
+    action: str, path: str | None, name: str | None, at: str | None, thread: str | None, ttl: int | None, limit: int, as_json: bool
+) -> None:
+    """Show which files the model's window holds.
+
+    status: files with their lines, tokens and reads, at the end or at a MOMENT. causes: why
+    each file that was read again had to be. clear, and invalidate with a PATH: note that the
+    model holds nothing, or no more of one file; the records stay as they are.
+
+    Without --ttl a prompt is kept for five minutes, or an hour where the calls wrote an
+    hour's cache.
+    """
+    from ctx_pipeline.errors import UsageError
+
+    if action == "invalidate" and not path:
+        raise UsageError("name the file", hint="ctx cache invalidate src/auth.ts")
+    if action in ("clear", "invalidate"):
+        _mark(action, path or "", name, as_json)
+        return
+    from ctx_pipeline.sessions.repeated_reads import CAUSES, window_files
+
+    found = window_files(name, at=at, thread=thread, ttl=ttl, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    if action == "causes":
+        times = found.causes
+        rows = [{"cause": cause, **figures, "why": CAUSES[cause]} for cause, figures in times.items()]
+        if rows:
+            table(rows, {"cause": "cause", "times": "times", "tokens": "tokens", "why": "what it means"})
+        for a in found.again[-limit:]:
+            say(f"  {a.cause:<12} {plain(a.delivery.path)} {plain(a.delivery.lines)}  {a.tokens:,} t")
+        say(f"{counted(len(found.again), 'file')} delivered again, of {counted(found.deliveries, 'read')}")
+        return
+    say(f"Cache: {len(found.files)} file(s)" + ("" if found.moment == "end" else f" at {plain(found.moment)}"), bold=True)
+    for f in found.files[:limit]:
+        lines = f"{f.lines}L" if f.lines else "whole"
+        say(f"{f.ref}={one_line(f.path, 100)} [{lines}, {f.tokens:,}t, read {f.reads}x]" + ("  changed since" if f.changed else ""))
+    if len(found.files) > limit:
+        say(f"and {len(found.files) - limit} more: --limit {len(found.files)}")
+    if found.again:
+        told = ", ".join(f"{cause} {one['times']}x ({tokens(one['tokens'])})" for cause, one in found.causes.items())
+        say(f"delivered again: {told}")
+
+
+def _mark(action: str, path: str, name: str | None, as_json: bool) -> None:
+    from ctx_pipeline.cli.session.writing import act
+
+    kept = act("cleared" if action == "clear" else "invalidated", name=name, text=path)
+    if as_json:
+        emit(kept)
+        return
+    what = f"no more of {one_line(path, 100)}" if path else "nothing any more"
+    say(f"noted: the model of {kept['host']} {plain(kept['session_id'])[:12]} holds {what}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, plain, say, table, tokens
+from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.session_names import complete_sessions, session_name
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.gain import Gain
@@ -22,11 +24,11 @@ if TYPE_CHECKING:
     type=click.Choice(["session", "day", "week", "month", "all"]),
     help="Calendar days of your zone.",
 )
-@click.option("--session", metavar="ID", help="Another session than the newest here.")
+@click.option("--session", "-s", metavar="SESSION", help="Another session than the newest here.", shell_complete=complete_sessions)
 @click.option("--model", help="Tell everything at this model's list prices.")
 @click.option("--host", help="Only this agent; for periods.")
 @click.option("--project", help="Only this project; for periods.")
-@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--timezone", help="IANA zone of the days.")
 @click.option("--since-reset", "baseline", is_flag=True, help="Only what came after `ctx gain reset`.")
 @click.option("--every", default=5.0, show_default=True, type=click.FloatRange(0, 3600), help="With live: seconds between two lines.")
 @click.option("--times", type=click.IntRange(1), help="With live: end after so many lines.")
@@ -146,6 +148,93 @@ def _report(found: Gain) -> None:
 
 
 def _why(name: str) -> str:
-    from ctx_pipeline.sessions.savings_bounds import MECHANISMS
+    from ctx_pipeline.sessions.gain import MECHANISMS
 
     return MECHANISMS[name]
+
+
+# ctx metrics: one session in figures.
+
+
+@click.command()
+@session_name()
+@click.option("--limit", default=15, show_default=True, type=click.IntRange(1, 100_000), help="Rows of each table.")
+@json_option
+def metrics(name: str | None, limit: int, as_json: bool) -> None:
+    """Show reads, repeats, tokens and money of a session, by tool, way and file.
+
+    Every table adds up to the same total: a model call is shared equally among what it
+    asked for. The score at the end is the weighted mean of the parts that stand below it.
+    """
+    from ctx_pipeline.sessions.metrics import CEP
+    from ctx_pipeline.sessions.metrics import metrics as api
+
+    found = api(name, settings=for_reading())
+    if as_json:
+        emit(found.to_json())
+        return
+    t = found.totals
+    say(f"Session metrics  {found.host} {plain(found.session_id)}", bold=True)
+    prompt = sum(t[n] for n in ("input", "cache_write_5m", "cache_write_1h", "cache_read"))
+    files = len({r["name"] for r in found.by_file if not r["name"].startswith("(")})
+    counts = {"Files": files, "Reads": found.reads, "Repeated": found.repeated_reads, "Had to be read again": found.bounced}
+    say(" | ".join(f"{name}: {number:,}" for name, number in counts.items()))
+    say(
+        f"Prompt: {tokens(prompt)} tokens, {_percent(t['cache_read'] / prompt if prompt else None)} from the cache"
+        f" | Output: {tokens(t['output'])}"
+    )
+    say(f"Cost: {dollars(t['cost_nano'])} in {counted(t['calls'], 'model call')}")
+    for title, rows in (("By tool", found.by_tool), ("By way", found.by_way), ("By file", found.by_file)):
+        say()
+        say(f"{title}:", bold=True)
+        shown = [
+            {**r, "name": one_line(r["name"], 80), "read": tokens(r["cache_read"]), "cost": dollars(r["cost_nano"])} for r in rows[:limit]
+        ]
+        table(shown, {"name": "name", "uses": "uses", "input": "input", "output": "output", "read": "cached", "cost": "cost"})
+        if len(rows) > limit:
+            say(f"and {len(rows) - limit:,} more: --limit {len(rows)}")
+    if found.window.files:
+        say()
+        say("File refs (what the window holds):", bold=True)
+        for f in found.window.files[:limit]:
+            say(f"  {f.ref}={plain(f.path)} [{f'{f.lines}L' if f.lines else 'whole'} {f.tokens}t reads:{f.reads}]")
+    say()
+    say(f"Code in answers that had just been read: {_percent(found.echo)}")
+    say(f"Context efficiency score: {'no data' if found.cep is None else found.cep}", bold=True)
+    for part, value in found.cep_parts.items():
+        say(f"  {part:<13} {_percent(value):>7}  weight {CEP[part]:g}")
+
+
+def _percent(share: float | None) -> str:
+    return "no data" if share is None else f"{100 * share:.1f} %"
+
+
+# ctx wrapped: a week, a month or everything as a card.
+
+
+@click.command()
+@click.argument("period", default="week", type=click.Choice(["week", "month", "all"]))
+@click.option("--format", "form", default="text", show_default=True, type=click.Choice(["text", "line", "svg", "html"]))
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file.")
+@click.option("--timezone", help="IANA zone of the days.")
+@json_option
+def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_json: bool) -> None:
+    """Show what a week (from Monday), a month or all time held, as a card.
+
+    Every figure is of the days of the card: tokens, cost, sessions, top commands, the
+    busiest day. Nothing compares you with others.
+    """
+    from ctx_pipeline.sessions import wrapped as cards
+    from ctx_pipeline.sessions.wrapped import wrapped as api
+    from ctx_pipeline.storage.files import PrivateFolder
+
+    card = api(period, timezone=timezone, settings=for_reading())
+    if as_json:
+        emit(card.to_json())
+        return
+    text = {"text": cards.text_card, "line": cards.line_card, "svg": cards.svg_card, "html": cards.html_card}[form](card)
+    if out is None:
+        say(text.rstrip("\n"))
+        return
+    PrivateFolder(out.absolute().parent).text(out.name, text if text.endswith("\n") else f"{text}\n")
+    say(plain(out))

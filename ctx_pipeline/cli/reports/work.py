@@ -12,7 +12,7 @@ from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctx_pipeline.model.finding import Finding
+    from ctx_pipeline.model.readings import Finding
     from ctx_pipeline.sessions.work import Work
 
 _TOP = 10
@@ -20,10 +20,10 @@ _TOP = 10
 
 def _ranged(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--timezone", help="IANA zone whose days are meant."),
+        click.option("--timezone", help="IANA zone of the days."),
         click.option("--project", help="Only this project."),
-        click.option("--until", metavar="DAY", help="Last day, 2026-03-31."),
-        click.option("--since", metavar="DAY", help="First day, 2026-03-01."),
+        click.option("--until", metavar="DAY", help="Last day, as --since."),
+        click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d."),
     ):
         command = option(command)
     return command
@@ -51,7 +51,7 @@ def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> Non
     if out:
         from pathlib import Path
 
-        from ctx_pipeline.integrations.private_files import PrivateFolder
+        from ctx_pipeline.storage.files import PrivateFolder
 
         path = Path(out).absolute()
         PrivateFolder(path.parent).text(path.name, api.report(found))
@@ -91,7 +91,7 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
     A habit is a threshold on one signal, in two sessions or more; nothing is asked of a
     model. ctx signal list NAME says what a signal measures.
     """
-    from ctx_pipeline.findings.report import find
+    from ctx_pipeline.findings.rules import find
 
     found = find(host=_key(host), settings=for_reading(), **chosen)
     if as_json:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
-from ctx_pipeline.cli.session.group import at_option, session_option
+from ctx_pipeline.cli.session import at_option, session_option
+from ctx_pipeline.cli.session_names import session_name
 
 
 @click.command()
-@session_option
+@session_name()
 @at_option
 @click.option("--bytes", "asked", type=click.IntRange(512, 100_000), help="Bytes at most; without it as the active profile says.")
 @click.option("--recall", is_flag=True, help="Measure instead: how much of what was used behind each compaction a snapshot there held.")
@@ -53,12 +56,12 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
 
 
 @click.command()
-@session_option
+@session_name()
 @json_option
 def restore(name: str | None, as_json: bool) -> None:
     """Print the newest snapshot of this repository.
 
-    Where none was kept, one is made of the newest session.
+    Where none was kept since, one is made of the last other session that did something.
     """
     from ctx_pipeline.sessions.state import restored
 
@@ -72,12 +75,16 @@ def restore(name: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@session_option
+@session_name()
 @click.option("--budget", type=click.IntRange(60, 20_000), help="Tokens at most (o200k_base); without it as the active profile says.")
 @click.option("--effect", is_flag=True, help="Measure instead: calls between a compaction and the next change, with a block and without.")
 @json_option
 def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) -> None:
-    """Print a block for a fresh chat: task, decisions, changed files, findings, the last test run and what is to do."""
+    """Print what a new chat needs of the last one: what was asked, decided, changed and checked, and what is to do.
+
+    Without --session it is the last other session of this repository that did something,
+    of any agent. The last line resumes it.
+    """
     if effect:
         _effect(as_json)
         return
@@ -95,7 +102,7 @@ def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) ->
 
 
 def _effect(as_json: bool) -> None:
-    from ctx_pipeline.sessions.resume_effect import resume_effect
+    from ctx_pipeline.sessions.work import resume_effect
 
     found = resume_effect(settings=for_reading())
     if as_json:
@@ -117,7 +124,7 @@ def diff(first: str | None, second: str | None, start: str | None, end: str | No
 
     FIRST and SECOND are ids; with one of them, or none, give --from and --to.
     """
-    from ctx_pipeline.context.session_state.difference import LISTS, differs
+    from ctx_pipeline.context.session_state.state import LISTS, differs
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.sessions.state import compared
 
@@ -154,3 +161,59 @@ def _list(title: str, found: dict[str, Any]) -> None:
             say(f"  {mark} {one_line(text, 160)}")
         if len(found[word]) > 30:
             say(f"  {mark} and {len(found[word]) - 30} more (--json has all)")
+
+
+# ctx session export and import.
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@session_option
+@at_option
+@json_option
+def export(file: Path, name: str | None, at: str | None, as_json: bool) -> None:
+    """Write a session's state into FILE, secrets out, and say what was taken out."""
+    from ctx_pipeline.cli.session.writing import act
+    from ctx_pipeline.context.session_state.state import BUNDLE
+    from ctx_pipeline.sessions.state import exported
+    from ctx_pipeline.storage.files import PrivateFolder
+
+    made = exported(name, at=at, settings=for_reading())
+    PrivateFolder(file.absolute().parent).json(file.name, made)
+    host, session_id = made["state"]["host"], made["state"]["session_id"]
+    about = {"redacted": made["redacted"]}
+    content = json.dumps(made["state"], ensure_ascii=False)
+    kept = act("keep", kind=BUNDLE, host=host, session_id=session_id, content=content, name=f"bundle of {session_id[:12]}", about=about)
+    if as_json:
+        emit({"file": str(file), "host": host, "session_id": session_id, "redacted": made["redacted"], "artifact_id": kept["artifact_id"]})
+        return
+    say(f"{plain(file)}: {host} {plain(session_id)}")
+    say(_redacted(made["redacted"]))
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+def import_bundle(file: Path, as_json: bool) -> None:
+    """Take in the state of a session from FILE; `ctx session load --session ID` shows it.
+
+    A session that is captured here keeps its own state.
+    """
+    from ctx_pipeline.cli.session.writing import act
+    from ctx_pipeline.context.session_state.state import BUNDLE
+    from ctx_pipeline.sessions.state import LARGEST, read
+
+    with file.open("rb") as opened:
+        state, redacted = read(opened.read(LARGEST + 1))
+    content = json.dumps(state.to_json(), ensure_ascii=False)
+    title = f"bundle of {state.session_id[:12]}"
+    kept = act("keep", kind=BUNDLE, host=state.host, session_id=state.session_id, content=content, name=title, about={"redacted": redacted})
+    if as_json:
+        emit({"host": state.host, "session_id": state.session_id, "redacted": redacted, "artifact_id": kept["artifact_id"]})
+        return
+    say(f"{state.host} {plain(state.session_id)}: {counted(len(state.findings), 'finding')}, {counted(len(state.files), 'file')}")
+    say(_redacted(redacted))
+
+
+def _redacted(found: dict[str, int]) -> str:
+    return "redacted: " + ", ".join(f"{plain(name)} {count}x" for name, count in found.items()) if found else "nothing had to be redacted"

@@ -8,14 +8,16 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
-from ctx_pipeline.cli.session.group import at_option, session_option
+from ctx_pipeline.cli.session import at_option, session_option
+from ctx_pipeline.cli.session_names import session_name
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.state import Found
+    from ctx_pipeline.settings import Settings
 
 
 @click.command()
-@session_option
+@session_name()
 @at_option
 @json_option
 def status(name: str | None, at: str | None, as_json: bool) -> None:
@@ -30,10 +32,10 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@session_option
+@session_name()
 @json_option
 def load(name: str | None, as_json: bool) -> None:
-    """Bring back what a session held, for the next one.
+    """Bring back what the last other session of this repository held, for the next one.
 
     Says what came back, and how much smaller it is than reading everything again.
     """
@@ -49,6 +51,8 @@ def load(name: str | None, as_json: bool) -> None:
         bold=True,
     )
     _lines(told.found)
+    if told.command:
+        say(f"Resume it with: {plain(told.command)}")
     say(f"(~{tokens(told.tokens)} tokens vs ~{tokens(told.cold_tokens)} that its reads brought in)")
 
 
@@ -175,7 +179,7 @@ def cleanup(days: int, really: bool, as_json: bool) -> None:
 
 
 def _view(found: Found) -> None:
-    from ctx_pipeline.context.session_state.block import view_lines
+    from ctx_pipeline.context.session_state.snapshot import view_lines
 
     state = found.state
     stats = state.stats
@@ -190,14 +194,67 @@ def _view(found: Found) -> None:
 
 
 def _lines(found: Found) -> None:
-    from ctx_pipeline.context.session_state.snapshot import cut
+    from ctx_pipeline.model.display import cut
 
     state = found.state
     say(f"Task: {cut(state.task.text, 300) if state.task else 'none known'}")
-    said = sum(i.told for i in (*state.findings, *state.decisions))
+    said = sum(i.stated for i in (*state.findings, *state.decisions))
     say(f"Findings: {len(state.findings)}")
     say(f"Decisions: {len(state.decisions)}" + (f" ({said} of both said, the rest drawn from the records)" if said else ""))
     files = [f.path for f in (*state.modified, *state.read)]
     say(f"Files touched: {', '.join(map(plain, files[:10]))}" + (f" and {len(files) - 10} more" if len(files) > 10 else ""))
     if state.next_steps:
         say(f"Next: {'; '.join(cut(i.text, 100) for i in state.next_steps[:5])}")
+
+
+# ctx session profile: which profile is in force, which there are, and what one would have meant.
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--try", "trial", is_flag=True, help="Do not switch: show what it would have meant for the sessions of this repository.")
+@json_option
+def profile(name: str | None, trial: bool, as_json: bool) -> None:
+    """Show the profiles, switch to one, or try one on recorded sessions.
+
+    A profile says how large snapshots and resume blocks are, and how far a session may go
+    (largest prompt, tool calls, dollars). Your own are files profiles/NAME.toml in the
+    store: extends = "coder", and what differs.
+    """
+    from ctx_pipeline.sessions import profiles as api
+
+    settings = for_reading()
+    if trial:
+        _print_trial(name or api.active(settings).name, settings, as_json)
+        return
+    if name is not None:
+        from ctx_pipeline.cli.session.writing import act
+
+        api.profile(name, settings)
+        act("profile", profile=name)
+    known, active = api.listed(settings)
+    if as_json:
+        emit({"active": active, "profiles": [p.to_json() for p in known]})
+        return
+    if name is not None:
+        say(f"switched to {active}")
+        return
+    rows = [
+        {**p.to_json(), "name": f"{'*' if p.name == active else ' '} {p.name}", "description": one_line(p.description, 60)} for p in known
+    ]
+    heads = {"name": "profile", "source": "source", "snapshot_bytes": "snapshot", "resume_tokens": "resume", "context_tokens": "context"}
+    table(rows, {**heads, "tool_calls": "calls", "cost_usd": "dollars", "description": "for"})
+
+
+def _print_trial(name: str, settings: Settings, as_json: bool) -> None:
+    from ctx_pipeline.sessions.profiles import evaluate_profile
+
+    found = evaluate_profile(name, settings=settings)
+    if as_json:
+        emit(found.to_json())
+        return
+    say(f"{plain(name)} over {counted(found.sessions, 'session')} of this repository:", bold=True)
+    for limit, over in found.over.items():
+        say(f"  {limit} above {getattr(found.profile, limit):,}: {counted(over, 'session')}")
+    used = counted(found.used, "file")
+    say(f"  a snapshot of {found.profile.snapshot_bytes:,} bytes held {found.held} of {used} used again behind compactions")

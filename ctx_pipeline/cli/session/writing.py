@@ -30,7 +30,7 @@ def _note(
     what: str, settings: Settings, *, by: str, text: str, name: str | None = None, cwd: str | None = None, **more: Any
 ) -> dict[str, Any]:
     from ctx_pipeline.pipeline.session_notes import note
-    from ctx_pipeline.sessions.selection import meant
+    from ctx_pipeline.sessions.session_choice import meant
 
     choice = meant(settings, name, cwd=cwd)
     with _opened(settings) as store:
@@ -50,7 +50,7 @@ def _save(_: str, settings: Settings, *, by: str) -> dict[str, Any]:  # noqa: AR
 
     with _opened(settings) as store:
         reports = sync(store, settings)
-    held = {key: error for r in reports for key, error in r.held.items()}
+    held = {key: error for r in reports for key, error in r.failed_partitions.items()}
     return {"sessions_parsed": sum(r.totals.get("sessions_parsed", 0) for r in reports), "held": held}
 
 

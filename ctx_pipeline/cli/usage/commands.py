@@ -8,33 +8,126 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import dollars, emit, json_option, plain, say, table, tokens
-from ctx_pipeline.cli.usage.reports import limits, outcomes
+from ctx_pipeline.cli.output import dollars, emit, json_option, local_time, more_rows, one_line, plain, say, table, tokens, zone_name
+from ctx_pipeline.cli.session_names import complete_projects
+from ctx_pipeline.cli.usage.tables import SORTS, in_order, show
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.gc_pause import without_collector
-from ctx_pipeline.model.labels import UNDATED, UNNAMED
+from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.usage.groupings import GROUPINGS
-from ctx_pipeline.usage.rollup import TOKENS
+from ctx_pipeline.usage.known_names import known_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.usage.engine import Usage
     from ctx_pipeline.usage.groupings import Grouping
 
-_COLUMNS = {
-    "host": "host",
-    "model": "model",
-    "calls": "calls",
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "cache_write_5m_tokens": "cache write",
-    "cache_write_1h_tokens": "1 h write",
-    "cache_read_tokens": "cache read",
-    "reasoning_tokens": "reasoning",
-    "cost": "cost",
-}
+
+# ctx usage limits and ctx usage outcomes: what stood in the way, and what the money came to.
+
+
+_HOST = click.option("--host", help="Only this host.")
+_PROJECT = click.option("--project", help="Only this project.")
+_LIMIT = click.option("--limit", default=40, show_default=True, type=click.IntRange(1), help="At most so many rows.")
+_ZONE = click.option("--timezone", help="IANA zone of the days.")
+
+
+def _key(host: str | None) -> str | None:
+    from ctx_pipeline import discovery
+
+    return discovery.host(host).key if host else None
+
+
+@click.command()
+@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+@click.option("--until", metavar="DAY", help="Last day, as --since.")
+@_ZONE
+@_HOST
+@_PROJECT
+@_LIMIT
+@json_option
+def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
+    """How often and when limits were reached, as the agents themselves wrote it down.
+
+    What a person or a tool says about rate limits is not counted. The wait is the longest
+    time without a model call of the agent until work went on.
+    """
+    from ctx_pipeline.usage.limits import by_limit, reached
+
+    settings = for_reading()
+    zone = chosen.get("timezone") or settings.timezone
+    found = reached(host=_key(host), settings=settings, **chosen)
+    if as_json:
+        emit({"limits": by_limit(found), "reached": [r.to_json() for r in found]})
+        return
+    if not found:
+        say("no record says that a limit was reached")
+        return
+    summed = {"host": "host", "kind": "of", "name": "limit", "times": "times", "last": "last", "waited_minutes": "minutes waited"}
+    table([_local(line, zone) for line in by_limit(found)], summed)
+    say()
+    shown = found[-limit:] if limit else found
+    rows = [_local({**r.to_json(), "projects": one_line(", ".join(r.projects), 60)}, zone) for r in shown]
+    table(
+        rows,
+        {"first": "reached", "host": "host", "name": "limit", "resets_at": "resets", "waited_minutes": "minutes waited", "projects": "in"},
+    )
+    more_rows(len(found), len(rows))
+    say(f"times in {zone_name(zone)}")
+
+
+def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
+    """Return a row with its times on the clock of a zone, and nothing in place of None."""
+    times = {"first", "last", "resets_at"}
+    return {name: local_time(value, zone) if name in times else "" if value is None else value for name, value in row.items()}
+
+
+@click.command()
+@click.option("--by", default="project", show_default=True, type=click.Choice(["project", "host", "month", "session"]))
+@click.option("--since", metavar="DAY", help="Sessions that began on this day or later: 2026-03-01, 2026-03, yesterday, 7d.")
+@click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier.")
+@click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down).")
+@_ZONE
+@_HOST
+@_PROJECT
+@_LIMIT
+@json_option
+def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
+    """Tokens and cost per commit, per correction and per tool call.
+
+    Commits are those that git showed, else the git commit commands that went well.
+    """
+    from ctx_pipeline.usage.known_names import known_names
+    from ctx_pipeline.usage.limits import outcomes as run
+
+    settings = for_reading()
+    found, everything = run(by, host=_key(host), settings=settings, **chosen)
+    if as_json:
+        emit({"rows": [one.to_json(by) for one in found], "totals": everything.to_json(by)})
+        return
+    if not found:
+        known_names(settings, project=chosen.get("project"), stored=True)
+        say("no model calls in this range")
+        return
+    names = {by: by, "sessions": "sessions", "tokens": "tokens", "cost": "cost", "commits": "commits", "commit": "per commit"}
+    names |= {"corrections": "corrections", "correction": "per correction", "tool_calls": "tool calls", "tool_call": "per tool call"}
+    drop = ("tool_call", "tool_calls", "correction", "corrections", "tokens", "sessions")
+    table([_shown(one, by) for one in found[:limit]], names, total=_shown(everything, by), drop=drop)
+    more_rows(len(found), min(len(found), limit))
+    say("sessions whose corrections were not measured yet are left out of that figure")
+
+
+def _shown(one: Any, by: str) -> dict[str, Any]:
+    row = {by: one.key, "sessions": one.sessions, "tokens": tokens(one.tokens), "cost": dollars(one.cost_nano)}
+    for unit, count in one.units.items():
+        each = one.per(unit)
+        row[unit] = count if one.known[unit][0] else ""
+        row[unit.removesuffix("s")] = "" if each is None else f"{dollars(round(each[1]))}, {tokens(round(each[0]))}"
+    return row
+
+
 _FORMULA = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
 """What a spreadsheet takes for the begin of a formula."""
 
@@ -45,11 +138,11 @@ _OPTIONS = (
     click.option("--stored", is_flag=True, help="The tables alone: do not look for what is newer in the homes."),
     click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down)."),
     click.option("--model", help="Only this model."),
-    click.option("--project", help="Only this project."),
+    click.option("--project", help="Only this project.", shell_complete=complete_projects),
     click.option("--host", help="Only this host."),
-    click.option("--timezone", help="IANA zone whose days are meant."),
-    click.option("--until", metavar="DAY", help="Last day, 2026-03-31."),
-    click.option("--since", metavar="DAY", help="First day, 2026-03-01."),
+    click.option("--timezone", help="IANA zone of the days."),
+    click.option("--until", metavar="DAY", help="Last day, as --since."),
+    click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d."),
 )
 
 
@@ -95,29 +188,36 @@ def _one_form(*, as_json: bool, as_csv: bool) -> None:
         raise UsageError("--json and --csv are two forms of one answer", hint="choose one of them")
 
 
-def _report(by: str, as_json: bool, as_csv: bool, breakdown: bool, cache: bool = False, **chosen: Any) -> None:
+def _report(
+    by: str, as_json: bool, as_csv: bool, breakdown: bool, sort: str | None, limit: int | None, cache: bool = False, **chosen: Any
+) -> None:
+    from dataclasses import replace
+
     from ctx_pipeline.usage.engine import usage as run
 
     _one_form(as_json=as_json, as_csv=as_csv)
     chosen, settings = _resolve_filters(chosen), for_reading()
     report, key = _on_plans(run(by, **chosen, cache=cache, settings=settings), settings), GROUPINGS[by].column
+    if not report.rows:
+        known_names(settings, project=chosen.get("project"), model=chosen.get("model"), stored=bool(chosen.get("stored")))
+    if (as_json or as_csv) and (sort or limit):
+        keys = [row[key] for row in in_order(report.by_key(), key, sort)][:limit]
+        report = replace(report, rows=sorted((row for row in report.rows if row[key] in keys), key=lambda row: keys.index(row[key])))
     if as_json:
-        from dataclasses import replace
-
-        from ctx_pipeline.usage.missing_output import missing_output
+        from ctx_pipeline.usage.engine import missing_output
 
         emit(replace(report, estimated_missing_output=missing_output(settings, report.filters)).to_json())
     elif as_csv:
         _csv(report.to_json()["rows"], key)
     else:
-        show(report, key, breakdown=breakdown)
+        show(report, key, settings, breakdown=breakdown, sort=sort, limit=limit)
 
 
 def _on_plans(report: Usage, settings: Settings) -> Usage:
     """Return the report with the flat plans that its hosts are used on."""
     from dataclasses import replace
 
-    from ctx_pipeline.usage.plans import plans
+    from ctx_pipeline.usage.live_usage import plans
 
     found = plans({row["host"] for row in report.rows}, recorded=report.source != "stored", settings=settings)
     return replace(report, plans=found) if found else report
@@ -139,98 +239,16 @@ def _harmless(value: object) -> object:
     return f"'{text}" if isinstance(text, str) and text.lstrip()[:1] in _FORMULA else text
 
 
-def show(report: Usage, key: str, *, breakdown: bool = False) -> None:
-    """Print a report as a table, one row a key, or a row for each host and model of it."""
-    if not report.rows:
-        say("no model calls in this range")
-        for text in _notes(report) if report.unread else ():
-            say(text)
-        return
-    columns = {key: key.replace("_id", ""), **{k: v for k, v in _COLUMNS.items() if k != key}}
-    if any("uses" in row for row in report.rows):
-        columns = {key: columns.pop(key), "uses": "uses", **columns}
-    for name in ("cache_write_1h_tokens", "reasoning_tokens"):
-        if not report.totals.get(name):
-            columns.pop(name, None)
-    if report.totals.get("recorded_calls"):
-        columns |= {"recorded": "recorded", "calculated": "list price"}
-    if "cache_hit_share" in report.totals:
-        columns |= {"hits": "cache hits", "cache_rebuilds": "rebuilds", "saved": "cache saved"}
-    if len({(row[key], row.get("repository")) for row in report.rows}) > len({row[key] for row in report.rows}):
-        columns |= {"repository": "repository"}
-    shown = [{**row, key: UNDATED} if key == "date" and row[key] is None else row for row in report.rows]
-    rows = shown if breakdown or key == "model" else [_joined(row, key) for row in report.by_key()]
-    total = {**report.totals, key: "total", **_money(report.totals)}
-    table([{**row, **_money(row)} for row in rows], columns, total=total)
-    if report.gone:
-        say(
-            f"of it from sessions whose files are gone: {report.gone['calls']:,} calls,"
-            f" {tokens(sum(int(report.gone[n]) for n in TOKENS))} tokens, {dollars(_cost(report.gone))}"
-        )
-    for text in _notes(report):
-        say(text)
-
-
-def _notes(report: Usage) -> Iterator[str]:
-    """Yield what the cost is made of, and what has none."""
-    calls, unpriced, recorded = (int(report.totals[name]) for name in ("calls", "unpriced_calls", "recorded_calls"))
-    display = report.cost_mode == "display"
-    if unpriced and display:
-        yield f"{unpriced:,} of {calls:,} calls have no recorded cost"
-    elif unpriced:
-        models = sorted({plain(r["model"] or UNNAMED) for r in report.rows if r["unpriced_calls"]})
-        yield f"{unpriced:,} calls have no known price: {', '.join(models)}"
-    if report.unread:
-        yield f"{report.unread:,} file{'' if report.unread == 1 else 's'} could not be read, their calls are missing; more: ctx doctor"
-    made = "list prices on the day of the call"
-    if display:
-        made = "cost is what the host wrote down"
-    elif recorded and report.cost_mode == "auto":
-        made = f"cost is what the host wrote down for {recorded:,} calls, {made} for the others"
-    for host, plan in sorted(report.plans.items()):
-        yield f"{host} is used on a flat plan ({plain(plan)}): its cost is what these calls would cost at list prices, not what was paid"
-    yield f"{made}; days in {report.timezone}"
-
-
-def _joined(row: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return a row of all hosts and models of a key, which it names."""
-    label = UNDATED if key == "date" and row[key] is None else row[key]
-    return {**row, key: label, "host": ", ".join(row["hosts"]), "model": _few([name or UNNAMED for name in row["models"]])}
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
-
-
-def _money(row: dict[str, Any]) -> dict[str, str]:
-    return {
-        "cost": dollars(_cost(row)),
-        "recorded": dollars(int(row.get("recorded_nano") or 0)) if row.get("recorded_calls") else "",
-        "calculated": dollars(int(row["calculated_nano"])) if row.get("calculated_nano") else "",
-        **(_cached(row) if "cache_saved_nano" in row else {}),
-    }
-
-
-def _cached(row: dict[str, Any]) -> dict[str, str]:
-    from ctx_pipeline.usage.cache_efficiency import hit_share
-
-    share = hit_share(row)
-    return {"hits": "" if share is None else f"{share:.1%}", "saved": dollars(int(row["cache_saved_nano"]))}
-
-
-def _cost(row: dict[str, Any]) -> int | None:
-    return None if row["unpriced_calls"] and row["unpriced_calls"] == row["calls"] else int(row["cost_nano"] or 0)
-
-
 def _command(grouping: Grouping) -> None:
     """Add one report of ``ctx usage``."""
 
-    def run(as_json: bool, as_csv: bool, breakdown: bool, **chosen: Any) -> None:
+    def run(as_json: bool, as_csv: bool, breakdown: bool, sort: str | None, limit: int | None, **chosen: Any) -> None:
         with without_collector():
-            _report(grouping.name, as_json, as_csv, breakdown, **chosen)
+            _report(grouping.name, as_json, as_csv, breakdown, sort, limit, **chosen)
 
     run.__doc__ = grouping.help
-    made = filters(run)
+    made = click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many rows.")(filters(run))
+    made = click.option("--sort", type=click.Choice(SORTS), help="Most or newest first; names in their order.")(made)
     if grouping.names is None:  # no cache figure is shared among what a call asked for
         made = click.option("--cache", is_flag=True, help="With the share of cache hits, rebuilds and what the cache saved.")(made)
     usage.command(grouping.name)(made)
@@ -247,13 +265,17 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
     """By five-hour window, with burn rate, projection and the host's own percentages."""
     import time
 
-    from ctx_pipeline.model.codec import iso
     from ctx_pipeline.usage import blocks as api
 
     del breakdown
     _one_form(as_json=as_json, as_csv=as_csv)
     now = int(time.time() * 1e6)
-    found = [b for b in api.blocks(**_resolve_filters(chosen), settings=for_reading(), now=now) if b.active or not active]
+    chosen, settings = _resolve_filters(chosen), for_reading()
+    zone = chosen.get("timezone") or settings.timezone
+    everything = api.blocks(**chosen, settings=settings, now=now)
+    if not everything:
+        known_names(settings, project=chosen.get("project"), model=chosen.get("model"), stored=bool(chosen.get("stored")))
+    found = [b for b in everything if b.active or not active]
     if as_json:
         emit({"blocks": [b.to_json(now) for b in found]})
         return
@@ -265,7 +287,7 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
         burn, ahead = block.burn(), block.projection(now)
         rows.append(
             {
-                "start": (iso(block.start) or "")[:16].replace("T", " "),
+                "start": local_time(block.start, zone),
                 "host": block.host,
                 "state": f"open, {ahead['minutes_left']} min left" if ahead else "open" if block.active else "",
                 "calls": block.sums["calls"],
@@ -276,12 +298,13 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
                 "limits": ", ".join(f"{name} {limit['used_percent']:.0f}%" for name, limit in sorted(block.limits.items())),
             }
         )
-    names = {"start": "start (UTC)", "host": "host", "state": "", "calls": "calls", "tokens": "tokens", "cost": "cost"}
+    names = {"start": "start", "host": "host", "state": "", "calls": "calls", "tokens": "tokens", "cost": "cost"}
     names |= {"rate": "burn rate", "ahead": "at its end", "limits": "limits, official"}
     if rows:
-        table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)})
+        table(rows, {k: v for k, v in names.items() if any(r[k] for r in rows)}, drop=("limits", "ahead", "tokens", "rate"))
+        say(f"five-hour windows; times in {zone_name(zone)}; calls without a time are in none")
     else:
-        say("no model calls in this range")
+        say("no window is open" if active and everything else "no model calls in this range")
 
 
 def _flat(told: dict[str, Any]) -> dict[str, Any]:
@@ -298,7 +321,7 @@ def _flat(told: dict[str, Any]) -> dict[str, Any]:
 @usage.command()
 def statusline() -> None:
     """One line for an agent's status bar; reads the agent's JSON on standard input, if any."""
-    from ctx_pipeline.usage.statusline import statusline as line
+    from ctx_pipeline.usage.blocks import statusline as line
 
     told = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(1 << 20)
     say(plain(line(told)))

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table, tokens
-from ctx_pipeline.model.labels import UNNAMED
-from ctx_pipeline.usage.rollup import TOKENS
+from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.usage_rules import UNNAMED
 
 if TYPE_CHECKING:
-    from ctx_pipeline.usage.ccusage_comparison import Side
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.usage.ccusage_comparison import Against, Side
     from ctx_pipeline.usage.explain import Made
+    from ctx_pipeline.usage.price_bridge import Bridge
 
 
 _CELLS = """\b
-Any cell of any table of ctx usage is named by its row and its table:
+Any figure of any table of ctx usage is named by its row and its table:
   ctx explain Bash --by tool --model claude-opus-4-6 --since 2026-10-01
   ctx explain 2026-09-28 --by weekly
   ctx explain '2026-10-01 08:00' --by blocks
@@ -29,9 +32,9 @@ Any cell of any table of ctx usage is named by its row and its table:
 @click.option("--host", help="Only this host.")
 @click.option("--model", help="Only this model.")
 @click.option("--project", help="Only this project.")
-@click.option("--since", metavar="DAY", help="First day, 2026-03-01.")
-@click.option("--until", metavar="DAY", help="Last day, 2026-03-31.")
-@click.option("--timezone", help="IANA zone whose days are meant.")
+@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+@click.option("--until", metavar="DAY", help="Last day, as --since.")
+@click.option("--timezone", help="IANA zone of the days.")
 @click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
 @click.option("--stored", is_flag=True, help="The tables alone.")
 @click.option("--against", "tool", metavar="TOOL", help="Where another tool's rules give another number: ccusage.")
@@ -45,8 +48,8 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     name as evidence, leads to the record that it was read from.
     """
     from ctx_pipeline import discovery
+    from ctx_pipeline.usage.explain import EVENT_ID
     from ctx_pipeline.usage.explain import explain as run
-    from ctx_pipeline.usage.provenance import EVENT_ID
 
     if EVENT_ID.fullmatch(what):
         _record(what, as_json=as_json)
@@ -57,7 +60,14 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     if tool:
         _against(tool, what, limit=limit, as_json=as_json, **chosen)
         return
-    found = run(what, **chosen, settings=for_reading())
+    settings = for_reading()
+    try:
+        found = run(what, **chosen, settings=settings)
+    except UsageError as error:
+        full = None if chosen["by"] else _session_of(what, settings, error)
+        if full is None:
+            raise
+        found = run(full, **chosen, settings=settings)
     if as_json:
         emit(found.to_json())
         return
@@ -79,6 +89,22 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
 
 
+def _session_of(what: str, settings: Settings, error: UsageError) -> str | None:
+    """Return the full id of a session that is named in another way than by its id; None where there is none."""
+    from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName
+    from ctx_pipeline.sessions.naming import find_session
+    from ctx_pipeline.storage.reader import reading
+
+    try:
+        with reading(settings) as (store, _):
+            full = find_session(store, what)[1]
+    except AmbiguousName:
+        raise
+    except (StoreError, UnknownName):
+        return None
+    return full if full not in error.message else None
+
+
 def _calls(number: int) -> str:
     return f"{number:,} call{'' if number == 1 else 's'}"
 
@@ -88,7 +114,7 @@ def _copies(number: int) -> str:
 
 
 def _record(event_id: str, *, as_json: bool) -> None:
-    from ctx_pipeline.usage.provenance import record_of
+    from ctx_pipeline.usage.explain import record_of
 
     found = record_of(event_id, settings=for_reading())
     if as_json:
@@ -120,11 +146,46 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
     table([_side("here", found.ours), _side(tool, found.theirs)], columns)
     if not found.differences:
         say("both count every call alike")
+    _bridge(tool, found)
     for rule in found.rules():
         say(f"\n{_calls(rule['calls'])}, {rule['tokens']:+,} tokens, {_signed(rule['nano'])}: {rule['rule']}", bold=True)
         for one in rule["examples"][: max(1, limit)]:
             spots = "; ".join(f"{plain(s.file)} line {s.line + 1}" for s in one.spots)
             say(f"  {plain(one.call)}: {one.ours.total():,} here, {one.theirs.total():,} there; {spots}")
+
+
+def _bridge(tool: str, found: Against) -> None:
+    """Print per model what makes the tool's cost another than ours, in dollars that add up."""
+    rows = found.models.rows()
+    whole = found.models.total()
+    if not rows:
+        return
+
+    def line(one: Bridge) -> dict[str, str]:
+        amounts = {"more": one.more, "less": one.less, "terms": one.terms, "prices": one.prices}
+        signed = {name: _signed(nano) if nano else "" for name, nano in amounts.items()}
+        return {"model": one.model or UNNAMED, "here": _usd(one.here), **signed, "there": _usd(one.there)}
+
+    say(f"\nwhat {tool} says, which takes the prices of today whatever the day:", bold=True)
+    columns = {"model": "model", "here": "price of the day", "prices": "prices of today", "more": "counted twice"}
+    columns |= {"less": "never counted", "terms": "other terms", "there": tool}
+    shown = [line(one) for one in rows]
+    columns = {key: heading for key, heading in columns.items() if key in {"model", "here", "there"} or any(row[key] for row in shown)}
+    table(shown, columns, total=line(whole) | {"model": "total"})
+    if whole.here and whole.there != whole.here:
+        apart = (whole.there - whole.here) / whole.here
+        say(f"{tool} is {abs(apart):.1%} {'above' if apart > 0 else 'below'} the price of the day")
+    if whole.recorded_calls:
+        say(
+            f"the agents recorded {_usd(whole.recorded)} for {_calls(whole.recorded_calls)}; at the list of the day these are"
+            f" {_usd(whole.recorded_here)} ({_signed(whole.recorded - whole.recorded_here)})"
+        )
+    else:
+        say("the agents recorded no cost of these calls")
+
+
+def _usd(nano: int) -> str:
+    return f"${nano / 1e9:,.6f}"
 
 
 def _side(name: str, side: Side) -> dict[str, Any]:
@@ -169,41 +230,84 @@ def _print(made: Made) -> None:
         say(f"  dropped a copy in session {plain(copy['session_id'])}, {plain(copy['source']['file'])}: {copy['rule']}")
 
 
-def overview(*, as_json: bool = False) -> None:
-    """Print last week's usage and up to three findings."""
-    from ctx_pipeline.findings.report import overview as run
-
-    settings = for_reading()
-    found = run(settings=settings)
-    if as_json:
-        emit({"usage": found.usage.to_json(), "findings": [finding.to_json() for finding in found.findings]})
-        return
-    say("last seven days", bold=True)
-    if found.usage.rows:
-        body = [
-            {**row, "host": ", ".join(row["hosts"]), "size": tokens(sum(row[n] for n in TOKENS)), "cost": _cost(row)}
-            for row in found.usage.by_key()
-        ]
-        sums = found.usage.totals
-        total = {"date": "total", "calls": sums["calls"], "size": tokens(sum(sums[n] for n in TOKENS)), "cost": _cost(sums)}
-        table(body, {"date": "date", "host": "host", "calls": "calls", "size": "tokens", "cost": "cost"}, total=total)
-    else:
-        say("no model calls")
-    for finding in found.findings:
-        say(f"\n- {one_line(finding.text, 200)}\n  {plain(finding.command)}")
-    say("\nmore: ctx usage daily, ctx run, ctx --help")
-
-
-def _cost(row: dict[str, Any]) -> str:
-    return dollars(None if row["unpriced_calls"] == row["calls"] else row["cost_nano"])
-
-
 @click.command()
-@click.argument("host")
-@click.argument("session_id")
+@session_argument()
 @click.option("--longest", default=20_000, show_default=True, help="Characters of one text before it is cut.")
 def render(host: str, session_id: str, longest: int) -> None:
     """Print one session as Markdown, tool output and diffs included."""
     from ctx_pipeline.sessions.markdown import render as run
 
     say(run(host, session_id, longest=longest, settings=for_reading()), nl=False)
+
+
+# ctx prices: what a model costs, by which list, and taking over a newer list.
+
+
+@click.group()
+def prices() -> None:
+    """Dated list prices: a call costs what the list said on its day."""
+
+
+@prices.command("list")
+@json_option
+def list_prices(as_json: bool) -> None:
+    """List the price lists in force and since when."""
+    from ctx_pipeline.usage.prices import known_lists
+
+    found = known_lists()
+    if as_json:
+        emit({"lists": found})
+    else:
+        table(found, {"since": "since", "source": "source", "models": "models"})
+
+
+@prices.command()
+@click.argument("models", nargs=-1, required=True)
+@click.option("--day", metavar="DAY", help="The day of the call, 2026-03-31; default: today.")
+@json_option
+def show(models: tuple[str, ...], day: str | None, as_json: bool) -> None:
+    """Show what MODELS cost: dollars a million tokens (web search: a thousand searches)."""
+    from ctx_pipeline.usage.prices import price_of
+
+    found = {model: price_of(model, day=day) for model in models}
+    if as_json:
+        emit({"prices": [{"model": m, "price": p._asdict() if p else None} for m, p in found.items()]})
+        return
+    rows: list[dict[str, Any]] = []
+    for model, price in found.items():
+        if price is None:
+            rows.append({"model": model, "source": "unpriced: no list knows it"})
+            continue
+        rows.append({"model": model, **_texts(price.rates), "since": price.since, "source": price.source})
+        rows += [{"model": f"  prompt above {start:,}", **_texts(rates)} for start, rates in price.over.items()]
+    names = {"input": "input", "output": "output", "cache_write_5m": "cache write", "cache_write_1h": "1 h write"}
+    names |= {"cache_read": "cache read", "web_search": "web search", "since": "since", "source": "source"}
+    table(rows, {"model": "model", **names})
+
+
+@prices.command()
+@click.option("--file", "file", type=click.Path(exists=True, dir_okay=False), help="A list compiled here, or LiteLLM's.")
+@click.option("--online", is_flag=True, help="Fetch the published list of genai-prices; nothing else uses a network.")
+@click.option("--since", metavar="DAY", help="First day on which the list holds; default: today.")
+@json_option
+def refresh(file: str | None, online: bool, since: str | None, as_json: bool) -> None:
+    """Take over a price list: of the installed genai-prices, or of --file.
+
+    Earlier calls keep the prices of the lists before it. The next run costs what it
+    changes anew, from the tables alone.
+    """
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.usage.prices import refresh as run
+
+    if file and online:
+        raise UsageError("a list is of a file or fetched, not both", hint="leave out --file or --online")
+    done = run(file=file, online=online, since=since)
+    if as_json:
+        emit(done._asdict())
+    else:
+        say(f"{done.models:,} models of {done.source}, in force since {done.since}: {done.path}")
+        say("stored calls are costed anew by: ctx run")
+
+
+def _texts(rates: dict[str, float]) -> dict[str, str]:
+    return {name: f"{rate:.4f}".rstrip("0").rstrip(".") for name, rate in rates.items()}

@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.compression.signatures.bounded import ends_soon
-from ctx_pipeline.compression.signatures.dialects import DIALECTS, FUNCTIONS, Around
-from ctx_pipeline.compression.signatures.grammars import GRAMMARS
-from ctx_pipeline.compression.signatures.parts import documented, flat, generics_of, inferred, name_of, parameters_of, returned_by
+from ctx_pipeline.compression.signatures.grammars import GRAMMARS, ends_soon
+from ctx_pipeline.compression.signatures.parts import (
+    DIALECTS,
+    FUNCTIONS,
+    Around,
+    documented,
+    flat,
+    generics_of,
+    inferred,
+    name_of,
+    parameters_of,
+    returned_by,
+)
 from ctx_pipeline.compression.signatures.symbols import Outline, Parameter, Symbol
 
 if TYPE_CHECKING:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -42,31 +46,29 @@ _SCRIPT = {
 }
 _SCRIPT_INSIDE = "export_statement ambient_declaration expression_statement class_body interface_body object_type statement_block"
 
+_C = {
+    "function": "function_definition preproc_function_def",
+    "class": "struct_specifier union_specifier",
+    "enum": "enum_specifier",
+    "type": "type_definition",
+    "value": "declaration preproc_def",
+}
+_C_INSIDE = "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list"
+
+
+def _and(declares: dict[str, str], **more: str) -> dict[str, str]:
+    """Return the declarations of one language with those that another adds."""
+    return {kind: f"{declares.get(kind, '')} {more.get(kind, '')}" for kind in (*declares, *more)}
+
+
 GRAMMARS = {
     "bash": _grammar({"function": "function_definition", "value": "declaration_command"}, "", "always"),
-    "c": _grammar(
-        {
-            "function": "function_definition preproc_function_def",
-            "class": "struct_specifier union_specifier",
-            "enum": "enum_specifier",
-            "type": "type_definition",
-            "value": "declaration preproc_def",
-        },
-        "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list",
-        "static",
-        order="type",
-        imports="preproc_include",
-    ),
+    "c": _grammar(_C, _C_INSIDE, "static", order="type", imports="preproc_include"),
     "cpp": _grammar(
-        {
-            "function": "function_definition preproc_function_def",
-            "class": "class_specifier struct_specifier union_specifier",
-            "enum": "enum_specifier",
-            "type": "type_definition alias_declaration",
-            "value": "declaration field_declaration preproc_def",
-            "module": "namespace_definition",
-        },
-        "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list field_declaration_list template_declaration",
+        _and(
+            _C, **{"class": "class_specifier", "type": "alias_declaration", "value": "field_declaration", "module": "namespace_definition"}
+        ),
+        f"{_C_INSIDE} field_declaration_list template_declaration",
         "static",
         order="type",
         imports="preproc_include",
@@ -241,3 +243,51 @@ GRAMMARS = {
     ),
 }
 GRAMMARS["tsx"] = GRAMMARS["typescript"]
+
+
+# Whether a text can be parsed in a bounded time: on text that is no code of its language a parser may look for errors
+# for minutes.
+
+
+SECONDS = 5.0
+"""how long a parser may take over a text that looks like none of its language"""
+
+WINDOW = 1024
+"""characters of a window; the time of a parser that goes astray grows with their square"""
+
+_MOST_WINDOWS = 64
+
+_ASTRAY = 0.025
+"""seconds of processor for a window: code and prose take a tenth of it, text that a parser despairs of three times as much"""
+
+_PARSE = "import sys\nfrom ast_grep_py import SgRoot\nSgRoot(sys.stdin.buffer.read().decode('utf-8', 'replace'), sys.argv[1])\n"
+
+
+@lru_cache(maxsize=8)
+def ends_soon(text: str, language: str) -> bool:
+    """Tell whether a text is parsed within bounds.
+
+    A parser cannot be interrupted. Windows of the text are parsed first; where one of them
+    takes long, another process tries the whole text and is ended after ``SECONDS``.
+    """
+    from ast_grep_py import SgRoot
+
+    if len(text) <= WINDOW:
+        return True
+    step = max(WINDOW, len(text) // _MOST_WINDOWS)
+    for start in range(0, len(text), step):
+        began = time.process_time()
+        SgRoot(text[start : start + WINDOW], language)
+        if time.process_time() - began > _ASTRAY:
+            return _parse(text, language)
+    return True
+
+
+def _parse(text: str, language: str) -> bool:
+    command = [sys.executable, "-P", "-c", _PARSE, language]  # -P: nothing is imported from the folder one is in
+    given = text.encode("utf-8", "replace")
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)  # noqa: S603 - this interpreter
+    except (subprocess.TimeoutExpired, OSError):
+        return False
+    return done.returncode == 0

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+import tomllib
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.model.plain import plain
+from ctx_pipeline.errors import SettingsError, UnknownName
+from ctx_pipeline.model.codec import Plain, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
 
 SCHEMA = 1
 """Version of the JSON shape of a state."""
@@ -55,7 +59,7 @@ class Item(NamedTuple):
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
     @property
-    def told(self) -> bool:
+    def stated(self) -> bool:
         """Somebody said it; it is not drawn from the records."""
         return self.by in SAID_BY
 
@@ -72,6 +76,8 @@ class FileState(NamedTuple):
     """the last line that was seen of it; 0 where nothing tells"""
     last: int
     """number of the last touch, counted over the session"""
+    event: str | None = None
+    """the call that changed it last; of a file that was only read, the one that read it last"""
 
     @property
     def status(self) -> str:
@@ -97,14 +103,31 @@ class CheckRun(NamedTuple):
     """the line that says what failed"""
     result: str = ""
     """passed, failed, refused, running or unknown; empty in a state of an earlier version"""
+    unit: str = ""
+    """what is counted where that is no test: package, file"""
+    cut: bool = False
+    """its output went through a program that shows a part of it, such as ``tail``"""
 
     @property
     def counts(self) -> str:
         """``3/5 passed`` where the tool counted, else how it ended, as far as the records say."""
         total = self.passed + self.failed
-        if not total and self.result in _UNENDED:
-            return _UNENDED[self.result]
+        if self.result in _UNENDED:
+            return _UNENDED[self.result] + (f" ({self.passed}/{total} passed so far)" if total else "")
+        if total and not self.ok and not self.failed:
+            return f"failed ({self.passed}/{total} passed)"
         return f"{self.passed}/{total} passed" if total else "passed" if self.ok else "failed"
+
+    @property
+    def outcome(self) -> str:
+        """How it ended as a sentence goes on: ``failed (3/5 passed)``, ``passed (5/5 packages)``, ``had not ended``."""
+        if self.result in _UNENDED:
+            return self.counts
+        units = f" {self.unit}s" if self.unit not in ("", "test") else ""
+        total = self.passed + self.failed
+        told = f" ({self.passed}/{total}{units}{'' if self.ok else ' passed'})" if total else ""
+        part = " as far as the shown part of its output says" if self.cut and self.ok else ""
+        return f"{'passed' if self.ok else 'failed'}{told}{part}"
 
 
 @dataclass(frozen=True)
@@ -122,6 +145,10 @@ class SessionState:
     seq: int = -1
     """``seq`` of that event in the main thread"""
     began: str | None = None
+    asked_first: Item | None = None
+    """the first prompt that asks for something"""
+    asked_last: Item | None = None
+    """the last one; None where it is the first"""
     task: Item | None = None
     findings: list[Item] = field(default_factory=list)
     decisions: list[Item] = field(default_factory=list)
@@ -131,6 +158,11 @@ class SessionState:
     files: list[FileState] = field(default_factory=list)
     """in the order of the first touch"""
     tests: CheckRun | None = None
+    """the last test run, else the last other check"""
+    checks: list[CheckRun] = field(default_factory=list)
+    """the last run of each kind of check: test, types, lint, build"""
+    answer: Item | None = None
+    """how the agent's last answer ended, without sentences that repeat what a tool printed"""
     stats: dict[str, int] = field(default_factory=dict)
     """events, prompts, model_calls, tool_calls, compactions, prompt_tokens (as billed) and output_tokens"""
 
@@ -160,18 +192,25 @@ def from_json(value: dict[str, Any]) -> SessionState:
     def item(row: dict[str, Any]) -> Item:
         return Item(**_typed(row, _ITEM))
 
+    def maybe(name: str) -> Item | None:
+        return item(value[name]) if value.get(name) else None
+
     known = {n: value.get(n) for n in ("title", "project", "repository", "branch", "as_of", "began")}
     return SessionState(
         host=str(value["host"]),
         session_id=str(value["session_id"]),
         seq=int(value.get("seq", -1)),
-        task=item(value["task"]) if value.get("task") else None,
+        asked_first=maybe("asked_first"),
+        asked_last=maybe("asked_last"),
+        task=maybe("task"),
+        answer=maybe("answer"),
         findings=[item(r) for r in value.get("findings", ())],
         decisions=[item(r) for r in value.get("decisions", ())],
         progress=[item(r) for r in value.get("progress", ())],
         next_steps=[item(r) for r in value.get("next_steps", ())],
         files=[FileState(**_typed(r, _FILE)) for r in value.get("files", ())],
         tests=CheckRun(**_typed(value["tests"], _RUN)) if value.get("tests") else None,
+        checks=[CheckRun(**_typed(r, _RUN)) for r in value.get("checks", ())],
         stats={str(k): int(v) for k, v in dict(value.get("stats") or {}).items()},
         **{n: v if v is None else str(v) for n, v in known.items()},
     )
@@ -187,11 +226,12 @@ _ITEM: dict[str, tuple[type, ...]] = {
 _FILE: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("ref", "path"), _TEXT),
     **dict.fromkeys(("reads", "changes", "lines", "last"), _COUNT),
+    "event": _MAYBE,
 }
 _RUN: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("command", "purpose", "why", "result"), _TEXT),
+    **dict.fromkeys(("command", "purpose", "why", "result", "unit"), _TEXT),
     **dict.fromkeys(("passed", "failed"), _COUNT),
-    **dict.fromkeys(("ok", "stale"), (bool,)),
+    **dict.fromkeys(("ok", "stale", "cut"), (bool,)),
     "event": _MAYBE,
 }
 
@@ -264,3 +304,152 @@ def placed(text: str) -> tuple[str | None, int | None, str]:
     if found[2] is None and "/" not in path and not re.search(r"\w\.[A-Za-z]\w{0,7}$", path):
         return None, None, text.strip()
     return path, int(found[2]) if found[2] else None, found[3].strip()
+
+
+# What two states differ by: of two sessions, or of one session at two moments.
+
+
+LISTS = ("findings", "decisions", "progress", "next_steps")
+
+
+def difference(older: SessionState, newer: SessionState) -> dict[str, Any]:
+    """Return what ``newer`` has that ``older`` has not, what it has no more, and how figures moved.
+
+    Keys: task (from, to; None where equal), for findings, decisions, progress and
+    next_steps the texts added and removed, files added, removed and changed_more (path with
+    how many changes more), tests (from, to), stats (name -> difference).
+    """
+    told: dict[str, Any] = {
+        "task": _moved(older.task and older.task.text, newer.task and newer.task.text),
+        "tests": _moved(_tests(older), _tests(newer)),
+    }
+    for name in LISTS:
+        told[name] = _texts(getattr(older, name), getattr(newer, name))
+    before = {f.path: f for f in older.files}
+    after = {f.path: f for f in newer.files}
+    told["files"] = {
+        "added": [p for p in after if p not in before],
+        "removed": [p for p in before if p not in after],
+        "changed_more": {p: f.changes - before[p].changes for p, f in after.items() if p in before and f.changes > before[p].changes},
+    }
+    names = dict.fromkeys([*older.stats, *newer.stats])
+    told["stats"] = {n: d for n in names if (d := newer.stats.get(n, 0) - older.stats.get(n, 0))}
+    return told
+
+
+def differs(found: dict[str, Any]) -> bool:
+    """Tell whether a difference says anything."""
+    lists = any(found[name]["added"] or found[name]["removed"] for name in LISTS)
+    return bool(found["task"] or found["tests"] or lists or any(found["files"].values()) or found["stats"])
+
+
+def _moved(before: Any, after: Any) -> dict[str, Any] | None:
+    return None if before == after else {"from": before, "to": after}
+
+
+def _tests(state: SessionState) -> str | None:
+    return f"{state.tests.command}: {state.tests.counts}" if state.tests else None
+
+
+def _texts(before: Sequence[Item], after: Sequence[Item]) -> dict[str, list[str]]:
+    had, has = [i.text for i in before], [i.text for i in after]
+    return {"added": [t for t in has if t not in had], "removed": [t for t in had if t not in has]}
+
+
+# Profiles: how large snapshots and blocks are, and how far a session may go, under a name.
+
+
+DEFAULT = "coder"
+BUILT_IN, OWN = "built-in", "own"
+_RANGES = {
+    "snapshot_bytes": (512, 100_000),
+    "resume_tokens": (60, 20_000),
+    "context_tokens": (0, 10_000_000),
+    "tool_calls": (0, 1_000_000),
+    "cost_usd": (0, 1_000_000),
+}
+"""Field -> the least and the most it may be; 0 is no limit."""
+
+_DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class Profile(Plain):
+    """One profile; the last three are limits of a session, 0 where there is none."""
+
+    name: str
+    description: str = ""
+    source: str = BUILT_IN
+    snapshot_bytes: int = 2_048
+    resume_tokens: int = 500
+    context_tokens: int = 150_000
+    tool_calls: int = 300
+    cost_usd: float = 5.0
+
+
+_CODER = Profile(DEFAULT, "everyday work on a project")
+BUILT_INS = {
+    p.name: p
+    for p in (
+        _CODER,
+        Profile("exploration", "reading into something large", snapshot_bytes=3_072, resume_tokens=800, context_tokens=200_000),
+        Profile("bugfix", "one fault, found and mended", resume_tokens=400, context_tokens=100_000, tool_calls=150),
+        Profile(
+            "hotfix", "a small change at once", snapshot_bytes=1_024, resume_tokens=200, context_tokens=30_000, tool_calls=40, cost_usd=1
+        ),
+        Profile("ci-debug", "what fails on another machine", tool_calls=400),
+        Profile("review", "reading a change and saying what is wrong", resume_tokens=600, tool_calls=100),
+        Profile("passthrough", "no limits", snapshot_bytes=8_192, resume_tokens=2_000, context_tokens=0, tool_calls=0, cost_usd=0),
+    )
+}
+
+
+def profiles(folder: Path) -> dict[str, Profile]:
+    """Return the built-in profiles and those of ``NAME.toml`` files in a folder, by name; a file of a built-in's name replaces it.
+
+    A file says ``extends`` (a profile; ``coder`` without it), ``description`` and what
+    differs. Raises SettingsError for a file that cannot be used.
+    """
+    tables = {path.stem: _table(path) for path in sorted(folder.glob("*.toml"))} if folder.is_dir() else {}
+    return BUILT_INS | {name: _made(name, tables, folder) for name in tables}
+
+
+def _table(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}", hint="mend the file or move it away", path=str(path)) from error
+
+
+def _made(name: str, tables: Mapping[str, dict[str, Any]], folder: Path, seen: tuple[str, ...] = ()) -> Profile:
+    if name in seen or len(seen) > _DEEPEST:
+        raise SettingsError(f"profile {name!r} extends itself", hint=f"look at {folder}")
+    table = tables[name]
+    parent = str(table.get("extends", DEFAULT))
+    if parent in tables and parent != name:
+        base = _made(parent, tables, folder, (*seen, name))
+    elif parent in BUILT_INS:
+        base = BUILT_INS[parent]
+    else:
+        raise SettingsError(f"profile {name!r} extends {parent!r}, which does not exist", hint=f"one of {', '.join([*BUILT_INS, *tables])}")
+    known = {f.name for f in fields(Profile)} - {"name", "source"} | {"extends"}
+    strange = sorted(set(table) - known)
+    if strange:
+        raise SettingsError(f"profile {name!r} has no {strange[0]!r}", hint=f"one of {', '.join(sorted(known))}")
+    values = {key: _number(name, key, table[key]) for key in _RANGES if key in table}
+    return replace(base, name=name, source=OWN, description=str(table.get("description", base.description))[:200], **values)
+
+
+def _number(name: str, key: str, value: Any) -> Any:
+    least, most = _RANGES[key]
+    kinds = (int, float) if key == "cost_usd" else (int,)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not (least <= value <= most):
+        raise SettingsError(f"profile {name!r}: {key} = {value!r}", hint=f"a number from {least} to {most}")
+    return value
+
+
+def named(name: str, known: Mapping[str, Profile]) -> Profile:
+    """Return the profile of a name; raises UnknownName."""
+    if name not in known:
+        raise UnknownName("profile", name[:80], known)
+    return known[name]

@@ -8,21 +8,18 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.errors import AmbiguousKey, InvalidPlacement, NothingThere, ReadOnlyHistory
-from ctx_pipeline.context.tree.address import node_at, place_of
-from ctx_pipeline.context.tree.changes import UpdateResult, changed, deleted, inserted
-from ctx_pipeline.context.tree.component import Component, TextContent
+from ctx_pipeline.context.tree.changes import UpdateResult, changed, committed, deleted, inserted
+from ctx_pipeline.context.tree.component import Component, Node, TextContent, node_at, place_of
 from ctx_pipeline.context.tree.dump import dumped, loaded
-from ctx_pipeline.context.tree.factory import empty
-from ctx_pipeline.context.tree.lifecycle import committed
-from ctx_pipeline.context.tree.node import Node
-from ctx_pipeline.context.tree.selectors.matching import matched
+from ctx_pipeline.context.tree.history import History
+from ctx_pipeline.context.tree.new_nodes import empty
+from ctx_pipeline.context.tree.selectors.evaluation import matched
 from ctx_pipeline.context.tree.selectors.parsing import parse
 from ctx_pipeline.errors import CtxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctx_pipeline.context.tree.history import ContextHistory
     from ctx_pipeline.context.tree.tree import Tree
 
 
@@ -83,8 +80,6 @@ class Context:
     def history(self) -> ContextHistory:
         """The history that :meth:`seal` writes to; made when it is first asked for."""
         if self._history is None:
-            from ctx_pipeline.context.tree.history import ContextHistory
-
             self._history = ContextHistory()
         return self._history
 
@@ -273,6 +268,37 @@ class Context:
         if self._sealed_in is not None:
             raise ReadOnlyHistory(what, self._sealed_in)
         return self._lock
+
+
+class ContextHistory(History):
+    """The snapshots of a context by episode. With a path they are also appended to a file, and read from it when it exists.
+
+    The file holds one JSON object a line, with only what changed since the snapshot
+    before; half a last line (a crash) is set aside, any other damage raises StoreDamaged.
+    Safe for threads; with a path also for processes.
+    """
+
+    def at_snapshot(self, episode: int) -> Context:
+        """Return the context as it was, read-only. Raises UnknownSnapshot, a KeyError that names the nearest."""
+        found = self.snapshot(episode)
+        return Context._of(found.tree, found.episode, self, sealed=True)  # noqa: SLF001 - the two are one design
+
+    @classmethod
+    def from_session(
+        cls, host: str, session_id: str, *, thread: str | None = None, at: str | int | None = None, settings: Any = None
+    ) -> ContextHistory:
+        """Return the context window of a captured session as a history: a snapshot at every turn and around every compaction.
+
+        ``session_id`` may be the first characters of an id, ``thread`` names a subagent's or
+        fork's window, ``at`` the moment at which the history ends (an event's ``seq`` or id,
+        ``turn:3``, ``after-compaction:1``). Needs a store made by ``ctx run``; the rest of
+        the class does without one. Raises UnknownName and UsageError.
+        """
+        # by its public name: the context library imports nothing of the layers above it
+        from ctx_pipeline import window_history
+
+        found: ContextHistory = window_history(host, session_id, thread=thread, at=at, settings=settings)
+        return found
 
 
 class Nodes(Mapping[str, Node]):

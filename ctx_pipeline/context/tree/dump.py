@@ -10,11 +10,8 @@ import msgspec
 from immutables import Map
 
 from ctx_pipeline.context.errors import ConflictingUpdate, DuplicateContainer, InvalidPlacement, ParentMissing
-from ctx_pipeline.context.tree.component import check_life
-from ctx_pipeline.context.tree.node import HEADERS
-from ctx_pipeline.context.tree.persistent_list import Row
-from ctx_pipeline.context.tree.record import Record, Stage
-from ctx_pipeline.context.tree.tree import Kids, Recurring, Tree
+from ctx_pipeline.context.tree.component import HEADERS, check_life
+from ctx_pipeline.context.tree.tree import Kids, Record, Recurring, Row, Stage, Tree
 from ctx_pipeline.errors import SchemaTooNew
 
 if TYPE_CHECKING:

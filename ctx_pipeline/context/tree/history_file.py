@@ -14,10 +14,14 @@ from immutables import Map
 
 from ctx_pipeline.context.errors import InvalidPlacement
 from ctx_pipeline.context.tree.dump import SPEC_VERSION, check_version
-from ctx_pipeline.context.tree.history import Snapshot
-from ctx_pipeline.context.tree.persistent_list import Row
-from ctx_pipeline.context.tree.record import Record  # noqa: TC001 - msgspec reads the annotation
-from ctx_pipeline.context.tree.tree import Kids, Recurring, Tree
+from ctx_pipeline.context.tree.tree import (
+    Kids,
+    Record,
+    Recurring,
+    Row,
+    Snapshot,
+    Tree,
+)
 from ctx_pipeline.errors import StoreDamaged, StoreError
 
 if TYPE_CHECKING:

@@ -2,21 +2,224 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import json
+import time
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import msgspec
 from immutables import Map
 
 from ctx_pipeline.context.errors import ConflictingUpdate, NothingThere
-from ctx_pipeline.context.tree.id_clock import LIVE, Births
-from ctx_pipeline.context.tree.persistent_list import Row
-from ctx_pipeline.context.tree.record import Record  # noqa: TC001 - msgspec reads the annotation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from ctx_pipeline.context.tree.view import View
+
+# Where the times and the ids of new nodes come from.
+
+
+class Births:
+    """The clock and chance."""
+
+    def now_ns(self) -> int:
+        """Return the time of a birth in nanoseconds since 1970."""
+        return time.time_ns()
+
+    def new_id(self) -> str:
+        """Return an id that no other node has."""
+        return uuid4().hex[:16]
+
+
+class ReplayedBirths(Births):
+    """The recorded time and a number, so that playing the same record again gives the same tree."""
+
+    def __init__(self) -> None:
+        self.at_ns = 0
+        self._made = 0
+
+    def now_ns(self) -> int:
+        """Return the time of the event that is played."""
+        return self.at_ns
+
+    def new_id(self) -> str:
+        """Return ``turn-`` and a number; turns and their containers are all that a replay makes."""
+        self._made += 1
+        return f"turn-{self._made}"
+
+
+LIVE = Births()
+
+
+# What a tree stores of a node: its headers and its content, never changed in place.
+
+
+_SEGMENTS = frozenset({"seg", "mt", "message_turn"})
+_CONTAINERS = frozenset({"cont", "mc", "message_container"})
+REGIONS = {"^sys": "sys", "^seq": "seq", "^ah": "ah", "^root": "root", "root": "root"}
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A stop in the life of a component: a place (depth, path) and for how many cycles it stays there."""
+
+    place: tuple[int, ...]
+    ttl: int | None
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A node as it is stored. Its offset is not in here: it follows from where its parent lists it."""
+
+    id: str
+    node_type: str
+    parent_id: str | None
+    ttl: int | None = None
+    priority: int = 0
+    cycle: int = 0
+    created_at_ns: int = 0
+    creation_index: int = 0
+    cad: int | None = None
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    role: str | None = None
+    kind: str | None = None
+    body: Any = None
+    born: int = 0
+    """The cycle from which the ttl counts."""
+    removable: bool = False
+    stages: tuple[Stage, ...] = ()
+    stage: int = 0
+    rounds: int = 0
+    """How often the stages start again; -1 for ever."""
+    extra: dict[str, Any] = {}
+    given: tuple[str, ...] | None = None
+    """The headers an imported node had, when it did not have all of them."""
+    iso: str | None = None
+
+    @property
+    def content(self) -> Any:
+        """The content; a copy of it when it is not plain text."""
+        return self.body if isinstance(self.body, (str, int, float, bool, type(None))) else copy.deepcopy(self.body)
+
+    @property
+    def created_at_iso(self) -> str:
+        """The time of creation as ISO 8601 in UTC, with microseconds."""
+        if self.iso is not None:
+            return self.iso
+        seconds, rest = divmod(self.created_at_ns, 1_000_000_000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    @property
+    def structure(self) -> str:
+        """The canonical class: root, sys, seq, ah, seg, cont or block."""
+        name = self.node_type
+        if name in REGIONS:
+            return REGIONS[name]
+        head = name.partition(":")[0]
+        if head in _SEGMENTS:
+            return "seg"
+        return "cont" if head in _CONTAINERS else "block"
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 of the canonical JSON of the content and the ``content_*`` and ``data_*`` fields, in hex."""
+        hashed = {"content": self.body} | {k: v for k, v in self.extra.items() if k.startswith(("content_", "data_"))}
+        text = json.dumps(hashed, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """What siblings at one offset are sorted by."""
+        return self.created_at_ns, self.creation_index, self.id
+
+
+# A sequence that shares its parts with the sequences it was made from.
+
+
+_CHUNK = 64
+
+
+class Row:
+    """An immutable sequence in chunks of up to 64: a change copies one chunk and the list of chunks."""
+
+    __slots__ = ("_chunks", "_size")
+
+    def __init__(self, chunks: tuple[tuple[Any, ...], ...] = (), size: int = 0) -> None:
+        self._chunks = chunks
+        self._size = size
+
+    @classmethod
+    def of(cls, items: Iterable[Any]) -> Row:
+        """Return a row of items."""
+        every = tuple(items)
+        return cls(tuple(every[n : n + _CHUNK] for n in range(0, len(every), _CHUNK)), len(every))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return chain.from_iterable(self._chunks)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return chain.from_iterable(map(reversed, reversed(self._chunks)))
+
+    def __getitem__(self, place: int) -> Any:
+        chunk, inside = self._locate(place)
+        return self._chunks[chunk][inside]
+
+    def inserted(self, place: int, item: Any) -> Row:
+        """Return the row with an item before a place, 0 to the length."""
+        if not self._chunks:
+            return Row(((item,),), 1)
+        chunk, inside = self._locate(place) if place < self._size else (len(self._chunks) - 1, len(self._chunks[-1]))
+        old = self._chunks[chunk]
+        new = (*old[:inside], item, *old[inside:])
+        if len(new) <= _CHUNK:
+            parts: tuple[tuple[Any, ...], ...] = (new,)
+        elif inside == len(old):
+            parts = (old, (item,))  # growing at an end leaves full chunks behind
+        else:
+            parts = (new[: _CHUNK // 2], new[_CHUNK // 2 :])
+        return Row((*self._chunks[:chunk], *parts, *self._chunks[chunk + 1 :]), self._size + 1)
+
+    def removed(self, place: int) -> Row:
+        """Return the row without the item at a place."""
+        chunk, inside = self._locate(place)
+        old = self._chunks[chunk]
+        new = (*old[:inside], *old[inside + 1 :])
+        parts = (new,) if new else ()
+        return Row((*self._chunks[:chunk], *parts, *self._chunks[chunk + 1 :]), self._size - 1)
+
+    def replaced(self, place: int, item: Any) -> Row:
+        """Return the row with another item at a place."""
+        chunk, inside = self._locate(place)
+        old = self._chunks[chunk]
+        new = (*old[:inside], item, *old[inside + 1 :])
+        return Row((*self._chunks[:chunk], new, *self._chunks[chunk + 1 :]), self._size)
+
+    def find(self, item: Any) -> int:
+        """Return the place of an item, -1 when it is not there."""
+        before = 0
+        for chunk in self._chunks:
+            if item in chunk:
+                return before + chunk.index(item)
+            before += len(chunk)
+        return -1
+
+    def _locate(self, place: int) -> tuple[int, int]:
+        if not 0 <= place < self._size:
+            raise IndexError(place)
+        if len(self._chunks[0]) > place:
+            return 0, place
+        for number, end in enumerate(accumulate(map(len, self._chunks))):
+            if place < end:
+                return number, place - (end - len(self._chunks[number]))
+        raise IndexError(place)
+
 
 EMPTY = Row()
 
@@ -177,15 +380,13 @@ class Tree:
                 kids = kids.delete(at)
         parent = record.parent_id
         if parent is not None:
-            kids = kids.set(parent, _taken(self.kids.get(parent, NONE), node_id, promote=parent not in {self.root, self.seq}))
+            kids = kids.set(parent, _without(self.kids.get(parent, NONE), node_id, promote=parent not in {self.root, self.seq}))
         return replace(self, nodes=nodes, kids=kids, keys=keys, mortal=mortal, cache=[])
 
     @property
     def view(self) -> View:
         """The nodes in canonical order with indexes, made once for a tree."""
         if not self.cache:
-            from ctx_pipeline.context.tree.view import View
-
             self.cache.append(View(self))
         found: View = self.cache[0]
         return found
@@ -249,7 +450,7 @@ def _find(kids: Kids, node_id: str) -> tuple[str, int]:
     raise NothingThere(f"there is no node {node_id!r}", id=node_id)
 
 
-def _taken(kids: Kids, node_id: str, *, promote: bool) -> Kids:
+def _without(kids: Kids, node_id: str, *, promote: bool) -> Kids:
     side, offset = _find(kids, node_id)
     pre, core, post = kids
     if side == "core":
@@ -263,3 +464,72 @@ def _taken(kids: Kids, node_id: str, *, promote: bool) -> Kids:
     rest = tuple(key for key in _ids(row[place]) if key != node_id)
     row = row.removed(place) if not rest else row.replaced(place, rest[0] if len(rest) == 1 else rest)
     return Kids(pre, core, row) if side == "post" else Kids(row, core, post)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A tree at an episode, and why it was kept."""
+
+    episode: int
+    trigger: str
+    created_at: float
+    tree: Tree
+
+
+# A tree laid out in canonical order, with indexes for selection.
+
+
+class View:
+    """Arrays over the nodes in canonical order: system header, turns from the oldest, active head; in each pre, core, post."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.records: list[Record] = []
+        self.offsets: list[int] = []
+        self.depths: list[int | None] = []
+        self.parents: list[int] = []
+        self.ends: list[int] = []
+        """Where the subtree of a node ends: its descendants are at ``place + 1`` to ``ends[place] - 1``."""
+        self.place: dict[str, int] = {}
+        self.by_structure: dict[str, list[int]] = {}
+        self.by_type: dict[str, list[int]] = {}
+        self.by_tag: dict[str, list[int]] = {}
+        self.by_key: dict[str, list[int]] = {}
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        tree = self.tree
+        turns = sum(1 for _ in tree.children(tree.seq)) if tree.seq in tree.nodes else 0
+        waiting: list[tuple[str, int, int, int | None]] = [(tree.root, 0, -1, None)]
+        seen_turns = 0
+        while waiting:
+            node_id, offset, parent, depth = waiting.pop()
+            if node_id == "":
+                self.ends[parent] = len(self.records)
+                continue
+            record = tree.nodes[node_id]
+            if node_id == tree.sys:
+                depth = -1
+            elif node_id == tree.head:
+                depth = 0
+            elif record.parent_id == tree.seq:
+                depth = turns - seen_turns
+                seen_turns += 1
+            place = len(self.records)
+            self.records.append(record)
+            self.offsets.append(offset)
+            self.depths.append(depth)
+            self.parents.append(parent)
+            self.ends.append(place + 1)
+            self.place[node_id] = place
+            self.by_structure.setdefault(record.structure, []).append(place)
+            self.by_type.setdefault(record.node_type, []).append(place)
+            for tag in record.tags:
+                self.by_tag.setdefault(tag, []).append(place)
+            if record.key is not None:
+                self.by_key.setdefault(record.key, []).append(place)
+            if node_id in tree.kids:
+                below = [(key, at, place, depth) for key, at in tree.children(node_id)]
+                if below:
+                    waiting.append(("", 0, place, None))
+                    waiting.extend(reversed(below))

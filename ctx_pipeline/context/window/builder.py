@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.errors import InvalidArgument, InvalidMessage
 from ctx_pipeline.context.interactions import Interaction
-from ctx_pipeline.context.window.costs import Costs
-from ctx_pipeline.context.window.ordering import in_order
+from ctx_pipeline.context.window.costs import Costs, in_order
 from ctx_pipeline.context.window.strategies import get_strategy
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.tokens.tokenizers import FallbackWordCountTokenizer, tokenizer_from_name
@@ -61,7 +60,7 @@ class ContextBuilder:
     @property
     def context_window(self) -> int | None:
         """Tokens that the model's context holds, prompt and answer together; None for an unknown model and without one."""
-        from ctx_pipeline.tokens.context_window import context_window
+        from ctx_pipeline.tokens.model_tokens import context_window
 
         return context_window(self._model)
 

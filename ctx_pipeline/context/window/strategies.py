@@ -7,13 +7,12 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.errors import InvalidArgument, InvalidMessage
 from ctx_pipeline.context.sync_adapter import run
-from ctx_pipeline.context.window.costs import Costs
-from ctx_pipeline.context.window.ordering import in_order
-from ctx_pipeline.context.window.units import Unit, may_belong_together, units_of
+from ctx_pipeline.context.window.costs import Costs, in_order
 from ctx_pipeline.errors import BudgetTooSmall, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +21,81 @@ if TYPE_CHECKING:
     from ctx_pipeline.context.window.costs import Counter
 
     Message = Mapping[str, Any]
-    from ctx_pipeline.context.window.units import Unit
+
+
+# Messages that belong together: a tool call stays with its results.
+
+
+class Unit(NamedTuple):
+    """Messages that are kept or dropped as one, by their places, and what they cost together."""
+
+    places: tuple[int, ...]
+    tokens: int
+    pinned: bool = False
+    priority: float = 0.0
+
+
+def units_of(
+    messages: Sequence[Message],
+    costs: Sequence[int],
+    *,
+    keep_tool_pairs: bool = True,
+    pin: Callable[[Message], bool] | None = None,
+    priority: Callable[[Message], float] | None = None,
+) -> list[Unit]:
+    """Return the units in the order of their first message.
+
+    A call and its results are found by ``tool_calls[].id`` and ``tool_call_id`` (OpenAI),
+    and by ``tool_use`` and ``tool_result`` parts (Anthropic). A unit is pinned when one of
+    its messages is, and has the highest priority among them.
+    """
+    if not pin and not priority and not (keep_tool_pairs and may_belong_together(messages)):
+        return list(map(Unit, zip(range(len(costs)), strict=True), costs))
+    group = list(range(len(messages)))
+    if keep_tool_pairs:
+        opened: dict[str, int] = {}
+        for place, message in enumerate(messages):
+            for call in _answers(message):
+                if call in opened:
+                    group[place] = group[opened[call]]
+            for call in _calls(message):
+                opened[call] = place
+    members: dict[int, list[int]] = {}
+    for place, first in enumerate(group):
+        members.setdefault(first, []).append(place)
+    return [
+        Unit(
+            tuple(places),
+            sum(costs[p] for p in places),
+            pinned=any(pin(messages[p]) for p in places) if pin else False,
+            priority=max(float(priority(messages[p])) for p in places) if priority else 0.0,
+        )
+        for places in members.values()
+    ]
+
+
+def may_belong_together(messages: Sequence[Message]) -> bool:
+    """Return whether any message has something that could make it a tool call or a result."""
+    return not {"tool_calls", "tool_call_id"}.isdisjoint(chain.from_iterable(messages)) or list in {
+        type(message.get("content")) for message in messages
+    }
+
+
+def _calls(message: Message) -> list[str]:
+    calls = message.get("tool_calls")
+    found = [str(c["id"]) for c in calls if isinstance(c, dict) and c.get("id")] if isinstance(calls, list) else []
+    content = message.get("content")
+    if isinstance(content, list):
+        found += [str(p["id"]) for p in content if isinstance(p, dict) and p.get("type") == "tool_use" and p.get("id")]
+    return found
+
+
+def _answers(message: Message) -> list[str]:
+    found = [str(message["tool_call_id"])] if message.get("tool_call_id") else []
+    content = message.get("content")
+    if isinstance(content, list):
+        found += [str(p["tool_use_id"]) for p in content if isinstance(p, dict) and p.get("type") == "tool_result" and p.get("tool_use_id")]
+    return found
 
 
 def at_the_edges(units: Sequence[Unit]) -> list[tuple[int, ...]]:
@@ -135,7 +208,7 @@ class TruncationStrategy(ABC):
         result = TruncationResult([]) if before <= max_tokens else self.fit(window)
         kept = result.metadata.pop("kept", window.units)
         summary = result.metadata.pop("summary", None)
-        result.messages, result.tokens_after = window.taken(kept, self.placement, summary)
+        result.messages, result.tokens_after = window.in_order(kept, self.placement, summary)
         result.tokens_before = before
         return result
 
@@ -173,7 +246,7 @@ class Window:
         """Return the ids of the messages of units, in the order of the conversation."""
         return [self.messages[place].get("id") for place in sorted(p for unit in units for p in unit.places)]
 
-    def taken(self, units: Sequence[Unit], placement: str, summary: tuple[dict[str, Any], int] | None) -> tuple[list[Any], int]:
+    def in_order(self, units: Sequence[Unit], placement: str, summary: tuple[dict[str, Any], int] | None) -> tuple[list[Any], int]:
         """Return the messages of the kept units in their final order, a summary before them, and their tokens."""
         groups = at_the_edges(units) if placement == "edges" else [tuple(sorted(p for unit in units for p in unit.places))]
         messages: list[Any] = [self.messages[place] for group in groups for place in group]

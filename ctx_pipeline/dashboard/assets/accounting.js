@@ -20,13 +20,8 @@ ctx.near("accounting", (body, data) => {
   const sum = (rows, places) => rows.reduce((whole, row) => whole + places.reduce((part, place) => part + row[place], 0), 0);
   const dollars = (nano) => ctx.money(nano / 1e9);
 
-  function start(day, unit) {
-    if (day === null || unit === "day") return day;
-    if (unit === "month") return `${day.slice(0, 7)}-01`;
-    const date = new Date(`${day}T00:00:00Z`);
-    date.setUTCDate(date.getUTCDate() - ((date.getUTCDay() + 6) % 7));
-    return date.toISOString().slice(0, 10);
-  }
+  const PERIODS = new Map(data.days.map(([day, week, month]) => [day, { day, week, month }]));
+  const start = (day, unit) => (day === null ? null : PERIODS.get(day)[unit]);
   function next(day, unit) {
     const date = new Date(`${day}T00:00:00Z`);
     if (unit === "month") date.setUTCMonth(date.getUTCMonth() + 1);
@@ -109,7 +104,6 @@ ctx.near("accounting", (body, data) => {
 
   function drawTable(rows, way, cost) {
     const lines = [...grouped(rows, way)].map(([key, sums]) => ({ key, sums, tokens: sum([sums], [IN, OUT, SHORT, LONG, READ]) }));
-    const top = Math.max(...lines.map((line) => line.sums[COST]), 0);
     const timed = !NAMES[way];
     const number = (name, place, kind) => ({ name, kind, key: (line) => line.sums[place], cell: (line) => ctx.short(line.sums[place]) });
     const columns = [
@@ -120,10 +114,10 @@ ctx.near("accounting", (body, data) => {
       number("Written, 1 h", LONG, "n.hide-m"),
       number("From cache", READ, "n.hide-m"),
       number("Output", OUT, "n.hide-s"),
-      { ...number("Of it reasoning", REASONING, "n.hide-m"), cell: (line) => (line.sums[REASONING] ? ctx.short(line.sums[REASONING]) : "") },
+      { ...number("Reasoning", REASONING, "n.hide-m"), cell: (line) => (line.sums[REASONING] ? ctx.short(line.sums[REASONING]) : "") },
       { name: "Tokens", kind: "n", key: (line) => line.tokens, cell: (line) => ctx.short(line.tokens) },
       { name: "Cost", kind: "n.strong", key: (line) => line.sums[COST], cell: (line) => (line.sums[UNPRICED] === line.sums[CALLS] && !line.sums[COST] ? el("span.muted", "no price") : dollars(line.sums[COST])) },
-      { name: "Share", kind: "bars.hide-s", key: null, cell: (line) => { const drawn = ctx.bar(line.sums[COST], top); drawn.setAttribute("aria-label", cost ? `${Math.round((100 * line.sums[COST]) / cost)}% of the cost` : ""); return drawn; } },
+      { name: "Share", kind: "bars.hide-s", key: null, cell: (line) => el("span", el("span.under", cost ? `${Math.round((100 * line.sums[COST]) / cost)}%` : ""), ctx.bar(line.sums[COST], cost)) },
     ];
     const made = ctx.grid({ columns, page: 14, by: timed ? 0 : 9, down: true, label: `Usage by ${way}`, empty: "No model call on these days." });
     made.show(lines);

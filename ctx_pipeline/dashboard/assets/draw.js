@@ -54,7 +54,7 @@
       });
       return svg("g", null, svg("rect.hover", { x: i * 10, y: 0, width: 10, height: 100 }), rects, titled(column.words));
     });
-    const plot = svg("svg.plot", { viewBox: `0 0 ${wide} 100`, preserveAspectRatio: "none", role: "img", "aria-label": title }, svg("path.grid", { d: `M0 0H${wide}M0 50H${wide}` }), groups);
+    const plot = svg("svg.plot", { viewBox: `0 0 ${wide} 100`, preserveAspectRatio: "none", role: "img", tabindex: "0", "aria-label": title }, svg("path.grid", { d: `M0 0H${wide}M0 50H${wide}` }), groups);
     return ctx.el("div.chart", ctx.el("div.scale", [1, 0.5, 0].map((part) => ctx.el("span", ticks(top * part)))), plot);
   }
 
@@ -73,7 +73,7 @@
       const height = Math.max(2, (count / most) * 44);
       return svg("rect", { x: place * 20 + 1, y: 46 - height, width: 18, height }, titled(`${ctx.reading(from, unit)} to ${ctx.reading(to, unit)}: ${ctx.plural(count, "session")}`));
     });
-    return svg("svg.histogram", { viewBox: "0 0 200 46", role: "img", "aria-label": "How many sessions read how much" }, bars);
+    return svg("svg.histogram", { viewBox: "0 0 200 46", role: "img", tabindex: "0", "aria-label": "How many sessions read how much" }, bars);
   }
 
   function bar(part, whole, name = "bar-fill") {

@@ -7,12 +7,13 @@ const ctx = (() => {
   function receive(name, value) {
     const tell = waiting.get(name);
     waiting.delete(name);
+    arrived.set(name, value);
     if (tell) tell(value);
-    else arrived.set(name, value);
   }
 
   // Resolves with the data of a chunk; the file's name is a hash made by us, never a word from a transcript.
-  const load = (name) => (/^[0-9a-f]{8,64}$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
+  const load = (name) => (/^[0-9a-f]{8,64}(-i?\d{1,5})?$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
+  const words = (name) => (/^[0-9a-f]{24}$/.test(name) ? fetched(`words-${name}`, `words/${name}.js`) : Promise.reject(new Error("not a piece")));
   const panel = (name) => fetched(`panel-${name}`, `panels/${name}.js`);
 
   function fetched(name, place) {
@@ -34,8 +35,18 @@ const ctx = (() => {
     });
   }
 
+  // What was packed into base64 of zlib: JSON, unpacked off the main thread by the browser.
+  async function unpack(text) {
+    const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Response(stream).json();
+  }
+
   // The part that a link led to: it stays in view while panels above it are drawn and grow, until somebody moves on.
   let aim = null;
+  // A link of an earlier page, to a part that has moved to a page of its own.
+  const moved = /^#[a-z_]+$/.test(location.hash) && !document.getElementById(location.hash.slice(1)) && document.querySelector(`nav a[data-panels~="${location.hash.slice(1)}"]`);
+  if (moved) location.replace(moved.href + location.hash);
   const aimAt = (hash) => (aim = /^#[a-z_]+$/.test(hash) ? document.querySelector(`section${hash}`) : null);
   aimAt(location.hash);
   addEventListener("hashchange", () => aimAt(location.hash));
@@ -68,7 +79,13 @@ const ctx = (() => {
 
   function take(name, then) {
     if (arrived.has(name)) then(arrived.get(name));
-    else waiting.set(name, then);
+    else {
+      const before = waiting.get(name);
+      waiting.set(name, (value) => {
+        if (before) before(value);
+        then(value);
+      });
+    }
   }
 
   // el("td.n", "text", child...): an element with classes; strings become text nodes and nothing else.
@@ -176,5 +193,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
+  return { receive, load, words, unpack, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
 })();

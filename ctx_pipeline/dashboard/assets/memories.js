@@ -79,13 +79,15 @@ ctx.near("memories", (body, { memories, total }) => {
       m.superseded_by ? el("p.note", `Superseded by ${m.superseded_by}`) : null,
       el("p.note", (m.methods.length ? m.methods : [m.source]).map(spoken).join(", "), " ", ctx.copyable(el("code.command", `ctx memory show ${m.memory_id}`))),
     );
+    const status = el(m.status === "needs_review" ? "span.status.alert" : "span.status", spoken(m.status));
     const node = el(
       "li",
-      el("p.meta", el("b", spoken(m.kind)), el(m.status === "needs_review" ? "span.status.alert" : "span.status", spoken(m.status)), el("span.status", m.repository ? m.repository.split("/").slice(-2).join("/") : m.scope)),
+      el("p.meta", el("b", spoken(m.kind)), status, el("span.status", m.repository ? m.repository.split("/").slice(-2).join("/") : m.scope)),
       el("p.text", ctx.inline(m.text)),
       m.when_to_use ? el("p.note", "When: ", ctx.inline(m.when_to_use)) : null,
       m.flags.length ? el("p.note.alert", `Held back: ${m.flags.join(", ")}`) : null,
       el("p.note", facts.join(" \u00b7 ")),
+      ctx.judge ? ctx.judge(m, status) : null,
       rest,
     );
     return node;

@@ -3,7 +3,7 @@
 (() => {
   const { el } = ctx;
   const dialog = document.getElementById("session");
-  const TABS = ["Overview", "Transcript", "Tools", "Models", "Model calls", "Signals", "Memories"];
+  const TABS = ["Transcript", "Overview", "Tools", "Models", "Model calls", "Signals", "Memories"];
   let opener = null;
 
   ctx.follow = () => {
@@ -48,8 +48,9 @@
       if (dialog.dataset.key !== session.key) return;
       body.remove();
       const [strip, panel, choose] = tabs(session, detail);
+      if (detail.facts.resume) dialog.querySelector("header").append(el("p.resume", el("span.muted", "Continue it: "), ctx.copyable(el("code.command", detail.facts.resume))));
       dialog.append(strip, panel);
-      if (about) choose(TABS.indexOf("Transcript"), about);
+      if (about) choose(0, about);
     } catch {
       body.className = "empty";
       body.textContent = "This session's file is not there. The page was made anew meanwhile: load it again.";
@@ -80,8 +81,8 @@
   }
 
   function tabs(session, detail) {
-    const drawn = [overview, transcript, tools, models, calls, signals, memories];
-    const sizes = [null, detail.events_total, detail.tools_total, detail.models.length, detail.calls_total, detail.signals.length, detail.memories.length];
+    const drawn = [transcript, overview, tools, models, calls, signals, memories];
+    const sizes = [detail.events_total, null, detail.tools_total, detail.models.length, detail.calls_total, detail.signals.length, detail.memories.length];
     const strip = el("div.tabs");
     strip.setAttribute("role", "tablist");
     const panel = el("div.tab");
@@ -120,8 +121,8 @@
   }
 
   const empty = (text) => el("p.empty", text);
-  const cut = (have, total, noun, session, facts) =>
-    have >= total ? null : el("p.note", `${ctx.count(have)} of ${ctx.count(total)} ${noun}. All of them: `, command(facts));
+  const cut = (have, total, noun) =>
+    have >= total ? null : el("p.note", `${ctx.count(have)} of ${ctx.count(total)} ${noun}. All of them stand in the transcript.`);
   const quote = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\"'\"'")}'`);
   const command = (facts) => ctx.copyable(el("code.command", `ctx show ${quote(facts.host)} ${quote(facts.id)}`));
 
@@ -162,7 +163,8 @@
     const memory = detail.memories.find((row) => row[0] === about);
     const marked = reading ? reading[8] : memory ? memory[4] : [];
     const words = reading ? about.replaceAll("_", " ") : memory ? memory[2].slice(0, 140) : "";
-    return ctx.transcript(detail, marked, words, cut(detail.events.length, detail.events_total, "events", session, detail.facts));
+    const event = /^e(\d+)-(\d+)$/.exec(about);
+    return ctx.transcript(session, detail, session.chunk, marked, words, event && [Number(event[1]), Number(event[2])]);
   }
 
   function grid(heads, rows) {
@@ -182,7 +184,7 @@
       ctx.short(chars),
     ]);
     const heads = [["Time", "hide-s"], ["Tool", "tool"], ["What", "what"], ["Outcome", ""], ["Took", "n.hide-s"], ["Characters", "n.hide-s"]];
-    return el("div", cut(rows.length, detail.tools_total, "tool calls, the failed ones among them", session, detail.facts), grid(heads, rows));
+    return el("div", cut(rows.length, detail.tools_total, "tool calls, the failed ones among them"), grid(heads, rows));
   }
 
   function calls(session, detail) {
@@ -198,7 +200,7 @@
       ctx.money(cost),
     ]);
     const heads = [["Time", "hide-s"], ["Model", ""], ["Prompt", "n"], ["Fresh", "n.hide-s"], ["Written", "n.hide-s"], ["Cached", "n.hide-s"], ["Output", "n"], ["Cost", "n"]];
-    return el("div", cut(rows.length, detail.calls_total, "model calls, the dearest", session, detail.facts), grid(heads, rows));
+    return el("div", cut(rows.length, detail.calls_total, "model calls, the most expensive"), grid(heads, rows));
   }
 
   function models(session, detail) {

@@ -3,8 +3,21 @@
 ctx.take("sessions", (list) => {
   const { el } = ctx;
   const table = document.getElementById("session-table");
-  if (!table) return;
   ctx.useZone(list.zone);
+  const sessions = list.rows.map((row) => {
+    const s = Object.fromEntries(list.columns.map((name, i) => [name, row[i]]));
+    [s.hostKey, s.hostTitle, s.colour] = list.hosts[s.host];
+    s.words = `${s.title} ${s.id} ${s.project} ${s.branch} ${s.hostTitle}`.toLowerCase();
+    return s;
+  });
+  const byKey = new Map(sessions.map((s) => [s.key, s]));
+  let found = sessions;
+  ctx.session = (key) => byKey.get(key);
+  ctx.neighbour = (key, step) => found[found.findIndex((s) => s.key === key) + step];
+  if (!table) {
+    ctx.follow();
+    return;
+  }
   const body = table.tBodies[0];
   const search = document.getElementById("search");
   const host = document.getElementById("host");
@@ -14,19 +27,11 @@ ctx.take("sessions", (list) => {
   const later = document.getElementById("later");
   const PAGE = 25;
 
-  const sessions = list.rows.map((row) => {
-    const s = Object.fromEntries(list.columns.map((name, i) => [name, row[i]]));
-    [s.hostKey, s.hostTitle, s.colour] = list.hosts[s.host];
-    s.words = `${s.title} ${s.id} ${s.project} ${s.branch} ${s.hostTitle}`.toLowerCase();
-    return s;
-  });
-  const byKey = new Map(sessions.map((s) => [s.key, s]));
   const days = ctx.period(() => select(), sessions.length ? day(sessions.reduce((last, s) => Math.max(last, s.start ?? 0), 0)) : "");
   const TRAITS = { failed: (s) => s.failed > 0, odd: (s) => s.odd > 0, unpriced: (s) => s.unpriced > 0 && s.tokens > 0, ended: (s) => s.status !== "completed" && s.status !== "unknown" };
   const trait = ctx.choice("Which", [["", "Any session"], ["failed", "With failed tools"], ["odd", "With odd records"], ["unpriced", "Without a price"], ["ended", "Not completed"]], () => select());
   document.getElementById("filters").append(...days.nodes, el("label", trait));
   const state = { by: "start", down: true, page: 0 };
-  let found = sessions;
 
   const textual = new Set(["title", "host"]);
   const value = (s, by) => (by === "title" ? s.title.toLowerCase() : by === "host" ? s.hostTitle : s[by]);
@@ -137,8 +142,6 @@ ctx.take("sessions", (list) => {
     });
   }
 
-  ctx.session = (key) => byKey.get(key);
-  ctx.neighbour = (key, step) => found[found.findIndex((s) => s.key === key) + step];
   select();
   ctx.follow();
 });

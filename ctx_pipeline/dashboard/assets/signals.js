@@ -66,6 +66,7 @@ ctx.near("signals", (body, { signals }) => {
       el("span.name", title(s)),
       el(/^[\d$<\u2013-]/.test(value) ? "b.value" : "b.value.word", value),
       el("span.of", note),
+      s.kind === "numeric" && s.by.host.length > 1 ? el("span.of", `mean ${s.by.host.filter(([, , level]) => level !== null && level !== undefined).map(([name, , level]) => `${name} ${ctx.reading(level, s.unit)}`).join(", ")}`) : null,
       el("span.way", line.length > 1 ? ctx.spark(line, tone, `${title(s)} by month`) : null, el("span", change(s))),
     );
     button.type = "button";

@@ -1,29 +1,28 @@
-// A session as it went: what was said as prose, each tool call with its result, all of it as text nodes.
+// A session as it went, turn by turn: pieces are unpacked as one comes near them; every word is a text node.
 "use strict";
 (() => {
   const { el, prose } = ctx;
   const SAID = new Set(["prompt", "answer"]);
-  const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title", "reasoning"]);
+  const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title", "reasoning", "subagent_start", "subagent_end"]);
   const SHOWS = [["work", "Session"], ["said", "Conversation"], ["tool", "Tools"], ["failed", "Failures"], ["mark", "Evidence"], ["", "Every record"]];
   const TARGETS = ["command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt"];
+  const LONG = 6000;
 
-  // What a call is about, from its arguments; they may be cut, and then are no JSON any more.
+  // What a call is about, from its arguments.
   function target(text) {
-    let found = null;
     try {
       const given = JSON.parse(text);
       if (given && typeof given === "object") {
         const name = TARGETS.find((key) => typeof given[key] === "string" || Array.isArray(given[key]));
-        found = name ? [].concat(given[name]).join(" ") : null;
+        if (name) return [].concat(given[name]).join(" ");
       }
     } catch {
-      const cut = /"(?:command|cmd|file_path|path|pattern|query|url)":\s*"((?:[^"\\]|\\.){1,400})/.exec(text);
-      if (cut) found = cut[1].replaceAll('\\"', '"').replaceAll("\\n", "\n").replaceAll("\\\\", "\\");
+      // a command as it was typed
     }
-    return found ?? text;
+    return text;
   }
 
-  // Removed and added lines of an edit; null where the arguments are no edit or were cut.
+  // Removed and added lines of an edit; null where the arguments are no edit.
   function edit(text) {
     let given;
     try {
@@ -32,92 +31,282 @@
       return /^\*\*\* (Begin Patch|Update File|Add File)/m.test(text) ? patch(text) : null;
     }
     const lines = (part, sign) => (typeof part === "string" && part ? part.split("\n").map((line) => [sign, line]) : []);
+    if (given && typeof given === "object" && Array.isArray(given.edits)) return given.edits.flatMap((one) => (one && typeof one === "object" ? [...lines(one.old_string, "-"), ...lines(one.new_string, "+")] : []));
     if (given && typeof given === "object" && "old_string" in given) return [...lines(given.old_string, "-"), ...lines(given.new_string, "+")];
     if (given && typeof given === "object" && typeof given.content === "string" && given.file_path) return lines(given.content, "+");
     const whole = given && typeof given === "object" ? given.input ?? given.patch : null;
     return typeof whole === "string" && whole.includes("*** Begin Patch") ? patch(whole) : null;
   }
   const patch = (text) => text.split("\n").map((line) => (/^[+-]/.test(line) ? [line[0], line.slice(1)] : [" ", line]));
+  const changed = (lines) => el("pre.diff", lines.map(([sign, line]) => el(sign === "+" ? "span.added" : sign === "-" ? "span.removed" : "span", `${sign} ${line}\n`)));
+  const short = (text, most) => (text.length > most ? `${text.slice(0, most)}\u2026` : text);
 
-  function changed(lines) {
-    return el("pre.diff", lines.map(([sign, line]) => el(sign === "+" ? "span.added" : sign === "-" ? "span.removed" : "span", `${sign} ${line}\n`)));
+  // A long text shows its beginning and, behind a button, the rest.
+  function long(text, draw = (words) => el("pre", words)) {
+    if (text.length <= LONG) return draw(text);
+    const box = el("div", draw(text.slice(0, LONG)));
+    const more = el("button.link", `${ctx.count(text.length - LONG)} more characters`);
+    more.type = "button";
+    more.addEventListener("click", () => box.replaceChildren(draw(text)));
+    box.append(more);
+    return box;
   }
 
-  const tail = (text, size) => (size > text.length ? el("span.cut", `${ctx.count(size - text.length)} more characters are not on this page`) : null);
-
-  function folded(text, size, most, lines) {
-    if (text.length <= most && text.split("\n").length <= lines) return el("pre", text, tail(text, size));
-    const start = text.split("\n").slice(0, lines).join("\n").slice(0, most);
-    return el("details", el("summary", el("pre", start, el("span.cut", " show all"))), el("pre", text, tail(text, size)));
-  }
-
-  // The transcript of a chunk; `marked` are positions of events that something rests on, `words` what that is.
-  ctx.transcript = (detail, marked, words, cut) => {
-    if (!detail.events.length) return el("p.empty", "No event was recorded.");
-    const list = el("ol.timeline");
-    const calls = new Map();
-    const nodes = new Map();
-    let expected = 0;
-    for (const [pos, thread, ts, kind, , text, size, tool, failed, asked] of detail.events) {
-      if (pos > expected) list.append(el("li.gap", `${ctx.plural(pos - expected, "event")} not shown`));
-      expected = pos + 1;
-      const name = /^[a-z_]+$/.test(kind) ? kind : "unknown";
-      const call = kind === "tool_result" ? calls.get(asked) : null;
-      if (call) {
-        nodes.set(pos, call);
-        if (failed) call.classList.add("failed");
-        call.append(el(failed ? "div.result.failed" : "div.result", failed ? el("b", "failed") : null, text ? folded(text, size, failed ? 600 : 240, failed ? 10 : 4) : el("span.muted", "no output")));
-        continue;
-      }
-      const meta = el("p.meta", el("b", kind === "tool_call" && tool ? tool : kind.replaceAll("_", " ")), thread ? el("span", `thread ${thread + 1}`) : null, el("time", ctx.when(ts, "clock")));
-      const node = el(`li.${name}`, meta, text ? bodyOf(kind, text, size) : null);
-      if (kind === "tool_call") calls.set(pos, node);
-      if (failed) node.classList.add("failed");
-      node.dataset.show = SAID.has(kind) ? "said" : kind.startsWith("tool_") ? "tool" : QUIET.has(kind) ? "quiet" : "other";
-      nodes.set(pos, node);
-      list.append(node);
+  // A part that is filled when it is opened for the first time.
+  function folded(kind, summary, fill, open = false) {
+    const box = el(`details.${kind}`, el("summary", summary));
+    let filled = false;
+    box.fill = () => {
+      if (!filled) box.append(...[fill()].flat());
+      filled = true;
+    };
+    box.addEventListener("toggle", () => box.open && box.fill());
+    if (open) {
+      box.fill();
+      box.open = true;
     }
-    if (detail.events_total > expected) list.append(el("li.gap", `${ctx.plural(detail.events_total - expected, "event")} not shown`));
-    const marks = [...new Set(marked.map((pos) => nodes.get(pos)).filter(Boolean))];
-    marks.forEach((node) => node.classList.add("marked"));
-    const options = SHOWS.filter(([value]) => value !== "mark" || marks.length).filter(([value]) => value !== "failed" || list.querySelector(".failed"));
+    return box;
+  }
+
+  // The transcript of a chunk. `marked` are positions that something rests on, `words` what that is, `place` where to begin.
+  ctx.transcript = (session, detail, chunk, marked, words, place) => {
+    const told = detail.transcript;
+    if (!told) return el("p.empty", "This transcript is not drawn yet: the newest ones come first. ", ctx.copyable(el("code.command", "ctx dashboard build --complete")));
+    if (!told.total) return el("p.empty", "No event was recorded.");
+    const list = el("div.timelines");
+    const slots = told.pieces.map(([first, last, count], i) => {
+      const slot = el("ol.timeline.waiting");
+      slot.style.minHeight = `${Math.min(6000, 40 * count)}px`;
+      return { slot, first, last, number: i, items: null, wanted: null };
+    });
+    list.append(...slots.map((one) => one.slot));
+    const turns = new Map(told.turns.map((turn, i) => [turn[0], [i + 1, ...turn]]));
+    const marks = new Set(marked);
+    const nodes = new Map();
+    const watch = new IntersectionObserver((seen) => seen.forEach((one) => one.isIntersecting && draw(slots.find((s) => s.slot === one.target))), { root: document.getElementById("session"), rootMargin: "1200px 0px" });
+
+    async function rows(one) {
+      if (!one.items) {
+        const [, , , , file, at] = told.pieces[one.number];
+        const held = file === "" ? told.inline : await ctx.load(`${chunk}-${file}`);
+        one.items = await ctx.unpack(held[at]);
+      }
+      return one.items;
+    }
+
+    function draw(one) {
+      one.wanted ??= rows(one).then(
+        (items) => {
+          const threads = new Map([[0, one.slot]]);
+          let open = one.slot;
+          let inside = 0;
+          for (const item of items) {
+            const [pos, , thread, , kind] = item;
+            if (thread !== inside) {
+              inside = thread;
+              open = thread ? agent(threads, thread, item) : one.slot;
+            }
+            if (thread === 0 && turns.has(pos)) open.append(turn(turns.get(pos), item));
+            const node = line(item);
+            node.dataset.show = SAID.has(kind) ? "said" : kind.startsWith("tool_") ? "tool" : QUIET.has(kind) ? "quiet" : "other";
+            if (marks.has(pos)) node.classList.add("marked");
+            nodes.set(pos, node);
+            open.append(node);
+          }
+          one.slot.style.minHeight = "";
+          one.slot.classList.remove("waiting");
+          watch.unobserve(one.slot);
+        },
+        () => one.slot.replaceChildren(el("li.gap", "This part is not there. The page was made anew meanwhile: load it again.")),
+      );
+      return one.wanted;
+    }
+
+    // The list of a subagent's thread, inside the list that it was started from.
+    function agent(threads, thread, item) {
+      if (threads.has(thread)) return threads.get(thread);
+      const [kind, name] = told.threads[thread] || ["thread", ""];
+      const inner = el("ol.timeline");
+      const box = el("details.agent", el("summary", el("b", `${kind.charAt(0).toUpperCase()}${kind.slice(1)}${name ? ` ${name}` : ""}`), " ", el("span.muted", short(item[5].trim() || `thread ${thread + 1}`, 120))), inner);
+      const node = el("li.thread", box);
+      node.dataset.show = "tool";
+      const around = [...threads.values()].at(-1);
+      around.append(node);
+      threads.set(thread, inner);
+      return inner;
+    }
+
+    function turn([number, first, last, ended, why, calls, tools, output, cost], item) {
+      const state = { answered: "", open: "no final answer", interrupted: "stopped by you", failed: "failed" }[ended] ?? ended;
+      const said = [calls ? ctx.plural(calls, "model call") : "", tools ? ctx.plural(tools, "tool call") : "", output ? `${ctx.short(output)} tokens out` : "", cost === null ? "" : ctx.money(cost)].filter(Boolean).join(", ");
+      const node = el("li.turn", el("h3", `Turn ${number}`), el("span", said), state ? el(ended === "failed" || ended === "interrupted" ? "span.alert" : "span", why && ended !== "open" ? `${state}: ${why}` : state) : null, el("time", ctx.when(item[3], "minute")));
+      node.dataset.turn = number;
+      return node;
+    }
+
+    function line(item) {
+      const [pos, mark, , at, kind, text, more] = item;
+      const name = /^[a-z_]+$/.test(kind) ? kind : "unknown";
+      const node = el(`li.${name}`);
+      node.tabIndex = -1;
+      const link = el("a.anchor", "#");
+      link.href = `#session-${session.key}.e${pos}-${mark}`;
+      link.setAttribute("aria-label", "Link to this event");
+      link.addEventListener("click", (event) => {
+        event.preventDefault();
+        history.replaceState(null, "", link.href);
+        if (navigator.clipboard) navigator.clipboard.writeText(link.href).catch(() => {});
+        show(node);
+      });
+      if (kind === "tool_call") {
+        node.append(call(item, node), link);
+        return node;
+      }
+      const meta = el("p.meta", el("b", kind.replaceAll("_", " ")), usage(more.u), el("time", ctx.when(at, "clock")), link);
+      if (SAID.has(kind)) node.append(meta, long(text, prose));
+      else if (more.img) node.append(meta, picture(more.img));
+      else if (kind === "error" || kind === "compaction") node.append(meta, long(text));
+      else if (text) node.append(folded("quiet", [el("b", kind.replaceAll("_", " ")), " ", el("span.muted", short(text.trim().split("\n")[0], 110)), link], () => long(text)));
+      else node.append(meta);
+      return node;
+    }
+
+    function usage(u) {
+      if (!u) return null;
+      const [model, context, input, written, read, output, cost, owner] = u;
+      const box = el("span.usage", `${told.models[model] || "model"}: ${ctx.short(output)} out of ${ctx.short(context)} in`, owner ? (cost === null ? "" : `, ${ctx.money(cost)}`) : ", counted in the session it was copied from");
+      box.title = `${ctx.short(input)} fresh, ${ctx.short(written)} written to the cache, ${ctx.short(read)} read from it`;
+      return box;
+    }
+
+    function call(item, node) {
+      const [, , , at, , text, more] = item;
+      const bad = more.state === "failed";
+      if (bad) node.classList.add("failed");
+      const said = bad ? (more.exit ? `exit ${more.exit}` : "failed") : { refused: "refused", running: "still running" }[more.state] || "";
+      const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(target(text).trim().split("\n")[0], 160)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, el("time", more.took > 999 ? ctx.duration(more.took / 1000) : ctx.when(at, "clock")), usage(more.u)];
+      return folded("call", head, () => {
+        const lines = edit(text);
+        const about = target(text);
+        const asked = lines && lines.length ? [about === text ? null : el("pre.asked", short(about, 2000)), changed(lines.slice(0, 4000))] : [el("pre.asked", short(about, 20000))];
+        if (about !== text && !lines) asked.push(folded("arguments", "Arguments", () => long(text)));
+        const result = "r" in more ? el(bad ? "div.result.failed" : "div.result", bad && more.why ? el("b", more.why) : null, more.r ? long(more.r) : el("span.muted", "no output")) : el("p.muted", "no result was recorded");
+        return [...asked.filter(Boolean), result];
+      });
+    }
+
+    function picture([media, file]) {
+      const box = el("div.picture", el("span.muted", "Picture"));
+      ctx.load(`${chunk}-${file}`).then(([data]) => {
+        const image = document.createElement("img");
+        image.alt = "Picture in the transcript";
+        image.loading = "lazy";
+        image.src = `data:${media};base64,${data}`;
+        box.replaceChildren(image);
+      }, () => {});
+      return box;
+    }
+
+    const holding = (pos) => slots.findLast((one) => one.first <= pos) || slots[0];
+
+    // Scrolls to an event, and opens what it is folded in.
+    async function go(pos, mark = null) {
+      let one = holding(pos);
+      if (mark !== null && !(await rows(one)).some((item) => item[0] === pos && (item[1] === mark || item[6].m === mark))) {
+        for (const other of slots) {
+          const found = (await rows(other)).find((item) => item[1] === mark || item[6].m === mark);
+          if (found) [one, pos] = [other, found[0]];
+        }
+      }
+      await draw(one);
+      const node = nodes.get(pos) || nodes.get([...nodes.keys()].filter((at) => at <= pos).sort((a, b) => a - b).at(-1));
+      if (node) show(node);
+    }
+
+    function show(node) {
+      if (!node.offsetParent) choices.press("");
+      for (let box = node.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+      const own = node.querySelector(":scope > details");
+      if (own) {
+        own.fill();
+        own.open = true;
+      }
+      node.scrollIntoView({ block: "center" });
+      node.focus({ preventScroll: true });
+      list.querySelectorAll(".here").forEach((other) => other.classList.remove("here"));
+      node.classList.add("here");
+    }
+
+    const options = SHOWS.filter(([value]) => value !== "mark" || marked.length);
     const choices = ctx.tabs("What is shown", options, (value) => {
       list.dataset.only = value;
     });
     choices.press("work");
-    const box = el("div", words ? evidence(words, marks) : null, cut, choices.node, list);
-    box.reveal = () => marks.length && marks[0].scrollIntoView({ block: "center" });
+    slots.forEach((one) => watch.observe(one.slot));
+    const box = el("div", words ? evidence(words, marked, go) : null, ctx.windowCurve(told, go), el("div.reading", choices.node, finder(slots, rows, go)), list);
+    box.reveal = async () => {
+      if (marked.length) await go(marked[0]);
+      else if (place) await go(...place);
+    };
     return box;
   };
 
-  function evidence(words, marks) {
+  // Search inside the session: every piece is unpacked and looked through, in order.
+  function finder(slots, rows, go) {
+    const input = el("input");
+    input.type = "search";
+    input.placeholder = "Search in this session";
+    input.setAttribute("aria-label", "Search in this session");
+    const shown = el("span.muted");
+    shown.setAttribute("role", "status");
+    let found = [];
     let at = 0;
-    const go = (way) => {
-      at = (at + way + marks.length) % marks.length;
-      marks[at].scrollIntoView({ block: "center" });
-      marks[at].tabIndex = -1;
-      marks[at].focus({ preventScroll: true });
-    };
-    const buttons = marks.length > 1 ? ["Previous", "Next"].map((text, i) => {
-      const button = el("button", text);
+    let asked = "";
+    async function look(way) {
+      const words = input.value.trim().toLowerCase();
+      if (!words) {
+        shown.textContent = "";
+        return;
+      }
+      if (words !== asked) {
+        asked = words;
+        [found, at] = [[], way < 0 ? 0 : -1];
+        for (const one of slots) for (const item of await rows(one)) if (item[5].toLowerCase().includes(words) || (item[6].r || "").toLowerCase().includes(words)) found.push(item[0]);
+        if (words !== asked) return;
+      }
+      if (found.length) {
+        at = (at + way + found.length) % found.length;
+        await go(found[at]);
+        input.focus({ preventScroll: true });
+      }
+      shown.textContent = found.length ? `${ctx.count(at + 1)} of ${ctx.count(found.length)}` : "not found";
+    }
+    const buttons = [["Previous match", -1, "\u2191"], ["Next match", 1, "\u2193"]].map(([label, way, sign]) => {
+      const button = el("button", sign);
       button.type = "button";
-      button.addEventListener("click", () => go(i ? 1 : -1));
+      button.setAttribute("aria-label", label);
+      button.addEventListener("click", () => look(way));
       return button;
-    }) : [];
-    return el("p.evidence", el("span", `${marks.length ? ctx.plural(marks.length, "event is", "events are") : "No event on this page is"} evidence of: `, el("b", words)), ...buttons);
+    });
+    input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      look(event.shiftKey ? -1 : 1);
+    });
+    return el("div.finder", input, ...buttons, shown);
   }
 
-  function bodyOf(kind, text, size) {
-    if (kind === "tool_call") {
-      const lines = edit(text);
-      if (lines && lines.length) return el("div", el("pre.asked", short(target(text), 400)), lines.length > 14 ? el("details", el("summary", changed(lines.slice(0, 6)), el("span.cut", `show ${ctx.plural(lines.length, "line")}`)), changed(lines)) : changed(lines));
-      const about = target(text);
-      if (about === text) return folded(text, size, 240, 4);
-      return el("details.arguments", el("summary", el("pre.asked", short(about, 400))), el("pre", text, tail(text, size)));
-    }
-    if (!SAID.has(kind)) return folded(text, size, QUIET.has(kind) ? 160 : 400, QUIET.has(kind) ? 2 : 6);
-    if (text.length <= 900) return el("div", prose(text), tail(text, size));
-    return el("details", el("summary", prose(text.slice(0, 600)), el("span.cut", "show all")), prose(text), tail(text, size));
+  function evidence(words, marked, go) {
+    let at = 0;
+    const buttons = marked.length > 1 ? ["Previous", "Next"].map((text, i) => {
+      const button = el("button", text);
+      button.type = "button";
+      button.addEventListener("click", () => {
+        at = (at + (i ? 1 : -1) + marked.length) % marked.length;
+        go(marked[at]);
+      });
+      return button;
+    }) : [];
+    return el("p.evidence", el("span", `${marked.length ? ctx.plural(marked.length, "event is", "events are") : "No event on this page is"} evidence of: `, el("b", words)), ...buttons);
   }
-  const short = (text, most) => (text.length > most ? `${text.slice(0, most)}\u2026` : text);
 })();

@@ -2,7 +2,8 @@
 "use strict";
 ctx.near("year", (body, { days, steps }) => {
   const { el, svg } = ctx;
-  const [DAY, WEEKS, STEP, SIDE, LEFT, TOP] = [86400000, 53, 13, 11, 28, 16];
+  const narrow = matchMedia("(max-width: 680px)").matches;
+  const [DAY, WEEKS, STEP, SIDE, LEFT, TOP] = [86400000, narrow ? 26 : 53, 13, 11, 28, 16];
   if (!days.length) {
     body.append(el("p.empty", "No model call with a time has been recorded yet."));
     return;
@@ -24,7 +25,7 @@ ctx.near("year", (body, { days, steps }) => {
     }
     const names = ["Mon", "", "Wed", "", "Fri"].map((name, row) => (name ? svg("text", { x: 0, y: TOP + row * STEP + 9 }, name) : null));
     const label = `Model calls by day, ${said(first, { month: "short", year: "numeric" })} to ${said(last, { month: "short", year: "numeric" })}`;
-    return svg("svg", { viewBox: `0 0 ${LEFT + WEEKS * STEP} ${TOP + 7 * STEP}`, role: "img", "aria-label": label }, months, names, cells);
+    return svg("svg", { viewBox: `0 0 ${LEFT + WEEKS * STEP} ${TOP + 7 * STEP}`, role: "img", tabindex: "0", "aria-label": label }, months, names, cells);
   }
 
   // The longest run of days in a row among the active ones.
@@ -60,5 +61,5 @@ ctx.near("year", (body, { days, steps }) => {
   const words = ["no call", ...steps.map((most, i) => (bounds[i] + 1 < most ? `${ctx.count(bounds[i] + 1)} to ${ctx.count(most)}` : ctx.count(most)))];
   words[words.length - 1] += " calls a day";
   body.append(newest, el("ul.legend.scale-of", words.map((text, i) => el(`li.y${i}`, el("span", text)))));
-  if (earlier.length) body.append(el("details.as-table", el("summary", "Earlier years"), ...earlier));
+  if (earlier.length) body.append(el("details.as-table", el("summary", narrow ? "Earlier half years" : "Earlier years"), ...earlier));
 });

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.dashboard.numbers import plural
+from ctx_pipeline.dashboard.figures import plural
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
@@ -24,6 +24,7 @@ MODES = {
 def records(data: PageData) -> dict[str, Any]:
     """Return usage by day, agent, project and model: names as lists, rows that point into them, money in nano-dollars.
 
+    ``days`` are the days of the rows with the week and the month they count to.
     A row is [day or None, agent, project, model, fresh input, output, written for five
     minutes, written for an hour, read from the cache, reasoning, calls, cost, calls
     without a price].
@@ -35,6 +36,7 @@ def records(data: PageData) -> dict[str, Any]:
         "hosts": [[key, data.host_titles[key].title] for key in hosts],
         "projects": list(projects),
         "models": list(models),
+        "days": [[day.isoformat() for day in period] for period in data.periods],
         "rows": [
             [
                 line.day and line.day.isoformat(),
@@ -52,7 +54,7 @@ def _names(found: Iterable[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(dict.fromkeys(found))}
 
 
-@panel(title="Accounting", order=40, data=records)
+@panel(title="Accounting", order=40, data=records, page="Accounting")
 def build(data: PageData) -> str:
     """Every model call once, on the day it was made. Choose days, an agent or a project, and by what it is added up."""
     sources = sorted({(line.source, line.since) for line in data.prices if line.since != "list"}, key=lambda pair: pair[1])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.charts import Column, axis, stacked
 from ctx_pipeline.dashboard.data import Usage
-from ctx_pipeline.dashboard.numbers import count, money, plural, short
+from ctx_pipeline.dashboard.figures import Column, axis, count, money, plural, short, stacked
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
@@ -22,9 +21,9 @@ MOST_DAYS = 92
 MOST_WEEKS = 106
 
 
-@panel(title="Activity", order=30)
+@panel(title="Activity", order=30, page="History")
 def build(data: PageData) -> str:
-    """Model calls and what they cost, stacked by agent; point at a column for its figures."""
+    """Model calls, stacked by agent; a column names its cost. Cost by week and month stands in the accounting."""
     if not data.days:
         return template("activity.html", charts=(), hosts=(), unit="", rows=())
     first, last = data.days[0].day, data.days[-1].day
@@ -57,19 +56,15 @@ def gathered(days: Sequence[DayLine], first: date, last: date, unit: str) -> dic
 def _drawn(
     buckets: Mapping[date, Mapping[str, Usage]], unit: str, used: Sequence[HostLine], how: str
 ) -> tuple[tuple[tuple[str, str, Markup], ...], Markup]:
-    """Return the two charts of the buckets as (title, unit in words, drawing), and their common axis."""
+    """Return the charts of the buckets as (title, unit in words, drawing), and their common axis."""
     classes = [f"c{h.colour % 4}" for h in used]
-    calls, cost = [], []
+    calls = []
     for start, by_host in buckets.items():
         values = [by_host.get(h.key, Usage()) for h in used]
         words = [f"{h.title}: {plural(u.calls, 'call')}, {money(u.cost_nano)}" for h, u in zip(used, values, strict=True) if u.calls]
         text = "\n".join([label(start, unit), *(words or ["nothing"])])
         calls.append(Column(tuple(float(u.calls) for u in values), text))
-        cost.append(Column(tuple(u.cost_nano / 1e9 for u in values), text))
-    charts = (
-        ("Model calls", how, stacked(calls, classes, whole_number, title=f"Model calls by {unit}, stacked by agent")),
-        ("Cost", how, stacked(cost, classes, dollars, title=f"Cost in dollars by {unit}, stacked by agent")),
-    )
+    charts = (("Model calls", how, stacked(calls, classes, whole_number, title=f"Model calls by {unit}, stacked by agent")),)
     return charts, axis([label(start, unit) for start in buckets])
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import PageData
 
 
-@panel(title="Needs a look", order=10)
+@panel(title="All findings", order=10, page="Findings")
 def build(data: PageData) -> str:
     """Drawn from this history alone; each line carries the command that shows more."""
     return template("findings.html", findings=data.findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.dashboard.numbers import count, plural, reading, share
+from ctx_pipeline.dashboard.figures import count, plural, reading, share
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
@@ -50,7 +50,7 @@ def records(data: PageData) -> dict[str, Any]:
     return {"hours": grid}
 
 
-@panel(title="Your part", order=80, data=records)
+@panel(title="Your part", order=80, data=records, page="History")
 def build(data: PageData) -> str:
     """When you write prompts, and how often you have to correct, stop or refuse; none of it leaves this machine."""
     by_name = {r["signal"]: r for r in data.aggregates}

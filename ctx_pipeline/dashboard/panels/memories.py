@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.dashboard.numbers import milliseconds
+from ctx_pipeline.dashboard.figures import milliseconds
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
@@ -33,7 +33,7 @@ def _record(m: MemoryLine, keys: dict[str, str], data: PageData) -> dict[str, An
     }
 
 
-@panel(title="Memories", order=70, data=records)
+@panel(title="Lessons", order=70, data=records, page="Lessons")
 def build(data: PageData) -> str:
     """Lessons with the sessions and events that show them; a flagged one is never given to an agent."""
     known = {m.memory_id: m for m in data.memories}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.dashboard.numbers import plural
+from ctx_pipeline.dashboard.figures import plural
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
@@ -58,7 +58,7 @@ def _span(first: str, last: str) -> str:
     return first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
 
 
-@panel(title="Missing", order=90)
+@panel(title="Missing", order=90, page="Missing records")
 def build(data: PageData) -> str:
     """What agents deleted before it was captured, what could not be read, and what is about to go."""
     found = list(lines(data))

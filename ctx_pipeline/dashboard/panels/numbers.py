@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.numbers import count, money, plural, share, short
+from ctx_pipeline.dashboard.figures import count, money, plural, share, short
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
-from ctx_pipeline.model.finding import FAILED_AT_LEAST
+from ctx_pipeline.model.readings import FAILED_AT_LEAST
 
 if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import PageData, SessionLine
@@ -38,7 +38,7 @@ def figures(data: PageData) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-@panel(title="In numbers", order=20)
+@panel(title="In numbers", order=20, page="History")
 def build(data: PageData) -> str:
     """Every model call is counted once, however many forks and copies of it were recorded."""
     return template("numbers.html", figures=figures(data))

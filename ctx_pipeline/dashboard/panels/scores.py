@@ -30,7 +30,7 @@ def _signal(signal: Any) -> list[str]:
     return [signal.name, signal.kind, signal.unit, halves(signal.describe)[0]]
 
 
-@panel(title="Trajectories", order=65, data=records)
+@panel(title="Trajectories", order=65, data=records, page="Trajectories")
 def build(data: PageData) -> str:
     """How sessions went about their work, figure by figure; the first line is the median of those shown."""
     return template("scores.html", total=len(data.scores))

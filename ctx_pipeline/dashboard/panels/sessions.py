@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import PageData
 
 
-@panel(title="Sessions", order=80)
+@panel(title="Sessions", order=20)
 def build(data: PageData) -> str:
     """Choose a session to see what happened in it."""
     projects = sorted({s.project for s in data.sessions if s.project}, key=str.casefold)[:500]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
+from ctx_pipeline.model.readings import LEAST_SESSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,10 +71,10 @@ def _bucket(name: str, figures: Mapping[str, Any]) -> list[Any]:
     return [name, figures["count"], figures.get("mean")]
 
 
-@panel(title="Signals", order=60, data=records)
+@panel(title="Signals", order=60, data=records, page="Signals")
 def build(data: PageData) -> str:
     """One reading a session. Choose a signal to see how to read it, where it reads high and the sessions behind it."""
-    return template("signals.html", total=len(data.aggregates))
+    return template("signals.html", total=len(data.aggregates), least=LEAST_SESSIONS)
 
 
 def halves(describe: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ def thresholds(values: list[int]) -> list[int]:
     return sorted({ranked[max(0, -(-len(ranked) * part // LEVELS) - 1)] for part in range(1, LEVELS + 1)}) if ranked else []
 
 
-@panel(title="The year", order=35, data=records)
+@panel(title="The year", order=40, data=records)
 def build(data: PageData) -> str:
     """A square a day, stronger in colour with more model calls; point at one for its figures."""
     return template("year.html", total=len(data.days))

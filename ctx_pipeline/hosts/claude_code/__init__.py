@@ -2,77 +2,89 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ctx_pipeline.hosts.claude_code.discovery import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
 from ctx_pipeline.hosts.claude_code.window import window
 from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
-from ctx_pipeline.model.declared import Host
-from ctx_pipeline.model.lazy import Deferred
-from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.shell_answers import ShellAnswers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ctx_pipeline.model.ccusage_rules import RivalEntry
-    from ctx_pipeline.model.raw import StreamBytes
-
-
-def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
-    from ctx_pipeline.hosts.claude_code.ccusage_rules import ccusage
-
-    return ccusage(streams)
-
+from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords
+from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
 HOST = Host(
     key="claude",
     title="Claude Code",
     version=5,
-    roots_env="CLAUDE_CONFIG_DIR",
-    roots_default=("~/.claude", "~/.config/claude"),
-    classify=classify,
-    enter=enter,
-    identify=identify,
-    parse=Deferred("ctx_pipeline.hosts.claude_code.session:parse"),
-    session_kinds=SESSION_KINDS,
     aliases=("claude-code", "claude_code", "cc"),
-    shell_tools=frozenset({"bash"}),
-    shell_answers=ShellAnswers(
+    files=HomeFiles(
+        roots_env="CLAUDE_CONFIG_DIR",
+        roots_default=("~/.claude", "~/.config/claude"),
+        classify=classify,
+        enter=enter,
+        identify=identify,
+        session_kinds=SESSION_KINDS,
+        hints=Deferred("ctx_pipeline.hosts.claude_code.session:hints"),
+        retention_days=retention_days,
+        prompt_history=Deferred("ctx_pipeline.hosts.claude_code.session:mentions"),
+        archive_name="claude-code",
+        project_folder=".claude",
+        state_folders=("plans", "projects", "todos", "tasks", "sessions", "memories", "shell-snapshots", "scratchpad"),
+        worktree_folders=("worktrees",),
+        rules_files=("CLAUDE.md", "CLAUDE.local.md"),
+    ),
+    records=Records(
+        parse=Deferred("ctx_pipeline.hosts.claude_code.session:parse"),
+        types=Deferred("ctx_pipeline.hosts.claude_code.system_records:types"),
+        formats=Deferred("ctx_pipeline.hosts.claude_code.session:known"),
+        window=window,
+        directories=Deferred("ctx_pipeline.hosts.claude_code.file_changes:directories"),
+        changes=Deferred("ctx_pipeline.hosts.claude_code.file_changes:changes"),
+        compact_command=r"<command-name>\s*/?compact\b|^\s*/compact\b",
+        approval_tools=frozenset({"ExitPlanMode", "exit_plan_mode"}),
+    ),
+    usage=UsageRecords(
+        read=Deferred("ctx_pipeline.hosts.claude_code.fast_usage:usage"),
+        kinds=USAGE_KINDS,
+        limit_notes=LimitNotes(
+            frozenset({"api_error_message", "system/api_error"}),
+            Deferred("ctx_pipeline.hosts.claude_code.usage:reached"),
+        ),
+        other_tools={"ccusage": Deferred("ctx_pipeline.hosts.claude_code.ccusage_rules:ccusage")},
+    ),
+    shell=ShellAnswers(
+        tools=frozenset({"bash"}),
         running=r"Command (?:running|was manually backgrounded).{0,80}? with ID: (\w{1,40})|Monitor started \(task (\w{1,40})",
         waits=r"\"(?:bash_id|shell_id|task_id)\":\s?\"(\w{1,40})",
         goes_on=r"<status>(?:running|in_progress)</status>",
-        stopped=r"Successfully (?:killed shell|stopped task)|<status>killed</status>",
+        stopped=r"Successfully (?:killed shell|stopped task)|<status>(?:killed|stopped)</status>",
+        refused=r"\A(?:\[Request interrupted by user(?: for tool use)?\]|<tool_use_error>(Blocked: [^\n]{0,190}))",
+        notices=frozenset({"task-notification", "queue-operation/enqueue"}),
+        notice=r"\A<task-notification>\s{0,8}<task-id>(\w{1,40})</task-id>[^\0]{0,1000}?<status>(?:completed|failed|killed|stopped)</status>",
+        notice_exit=r"\b(?:completed|failed)(?: with)? \(?exit code (-?\d{1,10})\)?</summary>",
         exit=r"<exit_code>(-?\d{1,10})</exit_code>|^(?:Error: )?Exit code (-?\d{1,10})\b",
         exit_line=r"<exit_code>-?\d{1,10}</exit_code>|^(?:Error: )?Exit code -?\d{1,10}\b",
         background=r"\"run_in_background\":\s?true",
         keeps_folder=True,
+        folder_reset=r"^Shell cwd was reset to (/[^\n]{0,400})\s*\Z",
         marks_errors=True,
     ),
-    hints=Deferred("ctx_pipeline.hosts.claude_code.sidefiles:hints"),
-    retention_days=retention_days,
-    mentions=Deferred("ctx_pipeline.hosts.claude_code.prompt_history:mentions"),
-    usage=Deferred("ctx_pipeline.hosts.claude_code.fast_usage:usage"),
-    usage_kinds=USAGE_KINDS,
-    limit_notes=LimitNotes(
-        frozenset({"api_error_message", "system/api_error"}),
-        Deferred("ctx_pipeline.hosts.claude_code.limits:reached"),
-    ),
-    window=window,
-    directories=Deferred("ctx_pipeline.hosts.claude_code.file_changes:directories"),
-    changes=Deferred("ctx_pipeline.hosts.claude_code.file_changes:changes"),
-    rivals={"ccusage": _ccusage},
-    formats=Deferred("ctx_pipeline.hosts.claude_code.formats:known"),
-    archive_name="claude-code",
     agent=Agent(
+        called=("claude",),
         resume="claude --resume {session_id}",
         resume_in_folder=True,
         # set for shell commands since 2.1.132 and for stdio servers since 2.1.154
         session_env=("CLAUDE_CODE_SESSION_ID",),
+        rules_file="CLAUDE.md",
         server=ServerFile(".claude.json", "json", "mcpServers", project_file=".mcp.json", beside_home=True, typed=True),
         hooks=HookFile(
             "settings.json",
-            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE, "SessionEnd": CAPTURE},
+            {
+                "SessionStart": WEAVE,
+                "UserPromptSubmit": WEAVE,
+                "PreToolUse": WEAVE,
+                "PostToolUseFailure": WEAVE,
+                "Stop": CAPTURE,
+                "PreCompact": CAPTURE,
+                "SessionEnd": CAPTURE,
+            },
+            matchers={"PreToolUse": "Bash", "PostToolUseFailure": "Bash"},
             note="Sessions that are open take hooks over when they are started anew.",
             off_switch="disableAllHooks",
         ),
@@ -82,7 +94,7 @@ HOST = Host(
                 *("claude", "-p", "--output-format", "stream-json", "--verbose", "--tools", ""),
                 *("--strict-mcp-config", "--setting-sources", "local", "--no-session-persistence"),
             ),
-            read=Deferred("ctx_pipeline.hosts.claude_code.headless:read"),
+            read=Deferred("ctx_pipeline.hosts.claude_code.session:read_headless"),
             method="claude_headless",
             model=("--model", "{model}"),
             without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SESSION_ID"),

@@ -13,8 +13,8 @@ import msgspec
 from ctx_pipeline.hosts._lines import MAX_INT, read_records
 from ctx_pipeline.hosts.claude_code.discovery import USAGE_KINDS
 from ctx_pipeline.hosts.claude_code.usage import SYNTHETIC
-from ctx_pipeline.model.ccusage_rules import RivalEntry, Sum
 from ctx_pipeline.model.codec import micros
+from ctx_pipeline.model.host_records import RivalEntry, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,7 +11,7 @@ import re
 import stat
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts._ids import secretless
+from ctx_pipeline.hosts._values import secretless
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import WITHHELD
 from ctx_pipeline.model.raw import Identity
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctx_pipeline.hosts.claude_code.records import Head
+    from ctx_pipeline.hosts.claude_code.record_types import Head
 
 SESSION_KINDS = frozenset(
     {"transcript", "agent", "agent_meta", "journal", "workflow", "tool_result", "todos", "tasks", "file_history"},
@@ -173,7 +173,7 @@ def _folder_session(parts: list[str]) -> str | None:
 
 def _heads(head: bytes) -> Iterator[Head]:
     """Yield what the first whole lines say of their session."""
-    from ctx_pipeline.hosts.claude_code.records import DecodeErrors, head_decoder
+    from ctx_pipeline.hosts.claude_code.record_types import DecodeErrors, head_decoder
 
     for line in head.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
         try:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ctx_pipeline.hosts.claude_code.discovery import USAGE_KINDS, safe_id
-from ctx_pipeline.hosts.claude_code.records import Count, DecodeErrors, ForkedFrom, Usage
+from ctx_pipeline.hosts.claude_code.record_types import Count, DecodeErrors, ForkedFrom, Usage
 from ctx_pipeline.hosts.claude_code.usage import SYNTHETIC, ModelCalls
 from ctx_pipeline.hosts.claude_code.usage import _supersedes as supersedes
 from ctx_pipeline.model.codec import micros

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.file_changes import FileChange, difference
+from ctx_pipeline.model.host_records import FileChange, difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,18 +2,117 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import astuple
 
-from ctx_pipeline.hosts.claude_code.discovery import safe_id
-from ctx_pipeline.hosts.claude_code.sidefiles import read_side_file
+from ctx_pipeline.hosts.claude_code import record_types, system_records
+from ctx_pipeline.hosts.claude_code.discovery import agent_of_todos, safe_id
+from ctx_pipeline.hosts.claude_code.record_types import AgentMeta, DecodeErrors, Index, Prompt, index_decoder, meta_decoder, prompt_decoder
 from ctx_pipeline.hosts.claude_code.thread import Gathered, Thread
-from ctx_pipeline.hosts.claude_code.walk import walk
+from ctx_pipeline.hosts.claude_code.transcript import walk
+from ctx_pipeline.model.agent_config import HeadlessAnswer
+from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.raw import Parsed, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
+
+
+# Files beside the transcripts: todo and task states, agent descriptions, workflow runs, spilled results.
+
+
+_KINDS = {"todos": "todo", "tasks": "todo", "workflow": "attachment"}
+_HINT_CHARS = 2_000
+
+
+def read_side_file(state: Gathered, stream: StreamBytes) -> None:
+    """Add what a side file says: a description to its thread, or one event that holds its text.
+
+    File history and spilled results are no events: a spilled text stands in its tool
+    result, and the contents of edited files stay in raw.
+    """
+    if stream.kind == "agent_meta":
+        _describe(state, stream)
+    kind = _KINDS.get(stream.kind)
+    if kind is None or not stream.data.strip():
+        return
+    thread = _thread_of(state, stream)
+    text = stream.data.decode("utf-8", "replace").strip()
+    if stream.kind == "todos" and text == "[]":
+        return
+    thread.rows.append(
+        (
+            f"{stream.stream}.{stream.generation}.0.0",
+            state.host,
+            state.session_id,
+            thread.thread_id,
+            len(thread.rows),
+            None,
+            kind,
+            f"file/{stream.kind}",
+            "system",
+            text,
+            None,
+            None,
+            None,
+            stream.stream,
+            stream.generation,
+            0,
+            len(stream.data),
+            0,
+        ),
+    )
+
+
+def _thread_of(state: Gathered, stream: StreamBytes) -> Thread:
+    """Return the thread that a todo list belongs to, else the main one."""
+    agent = agent_of_todos(stream.rel) if stream.kind == "todos" else None
+    thread = state.threads.get(f"{state.session_id}/{agent}") if agent else None
+    return thread or state.threads[state.session_id]
+
+
+def _describe(state: Gathered, stream: StreamBytes) -> None:
+    try:
+        meta: AgentMeta = meta_decoder.decode(stream.data)
+    except DecodeErrors:
+        state.count_unknown("file/agent_meta")
+        return
+    thread = state.threads.get(stream.thread_id)
+    if thread is not None:
+        thread.agent = meta.agent_type or thread.agent
+        thread.title = meta.description or thread.title
+
+
+def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
+    """Yield (session, field, value) from the prompt history and the session indexes.
+
+    ``first_prompt`` comes once for each session; ``title`` is the index's summary, which
+    may be stale.
+    """
+    if kind == "history":
+        known: set[str] = set()
+        for line in data.split(b"\n"):
+            try:
+                prompt: Prompt = prompt_decoder.decode(line)
+            except DecodeErrors:
+                continue
+            session = prompt.session_id
+            if session and session not in known and prompt.display and not prompt.display.startswith("/"):
+                known.add(session)
+                yield session, "first_prompt", prompt.display[:_HINT_CHARS]
+    elif kind == "index":
+        try:
+            index: Index = index_decoder.decode(data)
+        except DecodeErrors:
+            return
+        for entry in index.entries or ():
+            if entry.session_id and entry.summary:
+                yield entry.session_id, "title", entry.summary[:_HINT_CHARS]
+
 
 _LINES = {"transcript": 0, "agent": 1, "journal": 2}
 _TITLE_CHARS = 200
@@ -171,3 +270,105 @@ def status(thread: Thread) -> str:
         if kind in ("tool_result", "reasoning"):
             return "interrupted"
     return "unknown"
+
+
+# Who is named in the prompt history, and when: sessions whose transcripts may be gone.
+
+
+_LATEST = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
+class _Said(msgspec.Struct, gc=False, rename="camel"):
+    session_id: str | None = None
+    display: str | None = None
+    timestamp: Any = None
+
+
+_decode = msgspec.json.Decoder(_Said).decode
+
+
+def mentions(kind: str, data: bytes) -> Iterator[tuple[str, int]]:
+    """Yield (session, microseconds since 1970) for each prompt of the history; slash commands open no transcript and are passed over."""
+    if kind != "history":
+        return
+    for line in data.split(b"\n"):
+        try:
+            said = _decode(line)
+        except DecodeErrors:
+            continue
+        at = said.timestamp
+        if not said.session_id or not said.display or said.display.startswith("/") or isinstance(at, bool):
+            continue
+        if isinstance(at, int | float) and 0 < at <= _LATEST:
+            yield said.session_id, int(at * 1000)
+
+
+# The fields of a transcript's records that are known: those that are read, and those left out because they say
+# nothing more.
+
+
+_ENVELOPE = (
+    *("userType", "entrypoint", "slug", "sessionId", "promptId", "promptSource", "teamName", "sessionKind", "agentColor", "agentSetting"),
+    *("sourceToolAssistantUUID", "sourceToolUseID", "logicalParentUuid", "isVisibleInTranscriptOnly", "thinkingMetadata", "todos"),
+    *("imagePasteIds", "planContent", "interruptedMessageId", "attributionSkill", "attributionPlugin", "apiErrorStatus", "durationMs"),
+)
+
+_FORMATS = Formats(
+    fields={
+        "": frozenset((*record_types.Record.__struct_encode_fields__, *_ENVELOPE, *system_records.FIELDS)),
+        "message": frozenset(
+            (
+                *record_types.Message.__struct_encode_fields__,
+                *("type", "stop_reason", "stop_sequence", "stop_details", "container", "context_management", "diagnostics"),
+            )
+        ),
+        "message.usage": frozenset((*record_types.Usage.__struct_encode_fields__, "inference_geo")),
+    }
+)
+
+
+def known() -> Formats:
+    """Return the fields that are known."""
+    return _FORMATS
+
+
+# What claude -p --output-format stream-json prints: one record a message, the last one with the answer and its cost.
+
+
+_NANO = 1_000_000_000
+
+
+def read_headless(records: Iterable[Mapping[str, Any]]) -> HeadlessAnswer:
+    """Return what the ``result`` record says; an error where the stream ended without one."""
+    model: str | None = None
+    for record in records:
+        if record.get("type") == "system" and isinstance(record.get("model"), str):
+            model = record["model"]
+        if record.get("type") == "result":
+            return _result(record, model)
+    return HeadlessAnswer("", model, error="the stream ended without a result")
+
+
+def _result(record: Mapping[str, Any], model: str | None) -> HeadlessAnswer:
+    usage = record.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    cached = _count(usage.get("cache_read_input_tokens"))
+    fresh = _count(usage.get("input_tokens")) + _count(usage.get("cache_creation_input_tokens"))
+    cost = record.get("total_cost_usd")
+    text = record.get("result")
+    text = text if isinstance(text, str) else ""
+    failed = bool(record.get("is_error")) or record.get("subtype") != "success"
+    return HeadlessAnswer(
+        "" if failed else text,
+        model,
+        fresh + cached,
+        cached,
+        _count(usage.get("output_tokens")),
+        round(cost * _NANO) if isinstance(cost, int | float) and 0 <= cost < 1e6 else None,
+        (text or str(record.get("subtype") or "an error"))[:300] if failed else "",
+    )
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts._blobs import without_blobs
+from ctx_pipeline.hosts._values import without_blobs
 from ctx_pipeline.hosts.claude_code.injected_text import injected_by
-from ctx_pipeline.hosts.claude_code.records import Attachment, DecodeErrors, Progress, Record, attachment_decoder, encode, progress_decoder
+from ctx_pipeline.hosts.claude_code.record_types import (
+    Attachment,
+    DecodeErrors,
+    Progress,
+    Record,
+    attachment_decoder,
+    encode,
+    progress_decoder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,44 +115,29 @@ _BARE = frozenset(
 )
 """Record types whose whole line is kept as an attachment."""
 
+FIELDS = (
+    *("level", "cause", "error", "retryInMs", "retryAttempt", "maxRetries", "messageCount", "hasOutput", "hookCount", "hookErrors"),
+    *("hookInfos", "preventedContinuation", "stopReason", "toolUseID", "parentToolUseID", "url", "key", "messageId", "isSnapshotUpdate"),
+    *("lastPrompt", "prNumber", "prUrl", "prRepository", "bridgeSessionId", "lastSequenceNum"),
+)
+"""Fields of these records that are known and not read one by one: the line is kept, or they say nothing more."""
 
-def notice(record: Record, line: Callable[[], bytes]) -> Notice:
-    """Return what a record other than user and assistant says; ``line`` gives its bytes where they are kept whole."""
 
-    def whole() -> str:
-        return without_blobs(line().decode("utf-8", "replace").strip())
+def _snapshot(record: Record, whole: Callable[[], str]) -> Notice:
+    return Notice("attachment", record.type or "", "system", raw_text(record.snapshot) or whole())
 
-    kind = record.type
-    if kind == "system":
-        return _system(record, whole)
-    if kind == "attachment":
-        return _attachment(record, whole)
-    if kind == "progress":
-        return _progress(record, whole)
-    if kind == "file-history-snapshot":
-        return Notice("attachment", kind, "system", raw_text(record.snapshot) or whole())
-    if kind == "summary":
-        return Notice("title", kind, "system", record.summary)
-    if kind == "custom-title":
-        return Notice("title", kind, "user", record.custom_title)
-    if kind == "ai-title":
-        return Notice("title", kind, "system", record.ai_title)
-    if kind == "agent-name":
-        return Notice("title", kind, "system", record.agent_name)
-    if kind == "permission-mode":
-        return Notice("permission", kind, "user", record.permission_mode)
-    if kind == "mode":
-        return Notice("permission", kind, "user", record.mode)
-    if kind == "queue-operation":
-        return Notice("injected", f"{kind}/{record.operation or 'none'}", "user", plain(record.content))
-    if kind == "started":
-        return Notice("subagent_start", "workflow/started", "subagent", whole())
-    if kind == "result":
-        return Notice("subagent_end", "workflow/result", "subagent", raw_text(record.result) or whole())
-    if kind in _BARE:
-        return Notice("attachment", kind, "system", whole())
-    label = f"record/{label_of(kind)}"
-    return Notice("unknown", label, "system", whole(), label)
+
+def _queue(record: Record, _: Callable[[], str]) -> Notice:
+    return Notice("injected", f"queue-operation/{record.operation or 'none'}", "user", plain(record.content))
+
+
+def _workflow_result(record: Record, whole: Callable[[], str]) -> Notice:
+    return Notice("subagent_end", "workflow/result", "subagent", raw_text(record.result) or whole())
+
+
+def _text_of(kind: str, actor: str, field: str) -> Callable[[Record, Callable[[], str]], Notice]:
+    """Return what reads a record that says one text."""
+    return lambda record, _: Notice(kind, record.type or "", actor, getattr(record, field))
 
 
 def _system(record: Record, whole: Callable[[], str]) -> Notice:
@@ -232,3 +225,42 @@ def label_of(name: str | None) -> str:
         return "none"
     short = name[:60]
     return short if short.isprintable() else ascii(short)[1:-1][:60]
+
+
+_RECORDS: dict[str, Callable[[Record, Callable[[], str]], Notice]] = {
+    "system": _system,
+    "attachment": _attachment,
+    "progress": _progress,
+    "file-history-snapshot": _snapshot,
+    "summary": _text_of("title", "system", "summary"),
+    "custom-title": _text_of("title", "user", "custom_title"),
+    "ai-title": _text_of("title", "system", "ai_title"),
+    "agent-name": _text_of("title", "system", "agent_name"),
+    "permission-mode": _text_of("permission", "user", "permission_mode"),
+    "mode": _text_of("permission", "user", "mode"),
+    "queue-operation": _queue,
+    "started": lambda _, whole: Notice("subagent_start", "workflow/started", "subagent", whole()),
+    "result": _workflow_result,
+    **dict.fromkeys(_BARE, lambda record, whole: Notice("attachment", record.type or "", "system", whole())),
+}
+"""What reads a record that is neither a prompt nor an answer, by its type."""
+
+
+def notice(record: Record, line: Callable[[], bytes]) -> Notice:
+    """Return what a record other than user and assistant says; ``line`` gives its bytes where they are kept whole."""
+
+    def whole() -> str:
+        return without_blobs(line().decode("utf-8", "replace").strip())
+
+    read = _RECORDS.get(record.type or "")
+    if read is not None:
+        return read(record, whole)
+    label = f"record/{label_of(record.type)}"
+    return Notice("unknown", label, "system", whole(), label)
+
+
+def types() -> list[str]:
+    """Return a text for each known type of record, notice, attachment and progress, with what it becomes."""
+    known: dict[str, Any] = {"record": dict.fromkeys(_RECORDS, ""), "system": _SYSTEM}
+    tables = known | {"attachment": _ATTACHMENTS, "progress": _PROGRESS}
+    return [f"{table}/{name}={meaning}" for table, names in tables.items() for name, meaning in names.items()]

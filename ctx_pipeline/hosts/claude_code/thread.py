@@ -10,7 +10,7 @@ from msgspec import Struct
 from ctx_pipeline.hosts.claude_code.usage import ModelCalls
 
 if TYPE_CHECKING:
-    from ctx_pipeline.hosts.claude_code.records import Record
+    from ctx_pipeline.hosts.claude_code.record_types import Record
     from ctx_pipeline.model.raw import Quarantined, SessionInput, StreamBytes
 
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, enter, places
 from ctx_pipeline.hosts.codex.window import window
 from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
-from ctx_pipeline.model.declared import Database, Host
-from ctx_pipeline.model.lazy import Deferred
-from ctx_pipeline.model.limit_notes import LimitNotes
-from ctx_pipeline.model.shell_answers import ShellAnswers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ctx_pipeline.model.ccusage_rules import RivalEntry
-    from ctx_pipeline.model.raw import StreamBytes
+from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records, UsageRecords
+from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
 # Codex rewrites times and token totals of its threads at every turn; without them the
 # captured rows change only when a thread is added, named or archived.
@@ -27,68 +17,85 @@ _STEADY = (
 )
 
 
-def _ccusage(streams: Iterable[StreamBytes]) -> list[RivalEntry]:
-    from ctx_pipeline.hosts.codex.ccusage_rules import ccusage
-
-    return ccusage(streams)
-
-
 HOST = Host(
     key="codex",
     title="Codex",
     version=5,
-    roots_env="CODEX_HOME",
-    roots_default=("~/.codex",),
-    classify=classify,
-    enter=enter,
-    identify=Deferred("ctx_pipeline.hosts.codex.discovery:identify"),
-    parse=Deferred("ctx_pipeline.hosts.codex.session:parse"),
-    session_kinds=frozenset({ROLLOUT, LOOSE}),
-    places=places,
     aliases=("openai-codex", "codex-cli", "cx"),
-    shell_tools=frozenset(
-        {
-            *("container.exec", "exec", "exec_command", "local_shell", "shell", "shell_command", "unified_exec"),
-            *("user_shell", "command_execution"),
-        }
+    files=HomeFiles(
+        roots_env="CODEX_HOME",
+        roots_default=("~/.codex",),
+        classify=classify,
+        enter=enter,
+        identify=Deferred("ctx_pipeline.hosts.codex.discovery:identify"),
+        session_kinds=frozenset({ROLLOUT, LOOSE}),
+        layout=places,
+        databases={
+            STATE: Database(
+                tables=(("threads", "id"), ("thread_spawn_edges", "child_thread_id")),
+                columns={"threads": _STEADY, "thread_spawn_edges": ("parent_thread_id", "child_thread_id")},
+            )
+        },
+        hints=Deferred("ctx_pipeline.hosts.codex.discovery:hints"),
+        project_folder=".codex",
+        state_folders=("plans", "projects", "todos", "tasks", "sessions", "memories", "shell-snapshots", "scratchpad"),
+        rules_files=("AGENTS.md",),
     ),
-    shell_answers=ShellAnswers(
+    records=Records(
+        parse=Deferred("ctx_pipeline.hosts.codex.session:parse"),
+        types=Deferred("ctx_pipeline.hosts.codex.session:types"),
+        formats=Deferred("ctx_pipeline.hosts.codex.session:known"),
+        window=window,
+        directories=Deferred("ctx_pipeline.hosts.codex.file_changes:directories"),
+        changes=Deferred("ctx_pipeline.hosts.codex.file_changes:changes"),
+        interruptions=frozenset({"interrupt", "turn_aborted"}),
+        compact_command=r"^\s*/compact\b",
+        approval_tools=frozenset({"request_permissions"}),
+    ),
+    usage=UsageRecords(
+        read=Deferred("ctx_pipeline.hosts.codex.fast_usage:usage"),
+        kinds=frozenset({ROLLOUT, LOOSE}),
+        hint_streams={STATE: ("thread_spawn_edges",)},
+        limits=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits"),
+        limit_notes=LimitNotes(
+            frozenset({"token_count/rate_limits", "error", "stream_error", "warning"}),
+            Deferred("ctx_pipeline.hosts.codex.usage:reached"),
+            plan=Deferred("ctx_pipeline.hosts.codex.usage:plan"),
+        ),
+        other_tools={"ccusage": Deferred("ctx_pipeline.hosts.codex.ccusage_rules:ccusage")},
+    ),
+    shell=ShellAnswers(
+        tools=frozenset(
+            {
+                *("container.exec", "exec", "exec_command", "local_shell", "shell", "shell_command", "unified_exec"),
+                *("user_shell", "command_execution"),
+            }
+        ),
+        # since 0.140 a model may write calls of its tools in JavaScript
+        embedded=r"""tools\.exec_command\(\s*\{\s*"?cmd"?\s*:\s*("(?:[^"\\]|\\.)*")""",
         running=r"Process running with session ID (\d{1,20})|Script running with cell ID (\w{1,40})"
         r"|\{\"chunk_id\":[^{}\n]{0,300}?\"session_id\":(\d{1,20})",
         waits=r"\b(?:session_id|cell_id)\"?\s?:\s?\"?(\w{1,40})",
-        exit=r"\{(?:\"chunk_id\":[^{}\n]{0,300}?)?\"exit_code\":(-?\d{1,10})\b",
-        exit_line=r"(?:Exit code:|Process exited with code|exited with code) -?\d{1,10}",
+        stops=r"\bchars\"?:\s?\"\\(?:u0003|x03)",
+        refused=r"\A(?:Script failed\n[^{}]{0,200}?Script error:\n)?exec_command failed for [\s\S]{0,4000}?Rejected\("
+        r"(?:[\s\S]{0,4000}?\b(rejected: [^\n\"\\]{1,190}))?",
+        output=r"\"output\":\s?(\"(?:[^\"\\]|\\.)*\")",
+        exit=r"\{\s{0,8}(?:\"chunk_id\":[^{}]{0,300}?)?\"exit_code\":\s?(-?\d{1,10})\b",
+        exit_line=r"(?:Exit code:|Process exited with code|exited with code|\"exit_code\":) ?-?\d{1,10}\b",
         folder="workdir",
     ),
-    databases={
-        STATE: Database(
-            tables=(("threads", "id"), ("thread_spawn_edges", "child_thread_id")),
-            columns={"threads": _STEADY, "thread_spawn_edges": ("parent_thread_id", "child_thread_id")},
-        )
-    },
-    hints=Deferred("ctx_pipeline.hosts.codex.discovery:hints"),
-    usage=Deferred("ctx_pipeline.hosts.codex.fast_usage:usage"),
-    usage_kinds=frozenset({ROLLOUT, LOOSE}),
-    usage_hints={STATE: ("thread_spawn_edges",)},
-    limits=Deferred("ctx_pipeline.hosts.codex.fast_usage:limits"),
-    limit_notes=LimitNotes(
-        frozenset({"token_count/rate_limits", "error", "stream_error", "warning"}),
-        Deferred("ctx_pipeline.hosts.codex.limits:reached"),
-        plan=Deferred("ctx_pipeline.hosts.codex.limits:plan"),
-    ),
-    window=window,
-    directories=Deferred("ctx_pipeline.hosts.codex.file_changes:directories"),
-    changes=Deferred("ctx_pipeline.hosts.codex.file_changes:changes"),
-    rivals={"ccusage": _ccusage},
-    formats=Deferred("ctx_pipeline.hosts.codex.formats:known"),
     agent=Agent(
+        called=("codex",),
         resume="codex resume {session_id}",
         # set for shell commands; servers are not told
         session_env=("CODEX_THREAD_ID",),
+        rules_file="AGENTS.md",
         server=ServerFile("config.toml", "toml", "mcp_servers", project_file=".codex/config.toml"),
         hooks=HookFile(
             "hooks.json",
-            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
+            # before a command it takes no words for the model (PreToolUse: "unsupported additionalContext"), after one it does
+            {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "PostToolUse": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
+            matchers={"PostToolUse": "Bash"},
             program="codex",
             # 0.114 began with two events, 0.116 added the prompt's
             since=(0, 116),
@@ -103,7 +110,7 @@ HOST = Host(
                 *("--ignore-user-config", "--ignore-rules", "--output-schema", "{schema}"),
                 *("-c", "features.shell_tool=false", "-c", "features.unified_exec=false", "-c", 'web_search="disabled"'),
             ),
-            read=Deferred("ctx_pipeline.hosts.codex.headless:read"),
+            read=Deferred("ctx_pipeline.hosts.codex.exec_stream:read_headless"),
             method="codex_headless",
             model=("--model", "{model}"),
             without=("CODEX_THREAD_ID",),

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts._lines import read_records
-from ctx_pipeline.hosts.codex import records
+from ctx_pipeline.hosts.codex import record_types
 from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
 from ctx_pipeline.hosts.codex.paths import ROLLOUT
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL, columns
-from ctx_pipeline.model.ccusage_rules import RivalEntry, Sum
 from ctx_pipeline.model.codec import micros
+from ctx_pipeline.model.host_records import RivalEntry, Sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +98,7 @@ def _replayed(counts: list[_Count], parents: list[_Count] | None) -> int:
 
 def _counts(stream: StreamBytes) -> tuple[str | None, list[_Count]]:
     """Return the thread that a file was forked from, and its token counts in order."""
-    read = read_records(stream, records.wrapped)
+    read = read_records(stream, record_types.wrapped)
     parent: str | None = None
     model: str | None = None
     first = True

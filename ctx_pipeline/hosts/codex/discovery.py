@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctx_pipeline.hosts._ids import secretless
-from ctx_pipeline.hosts.codex import records
+from ctx_pipeline.hosts._values import secretless
+from ctx_pipeline.hosts.codex import record_types
 from ctx_pipeline.hosts.codex.paths import HISTORY, INDEX, LOOSE, ROLLOUT, STATE
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import WITHHELD
@@ -89,21 +89,21 @@ def _of_loose(rel: str, head: bytes) -> Identity | None:
     return None
 
 
-def _first(line: bytes) -> records.Line | None:
+def _first(line: bytes) -> record_types.Line | None:
     try:
-        value = records.wrapped.decode(line)
-    except records.FAILURES:
+        value = record_types.wrapped.decode(line)
+    except record_types.FAILURES:
         return _cut(line)
     if value.payload is None:
         try:
-            value.payload = records.bare.decode(line)
-        except records.FAILURES:
+            value.payload = record_types.bare.decode(line)
+        except record_types.FAILURES:
             return None
         value.type = None
     return value
 
 
-def _of_first(rel: str, line: records.Line | None, head: bytes) -> Identity:
+def _of_first(rel: str, line: record_types.Line | None, head: bytes) -> Identity:
     ts = None
     if line is not None:
         meta = line.payload
@@ -116,7 +116,7 @@ def _of_first(rel: str, line: records.Line | None, head: bytes) -> Identity:
     return Identity(named_id(rel), first_ts=ts or _named_ts(rel))
 
 
-def _of_meta(rel: str, meta: records.Payload, ts: int | None) -> Identity:
+def _of_meta(rel: str, meta: record_types.Payload, ts: int | None) -> Identity:
     thread = safe_id(meta.id) or named_id(rel)
     ts = ts or _named_ts(rel)
     root = safe_id(meta.session_id)
@@ -131,9 +131,9 @@ def _of_meta(rel: str, meta: records.Payload, ts: int | None) -> Identity:
     return Identity(thread, first_ts=ts)
 
 
-def subagent(meta: records.Payload) -> tuple[str | None, str | None]:
+def subagent(meta: record_types.Payload) -> tuple[str | None, str | None]:
     """Return what kind of subagent a thread is (thread_spawn, review, ...) and its parent, None where it is none."""
-    source = records.value_of(meta.source)
+    source = record_types.value_of(meta.source)
     inner = source.get("subagent") if isinstance(source, dict) else None
     if isinstance(inner, str):
         return inner, None
@@ -144,7 +144,7 @@ def subagent(meta: records.Payload) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _cut(line: bytes) -> records.Line | None:
+def _cut(line: bytes) -> record_types.Line | None:
     """Return what can be read of a first line that is cut or broken; a quote inside a string is escaped, so keys are safe to find."""
 
     def field(name: bytes) -> str | None:
@@ -154,7 +154,7 @@ def _cut(line: bytes) -> records.Line | None:
     if not (b'"session_meta"' in line or field(b"id")):
         return None
     source = re.search(rb'(?<!\\)"source"\s*:\s*(\{.*?\}+)\s*,\s*"', line)
-    meta = records.Payload(
+    meta = record_types.Payload(
         id=field(b"id"),
         session_id=field(b"session_id"),
         forked_from_id=field(b"forked_from_id"),
@@ -162,7 +162,7 @@ def _cut(line: bytes) -> records.Line | None:
         thread_source=field(b"thread_source"),
         source=msgspec.Raw(source.group(1)) if source else msgspec.Raw(),
     )
-    return records.Line(timestamp=field(b"timestamp"), type="session_meta", payload=meta)
+    return record_types.Line(timestamp=field(b"timestamp"), type="session_meta", payload=meta)
 
 
 def _of_document(rel: str, head: bytes) -> Identity:
@@ -237,8 +237,8 @@ def _text(row: dict[str, Any], key: str) -> str | None:
 def _objects(data: bytes) -> Iterator[dict[str, Any]]:
     for line in data.splitlines():
         try:
-            value = records.anything.decode(line)
-        except records.FAILURES:
+            value = record_types.anything.decode(line)
+        except record_types.FAILURES:
             continue
         if isinstance(value, dict):
             yield value

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts._blobs import without_blobs
+from ctx_pipeline.hosts._values import without_blobs
 from ctx_pipeline.hosts.codex import tools
-from ctx_pipeline.hosts.codex.dedupe import joined
-from ctx_pipeline.hosts.codex.records import value_of, written
+from ctx_pipeline.hosts.codex.items import joined
+from ctx_pipeline.hosts.codex.record_types import value_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctx_pipeline.hosts.codex.records import Change, Item, Payload
+    from ctx_pipeline.hosts.codex.record_types import Change, Item, Payload
     from ctx_pipeline.hosts.codex.rows import Tool
-    from ctx_pipeline.hosts.codex.threads import Entry
-    from ctx_pipeline.hosts.codex.walk import Walk
+    from ctx_pipeline.hosts.codex.thread_lines import Entry
+    from ctx_pipeline.hosts.codex.thread_state import Walk
 
 _LONGEST = 10**7
 """Seconds of a call, at most: more is a broken number."""

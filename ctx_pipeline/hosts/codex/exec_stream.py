@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
-from ctx_pipeline.hosts._blobs import without_blobs
 from ctx_pipeline.hosts._lines import read_records
+from ctx_pipeline.hosts._values import without_blobs
 from ctx_pipeline.hosts.codex import tools
-from ctx_pipeline.hosts.codex.records import FAILURES, Usage, written
+from ctx_pipeline.hosts.codex.record_types import FAILURES, Usage, written
 from ctx_pipeline.hosts.codex.rows import OWN, Rows, Tool
-from ctx_pipeline.hosts.codex.threads import Entry
+from ctx_pipeline.hosts.codex.thread_lines import Entry
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL, Key, columns
+from ctx_pipeline.model.agent_config import HeadlessAnswer
 from ctx_pipeline.model.raw import ThreadFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ctx_pipeline.model.raw import Quarantined, StreamBytes
+
 
 _BEGINNINGS = ("thread.started", "session.created")
 _KEPT = frozenset({"turn.started", "item.plan.delta", "request_user_input"})
@@ -197,9 +199,9 @@ def _item(rows: Rows, entry: Entry, stage: str, item: _Item) -> None:
         if kind not in _SAID:
             _unknown(rows, entry, subtype)
     elif kind in {"agent_message", "assistant_message"}:
-        rows.said(entry, "answer", subtype, item.text, parent=None)
+        rows.assistant_event(entry, "answer", subtype, item.text, parent=None)
     elif kind == "reasoning":
-        rows.said(entry, "reasoning", subtype, item.text, parent=None)
+        rows.assistant_event(entry, "reasoning", subtype, item.text, parent=None)
     elif kind in {"plan", "todo_list"}:
         listed = "\n".join(f"[{'x' if todo.completed else ' '}] {todo.text or ''}" for todo in item.items or ())
         rows.event(entry, "todo", subtype, "assistant", item.text or listed)
@@ -261,3 +263,39 @@ def _unknown(rows: Rows, entry: Entry, label: str) -> None:
     name = label[:100] if label.isprintable() else ascii(label)[:100]
     rows.unknown[f"exec/{name}"] = rows.unknown.get(f"exec/{name}", 0) + 1
     rows.event(entry, "unknown", f"exec/{name}", "system", without_blobs(text) or written(None))
+
+
+# What codex exec --json prints: items as they are completed, then the turn with its tokens.
+
+
+def read_headless(records: Iterable[Mapping[str, Any]]) -> HeadlessAnswer:
+    """Return the last message of the agent with the tokens of all turns; an error where no turn was completed.
+
+    The stream names neither the model nor a cost.
+    """
+    text, error = "", ""
+    done = False
+    tokens = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0}
+    for record in records:
+        kind = record.get("type")
+        item = record.get("item")
+        if (
+            kind == "item.completed"
+            and isinstance(item, dict)
+            and item.get("type") == "agent_message"
+            and isinstance(item.get("text"), str)
+        ):
+            text = item["text"]
+        elif kind == "turn.completed":
+            done, error = True, ""
+            usage = record.get("usage")
+            for name, value in (usage if isinstance(usage, dict) else {}).items():
+                if name in tokens and isinstance(value, int) and value > 0:
+                    tokens[name] += value
+        elif kind in ("turn.failed", "error"):
+            told = record.get("error")
+            done = False
+            error = str(told.get("message") if isinstance(told, dict) else record.get("message") or kind)[:300]
+    if not done:
+        text, error = "", error or "the stream ended without a completed turn"
+    return HeadlessAnswer(text, None, tokens["input_tokens"], tokens["cached_input_tokens"], tokens["output_tokens"], None, error)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from ctx_pipeline.hosts.codex import records
+from ctx_pipeline.hosts.codex import record_types
 from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
 from ctx_pipeline.hosts.codex.replay import AT_ONCE, began_at, older
@@ -39,15 +39,15 @@ class _Payload(Struct, gc=False):
     """The fields of a body that decide about usage."""
 
     type: str | None = None
-    info: records.Info | None = None
+    info: record_types.Info | None = None
     model: str | None = None
-    thread_settings: records.Settings | None = None
+    thread_settings: record_types.Settings | None = None
     turn_id: str | None = None
     started_at: Any = None
     thread_id: str | None = None
     response_id: str | None = None
-    usage: records.Usage | None = None
-    thread_token_usage: records.Usage | None = None
+    usage: record_types.Usage | None = None
+    thread_token_usage: record_types.Usage | None = None
 
 
 class _Line(Struct, gc=False):
@@ -106,8 +106,8 @@ def _facts(stream: StreamBytes) -> tuple[SessionFacts, int | None] | None:
     data = stream.data
     end = data.find(b"\n") + 1
     try:
-        first = records.wrapped.decode(data[:end] if end else data)
-    except records.FAILURES:
+        first = record_types.wrapped.decode(data[:end] if end else data)
+    except record_types.FAILURES:
         return None
     meta = first.payload
     if first.type != "session_meta" or meta is None or data.find(b'"session_meta"', end, end + 200) >= 0:
@@ -127,7 +127,7 @@ def _rows(stream: StreamBytes, session_id: str, born: int | None) -> list[tuple]
     data = stream.data
     try:
         lines: list[_Line] = _decoder.decode_lines(data)
-    except records.FAILURES:
+    except record_types.FAILURES:
         return None
     own = stream.thread_id
     counter = Counter(e.payload for e in lines if e.type == "token_usage_record" and e.payload)  # type: ignore[misc]
@@ -193,7 +193,7 @@ def limits(data: bytes) -> Iterator[tuple[int, str, float, int, int | None]]:
         end = len(data) if end < 0 else end
         try:
             line = _limit_line.decode(data[start:end])
-        except records.FAILURES:
+        except record_types.FAILURES:
             line = _LimitLine()
         ts = micros(line.timestamp)
         found = line.payload.rate_limits if line.payload else None

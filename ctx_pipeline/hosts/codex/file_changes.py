@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.file_changes import FileChange, difference
+from ctx_pipeline.model.host_records import FileChange, difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

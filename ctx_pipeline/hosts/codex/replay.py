@@ -22,8 +22,8 @@ from ctx_pipeline.model.codec import micros
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctx_pipeline.hosts.codex.records import Payload
-    from ctx_pipeline.hosts.codex.threads import Entry
+    from ctx_pipeline.hosts.codex.record_types import Payload
+    from ctx_pipeline.hosts.codex.thread_lines import Entry
 
 BURST = 250_000
 """Microseconds between two lines of one copy, at most; an own answer takes longer."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from ctx_pipeline.hosts.codex.threads import Entry
+    from ctx_pipeline.hosts.codex.thread_lines import Entry
     from ctx_pipeline.hosts.codex.tools import FileAccess
     from ctx_pipeline.hosts.codex.usage import Call
 
@@ -96,7 +96,9 @@ class Rows:
         )
         return event_id
 
-    def said(self, entry: Entry, kind: str, subtype: str, text: str | None, *, parent: str | None, call_id: str | None = None) -> str:
+    def assistant_event(
+        self, entry: Entry, kind: str, subtype: str, text: str | None, *, parent: str | None, call_id: str | None = None
+    ) -> str:
         """Add an event of the assistant, tied to the model call that is counted next, and return its id."""
         self._said.append(len(self.events))
         return self.event(entry, kind, subtype, "assistant", text, parent=parent, call_id=call_id)
@@ -156,7 +158,7 @@ class Rows:
             call_id = f"{wanted}#{number}"
         self._ids.add(call_id)
         seq = len(self.events)
-        event = self.said(entry, "tool_call", subtype, text, parent=parent, call_id=call_id)
+        event = self.assistant_event(entry, "tool_call", subtype, text, parent=parent, call_id=call_id)
         tool = Tool(
             call_id,
             seq,

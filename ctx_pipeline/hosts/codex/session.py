@@ -5,24 +5,25 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.codex import exec_stream, replay
-from ctx_pipeline.hosts.codex.dedupe import Families, joined
+from ctx_pipeline.hosts.codex import exec_stream, record_types, replay
 from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
 from ctx_pipeline.hosts.codex.event_messages import EVENTS
-from ctx_pipeline.hosts.codex.items import ITEMS
+from ctx_pipeline.hosts.codex.items import ITEMS, Families, joined
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
-from ctx_pipeline.hosts.codex.records import value_of, written
-from ctx_pipeline.hosts.codex.threads import read_thread
+from ctx_pipeline.hosts.codex.record_types import value_of, written
+from ctx_pipeline.hosts.codex.thread_lines import read_thread
+from ctx_pipeline.hosts.codex.thread_state import Walk
 from ctx_pipeline.hosts.codex.usage import Counter
-from ctx_pipeline.hosts.codex.walk import Walk
+from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.raw import Parsed, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ctx_pipeline.hosts.codex.records import Payload
-    from ctx_pipeline.hosts.codex.threads import Entry
+    from ctx_pipeline.hosts.codex.record_types import Payload
+    from ctx_pipeline.hosts.codex.thread_lines import Entry
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
+
 
 _TITLE = 200
 _NAME_LENGTH = 60
@@ -223,6 +224,12 @@ _OTHERS: dict[str, Callable[[Walk, Entry, Payload], None]] = {
 }
 
 
+def types() -> list[str]:
+    """Return a text for each known type of line, response item and event message, with what reads it."""
+    tables = {"response_item": ITEMS, "event_msg": EVENTS, "line": _OTHERS}
+    return [f"{table}/{name}={read.__name__}" for table, names in tables.items() for name, read in names.items()]
+
+
 _LAST = {"prompt": "abandoned", "error": "errored", "reasoning": "interrupted", "tool_result": "interrupted"}
 """What the last telling event says of a thread whose turn has no end."""
 
@@ -303,3 +310,37 @@ def _title(walk: Walk, hints: Mapping[str, str]) -> tuple[str | None, str]:
 def _remote(url: str) -> str:
     """Return a remote URL without credentials and without ``.git``."""
     return re.sub(r"^([a-z+]+://)[^/@]*@", r"\1", url.strip()).removesuffix(".git")
+
+
+# The fields of a rollout's lines that are known: those that are read, and those left out because they say nothing
+# more.
+
+
+_TURNS = (
+    *("approvals_reviewer", "collaboration_mode", "collaboration_mode_kind", "comp_hash", "current_date", "developer_instructions"),
+    *("memory_mode", "multi_agent_mode", "multi_agent_version", "permission_profile", "personality", "realtime_active", "root_turn_id"),
+    *("sandbox_policy", "timezone", "truncation_policy", "user_instructions", "workspace_roots", "dynamic_tools", "context_window"),
+    *("history_mode", "model_provider", "agent_path", "time_to_first_token_ms", "duration_ms"),
+)
+_ITEMS = (
+    *("encrypted_content", "full", "formatted_output", "stdout", "stderr", "aggregated_output", "images", "local_images", "text_elements"),
+    *("memory_citation", "execution", "process_id", "internal_chat_message_metadata_passthrough", "last_agent_message", "completed_at"),
+    *("action_name", "app_name", "connector_id", "link_id", "client_id", "goal", "threadId", "state", "duration", "num_turns"),
+    *("replacement_history", "first_window_id", "previous_window_id", "window_id", "window_number"),
+    *("latest_token_usage_record", "turn_token_usage", "new_thread_id", "sender_thread_id", "new_agent_nickname", "new_agent_role"),
+)
+
+_FORMATS = Formats(
+    fields={
+        "": frozenset((*record_types.Line.__struct_encode_fields__, "ordinal", "metadata", *record_types.Payload.__struct_encode_fields__)),
+        "payload": frozenset((*record_types.Payload.__struct_encode_fields__, *_TURNS, *_ITEMS)),
+        "payload.info": frozenset(record_types.Info.__struct_encode_fields__),
+        "payload.usage": frozenset((*record_types.Usage.__struct_encode_fields__, "total_tokens")),
+        "payload.info.last_token_usage": frozenset((*record_types.Usage.__struct_encode_fields__, "total_tokens")),
+    }
+)
+
+
+def known() -> Formats:
+    """Return the fields that are known."""
+    return _FORMATS

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ctx_pipeline.hosts.codex import records
-from ctx_pipeline.model.permissions import DENIED, REFUSED
+from ctx_pipeline.hosts.codex import record_types
+from ctx_pipeline.model.host_records import DENIED, REFUSED
 
 if TYPE_CHECKING:
-    from ctx_pipeline.hosts.codex.records import Block
+    from ctx_pipeline.hosts.codex.record_types import Block
 
 _ACTIONS = {
     "apply_patch": "edit",
@@ -83,8 +83,8 @@ def file_access(name: str, namespace: str | None, text: str) -> FileAccess:
     if name == "exec" or not text.startswith("{"):
         return FileAccess(name, action, (), (text,) if action == "shell" and text else ())
     try:
-        said = records.arguments.decode(text)
-    except records.FAILURES:
+        said = record_types.arguments.decode(text)
+    except record_types.FAILURES:
         return FileAccess(name, action)
     command = said.cmd if said.cmd is not None else said.command
     argv = () if command is None else (command,) if isinstance(command, str) else tuple(command)
@@ -99,8 +99,8 @@ def file_access(name: str, namespace: str | None, text: str) -> FileAccess:
 def _patched(name: str, text: str) -> FileAccess:
     if text.startswith("{"):
         try:
-            said = records.arguments.decode(text)
-        except records.FAILURES:
+            said = record_types.arguments.decode(text)
+        except record_types.FAILURES:
             return FileAccess(name, "edit")
         text = said.patch or said.input or ""
     verbs = set()
@@ -137,14 +137,14 @@ def ending(output: str | dict[str, Any] | list[Block] | None) -> Ending:
         return Ending(text, _exit_of(text), text.startswith(_FAILED))
     if isinstance(output, dict):
         inner = output.get("content", output.get("output"))
-        text = inner if isinstance(inner, str) else records.written(output)
+        text = inner if isinstance(inner, str) else record_types.written(output)
         return Ending(text, None, output.get("success") is False)
     if not output:
         return Ending("", None, False)
     if output.startswith('{"output":'):
         try:
-            said = records.output.decode(output)
-        except records.FAILURES:
+            said = record_types.output.decode(output)
+        except record_types.FAILURES:
             pass
         else:
             code = said.metadata.exit_code if said.metadata else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.window import OUT, SYSTEM, Change, usual
+from ctx_pipeline.model.host_records import OUT, SYSTEM, Change, usual
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ A session is read from the append-only log where it stands there, else from the 
 from __future__ import annotations
 
 from ctx_pipeline.model.codec import LATEST, micros
-from ctx_pipeline.model.declared import Database, Host
-from ctx_pipeline.model.lazy import Deferred
+from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records
 from ctx_pipeline.model.raw import Identity
 
 STORE = "store"
@@ -36,7 +35,7 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
 
 
 def _first_ts(line: bytes) -> int | None:
-    from ctx_pipeline.hosts.dspy_store.facts import ERRORS, body, decoder
+    from ctx_pipeline.hosts.dspy_store.rows import ERRORS, body, decoder
 
     try:
         row = decoder.decode(line).row
@@ -55,22 +54,23 @@ HOST = Host(
     key="dspy",
     title="DSPy",
     version=2,
-    roots_env="CTX_CALLBACK_STORE",
-    roots_default=(),
-    classify=classify,
-    enter=enter,
-    identify=identify,
-    parse=Deferred("ctx_pipeline.hosts.dspy_store.rows:parse"),
-    session_kinds=frozenset({STORE}),
-    databases={
-        STORE: Database(
-            tables=(("log", "seq"), ("sessions", "id"), ("lm_calls", "seq"), ("tool_calls", "started_at")),
-            split_by="session_id",
-            split_as={"sessions": "id"},
-            prefer_first=True,
-            append_only=True,
-        )
-    },
-    announced=True,
+    files=HomeFiles(
+        roots_env="CTX_CALLBACK_STORE",
+        classify=classify,
+        enter=enter,
+        identify=identify,
+        session_kinds=frozenset({STORE}),
+        databases={
+            STORE: Database(
+                tables=(("log", "seq"), ("sessions", "id"), ("lm_calls", "seq"), ("tool_calls", "started_at")),
+                split_by="session_id",
+                split_as={"sessions": "id"},
+                prefer_first=True,
+                append_only=True,
+            )
+        },
+        announced=True,
+    ),
+    records=Records(parse=Deferred("ctx_pipeline.hosts.dspy_store.rows:parse")),
     sensor_name="callback_store_sensor",
 )

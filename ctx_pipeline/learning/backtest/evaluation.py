@@ -27,7 +27,7 @@ def measure_effect(store: Store, settings: Settings, *, force: bool = False) -> 
     that got worse than the last ones that were kept. The figures of the report are the asset's metadata.
     """
     from ctx_pipeline.learning.backtest.backtest import backtest, keep
-    from ctx_pipeline.memory.effect import compare
+    from ctx_pipeline.memory.evaluation import compare
 
     began = time.perf_counter()
     counts: dict[str, int] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.facts.command_runs import CHECKS as _PROVING
 from ctx_pipeline.facts.command_runs import command_runs, results_of
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, shorten_paths
@@ -49,7 +50,12 @@ _LOOKING = frozenset(
 
 _LOOKING_GIT = frozenset({"git status", "git log", "git show", "git diff", "git blame", "git grep", "git ls-files", "git rev-parse"})
 _LONGEST, _QUOTE = 600, 40
-OUTSIDE = re.compile(r"^(?:/tmp/|/private/|/var/|/dev/)|/\.(?:claude|codex)/|/node_modules/|/\.venv/")
+_NO_SOURCES = re.compile(r"^(?:/tmp/|/private/|/var/|/dev/)|/node_modules/|/\.venv/")
+
+
+def outside(path: str) -> bool:
+    """Tell whether a file is none of the project's own: temporary, installed, or the agent's."""
+    return bool(_NO_SOURCES.search(path) or discovery.project_folder_pattern().search(path))
 
 
 @dataclass

@@ -21,7 +21,8 @@ _SCORES = tuple(
         (10, r"^E\s{2,}\w*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b"),
         (9, r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|NotFound)\b:? .+"),
         (9, r"(?:command not found|No module named|Cannot find module|Module not found|No such file or directory|not a git repository)"),
-        (8, r"^error(?:\[\w+\])?: |^panic: |^\s*✗ |^  \u00d7 |^ERROR: (?!task )"),
+        (9, r"(?i)connection refused|\bERESOLVE\b (?:unable|could)|no matches found: |is required to read the password|still in progress"),
+        (8, r"^error(?:\[\w+\])?: |^panic: |^thread '[^']{1,60}'(?: \(\d+\))? panicked at |^\s*✗ |^  \u00d7 |^ERROR: (?!task )"),
         (8, r"^\S+\.\w+:\d+(?::\d+)?:? .+|^\S+\.\w+\(\d+,\d+\): error"),
         (7, r"^fatal: "),
         (7, r"^\s+\w[\w.-]+\.(?:go|rs|py|js|ts):\d+: .+|^\s*(?:Error Trace|Error|expected|Expected|got|want|Received):?\s"),
@@ -87,12 +88,18 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
             if pattern.search(raw):
                 if of_tests and _PRINTED.match(raw):
                     score = 4  # noqa: PLW2901 - the same line, believed less
-                if score > best_score and (of_any_form or quotable(_ANSI.sub("", raw).strip())):
-                    best, best_score = raw, score
+                said = raw if of_any_form else _quotable_part(raw)
+                if score > best_score and said:
+                    best, best_score = said, score
                 break
     line = shorten_paths(clean(best), cwd)
     line = re.sub(r"^E\s+", "", line)
     return truncate(line, _WIDTH)
+
+
+def _quotable_part(line: str) -> str:
+    """Return a line that may be quoted, or what stands before its advice; empty where neither may."""
+    return next((part for part in (line, line.partition("; ")[0]) if quotable(part.strip())), "")
 
 
 def shorten_paths(text: str, cwd: str | None) -> str:
@@ -128,3 +135,11 @@ def signature(line: str) -> str:
     for pattern, by in _VARIABLE:
         line = pattern.sub(by, line)
     return line.strip().lower()
+
+
+_QUOTED = re.compile(r"\"[^\"]{1,60}\"|'[^']{1,60}'|`[^`]{1,60}`")
+
+
+def quoted_as_name(line: str) -> str:
+    """Return an error line with the names that it quotes left open, so that two calls of a program met the same error."""
+    return _QUOTED.sub("NAME", line)

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.model.characters import HIDDEN
+from ctx_pipeline.model.display import HIDDEN
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -26,45 +26,46 @@ _ERROR_TEXT = """
     collected collecting collection column command commands commit comparison compatible compile compiled compiler complete
     condition configuration conflict conflicting conflicts connect connecting connection const constant constructor contain
     contained containing contains content context convert converting copied core correct corrupt could count crash crashed crates
-    create created creating current cycle data database dead deadlock debug decimal declaration declare declared decode decoding
-    default define defined definition delimiter denied dependencies dependency dereference descriptor destination detected did
-    diff differ different differs digit dimension directories directory disk divide division does doesn't domain double due
-    duplicate duplicated duration during each early edge element elements else empty enable encode encoding end ended ends enough
-    entries entry enum environment equal equals error errors evaluate evaluating even exceeded exceeds except exception exceptions
-    executable exhausted exist existing exists exit exited exits expect expected expecting expects export exported expression
-    extension external extra fail failed failing fails failure failures false fatal fault feature fetching field fields file
-    filename files final find first fixture flag flags float folder following for format formatted found fraction from full
-    function functions garbage generated generic get given global go got greater group had handle handler has hash have head
-    header heap here hint host identical identifier if ignored illegal implement implementation implemented implements implicit
-    import imported importing imports in incompatible incomplete incorrect indent indentation index indices infinite initialize
-    initialized initializer input inside instance instances insufficient int integer interface internal interrupted into invalid
-    invocation io is isn't it item items iterable iterate iterator its job json kept key keys keyword killed kind label large last
-    left length less level lexer libraries library licence license lifetime limit line lines link linked linker linking linux list
-    literal load loading local locale located location lock locked long lookup loop lost macro main malformed manifest map mapped
-    mapping match matched matches matching maximum may member memory merge message metadata method methods minimum mismatch
-    mismatched missing mode modified module modules more most moved multiple mutable name named names namespace native near
-    negative neither nested network new newline nil no node non none nonexistent nor not null number numbers numeric object
-    objects obligation obsolete of off offset ok old on one open opened opening operand operands operation operator option
-    optional options or order original os other out output outside over overflow overwritten owned package packages pair panic
-    panicked param parameter parameters parent parse parsed parser parsing partial passed path pathspec pattern per permission
-    permissions permitted pipe placeholder point pointer points pool port position positional possible possibly precondition
-    predicate prefix present previous private process produced program project properties property protocol provided proxy public
-    python quota quote quoted raised range reached read reading readonly ready reason received recipe record recursion recursive
-    redeclared redefined ref reference referenced refs refused regex region register registered rejected relative repeated replace
-    repository request requirement requirements reserved reset resolve resolved resolving resource resources response result
-    results return returned returning returns root rounding row rows runtime same schema scope section segment segmentation
-    select selected sequence server service session set sets setting shadow shadowed shape shared short sig sign signal signature
-    since single size slice socket some source spec specification specified spelled stack stale started state statement static
-    status step still stopped storage stored stream string strings struct structure subcommand subset subtype success such suffix
-    suite supported symbol symbols synchronized syntax system table tag take taken takes target targets task template terminated
-    test tests than that the their then there this thread threads throw thrown throws time timed timeout times tls to token tokens
-    too top trace traceback trailing trait traits transaction tree true truncated tuple two type typed types unable unallowed
-    unavailable unbound uncaught unclosed undeclared undefined under unexpected unformatted unhandled unhashable unhealthy unicode
-    unimplemented union unique unit unknown unlinked unmatched unquoted unreachable unreadable unrecognised unrecognized
-    unreferenced unresolved unsatisfied unset unsupported unterminated until untyped unused unwrap unwrapped up usage used uses
-    using val valid validate validation value values variable variables variant verify version versions violated violates
-    violation virtual void waiting want warning warnings was wasn't were when where which while width will with within without
-    word words worktree wrap written wrong yet zero zip
+    create created creating curl current cycle data database dead deadlock debug decimal declaration declare declared decode
+    decoding default define defined definition delimiter denied dependencies dependency dereference descriptor destination
+    detected dial did diff differ different differs digit dimension directories directory disk divide division does doesn't domain
+    double due duplicate duplicated duration during each early edge element elements else empty enable encode encoding end ended
+    ends enough entries entry enum environment equal equals err err! error errors evaluate evaluating even exceeded exceeds except
+    exception exceptions executable exhausted exist existing exists exit exited exits expect expected expecting expects export
+    exported expression extension external extra fail failed failing fails failure failures false fatal fault feature fetching
+    field fields file filename files final find first fixture flag flags float folder following for format formatted found
+    fraction from full function functions garbage generated generic get given global go got greater group had handle handler has
+    hash have head header heap here hint host identical identifier if ignored illegal implement implementation implemented
+    implements implicit import imported importing imports in incompatible incomplete incorrect indent indentation index indices
+    infinite initialize initialized initializer input inside instance instances insufficient int integer interface internal
+    interrupted into invalid invocation io is isn't it item items iterable iterate iterator its job json kept key keys keyword
+    killed kind label large last left length less level lexer libraries library licence license lifetime limit line lines link
+    linked linker linking linux list literal load loading local locale located location lock locked logs long lookup loop lost
+    macro main malformed manifest many map mapped mapping match matched matches matching maximum may member memory merge message
+    metadata method methods minimum mismatch mismatched missing mode modified module modules more most moved multiple mutable name
+    named names namespace native near negative neither nested network new newline nil no node non none nonexistent nor not npm
+    null number numbers numeric object objects obligation obsolete of off offset ok old on one open opened opening operand
+    operands operation operator option optional options or order original os other out output outside over overflow overwritten
+    owned package packages pair panic panicked param parameter parameters parent parse parsed parser parsing partial passed
+    password path pathspec pattern per permission permissions permitted pipe placeholder point pointer points pool port position
+    positional possible possibly precondition predicate prefix present previous private process produced program progress project
+    properties property protocol provided proxy public python quota quote quoted raised range rate reached read reading readonly
+    ready reason received recipe record recursion recursive redeclared redefined ref reference referenced refs refused regex
+    region register registered rejected relative repeated replace repository request requests required requirement requirements
+    reserved reset resolve resolved resolving resource resources response result results return returned returning returns root
+    rounding row rows run runtime same schema scope section segment segmentation select selected sequence server service session
+    set sets setting shadow shadowed shape shared short sig sign signal signature since single size slice socket some source spec
+    specification specified spelled stack stale started state statement static status step still stopped storage stored stream
+    string strings struct structure subcommand subset subtype success such suffix suite supported symbol symbols synchronized
+    syntax system table tag take taken takes target targets task tcp template terminal terminated test tests than that the their
+    then there this thread threads throw thrown throws time timed timeout times tls to token tokens too top trace traceback
+    trailing trait traits transaction tree true truncated tuple two type typed types unable unallowed unavailable unbound uncaught
+    unclosed undeclared undefined under unexpected unformatted unhandled unhashable unhealthy unicode unimplemented union unique
+    unit unknown unlinked unmatched unquoted unreachable unreadable unrecognised unrecognized unreferenced unresolved unsatisfied
+    unset unsupported unterminated until untyped unused unwrap unwrapped up usage used uses using val valid validate validation
+    value values variable variables variant verify version versions violated violates violation virtual void waiting want warning
+    warnings was wasn't were when where which while width will with within without word words worktree wrap written wrong yet zero
+    zip
 """
 _WORDS = frozenset(_ERROR_TEXT.split())
 """Words with which compilers, linters, test runners and shells report that something is wrong; none of them tells what to do."""
@@ -187,13 +188,17 @@ def repeats(view: SessionView, sentence: str) -> bool:
     return bool(_repeated(view, _plain(sentence)))
 
 
-def own_words(view: SessionView, text: str) -> str:
-    """Return a text of the agent without the sentences that repeat, in part or together with their neighbors, what a tool printed."""
+def own_words(view: SessionView, text: str, gap: str = " ") -> str:
+    """Return a text of the agent without the sentences that repeat, in part or together with their neighbors, what a tool printed.
+
+    ``gap`` stands where one was left out.
+    """
     sentences = _SENTENCE.split(text)
     words = [(word, n) for n, sentence in enumerate(sentences) for word in _plain(sentence)]
     repeated = _repeated(view, [word for word, _ in words])
     strange = {words[place][1] for place in repeated}
-    return " ".join(sentence for n, sentence in enumerate(sentences) if n not in strange)
+    kept = [n for n in range(len(sentences)) if n not in strange]
+    return "".join(f"{'' if not at else ' ' if n == kept[at - 1] + 1 else gap}{sentences[n]}" for at, n in enumerate(kept))
 
 
 def _repeated(view: SessionView, words: list[str]) -> set[int]:
@@ -202,11 +207,13 @@ def _repeated(view: SessionView, words: list[str]) -> set[int]:
     rows += [(word, range(n, n + 1)) for n, word in enumerate(words) if not word.isascii() and len(word) >= _COPIED_SIGNS]
     if not rows:
         return set()
-    return {place for row, places in rows if any(row in text for text in view.once(_printed)) for place in places}
+    printed = view.once(_printed)
+    return {place for row, places in rows if row in printed for place in places}
 
 
-def _printed(view: SessionView) -> list[str]:
-    return [" ".join(_plain(e.text)) for e in view.of_kinds("tool_result") if e.text]
+def _printed(view: SessionView) -> str:
+    """Return what tools printed as one text, a line an output: no word holds a line's end, so no row goes over two of them."""
+    return "\n".join(" ".join(_plain(e.text)) for e in view.of_kinds("tool_result") if e.text)
 
 
 def _plain(text: str) -> list[str]:

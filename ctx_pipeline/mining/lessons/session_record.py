@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.mining import error_resolutions, repeated_corrections
-from ctx_pipeline.mining.lessons.commands import OUTSIDE, PROVING, listed, shown
+from ctx_pipeline.mining.lessons.commands import PROVING, listed, outside, shown
 from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_paths
 from ctx_pipeline.mining.lessons.turns import asked, goal, last_check, turns
 from ctx_pipeline.mining.reme import refusals
@@ -83,10 +83,10 @@ def _short(text: str) -> str:
 
 def _outcome(view: SessionView, made: list[Turn]) -> list[Entry]:
     cwd = view.session.cwd
-    changed = [c for t in made for c in t.edits if any(not OUTSIDE.search(p) for p in c.paths)]
+    changed = [c for t in made for c in t.edits if any(not outside(p) for p in c.paths)]
     if not changed:
         return []
-    files = list(dict.fromkeys(shorten_paths(p, cwd) for c in changed for p in c.paths if not OUTSIDE.search(p)))
+    files = list(dict.fromkeys(shorten_paths(p, cwd) for c in changed for p in c.paths if not outside(p)))
     found = [Entry(f"changed {listed(files[:6], len(files))}", tuple(c.call_event for c in changed[:3]))]
     last = next(t for t in reversed(made) if t.edits)
     check = last_check(last)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts import turns as facts
 from ctx_pipeline.facts.prompts import asked, describes, goal, tells, typed
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, PROVING, harmless, runs, shown
+from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, harmless, outside, runs, shown
 from ctx_pipeline.mining.lessons.failures import shorten_paths
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def done(view: SessionView, turn: Turn) -> tuple[list[str], list[Any]]:
     ran = {r.call.call_id: r for r in turn.runs}
     for call in turn.calls:
         if call.action in _WORK and not call.is_error:
-            new = [f for p in call.paths if not OUTSIDE.search(p) and (f := shorten_paths(p, cwd)) not in files]
+            new = [f for p in call.paths if not outside(p) and (f := shorten_paths(p, cwd)) not in files]
             files += new
             texts = [f"{call.action} `{f}`" for f in new]
         elif call.call_id in ran and ran[call.call_id].well and ran[call.call_id].step.purpose in CHECKS:

@@ -6,18 +6,16 @@ from ctx_pipeline.pipeline.capture.capturing import (
     attempt,
     capture,
     commit,
+    commit_without_bytes,
     drop_forgotten,
+    pack,
     redactor_of,
-    settle,
     still_true,
 )
-from ctx_pipeline.pipeline.capture.identify import identity_of
-from ctx_pipeline.pipeline.capture.packing import pack
 from ctx_pipeline.pipeline.capture.read_source import Taken, read_new_bytes, take
-from ctx_pipeline.pipeline.capture.scanning import scan
-from ctx_pipeline.pipeline.capture.selecting import again, select
-from ctx_pipeline.pipeline.capture.types import Moved, Pending, Problem, Retention, Scan
-from ctx_pipeline.storage.ledger.host_answers import identify, read_hints
+from ctx_pipeline.pipeline.capture.scanning import Moved, Pending, Problem, Retention, Scan, scan
+from ctx_pipeline.pipeline.capture.selecting import as_new_generations, identity_of, select
+from ctx_pipeline.storage.ledger.links import identify, read_hints
 
 __all__ = [
     "CODE_VERSION",
@@ -28,10 +26,11 @@ __all__ = [
     "Retention",
     "Scan",
     "Taken",
-    "again",
+    "as_new_generations",
     "attempt",
     "capture",
     "commit",
+    "commit_without_bytes",
     "drop_forgotten",
     "identify",
     "identity_of",
@@ -41,7 +40,6 @@ __all__ = [
     "redactor_of",
     "scan",
     "select",
-    "settle",
     "still_true",
     "take",
 ]

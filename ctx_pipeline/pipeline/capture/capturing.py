@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import SourceError, StoreDamaged
+from ctx_pipeline.errors import SourceError, StoreDamaged, StoreError
 from ctx_pipeline.pipeline.capture.read_source import Taken, now_text, take
+from ctx_pipeline.pipeline.capture.scanning import Problem
 from ctx_pipeline.pipeline.capture.scanning import scan as look
-from ctx_pipeline.pipeline.capture.selecting import again, select
-from ctx_pipeline.pipeline.capture.types import Problem
+from ctx_pipeline.pipeline.capture.selecting import as_new_generations, select
 from ctx_pipeline.pipeline.reports import DONE, CellReport, StageReport
-from ctx_pipeline.storage.ledger.forgetting import thread_hash
-from ctx_pipeline.storage.ledger.host_answers import identify
+from ctx_pipeline.storage.ledger.links import identify
+from ctx_pipeline.storage.ledger.sessions import thread_hash
 from ctx_pipeline.storage.raw import segments as raw
-from ctx_pipeline.storage.raw.source_identity import HEAD
+from ctx_pipeline.storage.raw.home_files import HEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell
-    from ctx_pipeline.pipeline.capture.types import Pending, Scan
+    from ctx_pipeline.pipeline.capture.scanning import Pending, Scan
     from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.files import Files
     from ctx_pipeline.storage.ledger import Segment
+
 
 LEASE = "raw/segments"
 """Name of the lease that every writer of raw and of the ledger's sources holds."""
@@ -66,8 +69,8 @@ def capture(
             scan.problems[:] = found.problems
         chosen = select(store, found, known, cells=cells, sessions=sessions)
         if force:
-            chosen = [_renewed(p) for p in chosen] + again(store, cells, sessions, {p.stream for p in chosen})
-        dirty = settle(store, found, known)
+            chosen = [_renewed(p) for p in chosen] + as_new_generations(store, cells, sessions, {p.stream for p in chosen})
+        dirty = commit_without_bytes(store, found, known)
         problems = found.problems if scan is None else scan.problems
         redact = redactor_of(settings).redact
         batch: list[Taken] = []
@@ -108,7 +111,7 @@ def still_true(store: Store, scan: Scan) -> bool:
     return True
 
 
-def settle(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
+def commit_without_bytes(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
     """Write what a scan learnt without new bytes: moved, vanished, ignored and touched sources; return dirty cells."""
     ledger = store.ledger
     dirty: set[Cell] = set()
@@ -126,7 +129,7 @@ def settle(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
                 root=moved.root, rel=moved.rel, kind=moved.kind, size=moved.size, mtime_ns=moved.mtime_ns, inode=moved.inode, state="live"
             )
             host = hosts[row.host]
-            if row.kind in host.session_kinds:
+            if row.kind in host.files.session_kinds:
                 own = [s for s in pieces.get(row.stream, []) if s.generation == row.generation]
                 identity, _ = identify(host, row.kind, row.rel, _captured_head(store, own))
                 row = row._replace(**identity._asdict()) if identity is not None else row
@@ -166,7 +169,7 @@ def commit(store: Store, batch: list[Taken], report: StageReport) -> set[Cell]:
     for taken in kept:
         if not taken.segments:
             continue
-        cell = placed[taken.source.stream].cell
+        cell = placed[taken.source.stream].partition
         counts = {"sources": 1, "segments": len(taken.segments), "bytes": len(taken.data)}
         for name, count in counts.items():
             report.totals[name] = report.totals.get(name, 0) + count
@@ -212,3 +215,72 @@ def _captured_head(store: Store, own: list[Segment]) -> bytes:
         if len(data) >= HEAD:
             break
     return data
+
+
+# Quiet generations are packed: many small raw objects become few.
+
+
+QUIET_DAYS = 7
+"""Days without a new byte after which a generation is packed."""
+
+MANY = 8
+"""Objects of a generation from which on packing it is worth the work."""
+
+PACK_BYTES = 32 << 20
+"""Most bytes of a pack, unpacked: reading one piece of it reads all."""
+
+MARK = "packed.txt"
+"""Says when the store was last looked through."""
+
+_MOST_PIECES = 1_000
+_AGAIN = 86_400.0
+
+
+def pack(store: Store, *, now: datetime | None = None, again: float = _AGAIN) -> int:
+    """Join the raw objects of quiet generations and return how many fewer there are.
+
+    The caller holds the lease of raw. A store that was looked through in the last
+    ``again`` seconds is left alone. A generation with a damaged object is left as it is.
+    """
+    clock = datetime.now(UTC) if now is None else now
+    try:
+        if time.time() - store.files.local(MARK).stat().st_mtime < again:
+            return 0
+    except FileNotFoundError:
+        pass
+    before = (clock - timedelta(days=QUIET_DAYS)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    fewer = 0
+    for stream, generation in store.ledger.scattered(MANY, before):
+        segments = [s for s in store.ledger.segments_of([stream]).get(stream, []) if s.generation == generation]
+        for run in _runs(segments):
+            try:
+                fewer += _joined(store, run)
+            except StoreError:
+                break  # the doctor names the object
+    store.files.write(MARK, f"{clock.isoformat()}\n".encode())
+    return fewer
+
+
+def _runs(segments: list[Segment]) -> Iterator[list[Segment]]:
+    """Yield segments that follow each other without a gap and are small enough for one pack."""
+    run: list[Segment] = []
+    for segment in segments:
+        room = run and run[-1].end == segment.start and segment.end - run[0].start <= PACK_BYTES and len(run) < _MOST_PIECES
+        if run and not room:
+            yield run
+            run = []
+        run.append(segment)
+    yield run
+
+
+def _joined(store: Store, run: list[Segment]) -> int:
+    objects = [path for path, _ in groupby(s.path for s in run)]
+    if len(objects) < 2:
+        return 0
+    origins = {(o.start, o.end): o for path in objects for o in raw.read_origins(store.files, path)}
+    pieces = [(origins[s.start, s.end], data) for s, data in zip(run, raw.read_pieces(store.files, run), strict=True)]
+    packed = raw.write_pack(store.files, pieces)
+    store.ledger.repack(packed)
+    for path in {*objects} - {packed[0].path}:
+        store.files.remove(path)
+    return len(objects) - 1

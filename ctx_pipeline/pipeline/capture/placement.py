@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctx_pipeline.model.declared import Host
-    from ctx_pipeline.pipeline.capture.types import Pending, Scan
+    from ctx_pipeline.pipeline.capture.scanning import Pending, Scan
     from ctx_pipeline.settings import Settings
 
 _FIELDS = ("thread_id", "parent_thread_id", "relation", "root_session_id", "first_ts")
@@ -74,9 +74,9 @@ def _months(store: Any, settings: Settings, fresh: Iterable[Pending]) -> dict[tu
     months: dict[tuple[str, str], str] = {}
     for source in fresh:
         host = hosts.get(source.host)
-        if host is None or source.kind not in host.session_kinds:
+        if host is None or source.kind not in host.files.session_kinds:
             continue
-        if source.kind in host.databases:
+        if source.kind in host.files.databases:
             # the rows say more than a file's head; until they are read the last write is as good a guess
             months[source.host, source.stream] = max(settings.first_month, month_of(source.mtime_ns // 1_000))
         elif (link := _ask(source, host)) is not None:

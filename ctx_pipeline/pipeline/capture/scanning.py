@@ -5,17 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError, SourceError
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.pipeline.capture.change_detection import compare, holds, opened
-from ctx_pipeline.pipeline.capture.types import Moved, Pending, Problem, Retention, Scan
+from ctx_pipeline.pipeline.capture.read_source import compare, holds, opened
 from ctx_pipeline.storage.ledger import Stamp
-from ctx_pipeline.storage.ledger.host_answers import identify
-from ctx_pipeline.storage.raw.home_files import Seen, is_ignored, walk
-from ctx_pipeline.storage.raw.source_identity import EDGE, HEAD, edge_hash, is_lines
+from ctx_pipeline.storage.ledger.links import identify
+from ctx_pipeline.storage.raw.home_files import EDGE, HEAD, Problem, Seen, edge_hash, is_ignored, is_lines, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,8 +23,96 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Database, Host
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.ledger.rows import Source
 
-__all__ = ["Seen", "is_ignored", "walk"]
+__all__ = ["Moved", "Pending", "Problem", "Retention", "Scan", "Seen", "is_ignored", "walk"]
+
+
+# What a scan finds: plain values that a forked worker can carry.
+
+
+@dataclass(slots=True)
+class Pending:
+    """A source with bytes that raw does not hold."""
+
+    host: str
+    stream: str
+    path: str
+    root: str
+    rel: str
+    kind: str
+    size: int
+    mtime_ns: int
+    inode: int
+    generation: int
+    start: int
+    """first byte to capture; 0 for a new generation"""
+    change: Literal["new", "grown", "rewritten"]
+    marker: str = ""
+    """of a stream in a database: what changed when its rows changed"""
+    known: Source | None = None
+    """the ledger's row before this capture"""
+    forced: bool = False
+
+
+class Moved(NamedTuple):
+    """A stream whose file lies elsewhere now; its captured bytes are the same."""
+
+    source: Source
+    root: str
+    rel: str
+    kind: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+class Retention(NamedTuple):
+    """A warning: the host will delete transcripts soon."""
+
+    host: str
+    root: str
+    path: str
+    days: int
+    """age of the oldest live transcript"""
+    retention_days: int
+
+    @property
+    def message(self) -> str:
+        """The warning as a sentence."""
+        left = self.retention_days - self.days
+        when = f"in {left} days" if left > 1 else "tomorrow" if left == 1 else "at its next start"
+        return (
+            f"the oldest transcript in {self.root} is {self.days} days old; {self.host} deletes after {self.retention_days} days, so {when}"
+        )
+
+
+@dataclass(slots=True)
+class Scan:
+    """One look at all homes. Nothing was written."""
+
+    pending: list[Pending] = field(default_factory=list)
+    vanished: list[str] = field(default_factory=list)
+    """streams whose files are gone"""
+    moved: list[Moved] = field(default_factory=list)
+    touched: list[Source] = field(default_factory=list)
+    """known sources, with new size and time, that hold no new whole line"""
+    ignored: list[str] = field(default_factory=list)
+    """known streams that an ignore glob now covers"""
+    problems: list[Problem] = field(default_factory=list)
+    retention: list[Retention] = field(default_factory=list)
+    sources: int = 0
+    """files and database streams that were seen"""
+    waiting: int = 0
+    """JSONL files whose last line has no newline yet"""
+    forgotten: int = 0
+    """files that ``ctx forget`` removed from the store and that still exist"""
+    seconds: float = 0.0
+
+    @property
+    def nothing_new(self) -> bool:
+        """Whether the ledger already says all of this."""
+        return not (self.pending or self.vanished or self.moved or self.ignored)
 
 
 WARN_DAYS = 25
@@ -80,9 +167,9 @@ class _Pass:
         mine = {rel: stamp for rel, stamp in below.items() if not single or rel.partition("#")[0] == root.name}
         scan = self.scan
         oldest: tuple[int, str] | None = None
-        earliest = time.time_ns() - WARN_DAYS * _DAY_NS if host.retention_days is not None else 0
+        earliest = time.time_ns() - WARN_DAYS * _DAY_NS if host.files.retention_days is not None else 0
         count = 0
-        recall, databases, session_kinds = mine.pop, host.databases, host.session_kinds
+        recall, databases, session_kinds = mine.pop, host.files.databases, host.files.session_kinds
         for found in walk(host, root, self.settings, scan.problems) if root.exists() else ():
             rel, kind, path, size, mtime_ns, _ = found
             if databases and kind in databases:
@@ -120,7 +207,7 @@ class _Pass:
             return
         from ctx_pipeline.storage.raw import databases
 
-        declared: Database = host.databases[seen.kind]
+        declared: Database = host.files.databases[seen.kind]
         try:
             markers = databases.streams(seen.path, declared)
         except (CtxError, OSError, ValueError) as error:
@@ -137,10 +224,10 @@ class _Pass:
         self.missing |= {stamp.stream: stamp.state for stamp in stamps.values()}
 
     def _retention(self, host: Host, root: Path, oldest: tuple[int, str] | None) -> None:
-        if oldest is None or host.retention_days is None:
+        if oldest is None or host.files.retention_days is None:
             return
         age = (time.time_ns() - oldest[0]) // _DAY_NS
-        days = host.retention_days(root)
+        days = host.files.retention_days(root)
         if days is not None and days < _FOR_EVER:
             self.scan.retention.append(Retention(host.key, str(root), oldest[1], int(age), days))
 
@@ -229,7 +316,7 @@ class _Pass:
             self.scan.waiting += is_lines(seen.rel) and seen.size > source.captured
             return
         here = source._replace(root=root, rel=seen.rel, kind=seen.kind)
-        if seen.kind in host.session_kinds and (identity := identify(host, seen.kind, seen.rel, head)[0]) is not None:
+        if seen.kind in host.files.session_kinds and (identity := identify(host, seen.kind, seen.rel, head)[0]) is not None:
             here = here._replace(**identity._asdict())
         self._wait(_pending(host, root, seen, source.stream, change, here))
 
@@ -262,7 +349,7 @@ class _Candidates:
             for s in found
             if is_lines(s.rel) == is_lines(seen.rel)
             and (is_lines(s.rel) or s.rel.rpartition("/")[2] == name)
-            and (s.kind in host.session_kinds) == (seen.kind in host.session_kinds)
+            and (s.kind in host.files.session_kinds) == (seen.kind in host.files.session_kinds)
             and s.captured <= seen.size
         ]
 

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline.capture.identify import identity_of
-from ctx_pipeline.pipeline.capture.types import Pending
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.raw import Cell, Identity
+from ctx_pipeline.pipeline.capture.read_source import opened
+from ctx_pipeline.pipeline.capture.scanning import Pending
 from ctx_pipeline.storage.ledger import links
+from ctx_pipeline.storage.ledger.links import identify
+from ctx_pipeline.storage.raw.home_files import HEAD, is_lines
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ctx_pipeline.model.declared import Host
-    from ctx_pipeline.pipeline.capture.types import Scan
+    from ctx_pipeline.pipeline.capture.scanning import Scan
     from ctx_pipeline.storage import Store
+
+
+# Whose a source is, told before it is captured.
+
+
+def identity_of(source: Pending, host: Host) -> Identity | None:
+    """Return whose a pending source is: as the ledger knows, else by its first bytes; None when they do not say or cannot be read."""
+    known = source.known
+    if known is not None and known.thread_id and known.generation == source.generation and source.start >= HEAD:
+        return Identity(known.thread_id, known.parent_thread_id, known.relation or "main", known.root_session_id, known.first_ts)
+    try:
+        head = _head(source, host)
+    except (CtxError, OSError):
+        return None
+    return identify(host, source.kind, source.rel, head)[0]
+
+
+def _head(source: Pending, host: Host) -> bytes:
+    if source.marker:
+        from ctx_pipeline.storage.raw import databases
+
+        return databases.read(source.path, host.files.databases[source.kind], source.rel.rpartition("#")[2])[:HEAD]
+    with opened(source.path) as handle:
+        head = os.pread(handle, source.size if source.rel.endswith(".zst") else HEAD, 0)
+    return head[: source.size] if is_lines(source.rel) else head
 
 
 def select(
@@ -37,7 +66,7 @@ def select(
             by_host.setdefault(source.host, {})[source.stream] = _link(source.stream, source, source.mtime_ns)
     for pending in scan.pending:
         host = hosts[pending.host]
-        if pending.kind in host.session_kinds and (said := identity_of(pending, host)) is not None:
+        if pending.kind in host.files.session_kinds and (said := identity_of(pending, host)) is not None:
             by_host.setdefault(pending.host, {})[pending.stream] = _link(pending.stream, said, pending.mtime_ns)
     places = {
         host: links.resolve(
@@ -49,7 +78,7 @@ def select(
     for pending in scan.pending:
         place = places.get(pending.host, {}).get(pending.stream)
         if place is None:
-            if pending.kind not in hosts[pending.host].session_kinds:
+            if pending.kind not in hosts[pending.host].files.session_kinds:
                 chosen.append(pending)
             continue
         thread = by_host[pending.host][pending.stream].thread_id
@@ -59,14 +88,16 @@ def select(
     return chosen
 
 
-def again(store: Store, cells: Collection[Cell] | None, sessions: Collection[str | tuple[str, str]] | None, but: set[str]) -> list[Pending]:
+def as_new_generations(
+    store: Store, cells: Collection[Cell] | None, sessions: Collection[str | tuple[str, str]] | None, but: set[str]
+) -> list[Pending]:
     """Return the live sources of these sessions as if they were rewritten: each becomes a new generation."""
     found = []
     for source in store.ledger.sources().values():
         if source.state != "live" or source.stream in but or (source.session_id is None and (cells is not None or sessions is not None)):
             continue
         names = {source.session_id, (source.host, source.session_id), source.thread_id, (source.host, source.thread_id)}
-        if (cells is None or source.cell in cells) and (sessions is None or not names.isdisjoint(sessions)):
+        if (cells is None or source.partition in cells) and (sessions is None or not names.isdisjoint(sessions)):
             found.append(
                 Pending(
                     host=source.host,

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ctx_pipeline.errors import StoreDamaged, StoreError, UsageError
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture, plan
 from ctx_pipeline.pipeline.forget import rows as forgotten_rows
-from ctx_pipeline.pipeline.forget import traces
-from ctx_pipeline.pipeline.forget.lines import Needles, spellings
-from ctx_pipeline.pipeline.forget.shared_files import blank_shared, keep_out
-from ctx_pipeline.pipeline.models import model_answers
+from ctx_pipeline.pipeline.forget.shared_files import Needles, blank_shared, keep_out, spellings
+from ctx_pipeline.pipeline.models import model_judge
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.storage import FORGETTING, marker, session_notes
-from ctx_pipeline.storage.byte_search import Searched
-from ctx_pipeline.storage.ledger.forgetting import thread_hash
+from ctx_pipeline.storage import FORGETTING, session_notes, store_marker, temporary
+from ctx_pipeline.storage.byte_search import LEAST, Searched, Wanted, search
 from ctx_pipeline.storage.ledger.rows import RAW_LOST, Tombstone
+from ctx_pipeline.storage.ledger.sessions import thread_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -33,6 +32,68 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger.rows import Source
+
+
+# What is left of forgotten sessions beside the tables: ids in the journal and in logs, temporary files, and a last
+# look at every file.
+
+
+_LOGS = ("hooks.log", "hooks.log.1")
+_HISTORY = "dagster"
+"""Folder with the history of runs, which can do without."""
+
+_SET_ASIDE = ".damaged"
+"""In the name of every file that was set aside."""
+
+
+def rename_in_journal(store: Store, ids: Collection[str]) -> int:
+    """Put a digest in the place of these ids in all facts of the journal and return how many facts changed."""
+    if not store.journal.path.exists():
+        return 0
+    return store.journal.rename({one: f"forgotten-{digest('forgotten', one, size=24)}" for one in ids})
+
+
+def clean_logs(store: Store, ids: Collection[str]) -> None:
+    """Remove the lines of the hooks' logs that name one of these ids."""
+    wanted = [one.encode("utf-8", "surrogatepass") for one in ids if len(one) >= LEAST]
+    for rel in _LOGS:
+        if not store.files.exists(rel):
+            continue
+        lines = store.files.read(rel).splitlines(keepends=True)
+        kept = [line for line in lines if not any(one in line for one in wanted)]
+        if len(kept) < len(lines):
+            store.files.write(rel, *kept)
+
+
+def clear_temporaries(store: Store) -> None:
+    """Remove the temporary files that processes left behind, and those of earlier versions, which nobody writes during a forgetting."""
+    for found in list(temporary.everywhere(store.home)):
+        if found.left or not found.named:
+            temporary.remove(store.home, found)
+
+
+def look_everywhere(store: Store, ids: Collection[str], paths: Collection[str], texts: Collection[bytes]) -> Searched:
+    """Return what every file of the store was looked through for, and which still hold an id, a path or a text.
+
+    A temporary file that does is removed, unless a living process of this machine writes
+    it. So are the history of runs, which begins anew, and files that were set aside as damaged.
+    """
+    names = [one for one in ids if len(one) >= LEAST]
+    paths = [path for path in paths if not any(one in path for one in names)]
+    wanted = Wanted([*(one.encode("utf-8", "surrogatepass") for one in (*names, *paths)), *texts])
+    report = search(store.home, wanted, leave_out={FORGETTING})
+    if any(rel.startswith(f"{_HISTORY}/") for rel in report.found):
+        shutil.rmtree(store.home / _HISTORY, ignore_errors=True)
+    for rel in report.found:
+        if _SET_ASIDE in rel.rpartition("/")[2]:
+            store.files.remove(rel)
+    if any(temporary.PREFIX in rel for rel in report.found):
+        for found in list(temporary.everywhere(store.home)):
+            if found.ended is not False and any(rel == found.rel or rel.startswith(f"{found.rel}/") for rel in report.found):
+                temporary.remove(store.home, found)
+    report.found = [rel for rel in report.found if store.files.exists(rel)]
+    return report
+
 
 _LEAST_COPY = 40
 """Characters; a shorter text ("run the tests again") may be anybody's."""
@@ -100,7 +161,7 @@ def forget_lost_raw(store: Store, chosen: Iterable[tuple[str, str]]) -> None:
     streams = {(row.host, str(stream)) for row in rows for stream, _, _ in row.rows[RAW_LOST]}
     stones |= {(host, "stream", stream) for host, stream in streams}
     store.journal.append("tombstone", {"sessions": len(rows), "stones": [list(stone) for stone in sorted(stones)]})
-    store.ledger.remember_forgotten(Tombstone(*stone, marker.now()) for stone in sorted(stones))
+    store.ledger.remember_forgotten(Tombstone(*stone, store_marker.now()) for stone in sorted(stones))
     for host, stream in sorted(streams):
         for rel in list(store.files.walk(f"raw/{host}/{stream[:2]}/{stream}")):
             store.files.remove(rel)
@@ -113,7 +174,7 @@ _EXAMPLES = 20
 TAKEN = "taken"
 """Homes that ``ctx adopt`` is taking over, copied: what it was interrupted in stays there until it is said again."""
 
-_MADE = ("site", "serving", "signals", TAKEN)
+_MADE = ("site", "serving", "signals", "outputs", TAKEN)
 """Folders that hold text and are made anew, by the next run or by ``ctx adopt``."""
 
 
@@ -218,13 +279,13 @@ def _forget(store: Store, settings: Settings, selection: Selection) -> ForgetRep
         sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
         _note(store, chosen, sources)
         prompts = _prompts(store, chosen)
-        saved = model_answers.forget(store, chosen)
+        saved = model_judge.forget(store, chosen)
         lines, titled = 0, set[Cell]()
         for text in work.texts or [None]:
             saved += drop_saved(store, chosen, work.threads, text) + session_notes.forget(store, chosen, text)
             blanked = blank_shared(store, Needles.of(chosen, work.threads, prompts, text))
             lines, titled = lines + blanked.lines, titled | blanked.cells
-        traces.rename_in_journal(store, work.ids)
+        rename_in_journal(store, work.ids)
         size = _remove_raw(store, sources)
         cells = {*work.cells, *titled, *(store.ledger.forget({s.stream for s in sources}) if sources else ())}
         forget_lost_raw(store, chosen)
@@ -240,10 +301,10 @@ def _forget(store: Store, settings: Settings, selection: Selection) -> ForgetRep
 
 def _clean_up(store: Store, work: _Begun) -> Searched:
     """Remove what names the sessions beside the tables, and look through every file of the store."""
-    traces.clean_logs(store, work.ids)
-    traces.clear_temporaries(store)
+    clean_logs(store, work.ids)
+    clear_temporaries(store)
     texts = [spelling for text in work.texts if text for spelling in spellings(text)]
-    return traces.look_everywhere(store, work.ids, work.paths, texts)
+    return look_everywhere(store, work.ids, work.paths, texts)
 
 
 # what was begun
@@ -294,7 +355,7 @@ def _begin(store: Store, chosen: list[tuple[str, str]], text: str | None) -> _Be
     before = _begun(store) or _Begun(set(), [], [], [], [])
     sources = [s for host, session in chosen for s in store.ledger.session_streams(host, session)]
     rows = [store.ledger.session(host, session) for host, session in chosen]
-    cells = {row.cell for row in rows if row is not None} | forgotten_rows.holding(store, forgotten_rows.LAKE, _by_host(chosen))
+    cells = {row.partition for row in rows if row is not None} | forgotten_rows.holding(store, forgotten_rows.LAKE, _by_host(chosen))
     work = _Begun(
         set(chosen),
         sorted({*before.threads, *(s.thread_id for s in sources if s.thread_id)}),
@@ -426,7 +487,7 @@ def _prompts(store: Store, chosen: Iterable[tuple[str, str]]) -> list[str]:
 
 def _note(store: Store, chosen: list[tuple[str, str]], sources: list[Source]) -> None:
     """Write the tombstones into the journal, from which a rebuilt ledger takes them again."""
-    from ctx_pipeline.storage.ledger.forgetting import thread_hash
+    from ctx_pipeline.storage.ledger.sessions import thread_hash
 
     stones = {(s.host, "stream", s.stream) for s in sources}
     stones |= {(s.host, "thread", thread_hash(s.host, s.thread_id)) for s in sources if s.thread_id}
@@ -450,7 +511,7 @@ def _remove_raw(store: Store, sources: list[Source]) -> int:
 
 def _rederive(store: Store, settings: Settings, chosen: list[tuple[str, str]], cells: set[Cell]) -> None:
     from ctx_pipeline.pipeline import consolidate, facts, index, ingest, measure, mine
-    from ctx_pipeline.pipeline.page import summaries
+    from ctx_pipeline.pipeline.page import page_records
 
     ingest.ingest(store, settings, cells=cells, capture=False)
     gone = _by_host(chosen)
@@ -471,7 +532,7 @@ def _rederive(store: Store, settings: Settings, chosen: list[tuple[str, str]], c
             shutil.rmtree(store.home / folder, ignore_errors=True)
         for asset in (plan.WAREHOUSE.key, plan.SITE.key):
             store.ledger.forget_asset(asset)
-        store.files.remove(summaries.KEPT)
+        store.files.remove(page_records.KEPT)
         forgotten_rows.remove_unnamed_parts(store, touched, gone)
     store.ledger.compact()
 

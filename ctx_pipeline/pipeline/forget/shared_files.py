@@ -3,25 +3,103 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SourceError
 from ctx_pipeline.pipeline import capture
-from ctx_pipeline.pipeline.forget.lines import blank, line_hash, lines_about, lines_like, spellings
 from ctx_pipeline.pipeline.forget.rows import WAIT
-from ctx_pipeline.storage.ledger.forgetting import thread_hash
-from ctx_pipeline.storage.raw.source_identity import EDGE, edge_hash, is_lines
+from ctx_pipeline.storage.ledger.sessions import thread_hash
+from ctx_pipeline.storage.raw.home_files import EDGE, edge_hash, is_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Cell
-    from ctx_pipeline.pipeline.forget.lines import Needles, Span
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger import Ledger
     from ctx_pipeline.storage.ledger.rows import Hint, Segment, Source
+
+    Span = tuple[int, int]
+
+
+# Lines of shared files (prompt histories, indexes) that speak of forgotten sessions, found and blanked.
+
+
+_LEAST_PROMPT = 12
+"""A shorter prompt ("yes", "go on") says nothing of whose it is."""
+_PROMPT_HEAD = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Needles:
+    """What a line must contain to be about a forgotten session."""
+
+    ids: frozenset[str]
+    texts: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, sessions: Iterable[tuple[str, str]], threads: Iterable[str], prompts: Iterable[str], text: str | None) -> Needles:
+        """Return the ids, the typed prompts and the text to look for."""
+        ids = frozenset({session for _, session in sessions} | set(threads))
+        texts: dict[bytes, None] = {}
+        for spelling in (*(i for i in sorted(ids) if len(i) >= 8), *(p[:_PROMPT_HEAD] for p in prompts if len(p) >= _LEAST_PROMPT)):
+            texts.update(dict.fromkeys(spellings(spelling)))
+        if text:
+            texts.update(dict.fromkeys(spellings(text)))
+        return cls(ids, tuple(texts))
+
+    def about(self, thread_id: str, value: str) -> bool:
+        """Tell whether a fact is one of a forgotten thread, or says what was forgotten."""
+        return thread_id in self.ids or self.found(value.encode("utf-8", "surrogatepass"))
+
+    def found(self, data: bytes) -> bool:
+        """Tell whether bytes contain one of the texts."""
+        return any(text in data for text in self.texts)
+
+
+def spellings(text: str) -> tuple[bytes, ...]:
+    """Return the bytes of a text as it stands, and as JSON writes it with and without ASCII escapes."""
+    forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
+    return tuple(dict.fromkeys(form.encode("utf-8", "surrogatepass") for form in forms if form))
+
+
+def lines_about(data: bytes, needles: Needles) -> list[Span]:
+    """Return the lines that contain a needle, without their breaks; all of the data for a needle that spans lines."""
+    if not needles.found(data):
+        return []
+    return [span for span in _lines(data) if needles.found(data[slice(*span)])] or [(0, len(data))]
+
+
+def lines_like(data: bytes, hashes: Collection[str]) -> list[Span]:
+    """Return the lines whose hash is one of these, without their breaks."""
+    return [span for span in _lines(data) if line_hash(data[slice(*span)]) in hashes]
+
+
+def line_hash(line: bytes) -> str:
+    """Return the name of a line in the journal: it cannot be read back."""
+    return hashlib.sha256(line).hexdigest()
+
+
+def blank(data: bytes, spans: Iterable[Span]) -> bytes:
+    """Return the data with spaces in these places: as long as before, so every byte range still means the same."""
+    out = bytearray(data)
+    for start, end in spans:
+        out[start:end] = b" " * len(data[start:end])
+    return bytes(out)
+
+
+def _lines(data: bytes) -> Iterator[Span]:
+    at = 0
+    for line in data.splitlines(keepends=True):
+        body = len(line.rstrip(b"\r\n"))
+        if body:
+            yield at, at + body
+        at += len(line)
+
 
 FACT = "blanked"
 """Kind of the journal's facts: where the lines of one stream stood, and the hash of each."""
@@ -157,13 +235,13 @@ def _recognized(store: Store, ledger: Ledger, source: Source, lines: list[_Blank
 
 def _of_the_host(source: Source, hosts: Mapping[str, Host]) -> bytes:
     """Return what the host's file holds now, nothing when it cannot be read."""
-    from ctx_pipeline.pipeline.capture.change_detection import opened
+    from ctx_pipeline.pipeline.capture.read_source import opened
 
     try:
         if source.marker:
             from ctx_pipeline.storage.raw import databases
 
-            return databases.read(source.path, hosts[source.host].databases[source.kind], source.rel.rpartition("#")[2])
+            return databases.read(source.path, hosts[source.host].files.databases[source.kind], source.rel.rpartition("#")[2])
         with opened(source.path) as handle, open(handle, "rb", closefd=False) as file:
             return file.read()
     except (SourceError, OSError, KeyError):

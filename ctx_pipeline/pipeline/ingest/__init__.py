@@ -13,15 +13,12 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.pipeline import capture as capturing
-from ctx_pipeline.pipeline.code_versions import placed
 from ctx_pipeline.pipeline.ingest import commit
 from ctx_pipeline.pipeline.ingest.pool import start
 from ctx_pipeline.pipeline.ingest.tasks import SessionJob, Task, grouped, jobs_of, split
 from ctx_pipeline.pipeline.ingest.worker import Tools
-from ctx_pipeline.pipeline.repair.garbage_collection import sweep
-from ctx_pipeline.pipeline.repair.missing_outputs import unnote_search
-from ctx_pipeline.pipeline.reports import DONE, HELD, CellReport, StageReport
-from ctx_pipeline.settings import Settings
+from ctx_pipeline.pipeline.repair.missing_outputs import collect_garbage, unnote_search
+from ctx_pipeline.pipeline.reports import DONE, HELD, CellReport, StageReport, decoders, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,15 +28,11 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline.capture import Pending, Scan
     from ctx_pipeline.pipeline.ingest.commit import Decoded, Ready
     from ctx_pipeline.pipeline.ingest.worker import TaskDone
-    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.lake import Part
     from ctx_pipeline.storage.ledger import SessionRow
 
-__all__ = ["CODE_VERSION", "LEASE", "decoders", "ingest"]
-
-CODE_VERSION = "1"
-"""Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
 
 LEASE = "normalized"
 _PASSES = 3
@@ -80,18 +73,12 @@ def ingest(
                 gc.enable()
         if run.committed:
             unnote_search(store)
-        sweep(store, run.committed)
+        collect_garbage(store, run.committed)
         if capture:
             run.captured.totals["packed"] = capturing.pack(store)
     from ctx_pipeline.pipeline.index import index_search
 
     return [run.captured, run.normalized, index_search(store, settings, force=store.search.damaged())]
-
-
-def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
-    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
-    cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
-    return {key: f"{CODE_VERSION}.{host.version}.{redactor.version}{cut}" for key, host in hosts.items()}
 
 
 class _Ingest:
@@ -134,7 +121,7 @@ class _Ingest:
         store, hosts = self.store, self.tools.hosts
         found = scan if scan is not None and capturing.still_true(store, scan) else capturing.scan(store, self.settings, hosts=hosts)
         chosen = capturing.select(store, found, hosts, cells=self.cells, sessions=self.sessions)
-        dirty = capturing.settle(store, found, hosts)
+        dirty = capturing.commit_without_bytes(store, found, hosts)
         redact = self.tools.redactor.redact
         self.pending, others = split(store, chosen, hosts)
         alone = [taken for p in others if (taken := capturing.attempt(store.files, p, hosts[p.host], found.problems, redact)) is not None]
@@ -167,16 +154,18 @@ class _Ingest:
         if self.sessions is not None:
             threads = {i.thread_id for _, i in pending} | {i.root_session_id for _, i in pending}
             near = {
-                s.cell for s in dirty if s.session_id in threads or not {s.session_id, (s.host, s.session_id)}.isdisjoint(self.sessions)
+                s.partition
+                for s in dirty
+                if s.session_id in threads or not {s.session_id, (s.host, s.session_id)}.isdisjoint(self.sessions)
             }
-            dirty = [s for s in dirty if s.cell in near]
+            dirty = [s for s in dirty if s.partition in near]
         fresh = [s for s in dirty if (s.host, s.session_id, s.captured_fp) not in tried]
         tried |= {(s.host, s.session_id, s.captured_fp) for s in fresh}
         return fresh
 
     def _behind(self, decoded: set[tuple[str, str]]) -> set[Cell]:
         """Return the cells that were not made of what the ledger and the prices say, though none of their sessions waits to be decoded."""
-        waiting = {s.cell for s in self.store.ledger.dirty_sessions(versions=self.decoders) if (s.host, s.session_id) not in decoded}
+        waiting = {s.partition for s in self.store.ledger.dirty_sessions(versions=self.decoders) if (s.host, s.session_id) not in decoded}
         emptied = self.store.lake.cells(commit.ASSET) - set(self.store.ledger.cells())
         return (self.store.ledger.unfinished_cells(versions=self.decoders) | emptied | self._repriced()) - waiting
 
@@ -206,28 +195,28 @@ class _Ingest:
             pool.close()
         for one, parts in good:
             self._commit(one, parts, decoded)
-        search.settled()
+        search.mark_committed()
         for cell, why in held.items():
             self.normalized.cells[cell.key] = CellReport(HELD, error=why)
 
     def _commit(self, one: Ready, parts: Sequence[Part], decoded: Mapping[Cell, Decoded]) -> None:
-        self.committed.add(one.cell)
-        report = commit.commit(self.store, one, parts, self.decoders.get(one.cell.host, ""), self.tools.prices.version)
-        if one.cell in decoded:
-            report.seconds += decoded[one.cell].seconds
-        self.normalized.cells[one.cell.key] = report
+        self.committed.add(one.partition)
+        report = commit.commit(self.store, one, parts, self.decoders.get(one.partition.host, ""), self.tools.prices.version)
+        if one.partition in decoded:
+            report.seconds += decoded[one.partition].seconds
+        self.normalized.cells[one.partition.key] = report
         totals = self.normalized.totals
         totals["sessions_parsed"] = totals.get("sessions_parsed", 0) + report.counts["parsed"]
         totals["events"] = totals.get("events", 0) + report.counts["events"]
         place = one.place
         if place.sessions:
-            self.store.ledger.record_asset(commit.RAW, one.cell, place.fingerprint, self.placed, place.raw_hash, len(place.sessions))
+            self.store.ledger.record_asset(commit.RAW, one.partition, place.fingerprint, self.placed, place.raw_hash, len(place.sessions))
 
     def _decode(self, results: Iterator[TaskDone], tasks: list[Task]) -> dict[Cell, Decoded]:
-        decoded: dict[Cell, Decoded] = {task.cell: commit.Decoded() for task in tasks}
+        decoded: dict[Cell, Decoded] = {task.partition: commit.Decoded() for task in tasks}
         total, so_far = sum(t.bytes for t in tasks), 0
         for done in results:
-            cell = tasks[done.number].cell
+            cell = tasks[done.number].partition
             group = decoded[cell]
             self._record_capture(done)
             if done.error:
@@ -261,7 +250,7 @@ class _Ingest:
         rows = self.store.ledger.sessions(cells=touched)
         ready = []
         for cell in sorted(touched - held.keys()):
-            place = commit.Place(fingerprints[cell], tuple(s for s in rows if s.cell == cell))
+            place = commit.Place(fingerprints[cell], tuple(s for s in rows if s.partition == cell))
             group = decoded.get(cell, commit.Decoded())
             ready.append(commit.prepare(self.store, cell, group, place, self.tools.prices if cell in repriced else None))
         return ready, held
@@ -286,3 +275,23 @@ def _beside(work: Callable[[], None]) -> Iterator[None]:
         thread.join()
     if failed:
         raise failed[0]
+
+
+# The normalize stage: what raw holds becomes events, sessions, threads, model calls and tool calls.
+
+
+def normalize(
+    store: Store,
+    settings: Settings,
+    *,
+    cells: Collection[Cell] | None = None,
+    sessions: Collection[str | tuple[str, str]] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> StageReport:
+    """Decode every session whose raw bytes or decoder changed and commit its cell; return the cells with their counts.
+
+    A cell with a session that cannot be decoded, or whose rows break the contract, is
+    held and keeps what it had; the others are committed.
+    """
+    reports = ingest(store, settings, cells=cells, sessions=sessions, progress=progress, capture=False)
+    return next(r for r in reports if r.stage == "normalize")

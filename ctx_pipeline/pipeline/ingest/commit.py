@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import ContractError
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import MODEL_CALLS, NORMALIZED, SESSIONS
-from ctx_pipeline.pipeline.code_versions import table_version
-from ctx_pipeline.pipeline.reports import DONE, CellReport
+from ctx_pipeline.pipeline.reports import DONE, CellReport, table_version
 from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest, Part
 from ctx_pipeline.storage.lake.columns import arrow_table, columns_of, of_used_values, rows_of, runs_of
 from ctx_pipeline.storage.ledger import NormalizedSession
+from ctx_pipeline.storage.ledger.rows import LIVE_SECRETS, REPEATED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -109,7 +109,7 @@ class Place(NamedTuple):
 class Ready(NamedTuple):
     """A cell whose rows are made and not yet committed."""
 
-    cell: Cell
+    partition: Cell
     place: Place
     old: Manifest | None
     changed: frozenset[str]
@@ -139,7 +139,7 @@ def record(store: Store, decoded: Mapping[Cell, Decoded], decoders: Mapping[str,
         for session_id, done in list(group.sessions.items()):
             row = fingerprints.get((done.host, session_id))
             now = {s.stream for s in streams.get((done.host, session_id), ()) if s.captured or s.generation}
-            if row is None or row.cell != cell or now != done.streams:
+            if row is None or row.partition != cell or now != done.streams:
                 del group.sessions[session_id]
             elif not group.error:
                 results.setdefault(done.host, []).append(_normalized(done, row.captured_fp))
@@ -194,17 +194,20 @@ def prepare(store: Store, cell: Cell, group: Decoded, place: Place, prices: Pric
 def write(store: Store, pool: Pool, ready: Sequence[Ready]) -> tuple[list[tuple[Ready, list[Part]]], dict[Cell, str]]:
     """Write the small tables of the cells; return those that kept the contract with their parts, and why the others did not."""
     batch = [
-        (r.cell, name, rows) for r in ready for name, rows in r.rows.items() if rows and (name != "model_calls" or r.same_calls is None)
+        (r.partition, name, rows)
+        for r in ready
+        for name, rows in r.rows.items()
+        if rows and (name != "model_calls" or r.same_calls is None)
     ]
     parts = dict(zip(((cell, name) for cell, name, _ in batch), pool.write(batch), strict=True))
     good, bad = [], {}
     for one in ready:
         if one.same_calls is not None:
-            parts[one.cell, "model_calls"] = written(store, one.cell, one.same_calls, one.rows["model_calls"])
-        mine = [parts[one.cell, name] for name in SMALL if (one.cell, name) in parts]
+            parts[one.partition, "model_calls"] = written(store, one.partition, one.same_calls, one.rows["model_calls"])
+        mine = [parts[one.partition, name] for name in SMALL if (one.partition, name) in parts]
         errors = [p for p in mine if isinstance(p, ContractError)]
         if errors:
-            bad[one.cell] = errors[0].message
+            bad[one.partition] = errors[0].message
         else:
             good.append((one, [*one.large, *(p for p in mine if isinstance(p, Part))]))
     return good, bad
@@ -214,7 +217,7 @@ def compacted(store: Store, one: Ready, parts: list[Part]) -> list[Part]:
     """Return the cell's parts with those of a large table merged when they are many; the search follows its rows."""
     for table in LARGE:
         if sum(p.table == table for p in parts) > COMPACT_ABOVE:
-            merged, moves = store.lake.compact(ASSET, one.cell, parts, table)
+            merged, moves = store.lake.compact(ASSET, one.partition, parts, table)
             parts = list(merged)
             if table == "events":
                 store.search.move(moves)
@@ -231,12 +234,12 @@ def tombstone(store: Store, good: Sequence[tuple[Ready, list[Part]]], held: Mapp
             for session in part.live if part.table == "events" else ():
                 paths.setdefault(session, set()).add(part.path)
         for session in one.changed:
-            store.search.tombstone(one.cell.host, [session], keep=paths.get(session, ()))
+            store.search.tombstone(one.partition.host, [session], keep=paths.get(session, ()))
         before = one.old.of_table("events") if one.old else ()
         gone = {s for p in before for s in p.live} - paths.keys()
-        store.search.tombstone(one.cell.host, gone, only={p.path for p in before})
+        store.search.tombstone(one.partition.host, gone, only={p.path for p in before})
         for part in parts:
-            store.search.tombstone(one.cell.host, part.dead, only={part.path})
+            store.search.tombstone(one.partition.host, part.dead, only={part.path})
     for cell, group in held.items():
         manifest = store.lake.manifest(ASSET, cell, sound=True)
         kept = {p.path for p in manifest.parts} if manifest else set()
@@ -249,7 +252,7 @@ def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices
     Where a session's rows are still those of another decoder, the cell is of none: it is stale for every one.
     """
     began = time.perf_counter()
-    cell = one.cell
+    cell = one.partition
     made_by = decoder if all(s.session_id in one.changed or s.code_version == decoder or s.raw_lost for s in one.place.sessions) else ""
     content = _contents(one)
     counts = {name: len(rows) for name, rows in one.rows.items()}
@@ -329,27 +332,15 @@ def _alive(parts: Iterable[Part], sessions: Collection[str]) -> tuple[Part, ...]
 
 def _normalized(done: SessionDone, fingerprint: str) -> NormalizedSession:
     owner, ts, key = _C["owner"], _C["ts"], _C["call_key"]
-    names = (
-        "title",
-        "title_source",
-        "project",
-        "cwd",
-        "threads",
-        "events",
-        "prompts",
-        "model_calls",
-        "tool_calls",
-        "failed_tool_calls",
-        "unknown",
-        "lines",
-        "bytes",
-    )
+    counts: dict[str, Any] = {name: done.session[_S[name]] for name in REPEATED}
+    if done.live_secrets:
+        counts[LIVE_SECRETS] = list(done.live_secrets)
     return NormalizedSession(
         host=done.host,
         session_id=done.session_id,
         fingerprint=fingerprint,
         content_hash=done.content_hash,
-        counts={name: done.session[_S[name]] for name in names},
+        counts=counts,
         quarantine=done.quarantined,
         unknowns=done.unknown,
         calls=[(row[key], row[ts]) for row in done.model_calls if row[owner]],

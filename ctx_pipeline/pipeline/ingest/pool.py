@@ -3,27 +3,66 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import marshal
 import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import threading
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ctx_pipeline.errors import ContractError, CtxError, StoreError
-from ctx_pipeline.pipeline.ingest import interprocess_buffer
+from ctx_pipeline.errors import ContractError, CtxError, StoreError, StoreFull
 from ctx_pipeline.pipeline.ingest.worker import TaskDone, Tools, work
 from ctx_pipeline.pipeline.reports import reason
+from ctx_pipeline.storage import temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.pipeline.ingest.tasks import Task
     from ctx_pipeline.storage.lake import Part
+
+
+# A file without a name through which one process hands megabytes to another, which reads when it has time.
+
+
+def open_spool(folder: Path) -> int:
+    """Return the handle of a new file that ends with the last process that holds it."""
+    with tempfile.TemporaryFile(dir=folder, prefix=f"{temporary.name()}-", buffering=0) as file:
+        return os.dup(file.fileno())
+
+
+def write_spool(handle: int, at: int, pieces: Iterable[bytes]) -> None:
+    """Write pieces one after the other from an offset on; raises StoreFull."""
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            try:
+                count = os.pwrite(handle, view, at)
+            except OSError as error:
+                if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                    raise
+                raise StoreFull("no room left for what a process hands over", hint="free some disk space and run again") from error
+            view, at = view[count:], at + count
+
+
+def read_spool(handle: int, at: int, size: int) -> bytes:
+    """Return exactly so many bytes; raises EOFError when there are fewer."""
+    parts = []
+    while size:
+        part = os.pread(handle, size, at)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        at, size = at + len(part), size - len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _NEVER = 1 << 30
@@ -187,7 +226,7 @@ class Workers:
 
     def _begin(self, tools: Tools, tasks: Sequence[Task], numbers: int) -> None:
         ours, theirs = Pipe()
-        spool = interprocess_buffer.spool(tools.files.root)
+        spool = open_spool(tools.files.root)
         if _may_fork():
             child = os.fork()
             if child == 0:
@@ -210,8 +249,8 @@ class Workers:
     def _receive(self, line: Any) -> TaskDone:
         at, small, large = self._answer(line)
         try:
-            rest = interprocess_buffer.read(self._spools[line], at, small)
-            texts = interprocess_buffer.read(self._spools[line], at + small, large)
+            rest = read_spool(self._spools[line], at, small)
+            texts = read_spool(self._spools[line], at + small, large)
         except EOFError:
             raise _ended() from None
         done: TaskDone = pickle.loads(rest)  # noqa: S301 - from our own worker
@@ -263,7 +302,7 @@ def _live(line: Connection, spool: int, numbers: int, tools: Tools, tasks: Seque
                 line.recv_bytes()
                 unread -= 1
             at = at if unread else 0
-            interprocess_buffer.write(spool, at, [small, large])
+            write_spool(spool, at, [small, large])
             line.send_bytes(pickle.dumps((at, len(small), len(large))))
             at, unread = at + len(small) + len(large), unread + 1
         _spend_time(tools)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.ledger import links
-from ctx_pipeline.storage.ledger.forgetting import thread_hash
+from ctx_pipeline.storage.ledger.sessions import thread_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -44,8 +44,8 @@ class SessionJob:
     threads: set[str] = field(default_factory=set)
 
     @property
-    def cell(self) -> Cell:
-        """The cell of the session."""
+    def partition(self) -> Cell:
+        """The partition of the session."""
         return Cell(self.host, self.month)
 
     @property
@@ -63,7 +63,7 @@ class SessionJob:
 class Task:
     """Sessions of one cell that are decoded together and make one part a table."""
 
-    cell: Cell
+    partition: Cell
     jobs: list[SessionJob]
 
     @property
@@ -85,7 +85,7 @@ def split(store: Store, pending: Iterable[Pending], hosts: Mapping[str, Host]) -
     others: list[Pending] = []
     for source in pending:
         host = hosts[source.host]
-        identity = None if source.marker or source.kind not in host.session_kinds else capture.identity_of(source, host)
+        identity = None if source.marker or source.kind not in host.files.session_kinds else capture.identity_of(source, host)
         if (
             identity is None
             or (source.host, thread_hash(source.host, identity.thread_id)) in forgotten

@@ -57,6 +57,7 @@ class SessionDone:
     parent_session: str | None
     line_ids: bytes
     branch_titles: dict[bytes, str]
+    live_secrets: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -162,8 +163,8 @@ def _worked(tools: Tools, done: TaskDone, task: Task) -> TaskDone:
         done.sessions.append(_small(tools, job, taken, rows))
     if not done.error:
         try:
-            done.events = tools.lake.write_part("normalized", task.cell, "events", events) if events[0] else None
-            done.tool_calls = tools.lake.write_part("normalized", task.cell, "tool_calls", tool_calls) if tool_calls[0] else None
+            done.events = tools.lake.write_part("normalized", task.partition, "events", events) if events[0] else None
+            done.tool_calls = tools.lake.write_part("normalized", task.partition, "tool_calls", tool_calls) if tool_calls[0] else None
             done.marks = marks.packed()
         except ContractError as error:
             done.error = error.message
@@ -185,7 +186,7 @@ def _decoded(tools: Tools, job: SessionJob, taken: Sequence[Taken]) -> SessionRo
     given = SessionInput(job.host, job.session_id, tuple(streams), job.hints)
 
     def parse(given: SessionInput) -> Parsed:
-        parsed = tools.hosts[job.host].parse(given)
+        parsed = tools.hosts[job.host].records.parse(given)
         parsed.quarantined += cut
         return parsed
 
@@ -245,6 +246,7 @@ def _small(tools: Tools, job: SessionJob, taken: Sequence[Taken], rows: SessionR
         rows.parent_session,
         rows.line_ids,
         rows.branch_titles,
+        rows.live_secrets,
     )
 
 

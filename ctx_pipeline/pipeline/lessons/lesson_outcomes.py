@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.consolidation import REWARDED
-from ctx_pipeline.memory.outcome import MEASURED, judge
+from ctx_pipeline.memory.session_facts import MEASURED, judge
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline.plan import RULES, USED, WHOLE, input_of
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport

@@ -8,9 +8,9 @@ the journal, which holds no path and no name: the hash of the remote, or the com
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline import discovery
 from ctx_pipeline.memory.scope import first_commit, git_folder, place_of, seen_key, token_of
 from ctx_pipeline.recorded_paths import FOLDER, UNKNOWN, look_at
 from ctx_pipeline.recorded_paths import git as _git
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.memories import StoredCandidate
     from ctx_pipeline.pipeline.session_errors import SessionErrors
     from ctx_pipeline.storage import Store
-
-_WORKTREE = re.compile(r"^(?P<main>.+?)[/\\]\.(?:worktrees|claude[/\\]worktrees)[/\\][^/\\]+(?:[/\\].*)?$")
-"""Where people and agents keep worktrees inside of the checkout."""
-
 
 _LOOKS, _ASKED, _SECONDS = 2_000, 20, 2.0
 """Folders looked at in one pass, repositories that git is asked about, and how long each time."""
@@ -100,8 +96,8 @@ def repository_of(repository: str | None, cwd: str | None, known: Mapping[str, s
         return repository
     if cwd in known:
         return known[cwd]
-    inside = _WORKTREE.match(cwd)
-    return known.get(inside["main"], inside["main"]) if inside else repository
+    checkout = discovery.checkout_of(cwd)
+    return repository if checkout == cwd else known.get(checkout, checkout)
 
 
 def _only_folder(repository: str | None, cwd: str | None) -> bool:

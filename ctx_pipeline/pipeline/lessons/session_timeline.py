@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED, Said, SessionFact, Timeline
-from ctx_pipeline.mining.lessons.commands import CHECKS, OUTSIDE, form, runs, shown
+from ctx_pipeline.mining.lessons.commands import CHECKS, form, outside, runs, shown
 from ctx_pipeline.mining.lessons.failures import salient_line, shorten_paths, signature
+from ctx_pipeline.mining.lessons.session_record import Record, record_of
 from ctx_pipeline.mining.lessons.turns import turns
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.storage import Store
+
 
 _TABLES = ("events", "tool_calls", "command_runs")
 _COLUMNS = {"events": ["event_id", "session_id", "thread_id", "seq", "ts", "kind", "subtype", "actor", "text", "call_id"]}
@@ -48,7 +50,7 @@ def timeline(view: SessionView, rules: Iterable[StoredCandidate] = ()) -> Timeli
         told.deeds += _of_run(run, cwd)
     for call in view.tool_calls:
         if call.action in ("edit", "write") and not call.is_error and (call.ended or call.started) is not None:
-            files = tuple(shorten_paths(p, cwd) for p in call.paths if not OUTSIDE.search(p))
+            files = tuple(shorten_paths(p, cwd) for p in call.paths if not outside(p))
             if files:
                 told.deeds.append(SessionFact(CHANGED, files, call.ended or call.started, _events(call)))
     for rule in rules:
@@ -79,3 +81,17 @@ def _of_run(run: Run, cwd: str | None) -> Iterator[SessionFact]:
 
 def _events(call: object) -> tuple[str, ...]:
     return tuple(e for e in (call.call_event, call.result_event) if e)  # type: ignore[attr-defined]
+
+
+# What one session leaves behind, as one record, read from the lake when it is asked for.
+
+
+_KINDS = ("prompt", "tool_call", "tool_result", "answer", "injected", "permission")
+
+
+def lesson_record(store: Store, host: str, session_id: str) -> Record | None:
+    """Return the record of a session; None where it is not in the store."""
+    row = store.ledger.session(host, session_id)
+    if row is None:
+        return None
+    return next((record_of(view) for view in views(store, row.partition, {session_id}, _KINDS)), None)

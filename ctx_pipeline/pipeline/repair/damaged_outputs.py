@@ -13,7 +13,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.pipeline.repair.missing_outputs import BESIDE, FILES, NOTED, SEARCH, noted_of
-from ctx_pipeline.pipeline.repair.new_journal import whole
+from ctx_pipeline.pipeline.repair.rebuild import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +107,7 @@ def _release(store: Store, damage: Damage) -> Iterator[str]:
     part = damage.part
     whole_cell = part is None or part.table in _SMALL
     sessions = {s.session_id for s in store.ledger.sessions(cells=[cell])} if whole_cell or part is None else set(part.live)
-    kept = {s.session_id for s in store.ledger.undecodable_sessions() if s.cell == cell} & sessions
+    kept = {s.session_id for s in store.ledger.undecodable_sessions() if s.partition == cell} & sessions
     store.ledger.forget_decoded_sessions(host, sessions - kept)
     for session in sorted(kept):
         what = "all that was made of it is" if part is None or part.table == "sessions" else f"its {part.table} are"

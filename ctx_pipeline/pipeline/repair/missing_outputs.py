@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import CtxError, StoreError
+from ctx_pipeline.errors import CtxError, StoreDamaged, StoreError, StoreLocked
 from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.storage.files import Made
 from ctx_pipeline.storage.lake.manifests import manifest_path
-from ctx_pipeline.storage.made import Made
 from ctx_pipeline.storage.warehouse import database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger.rows import AssetCell
+
 
 FILES = {
     "search/index": "search.db",
@@ -128,3 +129,26 @@ def unnote_search(store: Store) -> None:
     noted = noted_of(store)
     if noted.pop(SEARCH, None) is not None:
         store.files.write(NOTED, json.dumps(noted).encode())
+
+
+# Removes the parts of the lake that nothing names any more.
+
+
+WAREHOUSE = "warehouse/duckdb"
+
+
+def collect_garbage(store: Store, cells: Collection[Cell]) -> int:
+    """Remove the unnamed parts of some cells and return how many; none while the warehouse is being built.
+
+    The views of the warehouse name parts by their paths: what is older than its file stays until it is built anew.
+    """
+    try:
+        built = store.warehouse_path.stat().st_mtime
+    except FileNotFoundError:
+        built = 0.0
+    try:
+        with store.ledger.lease(WAREHOUSE, wait=0):
+            return store.lake.collect_garbage(cells, since=built)
+    except (StoreLocked, StoreDamaged):
+        # what a manifest names that cannot be read is not known to be unnamed
+        return 0

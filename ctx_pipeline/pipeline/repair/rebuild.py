@@ -2,34 +2,138 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 from collections import Counter
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import StoreDamaged, StoreError
-from ctx_pipeline.model.plain import plain
+from ctx_pipeline.model.codec import plain
 from ctx_pipeline.model.tables import SESSIONS
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.forget import shared_files
 from ctx_pipeline.pipeline.forget.sessions import remembered
-from ctx_pipeline.pipeline.ingest import LEASE
-from ctx_pipeline.pipeline.repair.new_journal import journal_sound, whole
-from ctx_pipeline.storage import marker, temporary
-from ctx_pipeline.storage.ledger.forgetting import thread_hash
+from ctx_pipeline.pipeline.ingest import LEASE as INGEST_LEASE
+from ctx_pipeline.storage import store_marker, temporary
+from ctx_pipeline.storage.journal import NAME, SCHEMA, Journal
 from ctx_pipeline.storage.ledger.rebuilding import Kept
+from ctx_pipeline.storage.ledger.rows import REPEATED
+from ctx_pipeline.storage.ledger.sessions import thread_hash
 from ctx_pipeline.storage.raw import segments as raw
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.lake import Manifest
     from ctx_pipeline.storage.ledger import Ledger
+
+
+# The journal begun anew: what can still be read of a lost one, and what was forgotten.
+
+
+LEASE = "journal"
+
+_OLDEST = "SELECT id, at, actor, kind, schema, payload FROM facts ORDER BY id"
+_Row = tuple[str, str, str, int, str]
+
+
+class NewJournal(NamedTuple):
+    """What became of the lost journal."""
+
+    facts: int
+    """read from it and kept"""
+    tombstones: int
+    """taken from the file beside it, which keep forgotten sessions out"""
+    aside: str
+    """name of the old file, empty where there is none"""
+
+
+def new_journal(store: Store) -> NewJournal:
+    """Begin the journal anew with all that can be read of the lost one and the tombstones beside it; the old file is kept.
+
+    A journal that can be read is left alone: StoreError. Of two processes the second finds it made.
+    """
+    with store.ledger.lease(LEASE, wait=_WAIT):
+        return _begun_anew(store, store.home / NAME)
+
+
+def _begun_anew(store: Store, path: Path) -> NewJournal:
+    if journal_sound(store) and path.exists() and whole(path):
+        raise StoreError(f"{path} can be read", hint="it stays as it is", path=str(path))
+    store.journal.close()
+    store.__dict__.pop("journal", None)
+    known = _readable(path)
+    seen = {(at, kind) for at, _, kind, _, _ in known}
+    beside = [
+        (at, "ctx", kind, SCHEMA, json.dumps(payload))
+        for at, kind, payload in store_marker.facts_beside_journal(store.home)
+        if (at, kind) not in seen
+    ]
+    aside = set_aside(path)
+    with closing(Journal(path, anew=True)) as journal:
+        journal.restore([*beside, *known])
+    return NewJournal(len(known), len(beside), aside)
+
+
+def journal_sound(store: Store) -> bool:
+    """Tell whether the journal is there and can be read, or was never begun."""
+    try:
+        store.journal.demand()
+    except StoreDamaged:
+        return False
+    return True
+
+
+def whole(path: Path) -> bool:
+    """Ask SQLite whether a file is a database without damage that it sees."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
+    except sqlite3.Error:
+        return False
+
+
+def set_aside(path: Path) -> str:
+    """Rename a file, and the log of a database with it, after the time; return its new name, empty where there is none."""
+    day = datetime.now(UTC).strftime("%Y-%m-%d-%H%M%S")
+    moved = ""
+    for suffix in ("-shm", "-wal", ""):
+        old = path.with_name(path.name + suffix)
+        if old.exists():
+            moved = f"{path.name}.damaged-{day}{suffix}"
+            mode = 0o700 if old.is_dir() else 0o600
+            old.rename(path.with_name(moved)).chmod(mode)
+    return moved
+
+
+def _readable(path: Path) -> list[_Row]:
+    """Return the facts before and after what is damaged, in order."""
+    found: dict[int, _Row] = {}
+    for query in (_OLDEST, f"{_OLDEST} DESC") if path.exists() else ():
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as old:
+                for number, *row in old.execute(query):
+                    found[number] = tuple(row)
+        except sqlite3.Error:
+            continue
+    return [row for _, row in sorted(found.items()) if _is_fact(row)]
+
+
+def _is_fact(row: tuple[Any, ...]) -> bool:
+    try:
+        return isinstance(json.loads(row[4]), dict) and all(isinstance(text, str) for text in row[:3]) and isinstance(row[3], int)
+    except (ValueError, TypeError):
+        return False
+
 
 _WAIT = 30.0
 """Seconds: a person waits for another writer."""
@@ -162,7 +266,7 @@ def _rebuilt(store: Store, settings: Settings, hosts: Mapping[str, Host], former
         tables = _Tables(store)
         needs = _needs(former, tables, made)
         lost = _uncovered(needs, made, {(stone[0], stone[2]) for stone in stones})
-        kept = [one for session, missing in lost.items() if (one := tables.kept(session, missing)) is not None]
+        kept = [one for session, missing in lost.items() if (one := tables.kept_session(session, missing)) is not None]
         made.keep_lost(kept)
         made.compact()
         after = {(s.host, s.session_id) for s in made.sessions()}
@@ -178,8 +282,8 @@ def _rebuilt(store: Store, settings: Settings, hosts: Mapping[str, Host], former
     return Rebuild(
         found.sources,
         found.segments,
-        tables.standing(before),
-        tables.standing(after),
+        tables.session_totals(before),
+        tables.session_totals(after),
         unread,
         sorted((one.host, one.session_id) for one in kept),
         sorted(s for s in before - after if (s[0], thread_hash(*s)) not in forgotten),
@@ -228,7 +332,7 @@ class _Tables:
                         found.setdefault((manifest.host, row["session_id"]), {})[row["stream"], row["generation"]] = row["end_max"]
         return found
 
-    def standing(self, sessions: Collection[_Session]) -> Remaining:
+    def session_totals(self, sessions: Collection[_Session]) -> Remaining:
         """Return the totals of some sessions."""
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -246,23 +350,23 @@ class _Tables:
                 sums["tokens"] += sum(pc.sum(rows.column(name)).as_py() or 0 for name in tokens)
         return Remaining(len(sessions), sums["calls"], sums["tokens"], sums["cost"])
 
-    def kept(self, session: _Session, missing: list[tuple[str, int, int]]) -> Kept | None:
+    def kept_session(self, session: _Session, missing: list[tuple[str, int, int]]) -> Kept | None:
         """Return what the ledger is told of a session whose rows stay; None where it has none."""
         host, session_id = session
         at = {name: n for n, name in enumerate(SESSIONS.names)}
         for manifest in self._manifests:
             if manifest.host != host or not any(session_id in part.live for part in manifest.of_table("sessions")):
                 continue
-            rows = self._store.lake.read_rows("sessions", manifest.cell, "normalized", sound=True)
+            rows = self._store.lake.read_rows("sessions", manifest.partition, "normalized", sound=True)
             row = next((r for r in rows if r.session_id == session_id), None)
             if row is None:
                 continue
             calls = [
                 (call.call_key, call.ts)
-                for call in self._store.lake.read_rows("model_calls", manifest.cell, "normalized", sound=True)
+                for call in self._store.lake.read_rows("model_calls", manifest.partition, "normalized", sound=True)
                 if call.session_id == session_id and (call.owner or _COPY in call.rule)
             ]
-            counts = {name: row[at[name]] for name in _COUNTS}
+            counts = {name: row[at[name]] for name in REPEATED}
             return Kept(host, session_id, manifest.month, missing, row.content_hash, counts, calls, row.parent_session)
         return None
 
@@ -304,24 +408,6 @@ def _unread(path: str, reason: str, needs: Mapping[_Session, _Needs]) -> Unread:
     return Unread(path, reason, stream, start, end, whose)
 
 
-_COUNTS = (
-    "title",
-    "title_source",
-    "project",
-    "cwd",
-    "threads",
-    "events",
-    "prompts",
-    "model_calls",
-    "tool_calls",
-    "failed_tool_calls",
-    "unknown",
-    "lines",
-    "bytes",
-)
-"""Columns of a session that the ledger repeats."""
-
-
 def _stones(store: Store) -> list[Any]:
     try:
         return list(store.ledger.tombstones())
@@ -333,7 +419,7 @@ def _remembered(store: Store) -> list[Any]:
     """Return the tombstones of the journal and of the file beside it; a lost journal does not bring anything back."""
     from ctx_pipeline.storage.ledger import Tombstone
 
-    found = [Tombstone(*stone) for stone in marker.stones_of(marker.facts_beside_journal(store.home))]
+    found = [Tombstone(*stone) for stone in store_marker.stones_of(store_marker.facts_beside_journal(store.home))]
     return found + (remembered(store) if journal_sound(store) else [])
 
 
@@ -351,7 +437,7 @@ def _alone(store: Store) -> Iterator[None]:
     """Keep every writer of raw and of the tables out; a damaged ledger lets nobody in anyway."""
     with ExitStack() as leases:
         try:
-            for name in (capture.LEASE, LEASE):
+            for name in (capture.LEASE, INGEST_LEASE):
                 leases.enter_context(store.ledger.lease(name, wait=_WAIT))
         except StoreDamaged:
             pass

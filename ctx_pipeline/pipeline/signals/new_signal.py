@@ -15,10 +15,10 @@ from ctx_pipeline.errors import DeclarationError, UnknownName, UsageError
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.measure import take
-from ctx_pipeline.pipeline.signals.external_facts import by_query
+from ctx_pipeline.pipeline.signals.signal_inputs import by_query
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
-from ctx_pipeline.storage.lake.signal_queries import readings_of
+from ctx_pipeline.storage.lake.queries import readings_of
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Signal

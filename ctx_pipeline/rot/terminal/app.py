@@ -13,14 +13,14 @@ from textual.widgets import Collapsible, ContentSwitcher, DataTable, Footer, Sta
 
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.rot.content import decoded
-from ctx_pipeline.rot.terminal import drawing
+from ctx_pipeline.rot.terminal import snapshot as drawing
 from ctx_pipeline.rot.terminal.snapshot import Snapshot, safe, take
 
 if TYPE_CHECKING:
     from textual.widgets.tree import TreeNode
 
-    from ctx_pipeline.rot.call_tree import Node
-    from ctx_pipeline.rot.watching import Watched
+    from ctx_pipeline.rot.store import Watched
+    from ctx_pipeline.rot.terminal.snapshot import Node
 
 REFRESH_SECONDS = 1.0
 _SHOWN = 200

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.facts.command_runs import CHECKS, runs_by_call
-from ctx_pipeline.model.permissions import KEPT
+from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.shell.commands import steps as programs
 from ctx_pipeline.shell.files import files_changed, files_read, first_line
 from ctx_pipeline.shell.parsing import pieces
@@ -62,7 +63,6 @@ _ONLY_CHECKS = frozenset({"--check", "-c", "--check-only", "-l", "-d", "--list-d
 _PROBES = frozenset(
     {"curl", "wget", "http", "psql", "sqlite3", "mysql", "redis-cli", "docker run", "docker compose", "docker exec", "go run", "cargo run"}
 )
-_ASKS = frozenset({"ExitPlanMode", "exit_plan_mode", "request_permissions"})
 
 _TOOL_WORDS = (
     (re.compile(r"(?:search|query|find|grep|glob)", re.IGNORECASE), "search"),
@@ -187,7 +187,7 @@ def _same(command: str) -> str:
 
 
 def _category(call: Any, run: Any, thought: str, *, refused: bool, failed: bool) -> str:
-    if refused or call.tool in _ASKS:
+    if refused or call.tool in discovery.declared_texts("records.approval_tools"):
         return "permission"
     if run is not None:
         return "error" if failed and run.exit is None and not run.programs else _of_shell(run.command)

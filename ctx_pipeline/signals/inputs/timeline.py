@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.declared import Reading
-from ctx_pipeline.tokens.calibration import Calibration, calibrate
+from ctx_pipeline.tokens.model_tokens import Calibration, calibrate
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -83,7 +83,7 @@ class Timeline:
     steps: list[tuple[Call, Call, int, slice]] = field(default_factory=list)
     """neighbouring calls between which the prompt grew, by how many tokens, and which results came in"""
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         """Bring the results into their order and make what looks things up by place."""
         self.results.sort(key=lambda r: r.seq)
         self._call_seqs = [c.seq for c in self.calls]
@@ -133,7 +133,7 @@ def timelines(view: SessionView) -> list[Timeline]:
             line = found[event.thread_id]
             (line.compactions if event.kind == "compaction" else line.prompts).append(event)
     for line in found.values():
-        line.settle()
+        line.resolve()
     order = dict.fromkeys([e.thread_id for e in view.events] + list(found))
     made = [found[t] for t in order if t in found]
     _calibrate(made)

@@ -13,8 +13,10 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED, TABLES
 from ctx_pipeline.storage.lake.manifests import (
     FOLDER,
+    Damage,
     Manifest,
     Part,
+    Soundness,
     asset_name,
     assets_of,
     damaged,
@@ -22,7 +24,6 @@ from ctx_pipeline.storage.lake.manifests import (
     encode,
     manifest_path,
 )
-from ctx_pipeline.storage.lake.soundness import Damage, Soundness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -149,9 +150,8 @@ class Lake:
         """
         import pyarrow as pa
 
-        from ctx_pipeline.storage.lake.columns import of_used_values, plain, values_of
+        from ctx_pipeline.storage.lake.columns import newest, of_used_values, plain, values_of
         from ctx_pipeline.storage.lake.reading import open_part
-        from ctx_pipeline.storage.lake.upcast import newest
 
         session = next(c for c in TABLES[table].columns if c.name == "session_id")
         pieces: list[pa.Table] = []
@@ -171,7 +171,7 @@ class Lake:
             at += count
         return (*(p for p in parts if p.table != table), merged), moves
 
-    def sweep(
+    def collect_garbage(
         self,
         cells: Iterable[Cell] | None = None,
         *,
@@ -230,7 +230,7 @@ class Lake:
             found = self._stored(name)
             if name == _NORMALIZED:
                 self._demand(None)
-        return {m.cell: m for m in found}
+        return {m.partition: m for m in found}
 
     def damages(self, asset: str | None = None, *, deep: bool = False) -> list[Damage]:
         """Return the manifests and parts, of one asset or all, that are damaged or missing; ``deep`` reads every part."""
@@ -269,7 +269,7 @@ class Lake:
             part
             for name in assets_of(table, self._assets())
             for m in self._stored(name)
-            if wanted is None or m.cell in wanted
+            if wanted is None or m.partition in wanted
             for part in m.of_table(table)
         ]
         for part in found:
@@ -292,11 +292,15 @@ class Lake:
 
         return connect(self._files.root)
 
-    def views(self, connection: LakeConnection) -> None:
-        """Register one view a table over what is committed now; one that cannot be trusted raises StoreDamaged when it is asked."""
+    def views(self, connection: LakeConnection, tables: Iterable[str] = TABLES) -> None:
+        """Register one view for each of these tables over what is committed now.
+
+        A table that cannot be trusted raises StoreDamaged when it is asked. Naming the
+        tables that a query needs saves reading the manifests of the others.
+        """
         from ctx_pipeline.storage.lake.queries import refusal
 
-        for name in TABLES:
+        for name in tables:
             try:
                 sql = self.relation_sql(name)
             except StoreDamaged as error:
@@ -348,9 +352,8 @@ class Lake:
 
     def scan(self, path: str, table: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         """Yield the named columns of every row of a part, dead rows too, in the order of the table."""
-        from ctx_pipeline.storage.lake.columns import values_of
+        from ctx_pipeline.storage.lake.columns import newest, values_of
         from ctx_pipeline.storage.lake.reading import open_part, reading
-        from ctx_pipeline.storage.lake.upcast import newest
 
         with reading(path), open_part(self._trusted(path)) as file:
             arrow = newest(TABLES[table], file.read(columns=list(names), use_threads=False), names)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import FACTS, TABLES
-from ctx_pipeline.storage.lake.columns import rows_of
+from ctx_pipeline.storage.lake.columns import newest, rows_of
 from ctx_pipeline.storage.lake.manifests import damaged, source_hash
-from ctx_pipeline.storage.lake.upcast import newest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

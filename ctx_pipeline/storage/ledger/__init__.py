@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.storage.ledger.forgetting import Forgetting
-from ctx_pipeline.storage.ledger.leases import Leases
+from ctx_pipeline.storage.ledger.connection import Leases
 from ctx_pipeline.storage.ledger.rebuilding import Rebuilding
 from ctx_pipeline.storage.ledger.results import Results
 from ctx_pipeline.storage.ledger.rows import (
@@ -18,6 +17,7 @@ from ctx_pipeline.storage.ledger.rows import (
     Tombstone,
     UnknownRow,
 )
+from ctx_pipeline.storage.ledger.sessions import Forgetting
 
 __all__ = [
     "AssetCell",

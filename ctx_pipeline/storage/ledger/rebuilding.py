@@ -9,11 +9,11 @@ from ctx_pipeline.errors import StoreDamaged, StoreError
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.ledger import owners
 from ctx_pipeline.storage.ledger.connection import json_list
-from ctx_pipeline.storage.ledger.host_answers import identify, read_hints
+from ctx_pipeline.storage.ledger.links import identify, read_hints
 from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, NormalizedSession, Segment, Source
 from ctx_pipeline.storage.ledger.sessions import Sessions
 from ctx_pipeline.storage.raw import segments as raw
-from ctx_pipeline.storage.raw.source_identity import EDGE, HEAD, edge_hash, is_lines
+from ctx_pipeline.storage.raw.home_files import EDGE, HEAD, edge_hash, is_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -196,7 +196,7 @@ def _source(
     generation, chain = max(generations.items())
     origin, last = max((pair for pair in chain), key=lambda pair: pair[1].end)
     host = hosts.get(origin.host)
-    database = host is not None and origin.kind in host.databases
+    database = host is not None and origin.kind in host.files.databases
     data = raw.read_stream(files, [segment for _, segment in chain]) if _whole(origin, database=database) or _hinting(host, origin) else b""
     captured = last.end
     lines = not _whole(origin, database=database)
@@ -219,7 +219,7 @@ def _source(
     )
     if host is None:
         return source, [], ""
-    if origin.kind not in host.session_kinds:
+    if origin.kind not in host.files.session_kinds:
         return source, *read_hints(host, origin.kind, data, origin.stream, redact)
     trouble = ""
     for _, pieces in sorted(generations.items(), reverse=True):
@@ -236,7 +236,7 @@ def _whole(origin: Origin, *, database: bool) -> bool:
 
 
 def _hinting(host: Host | None, origin: Origin) -> bool:
-    return host is not None and origin.kind not in host.session_kinds
+    return host is not None and origin.kind not in host.files.session_kinds
 
 
 def _first(files: Files, chain: _Chain, known: bytes, size: int) -> bytes:

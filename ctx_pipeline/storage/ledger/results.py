@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.storage.ledger import branch_titles, owners
+from ctx_pipeline.storage.ledger import owners
 from ctx_pipeline.storage.ledger.connection import json_list
 from ctx_pipeline.storage.ledger.rows import AssetCell, QuarantineRow, UnknownRow
 from ctx_pipeline.storage.ledger.sessions import UNDECODABLE, Sessions
@@ -53,7 +53,7 @@ class Results(Sessions):
                 sessions.setdefault(cell, []).append((session, fp))
         only = next(iter(wanted)) if wanted is not None and len(wanted) == 1 else None
         moved = owners.copies(self.connection, only)
-        titles = branch_titles.given(self.connection)
+        titles = owners.given(self.connection)
         return {
             cell: digest(rows, [(*key, *owner) for key, owner in moved.get(cell, {}).items()], *([titles[cell]] if cell in titles else ()))
             for cell, rows in sessions.items()
@@ -71,7 +71,7 @@ class Results(Sessions):
         behind = {cell for cell, fp in now.items() if cell not in made or made[cell].input_fp != fp}
         emptied = made.keys() - now.keys()
         old = {cell for cell, row in made.items() if row.code_version != versions.get(cell.host, row.code_version)}
-        return behind | emptied | old | {row.cell for row in self.dirty_sessions()}
+        return behind | emptied | old | {row.partition for row in self.dirty_sessions()}
 
     def asset_cell(self, asset: str, cell: Cell) -> AssetCell | None:
         """Return what was last committed for an asset in a cell."""

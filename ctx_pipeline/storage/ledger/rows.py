@@ -49,8 +49,8 @@ class Source(NamedTuple):
         return f"{self.root}/{rel}"
 
     @property
-    def cell(self) -> Cell | None:
-        """The cell of its session; None for streams that belong to no session."""
+    def partition(self) -> Cell | None:
+        """The partition of its session; None for streams that belong to no session."""
         return Cell(self.host, self.month) if self.month else None
 
 
@@ -95,6 +95,21 @@ class Hint(NamedTuple):
 RAW_LOST = "raw_lost"
 """In the counts of a session: (stream, generation, bytes) that raw must hold before it is decoded again."""
 
+LIVE_SECRETS = "live_secrets"
+"""In the counts of a session: the secrets that were replaced in it and may open something, as ``detector:hash``."""
+
+
+class WrittenSession(NamedTuple):
+    """One session with the file that holds its main thread, as that was when it was captured last."""
+
+    host: str
+    session_id: str
+    root: str
+    rel: str
+    mtime_ns: int
+    rows: Mapping[str, Any]
+    """as of :class:`SessionRow`"""
+
 
 class SessionRow(NamedTuple):
     """One session: where it lies and what has been made of it."""
@@ -112,8 +127,8 @@ class SessionRow(NamedTuple):
     part: str | None = None
 
     @property
-    def cell(self) -> Cell:
-        """The cell that holds the session."""
+    def partition(self) -> Cell:
+        """The partition that holds the session."""
         return Cell(self.host, self.month)
 
     @property
@@ -132,6 +147,13 @@ class Call(NamedTuple):
 
     call_key: str
     ts: int | None
+
+
+REPEATED = (
+    *("title", "title_source", "project", "cwd", "threads", "events", "prompts", "model_calls", "tool_calls", "failed_tool_calls"),
+    *("unknown", "lines", "bytes"),
+)
+"""Columns of a session that the ledger repeats as ``counts``."""
 
 
 @dataclass(slots=True)
@@ -170,8 +192,8 @@ class AssetCell(NamedTuple):
     updated_at: str
 
     @property
-    def cell(self) -> Cell:
-        """The cell it is about."""
+    def partition(self) -> Cell:
+        """The partition it is about."""
         return Cell(self.host, self.month)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.codec import digest
@@ -10,7 +11,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links, owners
 from ctx_pipeline.storage.ledger.connection import Database, json_list
 from ctx_pipeline.storage.ledger.links import PARENT
-from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source
+from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source, Tombstone, WrittenSession
 
 if TYPE_CHECKING:
     import sqlite3
@@ -237,6 +238,17 @@ class Sessions(Sources):
         rows = self.query(f"SELECT {_COLUMNS} FROM sessions WHERE host = ? AND session_id = ?", [host, session_id])
         return _session(rows[0]) if rows else None
 
+    def last_written(self, limit: int = 400) -> list[WrittenSession]:
+        """Return the sessions whose main transcript was written last, the last one first."""
+        rows = self.query(
+            "SELECT s.host, s.session_id, f.root, f.rel, f.mtime_ns, s.rows FROM"
+            " (SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND rel LIKE '%.jsonl'"
+            " ORDER BY mtime_ns DESC LIMIT ?) f"
+            " JOIN sessions s ON s.host = f.host AND s.session_id = f.session_id ORDER BY f.mtime_ns DESC",
+            [limit],
+        )
+        return [WrittenSession(host, session, root, rel, ns, json.loads(counts)) for host, session, root, rel, ns, counts in rows]
+
     def dirty_sessions(self, cells: Iterable[Cell] | None = None, *, versions: Mapping[str, str] = {}) -> list[SessionRow]:
         """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""
         old = "".join(" OR (host = ? AND code_version IS NOT ?)" for _ in versions)
@@ -446,3 +458,71 @@ def _sessions_of_threads(connection: sqlite3.Connection, threads: set[tuple[str,
             ).fetchall()
         )
     return found
+
+
+# Forgetting: rows go, a hash stays, so that the next scan does not capture it again.
+
+
+def thread_hash(host: str, thread_id: str) -> str:
+    """Return the tombstone's name of a thread: it cannot be read back."""
+    return digest("thread", host, thread_id)
+
+
+class Forgetting(Sessions):
+    """The part of the ledger that knows what must not come back."""
+
+    def forget(self, streams: Iterable[str], *, keep_threads: bool = False) -> set[Cell]:
+        """Remove streams with all that hangs on them, leave tombstones, and return the cells that change.
+
+        The threads of the streams are never captured again either, wherever their files
+        move, unless ``keep_threads``. The file is compacted, so nothing of the rows
+        stays in it. Raw objects are the caller's to remove first.
+        """
+        gone = sorted(set(streams))
+        ids = json_list(gone)
+        at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        with self.transaction() as connection:
+            rows = connection.execute(
+                "SELECT stream, host, thread_id, session_id FROM sources WHERE stream IN (SELECT value FROM json_each(?))", (ids,)
+            ).fetchall()
+            stones = {(host, "stream", stream, at) for stream, host, _, _ in rows}
+            if not keep_threads:
+                stones |= {(host, "thread", thread_hash(host, thread), at) for _, host, thread, _ in rows if thread}
+            connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)", sorted(stones))
+            threads = set(
+                connection.execute(
+                    "SELECT DISTINCT host, thread_id FROM hints WHERE stream IN (SELECT value FROM json_each(?))", (ids,)
+                ).fetchall()
+            )
+            for table in ("segments", "hints", "quarantine", "sources"):
+                connection.execute(f"DELETE FROM {table} WHERE stream IN (SELECT value FROM json_each(?))", (ids,))
+            if not keep_threads:
+                connection.executemany(
+                    "DELETE FROM hints WHERE host = ? AND thread_id = ?", [(host, thread) for _, host, thread, _ in rows if thread]
+                )
+            sessions = {(host, session) for _, host, _, session in rows if session}
+            left = {
+                stream
+                for host, session in sessions
+                for (stream,) in connection.execute("SELECT stream FROM sources WHERE host = ? AND session_id = ?", (host, session))
+            }
+            dirty = self._resolve(connection, left, threads)
+            dirty |= self._resolve_sessions(connection, sessions)
+        self.compact()
+        return dirty
+
+    def remember_forgotten(self, stones: Iterable[Tombstone]) -> None:
+        """Add tombstones, for example those of the journal after a rebuild, or the hash of a text."""
+        with self.transaction() as connection:
+            connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)", list(stones))
+
+    def tombstones(self, kind: str | None = None) -> list[Tombstone]:
+        """Return what was forgotten, of one kind if given: stream, thread or text."""
+        where, values = ("WHERE kind = ?", [kind]) if kind else ("", [])
+        return [Tombstone._make(row) for row in self.query(f"SELECT host, kind, hash, at FROM tombstones {where} ORDER BY 1, 2, 3", values)]
+
+    def compact(self) -> None:
+        """Rewrite the file so that it holds no trace of removed rows."""
+        with self._translated():
+            self.connection.execute("VACUUM")
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -8,23 +8,84 @@ they outnumber the live ones and the index is made anew.
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.model.tables import EVENTS, TOOL_CALLS
 from ctx_pipeline.storage import temporary
-from ctx_pipeline.storage.search_index import database
+from ctx_pipeline.storage.search_index import row_lookup
 from ctx_pipeline.storage.search_index.query import Answer, Asked, Counting, Found, Hit, Reading
-from ctx_pipeline.storage.search_index.rebuild import Indexed, rows_of
+from ctx_pipeline.storage.search_index.row_attributes import MarkWriter
 from ctx_pipeline.storage.search_index.row_lookup import Wanted
+from ctx_pipeline.storage.search_index.tokenize import documents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from ctx_pipeline.model.raw import Cell
-    from ctx_pipeline.storage.lake import Lake, Move
+    from ctx_pipeline.storage.lake import Lake, Manifest, Move
 
 __all__ = ["Answer", "Asked", "Counting", "Found", "Hit", "SearchIndex", "Wanted"]
+
+
+# What the index holds of a part, read from the lake: how an index is made anew.
+
+
+_READ = ("session_id", "thread_id", "kind", "ts", "text", "call_id")
+
+
+class Indexed(NamedTuple):
+    """What is indexed of a part: (row, said, done) in order, (session, first row, last row), and the records of marks and pages."""
+
+    documents: Collection[tuple[int, str | None, str | None]]
+    spans: Iterable[tuple[str, int, int]]
+    marks: bytes = b""
+    pages: bytes = b""
+
+
+def rows_of(lake: Lake, path: str, live: set[str], manifest: Manifest) -> Indexed:
+    """Return what is indexed of a part of the lake: the documents of its live sessions, the marks of all its rows."""
+    calls = _calls_of(lake, manifest, live)
+    columns = [list(column) for column in zip(*lake.scan(path, "events", _READ), strict=True)]
+    events = dict(zip((name for name in EVENTS.names if name in _READ), columns, strict=True))
+    spans: dict[str, tuple[int, int]] = {}
+    texts: list[str | None] = []
+    for row, (session, text) in enumerate(zip(events["session_id"], events["text"], strict=True)):
+        alive = session in live
+        texts.append(text if alive else None)
+        if alive:
+            spans[session] = (spans.get(session, (row, row))[0], row)
+    marks = MarkWriter()
+    first = 0
+    for session, members in groupby(events["session_id"]):
+        end = first + sum(1 for _ in members)
+        piece = [events[name][first:end] if name in events else [] for name in EVENTS.names]
+        marks.add(piece, list(zip(*calls.get(session, []), strict=True)) or [[] for _ in TOOL_CALLS.names])
+        first = end
+    return Indexed(
+        documents(events["kind"], texts), [(s, first, last) for s, (first, last) in spans.items()], marks.packed(), lake.pages(path)
+    )
+
+
+def _calls_of(lake: Lake, manifest: Manifest, live: set[str]) -> dict[str, list[tuple]]:
+    """Return the tool calls of some sessions of a cell, with the columns that marks are made of."""
+    names = ("call_id", "session_id", "tool", "is_error", "result_event")
+    places = [TOOL_CALLS.names.index(name) for name in TOOL_CALLS.names if name in names]
+    found: dict[str, list[tuple]] = {}
+    for part in manifest.of_table("tool_calls"):
+        if live.isdisjoint(part.live):
+            continue
+        for told in lake.scan(part.path, "tool_calls", names):
+            row: list[object] = [None] * len(TOOL_CALLS.names)
+            for place, value in zip(places, told, strict=True):
+                row[place] = value
+            session = str(row[TOOL_CALLS.names.index("session_id")])
+            if session in live and session in part.live:
+                found.setdefault(session, []).append(tuple(row))
+    return found
+
 
 _CROWDED = 5_000
 """Dead rows from which on they are counted against the live ones."""
@@ -53,14 +114,14 @@ class SearchIndex(Reading):
         self.close()
         if self._needs_rebuild(lake):
             self._building = self.path.with_name(temporary.name())
-            self._connection = database.create(self._building)
+            self._connection = row_lookup.create(self._building)
         else:
             self._connection = self._open()
         self._connection.execute("PRAGMA secure_delete=0")
         self._connection.execute("BEGIN IMMEDIATE")
-        self._next = database.scalar(self._connection, "SELECT coalesce(max(base + rows), 1) FROM parts")
+        self._next = row_lookup.scalar(self._connection, "SELECT coalesce(max(base + rows), 1) FROM parts")
         if self._building:
-            self._connection.execute("INSERT INTO history(history, rank) VALUES('hashsize', ?)", (database.HASH_BYTES,))
+            self._connection.execute("INSERT INTO history(history, rank) VALUES('hashsize', ?)", (row_lookup.HASH_BYTES,))
         if lake is not None and (self._building or self._connection.execute("SELECT 1 FROM state WHERE value = 'unsettled'").fetchone()):
             self._reconcile(lake)
 
@@ -145,7 +206,7 @@ class SearchIndex(Reading):
             self._writer().execute("SAVEPOINT flush")
             self._writer().execute("RELEASE flush")
         except sqlite3.OperationalError as error:
-            raise database.full(error) or error from error
+            raise row_lookup.full(error) or error from error
 
     def finish(self) -> None:
         """Commit what was added since :meth:`begin_bulk`."""
@@ -154,20 +215,20 @@ class SearchIndex(Reading):
             connection.execute("INSERT OR REPLACE INTO state VALUES ('lake', 'unsettled')")
             connection.execute("COMMIT")
             if self._building:
-                database.tune(connection)
+                row_lookup.tune(connection)
         except sqlite3.OperationalError as error:
-            raise database.full(error) or error from error
+            raise row_lookup.full(error) or error from error
         self._connection = None
         connection.close()
         if self._building:
-            database.sync(self._building)
+            row_lookup.sync(self._building)
             for suffix in ("-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             self._building.replace(self.path)
             self._building = None
         self._shelf = None
 
-    def settled(self) -> None:
+    def mark_committed(self) -> None:
         """Note that the lake has committed what the index holds."""
         self._reading().execute("UPDATE state SET value = 'settled' WHERE name = 'lake'")
 
@@ -196,7 +257,7 @@ class SearchIndex(Reading):
         self.begin_bulk()
         count = self._reconcile(lake)
         self.finish()
-        self.settled()
+        self.mark_committed()
         return count
 
     def made_of(self) -> str:
@@ -242,7 +303,7 @@ class SearchIndex(Reading):
     def mostly_dead(self) -> bool:
         """Whether more rows are dead than alive: dead ones stay in the file and slow every query."""
         alive, dead = (
-            database.scalar(self._reading(), f"SELECT coalesce(sum(last - first + 1), 0) FROM {table}") for table in ("spans", "dead")
+            row_lookup.scalar(self._reading(), f"SELECT coalesce(sum(last - first + 1), 0) FROM {table}") for table in ("spans", "dead")
         )
         return dead > alive
 
@@ -284,7 +345,7 @@ class SearchIndex(Reading):
         self._shelf = None
 
     def _reading(self) -> sqlite3.Connection:
-        if self._connection is not None and not self._connection.in_transaction and database.identity(self.path) != self._file:
+        if self._connection is not None and not self._connection.in_transaction and row_lookup.identity(self.path) != self._file:
             self.close()
         if self._connection is None:
             if not self.path.exists():
@@ -306,9 +367,9 @@ class SearchIndex(Reading):
         except StoreDamaged:
             return True
         try:
-            if database.scalar(connection, "SELECT count(*) FROM parts") == 0:
+            if row_lookup.scalar(connection, "SELECT count(*) FROM parts") == 0:
                 return True
-            dead, live = (database.rows_of(connection, table) for table in ("dead", "spans"))
+            dead, live = (row_lookup.rows_of(connection, table) for table in ("dead", "spans"))
         finally:
             connection.close()
         return lake is not None and dead > max(live, _CROWDED)
@@ -318,5 +379,5 @@ class SearchIndex(Reading):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
     def _open(self) -> sqlite3.Connection:
-        self._file = database.identity(self.path)
-        return database.connect(self.path)
+        self._file = row_lookup.identity(self.path)
+        return row_lookup.connect(self.path)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ctx_pipeline.model.tables import EVENTS
-from ctx_pipeline.storage.search_index import database
+from ctx_pipeline.storage.search_index import row_lookup
 from ctx_pipeline.storage.search_index.ranking import Ranking, matching_rows, ranked
 from ctx_pipeline.storage.search_index.regex import Coverage, scan
 from ctx_pipeline.storage.search_index.row_attributes import quarter_of
@@ -176,7 +176,7 @@ class Reading(ABC):
         """Return a connection to the file; raises StoreError when there is none."""
 
     @property
-    def shelf(self) -> RowLookup:
+    def rows_of_index(self) -> RowLookup:
         """What the index holds now."""
         return self._shelved()
 
@@ -371,7 +371,7 @@ class Reading(ABC):
 
     def _shelved(self) -> RowLookup:
         connection = self._reading()
-        stamp = (database.scalar(connection, "PRAGMA data_version"), connection.total_changes)
+        stamp = (row_lookup.scalar(connection, "PRAGMA data_version"), connection.total_changes)
         if self._shelf is None or self._shelf.stamp != stamp:
             self._shelf = RowLookup(connection, stamp)
         return self._shelf

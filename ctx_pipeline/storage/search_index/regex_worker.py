@@ -35,9 +35,9 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
     import duckdb
 
-    from ctx_pipeline.storage.warehouse import duckdb_connection
+    from ctx_pipeline.storage import connections
 
-    connection = duckdb_connection.connect(":memory:", reads=Path(asked["reads"]), scratch=Path(asked["scratch"]), memory="400MB")
+    connection = connections.connect(":memory:", reads=Path(asked["reads"]), scratch=Path(asked["scratch"]), memory="400MB")
     pattern = asked["pattern"]
     try:
         connection.execute("SELECT regexp_matches('', ?)", [pattern])

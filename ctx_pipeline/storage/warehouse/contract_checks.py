@@ -2,15 +2,88 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.storage.warehouse import format_shares
+from ctx_pipeline.storage.warehouse.database import connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ctx_pipeline.model.raw import Cell
+
+
+# How well each version of a host is understood, from the tables: records, types, and where that drops.
+
+
+DROP = 0.01
+"""A version of a host whose share of understood records is this much below that of the host's others is worth a warning."""
+
+FEW = 20
+"""Records of a version below which its share says little."""
+
+
+class VersionShare(NamedTuple):
+    """How many records of one version of a host were understood."""
+
+    host: str
+    version: str
+    sessions: int
+    records: int
+    unreadable: int
+    """records that could not be decoded"""
+    unknown: int
+    """events of a type that is not known"""
+
+    @property
+    def share(self) -> float:
+        """Share of the records that were understood."""
+        return 1 - min(self.records, self.unreadable + self.unknown) / self.records if self.records else 1.0
+
+
+def format_shares_dropped(here: Sequence[VersionShare], everywhere: Sequence[VersionShare]) -> dict[str, float]:
+    """Return host and version -> share, of the versions that are understood worse than the others of their host."""
+    found = {}
+    for one in here:
+        others = [v for v in everywhere if v.host == one.host and v.version != one.version]
+        records = sum(v.records for v in others)
+        usual = 1 - sum(min(v.records, v.unreadable + v.unknown) for v in others) / records if records else 1.0
+        if one.records >= FEW and one.share < usual - DROP:
+            found[f"{one.host} {one.version or '(no version)'}"] = round(one.share, 4)
+    return found
+
+
+def versions(store: Any, cells: Sequence[Cell] | None = None) -> list[VersionShare]:
+    """Return how well each version of each host was understood, over some cells or all."""
+    with closing(store.lake.connect()) as connection:
+        rows = connection.execute(
+            "SELECT host, coalesce(version, ''), count(*), sum(lines), sum(quarantined), sum(unknown) "
+            f"FROM ({store.lake.relation_sql('sessions', cells)}) GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+    return [VersionShare(host, version, *map(int, numbers)) for host, version, *numbers in rows]
+
+
+def types(store: Any) -> list[tuple[str, str, str, bool, int]]:
+    """Return (host, version, type of record, whether it is known, how often) over all events."""
+    with closing(store.lake.connect()) as connection:
+        return list(
+            connection.execute(
+                "SELECT e.host, coalesce(s.version, ''), coalesce(e.subtype, e.kind), e.kind <> 'unknown', count(*) "
+                f"FROM ({store.lake.relation_sql('events')}) e "
+                f"JOIN ({store.lake.relation_sql('sessions')}) s ON s.host = e.host AND s.session_id = e.session_id "
+                "GROUP BY ALL ORDER BY ALL"
+            ).fetchall()
+        )
+
+
+def version_of(store: Any) -> dict[tuple[str, str], str]:
+    """Return (host, session) -> version of the host, empty where it did not say."""
+    with closing(store.lake.connect()) as connection:
+        rows = connection.execute(f"SELECT host, session_id, coalesce(version, '') FROM ({store.lake.relation_sql('sessions')})").fetchall()
+    return {(host, session): version for host, session, version in rows}
+
 
 PARSE_RATE = 0.99
 """Share of records that must decode; below it a host's format has probably changed."""
@@ -63,9 +136,9 @@ def run(store: Any, cells: Sequence[Cell]) -> dict[str, Finding]:
 
 def _formats(store: Any, cells: Sequence[Cell]) -> Finding:
     """Return whether every version of a host in the cells is understood as well as its other versions."""
-    here = format_shares.versions(store, cells)
-    dropped = format_shares.dropped(here, format_shares.versions(store))
-    lowest = min((one.share for one in here if one.records >= format_shares.FEW), default=1.0)
+    here = versions(store, cells)
+    dropped = format_shares_dropped(here, versions(store))
+    lowest = min((one.share for one in here if one.records >= FEW), default=1.0)
     return Finding(not dropped, {"versions": len(here), "lowest_share": round(lowest, 4), "dropped": dropped})
 
 
@@ -86,3 +159,26 @@ def _unknown(store: Any, cells: Sequence[Cell]) -> dict[str, int]:
         if (host, session_id) in months:
             found[label] = found.get(label, 0) + times
     return found
+
+
+# What was redacted, counted in the warehouse.
+
+
+class Redacted(NamedTuple):
+    """How often a detector found something in a session; never what."""
+
+    host: str
+    session_id: str
+    project: str
+    detector: str
+    found: int
+
+
+def counts(warehouse: Path) -> list[Redacted]:
+    """Return the redactions of every session by detector. Raises StoreError where no warehouse was built."""
+    with connect(warehouse, read_only=True) as connection:
+        rows = connection.execute(
+            "SELECT r.host, r.session_id, coalesce(s.project, ''), r.detector, r.found FROM redactions r "
+            "LEFT JOIN session_overview s ON s.host = r.host AND s.session_id = r.session_id ORDER BY ALL"
+        ).fetchall()
+    return [Redacted._make(row) for row in rows]

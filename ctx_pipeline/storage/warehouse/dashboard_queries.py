@@ -71,6 +71,9 @@ QUERIES: dict[str, str] = {
     "prompt_hours": """
         SELECT date_trunc('hour', ts) AS hour, count(*) AS prompts FROM events
         WHERE kind = 'prompt' AND ts IS NOT NULL GROUP BY ALL ORDER BY ALL""",
+    "working": """
+        SELECT date_trunc('hour', began) AS hour, host, CAST(sum(epoch(finished) - epoch(began)) AS DOUBLE) AS seconds FROM turns
+        WHERE thread_id = session_id AND finished > began GROUP BY ALL ORDER BY ALL""",
     "redactions": "SELECT detector, CAST(sum(found) AS BIGINT) AS found FROM redactions GROUP BY ALL ORDER BY found DESC, detector",
     "prices": "SELECT price, count(*) AS calls FROM model_calls WHERE owner AND price IS NOT NULL GROUP BY price ORDER BY price",
 }
@@ -80,22 +83,15 @@ QUERIES: dict[str, str] = {
 class Limits(NamedTuple):
     """How much of a session its drill-down holds."""
 
-    events: int
-    said: int
-    """characters of a prompt, an answer, a compaction or an error"""
-    text: int
-    """characters of any other event"""
     tool_calls: int
     model_calls: int
 
 
 class Detail(NamedTuple):
-    """The rows of one session's drill-down; ``pos`` counts all its events from 0, so gaps show."""
+    """The rows of one session's drill-down, but for its transcript."""
 
     host: str
     session_id: str
-    events: list[tuple]
-    """(pos, thread number, milliseconds since 1970, kind, actor, event id, call id, text, characters)"""
     tool_calls: list[tuple]
     """(milliseconds since 1970, tool, action, target, failed, exit, milliseconds it took, out_chars)"""
     model_calls: list[tuple]
@@ -104,8 +100,6 @@ class Detail(NamedTuple):
     """(signal, kind, value, label, unit, confidence, reason, ids of the events it rests on with spaces between)"""
     memories: list[tuple]
     """(memory_id, kind, text, status, ids of the events it rests on, in this session and others, with spaces between)"""
-    tools_of: list[tuple]
-    """(call id, tool, failed) of every tool call"""
     models: list[tuple]
     """(model, calls, input, output, cache writes of five minutes, of an hour, cache read, nano-dollars or None), the dearest first"""
 
@@ -120,9 +114,9 @@ def rows(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
 def details(connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str, Limits]], *, cost_mode: str = "auto") -> Iterator[Detail]:
     """Yield the drill-down rows of the wanted (host, session_id, limits), in their order.
 
-    Where a session has more than its limits, its first and last events, prompts,
-    compactions, errors and failed results are kept before the rest. One scan of each
-    table serves all that is wanted, so callers ask for hundreds at a time.
+    Where a session has more than its limits, failed tool calls and the most expensive
+    model calls are kept before the rest. One scan of each table serves all that is
+    wanted, so callers ask for hundreds at a time.
     """
     import pyarrow as pa
 
@@ -133,7 +127,7 @@ def details(connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str, Lim
     try:
         cost = COST_SQL[cost_mode]
         priced = [query.replace("{cost}", cost) for query in (_MODEL_CALLS, _MODELS)]
-        queries = (_EVENTS, _TOOL_CALLS, priced[0], _READINGS, _MEMORIES, _TOOLS_OF, priced[1])
+        queries = (_TOOL_CALLS, priced[0], _READINGS, _MEMORIES, priced[1])
         found = [_grouped(connection.execute(query).fetchall(), len(asked)) for query in queries]
     finally:
         connection.unregister("asked")
@@ -153,38 +147,6 @@ _THREADS = """
     threads_of AS (
         SELECT a.n, t.thread_id, row_number() OVER (PARTITION BY a.n ORDER BY t.kind <> 'main', t.first_ts, t.thread_id) - 1 AS thread
         FROM threads t JOIN asked a ON a.host = t.host AND a.session_id = t.session_id)"""
-
-# windows over a small number sort in two thirds of the time of windows over host and session id
-_EVENTS = f"""
-    WITH {_THREADS},
-    ordered AS (
-        SELECT a.n, e.event_id, e.kind, e.ts, coalesce(h.thread, 0) AS thread, a.most_events,
-               row_number() OVER (PARTITION BY a.n ORDER BY e.ts NULLS FIRST, h.thread, e.seq) - 1 AS pos,
-               count(*) OVER (PARTITION BY a.n) AS total
-        FROM events e JOIN asked a ON a.host = e.host AND a.session_id = e.session_id
-        LEFT JOIN threads_of h ON h.n = a.n AND h.thread_id = e.thread_id),
-    failed AS (
-        SELECT DISTINCT a.n, c.result_event AS event_id FROM tool_calls c
-        JOIN asked a ON a.host = c.host AND a.session_id = c.session_id WHERE c.is_error AND c.result_event IS NOT NULL),
-    learnt AS (
-        SELECT DISTINCT a.n, unnest(m.evidence) AS event_id
-        FROM (SELECT evidence, unnest(sessions) AS session FROM memories) m JOIN asked a ON m.session = a.host || '/' || a.session_id),
-    picked AS (
-        SELECT o.* FROM ordered o LEFT JOIN failed f ON f.n = o.n AND f.event_id = o.event_id
-        LEFT JOIN learnt l ON l.n = o.n AND l.event_id = o.event_id
-        QUALIFY row_number() OVER (
-            PARTITION BY o.n
-            ORDER BY CASE WHEN l.n IS NOT NULL THEN 1
-                          WHEN o.kind IN ('attachment', 'injected', 'permission', 'todo') THEN 5
-                          WHEN o.pos < 20 OR o.pos >= o.total - 20 THEN 0
-                          WHEN o.kind IN ('prompt', 'compaction', 'error') THEN 1
-                          WHEN f.n IS NOT NULL THEN 2 WHEN o.kind = 'answer' THEN 3 ELSE 4 END, o.pos) <= o.most_events)
-    SELECT p.n, p.pos, p.thread, epoch_ms(p.ts) AS at, p.kind, e.actor, p.event_id, e.call_id,
-           left(e.text, CASE WHEN p.kind IN ('prompt', 'answer', 'compaction', 'error') THEN a.most_said ELSE a.most_text END) AS text,
-           length(e.text) AS characters
-    FROM events e JOIN picked p ON p.event_id = e.event_id
-    JOIN asked a ON a.n = p.n AND a.host = e.host AND a.session_id = e.session_id
-    ORDER BY p.n, p.pos"""
 
 _TOOL_CALLS = """
     SELECT a.n, epoch_ms(c.started) AS at, c.tool, c.action,
@@ -214,9 +176,6 @@ _MEMORIES = """
         SELECT m.memory_id, m.kind, m.text, m.status, m.evidence, unnest(m.sessions) AS session FROM memories m)
     SELECT a.n, n.memory_id, n.kind, left(n.text, 600) AS text, n.status, array_to_string(n.evidence, ' ') AS evidence
     FROM named n JOIN asked a ON n.session = a.host || '/' || a.session_id ORDER BY n.memory_id"""
-
-_TOOLS_OF = """
-    SELECT a.n, c.call_id, c.tool, c.is_error FROM tool_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id"""
 
 _MODELS = """
     SELECT a.n, c.model, count(*) AS calls, CAST(sum(c.input) AS BIGINT), CAST(sum(c.output) AS BIGINT),

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import TABLES
-from ctx_pipeline.storage import temporary
-from ctx_pipeline.storage.files import Files
-from ctx_pipeline.storage.made import Made
-from ctx_pipeline.storage.warehouse import duckdb_connection, signal_sql
+from ctx_pipeline.storage import connections, temporary
+from ctx_pipeline.storage.files import Files, Made
+from ctx_pipeline.storage.warehouse import signal_sql
 from ctx_pipeline.storage.warehouse.days import day_sql
 from ctx_pipeline.storage.warehouse.usage_sql import amounts_sql
 
@@ -87,7 +86,7 @@ def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnecti
     if read_only and not path.exists():
         raise StoreError(f"there is no warehouse at {path}", hint="make it with: ctx run")
     try:
-        connection = duckdb_connection.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
+        connection = connections.connect(str(path), read_only=read_only, memory=MEMORY, **places(path))
     except duckdb.Error as error:
         raise StoreError(
             f"the warehouse {path} cannot be opened: {error}", hint="remove the file and run: ctx run", path=str(path)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.storage.warehouse.database import connect
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ctx_pipeline.storage.lake import Lake
+
 
 _SUMS = {
     "input_tokens": "input",
@@ -79,12 +84,12 @@ def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> 
     return sorted(rows, key=lambda row: place[row["event_id"]])
 
 
-def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None, str]]:
-    """Return (project, title, status) of every session by (host, session id)."""
+def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None, str, float | None]]:
+    """Return (project, title, status, time of the last event in seconds since 1970) of every session by (host, session id)."""
     with closing(lake.connect()) as connection:
         lake.views(connection)
-        rows = connection.execute("SELECT host, session_id, project, title, status FROM sessions").fetchall()
-    return {(host, session_id): (project, title, status) for host, session_id, project, title, status in rows}
+        rows = connection.execute("SELECT host, session_id, project, title, status, epoch_us(last_ts) / 1e6 FROM sessions").fetchall()
+    return {(host, session_id): tuple(facts) for host, session_id, *facts in rows}
 
 
 def _rows(connection: Any, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
@@ -109,3 +114,25 @@ def session_candidates(lake: Lake, host: str | None, session_id: str | None, met
             " ORDER BY method, host, session_id, candidate_id"
         )
         return _rows(connection, sql, parameters)
+
+
+# Queries behind findings: which sessions there are, and what the warehouse counts over all of them.
+
+
+SESSIONS_SQL = (
+    "SELECT s.host, s.session_id, coalesce(s.title, s.session_id), coalesce(s.project, ''), s.unknown, s.quarantined FROM sessions s"
+    " WHERE (? IS NULL OR s.host = ?) AND (? IS NULL OR ? IN (s.project, s.repository))"
+    " AND (? IS NULL OR s.last_ts >= ?) AND (? IS NULL OR s.first_ts < ?) ORDER BY 1, 2"
+)
+"""Host, session, title, project, records of an unknown kind, records that could not be decoded."""
+
+_LESSONS = "SELECT status, CAST(sum(memories) AS BIGINT) FROM memory_counts GROUP BY ALL"
+
+
+def counted(warehouse: Path) -> dict[str, int]:
+    """Return status -> lessons; empty where there is no warehouse."""
+    try:
+        with connect(warehouse, read_only=True) as connection:
+            return dict(connection.execute(_LESSONS).fetchall())
+    except CtxError:
+        return {}

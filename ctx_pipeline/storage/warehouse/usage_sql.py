@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.model.cost_rule import COST_RULE
 from ctx_pipeline.model.tables import MODEL_CALLS
+from ctx_pipeline.model.usage_rules import COST_RULE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.agent_config import Agent, Headless, HeadlessAnswer
 from ctx_pipeline.model.codec import micros
-from ctx_pipeline.model.declared import Host
+from ctx_pipeline.model.declared import HomeFiles, Host, Records
 from ctx_pipeline.model.raw import Identity, Parsed, Quarantined, SessionFacts, SessionInput, StreamBytes, ThreadFacts
 
 if TYPE_CHECKING:
@@ -149,13 +149,15 @@ HOST = Host(
     key=KEY,
     title="Parrot",
     version=1,
-    roots_env="PARROT_HOME",
-    roots_default=("~/.parrot",),
-    classify=classify,
-    enter=enter,
-    identify=identify,
-    parse=parse,
-    session_kinds=frozenset({"chat"}),
+    files=HomeFiles(
+        roots_env="PARROT_HOME",
+        roots_default=("~/.parrot",),
+        classify=classify,
+        enter=enter,
+        identify=identify,
+        session_kinds=frozenset({"chat"}),
+    ),
+    records=Records(parse=parse),
     agent=Agent(
         resume="parrot --again {session_id}",
         headless=Headless(("parrot", "--answer"), read=_answered, method="parrot_headless"),

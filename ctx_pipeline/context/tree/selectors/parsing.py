@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,98 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from ctx_pipeline.context.errors import InvalidSelector
-from ctx_pipeline.context.tree.selectors.query import Chain, Condition, Hop, Moment, Query, Step
+from ctx_pipeline.context.tree.selectors.operators import operator_of, signs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+__all__ = ["Hop", "conditions", "parse"]
+
+
+# A parsed selector.
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``name op value``; ``op`` is exists, in or a sign of ``operators.py``."""
+
+    name: str
+    op: str = "exists"
+    value: object = None
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One step inside a position: offsets from ``low`` to ``high``, or a word, or a step of the selector language."""
+
+    word: str = ""
+    low: int | None = None
+    high: int | None = None
+    step: Step | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one node has to be."""
+
+    root: str = ""
+    depths: tuple[tuple[int, int | None], ...] = ()
+    positions: tuple[tuple[Hop, ...], ...] = ()
+    """Places in parentheses; the first hop of each holds its depths."""
+    any: bool = False
+    types: tuple[str, ...] = ()
+    key: str | None = None
+    tags: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    sides: tuple[str, ...] = ()
+    among: tuple[tuple[str, int], ...] = ()
+    """first, last or nth among the matches"""
+
+    @property
+    def zone(self) -> bool:
+        """Whether the step only says on which side of the core: what follows may then be the node itself."""
+        return bool(self.sides) and not (self.root or self.depths or self.positions or self.any or self.types or self.key or self.tags)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Steps with what joins each to the one before: "" for the first, " " below, ">" directly below."""
+
+    steps: tuple[tuple[str, Step], ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time: kind t (0 the working state, n the n-th newest snapshot; None the oldest) or c (a cycle)."""
+
+    kind: str
+    value: int | None
+
+    @property
+    def label(self) -> str:
+        """The moment as it is written."""
+        if self.kind == "c":
+            return f"@c{self.value}"
+        if self.value is None:
+            return "@t-*"
+        return f"@t-{self.value}" if self.value else "@t0"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A whole selector: when, what, and how much of it."""
+
+    text: str
+    chains: tuple[tuple[Chain, ...], ...]
+    """A union of alternatives; of each tuple the first chain that finds something counts."""
+    moments: tuple[Moment, ...] = ()
+    timed: bool = False
+    every: bool = False
+    """``@*``: all snapshots."""
+    ranged: bool = False
+    pair: bool = False
+    controls: dict[str, str] = field(default_factory=dict, hash=False)
+
 
 LONGEST = 1_000
 """Characters of a pattern."""
@@ -86,7 +175,7 @@ DEPTH_HINT = "depths are -1 (system), 0 (active head), 1 and up; the smaller com
 @lru_cache(maxsize=3)
 def _grammar(name: str) -> Lark:
     text = files("ctx_pipeline.context.tree.selectors").joinpath(f"{name}.lark").read_text("utf-8")
-    return Lark(text, parser="lalr", propagate_positions=True, start=_STARTS[name])
+    return Lark(text.replace("OPERATORS", signs()), parser="lalr", propagate_positions=True, start=_STARTS[name])
 
 
 def parse(text: str) -> Query:
@@ -322,17 +411,16 @@ def _condition(text: str, item: Any, at: int) -> Condition:
         if name in _NUMBERS:
             value = _numeric(text, name, item.children[1], value, at)
         return Condition(name, "in", value)
-    op, value = str(item.children[1]), _value(item.children[2])
-    if name in _NUMBERS and op not in {"~", "~="}:
+    operator, value = operator_of(str(item.children[1])), _value(item.children[2])
+    if name in _NUMBERS and not operator.is_pattern:
         value = _numeric(text, name, item.children[2], value, at)
     if isinstance(value, tuple):
-        if op != "=":
-            raise InvalidSelector(text, at, f"a list goes with = or in, not {op}", "name in ['a', 'b']")
-        return Condition(name, "in", value)
-    op = "~" if op == "~=" else op
-    if op == "~":
+        if not operator.of_list:
+            raise InvalidSelector(text, at, f"a list goes with = or in, not {item.children[1]}", "name in ['a', 'b']")
+        return Condition(name, operator.of_list, value)
+    if operator.is_pattern:
         value = Expression(str(value), text, at)
-    return Condition(name, op, value)
+    return Condition(name, operator.sign, value)
 
 
 def _numeric(text: str, name: str, item: Any, value: Any, at: int) -> Any:
@@ -359,6 +447,3 @@ def _value(item: Any) -> Any:
 
 def _unquoted(written: str) -> str:
     return re.sub(r"\\(.)", r"\1", written[1:-1]) if written[:1] in {"'", '"'} else written
-
-
-__all__ = ["Hop", "conditions", "parse"]

@@ -1,0 +1,203 @@
+"""The words that people try first: ``ctx resume``, ``ctx open`` and ``ctx cost``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.dashboard import port_option, serve_page, show
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, one_line, plain, say, shares, table, tokens, zone_name
+from ctx_pipeline.cli.session_names import session_name
+from ctx_pipeline.model.display import title_text
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from ctx_pipeline.settings import Settings
+
+
+@click.command()
+@session_name()
+@json_option
+def resume(name: str | None, as_json: bool) -> None:
+    """Print the command that continues a session in its agent.
+
+    SESSION is named as in ctx show; without it the newest session of this folder's
+    repository, else the newest of all. A pipe gets the command alone: eval "$(ctx resume)".
+    A block for a fresh chat: ctx session resume.
+    """
+    import sys
+
+    from ctx_pipeline import discovery
+    from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.storage.reader import reading
+
+    settings = for_reading()
+    with reading(settings) as (store, _):
+        host, session_id = _session_to_resume(store, name)
+        shown = store.shown()[host, session_id]
+    command = discovery.hosts()[host].resuming(session_id, shown.cwd)
+    began = local_time(shown.began, settings.timezone)
+    if as_json:
+        emit({"host": host, "session_id": session_id, "title": shown.title, "project": shown.project, "began": began, "resume": command})
+        return
+    if not command:
+        raise UsageError(f"{host} sessions cannot be continued", hint=f"ctx session resume {session_id}")
+    say(f"{began}  {plain(shown.project or '')}  {one_line(title_text(shown.title or ''), 100)}", err=True, bold=True)
+    say(command, fg="cyan" if sys.stdout.isatty() else None)
+
+
+def _session_to_resume(store: Any, name: str | None) -> tuple[str, str]:
+    from ctx_pipeline.sessions.naming import find_session
+    from ctx_pipeline.sessions.session_choice import here, in_place
+
+    if name is None and (found := in_place(store, here())):
+        return found[0].host, found[0].session_id
+    return find_session(store, name or "latest")
+
+
+@click.command("open")
+@session_name()
+@click.option("--serve", "served", is_flag=True, help="Serve it on loopback, up to date while agents work, until Ctrl-C.")
+@port_option
+@json_option
+def open_page(name: str | None, served: bool, port: int, as_json: bool) -> None:
+    """Open the page in the browser, at SESSION where one is named: this week, sessions, search."""
+    if served:
+        serve_page(port, watch=True, browser=True, as_json=as_json)
+        return
+    show(at=_key(name) if name else None, as_json=as_json)
+
+
+def _key(name: str) -> str:
+    """Return the key of a session on the page."""
+    from ctx_pipeline.model.codec import digest
+    from ctx_pipeline.sessions.naming import find_session
+    from ctx_pipeline.storage.reader import reading
+
+    with reading(for_reading()) as (store, _):
+        return digest(*find_session(store, name), size=16)
+
+
+@click.command()
+@click.argument("what", nargs=-1)
+@click.option("--host", help="Only this host.")
+@click.option("--timezone", help="IANA zone of the days.")
+@json_option
+@click.pass_context
+def cost(context: click.Context, what: tuple[str, ...], host: str | None, timezone: str | None, as_json: bool) -> None:
+    """Show what agents cost today, this week, this month and in all; or what WHAT cost.
+
+    WHAT is a session, project, model, day (2026-10-03) or month (2026-10); its calls one by
+    one: ctx explain WHAT.
+    """
+    from ctx_pipeline import discovery
+
+    if what:
+        from ctx_pipeline.cli.usage.explain import explain
+
+        context.invoke(explain, what=" ".join(what), host=host, timezone=timezone, limit=0, as_json=as_json)
+        return
+    settings = for_reading()
+    zone = timezone or settings.timezone
+    rows = periods(settings, zone, discovery.host(host).key if host else None)
+    if as_json:
+        emit({"periods": [{**row, "cost_usd": row["cost_nano"] / 1e9} for row in rows], "timezone": zone or "local"})
+        return
+    whole = rows[-1]["cost_nano"]
+    shown = [
+        {**row, "cost": dollars(row["cost_nano"]), "tokens": tokens(row["tokens"]), "share": share}
+        for row, share in zip(rows, shares(rows, "cost_nano", whole), strict=True)
+    ]
+    table(
+        shown,
+        {"period": "period", "since": "since", "calls": "calls", "tokens": "tokens", "cost": "cost", "share": "share"},
+        drop=("share", "since"),
+    )
+    say(f"list prices on the day of the call unless the agent recorded a cost; days in {zone_name(zone)}")
+    say("more: ctx usage project, ctx usage model, ctx usage session, ctx cost SESSION")
+
+
+def periods(settings: Settings, zone: str | None, host: str | None = None) -> list[dict[str, Any]]:
+    """Return calls, tokens and nano-dollars of today, yesterday, weeks, months and all; the latter holds calls without a time too."""
+    from datetime import UTC, datetime, timedelta
+
+    from ctx_pipeline.storage.warehouse.days import local_day
+    from ctx_pipeline.usage.engine import usage
+    from ctx_pipeline.usage.rollup import TOKENS
+
+    today = local_day(datetime.now(UTC), zone)
+    monday, first = today - timedelta(days=today.weekday()), today.replace(day=1)
+    day, before = timedelta(days=1), (first - timedelta(days=1)).replace(day=1)
+    spans: list[tuple[str, date | None, date | None]] = [
+        ("today", today, today),
+        ("yesterday", today - day, today - day),
+        ("this week", monday, today),
+        ("last week", monday - 7 * day, monday - day),
+        ("this month", first, today),
+        ("last month", before, first - day),
+        ("all", None, None),
+    ]
+    found = []
+    rows = usage("daily", timezone=zone, host=host, settings=settings).rows
+    for name, since, until in spans:
+        mine = [r for r in rows if since is None or (r["date"] and since.isoformat() <= r["date"] <= str(until))]
+        sums = {"calls": sum(int(r["calls"]) for r in mine), "tokens": sum(int(r[n]) for r in mine for n in TOKENS)}
+        found.append(
+            {"period": name, "since": since.isoformat() if since else "", **sums, "cost_nano": sum(int(r["cost_nano"]) for r in mine)}
+        )
+    return found
+
+
+@click.command("help")
+@click.argument("words", nargs=-1)
+@click.pass_context
+def show_help(context: click.Context, words: tuple[str, ...]) -> None:
+    """Show the commands of a group (ctx help pipeline), or the help of a command."""
+    from ctx_pipeline.cli.root import GROUPS, cli
+    from ctx_pipeline.errors import UnknownName
+
+    root = context.find_root()
+    if not words:
+        say(cli.get_help(root))
+        return
+    if len(words) == 1 and words[0] in GROUPS:
+        title = GROUPS[words[0]][0]
+        names = [name for name in GROUPS[words[0]][1] if cli.line_of(name)]
+        say(f"{title}\n")
+        wide = max(map(cells, names))
+        for name in names:
+            say(f"  {name:<{wide}}  {cli.line_of(name)}")
+        return
+    command: click.Command = cli
+    for word in words:
+        found = command.get_command(root, word) if isinstance(command, click.Group) else None
+        if found is None:
+            raise UnknownName(
+                "command or group", word, [*GROUPS, *(command.list_commands(root) if isinstance(command, click.Group) else [])]
+            )
+        root, command = click.Context(found, info_name=word, parent=root), found
+    say(command.get_help(root))
+
+
+@click.command(
+    help="""Print what completes commands, sessions, projects and signals in SHELL.
+
+    \b
+    bash: ctx completion bash >> ~/.bashrc
+    zsh:  ctx completion zsh >> ~/.zshrc
+    fish: ctx completion fish > ~/.config/fish/completions/ctx.fish
+    """
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script of a shell."""
+    from click.shell_completion import get_completion_class
+
+    from ctx_pipeline.cli.root import cli
+
+    found = get_completion_class(shell)
+    if found is not None:
+        say(found(cli, {}, "ctx", "_CTX_COMPLETE").source(), nl=False)

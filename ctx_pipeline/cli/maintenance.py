@@ -1,0 +1,337 @@
+"""``ctx doctor`` and ``ctx forget``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import confirm, counted, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.session_names import complete_sessions, read_name
+from ctx_pipeline.model.display import size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctx_pipeline.maintenance.verify import Verification
+    from ctx_pipeline.pipeline.forget.sessions import ForgetReport
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+
+_LISTED = 12
+"""Unknown types or fields of a version that are printed."""
+
+
+@click.command()
+@click.option("--rebuild-ledger", is_flag=True, help="Restore the ledger from the raw objects alone.")
+@click.option("--new-journal", is_flag=True, help="Begin a lost journal anew with what can be read of it and the tombstones beside it.")
+@click.option("--yes", is_flag=True, help="With --new-journal: do not ask.")
+@click.option("--formats", is_flag=True, help="Instead: the share of records, types and fields understood, by host and version.")
+@click.option("--redactions", is_flag=True, help="Instead: what was redacted, by detector, project and session, without values.")
+@click.option(
+    "--prune-runs",
+    "prune_days",
+    metavar="DAYS",
+    type=click.IntRange(0),
+    help="Instead: remove Dagster's runs of more than so many days ago; those with a partition's newest materialization stay.",
+)
+@json_option
+def doctor(
+    rebuild_ledger: bool, new_journal: bool, yes: bool, formats: bool, redactions: bool, prune_days: int | None, as_json: bool
+) -> None:
+    """Check the store and list unreadable records.
+
+    Tells as well what the agents are about to delete, what they deleted before it was
+    captured, and what runs by itself and when it last ran.
+    """
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose, end_forgetting
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.maintenance import doctor as stage
+    from ctx_pipeline.storage import open_store, temporary
+
+    settings, _ = choose(settings_module.load(), demo=False, end=False)
+    try:
+        end_forgetting(settings)
+    except CtxError as error:
+        say(one_line(f"a forgetting that was interrupted cannot be ended: {error.message}", 400), fg="red", err=True)
+    if formats:
+        _formats(settings, as_json=as_json)
+        return
+    if redactions:
+        _redactions(settings, as_json=as_json)
+        return
+    if prune_days is not None:
+        _prune(settings, prune_days, as_json=as_json)
+        return
+    with open_store(settings) as store:
+        if new_journal:
+            _begin_journal(store, yes=yes)
+        rebuilt = stage.rebuild_ledger(store, settings) if rebuild_ledger else None
+        for line in rebuilt.lines() if rebuilt is not None and not as_json else ():
+            say(line)
+        report = stage.examine(store, settings)
+        if any(not one.named for one in report.temporaries):
+            temporary.check_at_next_collection(store.home)
+    switched = _switched(settings)
+    if as_json:
+        emit({**report.to_json(), "by_itself": switched} | ({"rebuilt": rebuilt.to_json()} if rebuilt is not None else {}))
+    else:
+        for line in report.lines():
+            say(line)
+        for one in switched:
+            say(f"by itself: {one['name']} ({one['kind']}) is {'on' if one['on'] else 'off'}, last ran {one['last'] or 'never'}")
+        if not switched:
+            say("by itself: nothing is switched on; ctx schedule install, ctx hooks install HOST, or the sensors in ctx ui")
+    if report.damaged:
+        raise SystemExit(1)
+
+
+def _begin_journal(store: Store, *, yes: bool) -> None:
+    """Ask, and begin a lost journal anew."""
+    from ctx_pipeline.pipeline.repair.rebuild import new_journal
+    from ctx_pipeline.storage.journal import LOST
+
+    if not yes:
+        confirm(f"In the journal: {LOST}. Go on without what cannot be read of it?")
+    made = new_journal(store)
+    say(f"journal begun anew: {made.facts:,} facts of the lost one, {made.tombstones:,} tombstones from beside it", err=True)
+    if made.aside:
+        say(f"the old file is kept as {made.aside}", err=True)
+
+
+def _switched(settings: Settings) -> list[dict[str, Any]]:
+    """Return what runs without being asked: entered hooks, timers, and the sensors, automation and schedule of the store's instance."""
+    from ctx_pipeline.defs import upkeep
+    from ctx_pipeline.integrations.status import entered, timed
+
+    by_others = [one._asdict() for one in (*entered(settings), *timed(settings))]
+    return [*by_others, *(one._asdict() for one in upkeep.switches(settings))]
+
+
+def _prune(settings: Settings, days: int, *, as_json: bool) -> None:
+    from ctx_pipeline.defs import upkeep
+
+    made = upkeep.prune(settings, days=days)
+    if as_json:
+        emit({"removed": made.removed, "kept": made.kept})
+    else:
+        say(f"{made.removed:,} old runs removed; {made.kept:,} stay, since they hold the newest materialization of a partition")
+
+
+def _redactions(settings: Settings, *, as_json: bool) -> None:
+    from ctx_pipeline.maintenance.doctor import redactions
+
+    found = redactions(settings=settings)
+    if as_json:
+        emit(found)
+        return
+    if not found["detectors"]:
+        say("nothing was redacted")
+        return
+    table(found["detectors"], {"detector": "detector", "found": "redactions", "sessions": "sessions"})
+    say()
+    table(found["projects"], {"project": "project", "found": "redactions"})
+    say()
+    table(
+        found["sessions"][:_LISTED],
+        {"host": "host", "session_id": "session", "project": "project", "detector": "detector", "found": "redactions"},
+    )
+    if len(found["sessions"]) > _LISTED:
+        say(f"and {len(found['sessions']) - _LISTED} more (--json has all)")
+
+
+def _formats(settings: Settings, *, as_json: bool) -> None:
+    from ctx_pipeline.maintenance.doctor import understood
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings, read_only=True) as store:
+        found = understood(store)
+    if as_json:
+        emit({"versions": [one.to_json() for one in found]})
+        return
+    rows = []
+    for one in found:
+        shares = dict(zip(("records_share", "types_share", "fields_share"), (f"{share:.2%}" for share in one.shares), strict=True))
+        counts: dict[str, object] = {"sessions": one.sessions, "records": one.records, "types": one.types, "fields": one.fields}
+        rows.append(counts | shares | {"host": one.host, "version": one.version or "(not said)"})
+    names = {"sessions": "sessions", "records": "records", "records_share": "understood", "types": "types", "types_share": "known"}
+    table(rows, {"host": "host", "version": "version", **names, "fields": "fields", "fields_share": "known"})
+    for one in found:
+        for what, unknown in (("types", one.unknown_types), ("fields", one.unknown_fields)):
+            if unknown:
+                listed = ", ".join(f"{name} {count:,}" for name, count in list(unknown.items())[:_LISTED])
+                more = f" and {len(unknown) - _LISTED} more (--json has all)" if len(unknown) > _LISTED else ""
+                say(f"{one.host} {plain(one.version) or '(not said)'}, unknown {what}: {one_line(listed, 400)}{more}")
+
+
+@click.command()
+@click.argument("session_words", nargs=-1, metavar="[SESSION]", shell_complete=complete_sessions)
+@click.option("--project", help="Every session of this project.")
+@click.option("--before", metavar="DATE", help="Every session that ended before this day, 2026-01-31.")
+@click.option("--text", "pattern", help="Every session whose records contain this text.")
+@click.option("--finish", "only_finish", is_flag=True, help="End a forgetting that was interrupted, as any other command does first.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@json_option
+def forget(
+    session_words: tuple[str, ...],
+    project: str | None,
+    before: str | None,
+    pattern: str | None,
+    only_finish: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Remove sessions from every layer, for good: raw objects and all that was derived.
+
+    Copies of their messages in conversations that were saved in the store go too.
+    Shows what would go, then asks; at the end every file of the store is looked through.
+    The agents' own files stay as they are; what was forgotten is not captured again.
+    """
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.homes import choose
+    from ctx_pipeline.errors import UnknownName, UsageError
+    from ctx_pipeline.pipeline.forget import sessions as stage
+    from ctx_pipeline.sessions.session_details import resolve
+    from ctx_pipeline.storage import open_store
+
+    host, session_id = read_name(session_words, None)
+    if (host and not session_id) or sum((bool(session_id), bool(project), bool(before), bool(pattern), only_finish)) != 1:
+        raise UsageError("say what to forget", hint="ctx forget SESSION, or one of --project, --before, --text")
+    settings, _ = choose(settings_module.load(), demo=False, end=False)
+    with open_store(settings) as store:
+        ended = stage.finish(store, settings)
+        if ended is not None and not as_json:
+            say(f"a forgetting that was interrupted is ended: {ended.totals['sessions']:,} sessions", err=True)
+        if only_finish:
+            _tell_forgotten(ended, as_json=as_json)
+            return
+        if session_id:
+            try:
+                host, session_id = resolve(store, host, session_id)
+            except UnknownName:
+                if ended is None:
+                    raise
+                _tell_forgotten(ended, as_json=as_json)
+                return
+        selection = stage.Selection(host=host or None, session_id=session_id or None, project=project, before=before, text=pattern)
+        preview = stage.select(store, selection)
+        if not preview.sessions and not pattern:
+            if as_json:
+                emit({"forgotten": 0, "sessions": []})
+            else:
+                say("nothing fits; nothing was removed")
+            return
+        if not as_json:
+            say(f"{len(preview.sessions)} sessions, {preview.streams} files, {size(preview.bytes)} of raw records:")
+            for example in preview.examples[:10]:
+                say(f"  {one_line(example, 100)}")
+            if preview.copies:
+                names = ", ".join(f"{h} {s}" for h, s in preview.copies[:5])
+                say(f"{len(preview.copies)} forks keep their own copy and stay: {one_line(names, 300)}")
+        if not yes:
+            confirm("Remove them from the store for good?")
+        report = stage.forget(store, settings, selection)
+    _tell_forgotten(report, preview.sessions, as_json=as_json)
+
+
+def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, str]] = (), *, as_json: bool) -> None:
+    """Say what was forgotten, and what the last look through the store found; None where nothing was."""
+    if as_json:
+        told = {**report.totals, **report.searched.to_json()} if report else {}
+        emit({**told, "forgotten": report.totals["sessions"] if report else 0, "sessions": [list(s) for s in sessions]})
+        return
+    if report is None:
+        say("no forgetting was interrupted")
+        return
+    if report.totals["saved"]:
+        say(f"{report.totals['saved']:,} copies of their messages went from conversations that you saved.")
+    seen = report.searched
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(seen.files.items()))
+    say(f"{report.totals['sessions']} sessions forgotten. The page is rebuilt by: ctx run")
+    say(f"Searched every file of the store, unpacked ({kinds}): {'nothing of them is left' if not seen.found else 'still named in'}")
+    for rel in seen.found[:_LISTED]:
+        say(f"  {one_line(rel, 200)}")
+    if seen.found:
+        say(f"  {len(seen.found):,} files in all: what stays in them is told by sessions that stay, such as forks")
+    for rel in seen.unreadable[:_LISTED]:
+        say(f"  could not be read: {one_line(rel, 200)}", fg="yellow", err=True)
+
+
+# ctx verify: whether every stage holds what it promises, and every session its limits.
+
+
+@click.command()
+@click.option("--history", "past", type=click.IntRange(1, 1000), help="Show the last so many verifications instead.")
+@click.option("--summary", is_flag=True, help="Four lines.")
+@click.option("--no-record", is_flag=True, help="Do not keep what is found.")
+@json_option
+def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> None:
+    """Check every stage and the limits over all sessions; exit 1 where one does not hold.
+
+    A check without data says so and is no pass. Limits stand in slos.toml of the store:
+    [[slo]] with name, metric, threshold, direction = "max" or "min" and action = "warn" or
+    "fail". Metrics: session_context_tokens, session_cost_usd, tool_calls_total,
+    failed_tool_calls.
+    """
+    from ctx_pipeline.maintenance import verify as api
+
+    settings = for_reading()
+    if past is not None:
+        rows = api.history(past, settings=settings)
+        if as_json:
+            emit({"history": rows})
+            return
+        shown = [{**r, "at": r["at"][:16].replace("T", " "), "rate": _percent(r["pass_rate"])} for r in rows]
+        table(shown, {"at": "time", "pass": "pass", "fail": "fail", "no_data": "no data", "rate": "rate", "violated": "limits violated"})
+        return
+    found = api.verify(settings=settings)
+    if not no_record:
+        from ctx_pipeline.cli.session.writing import act
+
+        counts = found.counts
+        violated = sum(bool(v.violated) for v in found.limits)
+        act(
+            "verified",
+            figures={
+                "pass": counts["pass"],
+                "fail": counts["fail"],
+                "no_data": counts["no data"],
+                "pass_rate": found.rate,
+                "violated": violated,
+            },
+        )
+    if as_json:
+        emit(found.to_json())
+    elif summary:
+        _summary(found)
+    else:
+        table(
+            [{**c._asdict(), "status": c.status} for c in found.checks],
+            {"stage": "stage", "name": "check", "checked": "checked", "failed": "failed", "status": "status"},
+        )
+        for c in found.checks:
+            for example in c.examples:
+                say(f"  {c.stage}: {one_line(example, 160)}")
+        for v in found.limits:
+            worst = f", worst {plain(v.worst[0])} with {v.worst[1]:g}" if v.worst else ""
+            of = f"{v.violated} of {counted(v.sessions, 'session')}"
+            limit = f"{v.limit.metric} {v.limit.direction} {v.limit.threshold:g}"
+            say(f"limit {plain(v.limit.name)}: {limit}: {v.status} ({of}{worst}; {v.limit.action})")
+        _summary(found)
+    if found.failed:
+        raise SystemExit(1)
+
+
+def _summary(found: Verification) -> None:
+    counts = found.counts
+    say(f"checks: {counts['pass']} pass, {counts['fail']} fail, {counts['no data']} without data")
+    say(f"pass rate: {_percent(found.rate)}")
+    say(f"limits: {len(found.limits)}, violated: {sum(bool(v.violated) for v in found.limits)}")
+    say("not verified" if found.failed else "no data" if found.rate is None else "verified")
+
+
+def _percent(rate: float | None) -> str:
+    return "no data" if rate is None else f"{100 * rate:.1f} %"

@@ -1,0 +1,229 @@
+"""The page on loopback: its files, and for a person who holds the token the search index, the running sessions and two buttons."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from ctx_pipeline.dashboard.page import ASSETS, POLICY
+from ctx_pipeline.errors import CtxError
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.usage_rules import cost_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+POST_ONLY = ("/api/search", "/api/lesson")
+"""Addresses that are asked by POST."""
+
+RUNNING_SECONDS = 15 * 60
+"""A session whose last record is no older runs now."""
+LOOK_SECONDS, SYNC_SECONDS, RUN_SECONDS = 2.0, 60.0, 90.0
+"""How often the newest files are looked at, everything is captured, and the page is made anew."""
+_WATCHED, _MOST = 60, 5
+_VERBS = {"accept": "accept", "reject": "reject"}
+_MEMORY = re.compile(r"[A-Za-z0-9_][\w-]{0,79}")
+
+
+def application(settings: Settings, site: Path) -> Starlette:
+    """Return the application that serves a page's folder and answers for its scripts."""
+    from starlette.applications import Starlette
+    from starlette.responses import HTMLResponse, JSONResponse
+    from starlette.responses import Response as Plain
+    from starlette.routing import Route
+    from starlette.staticfiles import StaticFiles
+
+    def page(request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            text = (site / f"{name}.html").read_text("utf-8")
+        except OSError:
+            return Plain(status_code=404)
+        from markupsafe import escape
+
+        asks = POLICY.replace("; base-uri", "; connect-src 'self'; base-uri")
+        text = text.replace(str(escape(POLICY)), str(escape(asks)), 1)
+        return HTMLResponse(text.replace("</head>", '<script src="served.js" defer></script>\n</head>', 1))
+
+    def script(_: Request) -> Response:
+        return Plain((ASSETS / "served.script").read_bytes(), media_type="text/javascript")
+
+    def live(_: Request) -> Response:
+        return JSONResponse({"page": _made(site), "running": running(settings)})
+
+    def search(body: Mapping[str, Any]) -> dict[str, Any]:
+        from ctx_pipeline.search import search as ask
+
+        found = ask(str(body.get("query", ""))[:2_000], limit=20, settings=settings)
+        return {"hits": [_hit(hit) for hit in found.hits]}
+
+    def lesson(body: Mapping[str, Any]) -> dict[str, Any]:
+        verb, memory_id = _VERBS.get(str(body.get("verdict"))), str(body.get("memory_id", ""))
+        if verb is None or not _MEMORY.fullmatch(memory_id):
+            return {"error": "no such lesson or verdict"}
+        done = command("memory", verb, memory_id, "--json")
+        if done.returncode:
+            return {"error": done.stderr.strip().removeprefix("ctx: ")[:400]}
+        return {"status": json.loads(done.stdout).get("status", verb)}
+
+    def posted(answer: Any) -> Any:
+        async def endpoint(request: Request) -> Response:
+            from starlette.concurrency import run_in_threadpool
+
+            try:
+                body = await request.json()
+                found = await run_in_threadpool(answer, body if isinstance(body, dict) else {})
+            except (CtxError, ValueError) as error:
+                found = {"error": str(error)}
+            return JSONResponse(found, status_code=400 if "error" in found else 200)
+
+        return endpoint
+
+    files = StaticFiles(directory=site)
+    routes = [
+        Route("/{name:str}.html", page),
+        Route("/served.js", script),
+        Route("/api/live", live),
+        Route("/api/search", posted(search), methods=["POST"]),
+        Route("/api/lesson", posted(lesson), methods=["POST"]),
+        Route("/{path:path}", files),
+    ]
+    return Starlette(routes=routes)
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of this program over the same store and return how it ended."""
+    asked = [sys.executable, "-P", "-m", "ctx_pipeline", *words]
+    return subprocess.run(asked, capture_output=True, text=True, check=False, timeout=600)  # noqa: S603 - words of this module, and ids that it checked
+
+
+def running(settings: Settings, now: float | None = None) -> list[dict[str, Any]]:
+    """Return the sessions whose last record is recent, newest first: turns, calls, dollars, tokens in the window and its size.
+
+    ``now`` is in seconds since 1970. What was captured counts: a sync brings it up to date.
+    """
+    from ctx_pipeline.storage.reader import reading
+
+    moment = time.time() if now is None else now
+    since = int((moment - RUNNING_SECONDS) * 1_000_000)
+    with suppress(CtxError), reading(settings) as (store, _):
+        recent = {(s.host, s.session_id) for s in store.ledger.sources().values() if s.session_id and s.mtime_ns >= since * 1_000}
+        rows = [row for key in recent if (row := store.ledger.session(*key)) is not None]
+        found = [told for row in rows if (told := _running(store, row, settings)) and told["last"] >= since // 1_000]
+        return sorted(found, key=lambda told: -told["last"])[:_MOST]
+    return []
+
+
+def _running(store: Store, row: Any, settings: Settings) -> dict[str, Any] | None:
+    from ctx_pipeline.facts.turns import turn_rows
+    from ctx_pipeline.facts.windows import window_size
+
+    views = list(store.lake.read_sessions(row.partition, [row.session_id], ("events", "model_calls", "threads", "tool_calls")))
+    if not views or views[0].session.last_ts is None:
+        return None
+    view = views[0]
+    owned = [call for call in view.model_calls if call.owner]
+    main = [call for call in view.model_calls if call.thread_id == row.session_id and call.context_tokens]
+    recorded = next((thread.context_window for thread in view.threads if thread.thread_id == row.session_id), None)
+    last = max(main, key=lambda call: (call.ts or 0, call.start), default=None)
+    window = window_size(recorded, last.model, max(call.context_tokens for call in main)) if last else window_size(None, None)
+    costs = [cost_of(settings.cost_mode, call.recorded_cost, call.cost) for call in owned]
+    newest = max((e for e in view.events if e.kind in {"prompt", "answer", "tool_call", "error"}), key=lambda e: e.ts or 0, default=None)
+    return {
+        "key": digest(row.host, row.session_id, size=16),
+        "title": view.session.title or row.session_id,
+        "project": view.session.project,
+        "last": view.session.last_ts // 1_000,
+        "turns": len([turn for turn in turn_rows(view) if turn.thread_id == row.session_id]),
+        "calls": len(owned),
+        "tools": len(view.tool_calls),
+        "cost": sum(cost for cost in costs if cost is not None) / 1e9,
+        "context": last.context_tokens if last else 0,
+        "window": window.tokens,
+        "now": f"{newest.kind.replace('_', ' ')}: {' '.join((newest.text or '').split())[:160]}" if newest else "",
+    }
+
+
+class Refresher(threading.Thread):
+    """Captures what agents write and makes the page anew, each in a process of its own, until it is stopped."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(daemon=True, name="page-refresher")
+        self._settings = settings
+        self._ended = threading.Event()
+
+    def stop(self) -> None:
+        """End after the command that is under way."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Look at the newest files every two seconds; what changed is captured, and the page made anew when that is due."""
+        seen: dict[str, tuple[int, int]] = {}
+        synced = made = time.monotonic()
+        stale = False
+        while not self._ended.wait(LOOK_SECONDS):
+            now, newest = time.monotonic(), self._newest()
+            if newest != seen or now - synced > SYNC_SECONDS:
+                changed = bool(seen) and newest != seen
+                done = command("sync", "--json")
+                synced, seen = now, newest
+                with suppress(ValueError, TypeError):
+                    stale = stale or changed or bool(json.loads(done.stdout)["sessions_parsed"])
+            if stale and now - made > RUN_SECONDS:
+                command("run", "--json")
+                made, stale = time.monotonic(), False
+
+    def _newest(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of the files that were written last, and the time of the folders that they lie in."""
+        from ctx_pipeline.storage.reader import reading
+
+        found: dict[str, tuple[int, int]] = {}
+        with suppress(CtxError), reading(self._settings) as (store, _):
+            sources = sorted(store.ledger.sources().values(), key=lambda s: -s.mtime_ns)[:_WATCHED]
+            from pathlib import Path
+
+            paths = [Path(s.root) / s.rel for s in sources]
+            for path in {*paths, *(p.parent for p in paths), *(p.parent.parent for p in paths)}:
+                with suppress(OSError):
+                    status = path.stat()
+                    found[str(path)] = (status.st_size, status.st_mtime_ns)
+        return found
+
+
+def _made(site: Path) -> str:
+    with suppress(OSError, ValueError, KeyError):
+        return str(json.loads((site / "made.json").read_bytes())["content_hash"])
+    return ""
+
+
+def _hit(hit: Any) -> dict[str, Any]:
+    return {
+        "key": digest(hit.host, hit.session_id, size=16),
+        "title": hit.title,
+        "kind": " ".join(filter(None, (hit.kind.replace("_", " "), hit.tool))),
+        "mark": crc32(hit.event_id.encode()),
+        "at": _milliseconds(hit.ts),
+        "snippet": hit.snippet,
+        "marks": hit.marks,
+    }
+
+
+def _milliseconds(iso: str | None) -> int | None:
+    from datetime import datetime
+
+    return int(datetime.fromisoformat(iso).timestamp() * 1_000) if iso else None

@@ -1,0 +1,92 @@
+"""``ctx run-command`` and ``ctx recall``: a command's output in fewer tokens, and the whole of it again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import IO
+
+import click
+
+from ctx_pipeline.cli.output import emit, json_option, say
+
+_HALF = 8 << 20
+"""Bytes of the beginning and of the end of an output that are looked at."""
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option("--raw", is_flag=True, help="Print the output as it is.")
+def run_command(words: tuple[str, ...], raw: bool) -> None:
+    """Run a command and print its output in fewer tokens, with the command's own exit status.
+
+    Failures stay as they stand, passes are counted, and the whole output is kept for
+    `ctx recall`. One word with blanks is run by the shell: ctx run-command -- 'cd app && npm test'.
+    """
+    line = words[0] if len(words) == 1 else None
+    command = [os.environ.get("SHELL") or "/bin/sh", "-c", line] if line and not line.isalnum() else list(words)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603 - what the person asks to run
+    except OSError as error:
+        say(f"{words[0]}: {error.strerror}", err=True)
+        sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
+    assert process.stdout is not None  # noqa: S101 - it was asked for
+    data = _bounded(process.stdout)
+    status = process.wait()
+    status = 128 - status if status < 0 else status
+    shown = data if raw or b"\0" in data[:8192] else _shortened(" ".join(words), data, status).encode("utf-8", "surrogateescape")
+    sys.stdout.buffer.write(shown if not shown or shown.endswith(b"\n") else shown + b"\n")
+    sys.stdout.buffer.flush()
+    sys.exit(status)
+
+
+def _bounded(stream: IO[bytes]) -> bytes:
+    """Return all that a stream gives, of more than 16 MB the first and the last half."""
+    head, tail, size = b"", b"", 0
+    while piece := stream.read(1 << 16):
+        size += len(piece)
+        room = _HALF - len(head)
+        head += piece[: max(0, room)]
+        tail = (tail + piece[max(0, room) :])[-_HALF:]
+    left = size - len(head) - len(tail)
+    return head + (f"\n[{left:,} bytes]\n".encode() if left else b"") + tail
+
+
+def _shortened(command: str, data: bytes, status: int) -> str:
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.compression.compress import counting
+    from ctx_pipeline.compression.shell_output import shorten
+    from ctx_pipeline.errors import CtxError
+
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        tokenizer = counting()
+        made = shorten(command, text, count=lambda t: tokenizer.count_tokens(t).count, settings=settings_module.load(), exit_status=status)
+    except (CtxError, OSError) as error:  # the command ran: its output is never lost to a store that cannot be written
+        say(f"shown as it is: {error}", err=True)
+        return text
+    return made.text.replace(f"ctx_recall {made.handle}]", f"ctx recall {made.handle}]") if made.handle else made.text
+
+
+@click.command()
+@click.argument("handle")
+@click.option("--first", type=click.IntRange(1), default=1, show_default=True, help="First line.")
+@click.option("--last", type=click.IntRange(1), help="Last line.")
+@click.option("--pattern", help="Only lines around this text.")
+@json_option
+def recall(handle: str, first: int, last: int | None, pattern: str | None, as_json: bool) -> None:
+    """Print a part of an output that was shortened, exactly as it was but for secrets.
+
+    HANDLE stands in the last line of the shortened output. Outputs are kept for seven days.
+    """
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.compression.kept_outputs import recall as read_again
+
+    part = read_again(handle, settings_module.load(), first=first, last=last, pattern=pattern)
+    if as_json:
+        emit(part._asdict())
+        return
+    say(part.text)
+    if not pattern and part.last < (last or part.lines):
+        say(f"(lines {part.first}-{part.last} of {part.lines}: ctx recall {handle} --first {part.last + 1})", err=True)

@@ -1,0 +1,114 @@
+"""The session that a command is about, as its first argument; old spellings go on working."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ctx_pipeline.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.shell_completion import CompletionItem
+
+SESSION_HELP = """SESSION is the beginning of an id, `latest`, `latest~2`, words of the title, a transcript file or HOST/ID."""
+_COMPLETED = 200
+
+
+def complete_sessions(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the ids that begin so, with their titles, for the shell; the newest first."""
+    from click.shell_completion import CompletionItem
+
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.output import one_line
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.storage.own_sessions import ShownSessions
+
+    found = [CompletionItem("latest", help="the newest session")] if "latest".startswith(incomplete) else []
+    try:
+        known = ShownSessions(settings_module.bare().home / "ledger.db").of()
+    except CtxError:
+        return found
+    fitting = [(key, shown) for key, shown in known.items() if key[1].startswith(incomplete)]
+    return found + [
+        CompletionItem(one_line(session_id), help=one_line(shown.title or "", 60)) for (_, session_id), shown in fitting[:_COMPLETED]
+    ]
+
+
+def complete_projects(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of projects that begin so, for the shell."""
+    from click.shell_completion import CompletionItem
+
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.cli.output import one_line
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.storage.own_sessions import ShownSessions
+
+    try:
+        known = ShownSessions(settings_module.bare().home / "ledger.db").of()
+    except CtxError:
+        return []
+    names = sorted({shown.project for shown in known.values() if shown.project and shown.project.startswith(incomplete)})
+    return [CompletionItem(one_line(name)) for name in names[:_COMPLETED]]
+
+
+def read_name(words: tuple[str, ...], option: str | None) -> tuple[str, str]:
+    """Return (host or nothing, name) of ``HOST ID``, ``HOST``, ``NAME ...`` or an option; two names are an error."""
+    from ctx_pipeline import discovery
+
+    host = ""
+    if words:
+        try:
+            host = discovery.host(words[0].lower()).key
+        except UnknownName:
+            host = ""
+    name = " ".join(words[1:] if host else words).strip()
+    if option and name:
+        raise UsageError(f"two sessions are named, {option!r} and {name!r}", hint="name one")
+    return host, option or name
+
+
+def session_argument(*, default: str | None = "latest") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add SESSION to a command, which gets ``host`` (nothing where none was written) and ``session_id``; None asks for a name."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def named(*, session_words: tuple[str, ...], session_option: str | None, **options: Any) -> Any:
+            host, name = read_name(session_words, session_option)
+            if not name and default is None:
+                raise UsageError("name a session", hint="ctx list")
+            return command(host=host, session_id=name or default, **options)
+
+        return _parameters(named)
+
+    return add
+
+
+def session_name(parameter: str = "name") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add SESSION to a command, which gets it as one text (``host/id`` where a host was written); None where none was."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def named(*, session_words: tuple[str, ...], session_option: str | None, **options: Any) -> Any:
+            host, name = read_name(session_words, session_option)
+            return command(**{parameter: f"{host}/{name or 'latest'}" if host else name or None}, **options)
+
+        return _parameters(named)
+
+    return add
+
+
+def _parameters(command: Callable[..., Any]) -> Callable[..., Any]:
+    option = click.option(
+        "--session",
+        "-s",
+        "--session-id",
+        "session_option",
+        metavar="SESSION",
+        help="The same as SESSION.",
+        shell_complete=complete_sessions,
+    )
+    return click.argument("session_words", nargs=-1, metavar="[SESSION]", shell_complete=complete_sessions)(option(command))

@@ -1,0 +1,256 @@
+"""Reading code for an agent: a file or a part of it, its signatures, what changed since it was read, a search, a tree."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import shutil
+import subprocess
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.compression.project_files import project_at, source_at
+from ctx_pipeline.compression.signatures.symbols import lines as signature_lines
+from ctx_pipeline.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+PART = 24_000
+"""Characters of a file that are given at a time."""
+
+MOST_HITS = 40
+LONGEST_HIT = 240
+SECONDS = 20.0
+"""Time that a search may take."""
+
+_KEPT_TEXTS, _KEPT_CHARS = 200, 20_000_000
+
+
+class Excerpt(NamedTuple):
+    """What an agent is given of a file."""
+
+    text: str
+    first: int
+    last: int
+    lines: int
+    how: str
+    """full, lines, signatures, diff or unchanged"""
+    more: int = 0
+    """the line to read on from; 0 at the end"""
+
+
+class Reads:
+    """What one agent was given of which file, so that it is not given the same again."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[Path, str] = OrderedDict()
+
+    def last(self, path: Path) -> str | None:
+        """Return the text of a file as it was given whole last; None where it never was."""
+        return self._texts.get(path)
+
+    def given(self, path: Path, text: str) -> None:
+        """Note that a file was given whole."""
+        self._texts[path] = text
+        self._texts.move_to_end(path)
+        while len(self._texts) > _KEPT_TEXTS or sum(map(len, self._texts.values())) > _KEPT_CHARS:
+            self._texts.popitem(last=False)
+
+
+def root_of(path: str, roots: Sequence[Path]) -> tuple[Path, Path]:
+    """Return the allowed folder that a path lies in, links followed, and the real path; raises UsageError for one outside of all."""
+    for root in roots:
+        base = root.resolve()
+        try:
+            real = (base / path).resolve()
+        except (OSError, RuntimeError, ValueError):
+            continue
+        if real.is_relative_to(base):
+            return base, real
+    raise UsageError(f"{path[:300]}: the path leads out of the project", hint="a person allows a folder with ctx mcp --allow FOLDER")
+
+
+def read_file(
+    path: str,
+    *,
+    roots: Sequence[Path],
+    reads: Reads,
+    mode: str = "auto",
+    first: int | None = None,
+    last: int | None = None,
+    again: bool = False,
+    count: Callable[[str], int] = len,
+) -> Excerpt:
+    """Return a file, exactly as it stands but for its line ends, or a part of it.
+
+    ``auto`` gives the lines that are named, else a line that says "unchanged" where this
+    agent was given the same text whole before (``again`` gives it anew), a diff where that
+    is smaller than the text, else the text. ``signatures`` gives declarations with their
+    lines, where that is smaller. Raises UsageError for a path outside of the allowed
+    folders, a binary file, one above a megabyte, and lines that are not there.
+    """
+    root, real = root_of(path, roots)
+    source = source_at(real, root=root, name=path)
+    text, total = source.text, max(1, source.lines)
+    if first is not None or last is not None or mode == "lines":
+        return _lines(text, first or 1, last or total, total)
+    if mode == "signatures":
+        drawn = "\n".join(signature_lines(source.outline.symbols, located=True, documented=False))
+        if drawn and count(drawn) < count(text):
+            return Excerpt(drawn, 1, total, total, "signatures")
+    before = reads.last(real)
+    if mode in ("auto", "diff") and before is not None and not again:
+        if before == text:
+            stamp = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+            return Excerpt(f"unchanged since you read it: {total} lines, sha {stamp}", 1, total, total, "unchanged")
+        diff = "\n".join(difflib.unified_diff(before.split("\n"), text.split("\n"), "as you read it", "now", lineterm="", n=3))
+        if mode == "diff" or count(diff) < count(text):
+            reads.given(real, text)
+            return Excerpt(diff, 1, total, total, "diff")
+    whole = _lines(text, 1, total, total)
+    if not whole.more:
+        reads.given(real, text)
+    return whole._replace(how="full")
+
+
+def _lines(text: str, first: int, last: int, total: int) -> Excerpt:
+    if first < 1 or first > total or last < first:
+        raise UsageError(f"the file has lines 1 to {total}", hint="name some of them")
+    chosen = text.split("\n")[first - 1 : last]
+    size = kept = 0
+    for line in chosen:
+        size += len(line) + 1
+        if kept and size > PART:
+            break
+        kept += 1
+    end = first + kept - 1
+    told = "\n".join(chosen[:kept])
+    return Excerpt(told, first, min(end, total), total, "lines", end + 1 if kept < len(chosen) and end < total else 0)
+
+
+class Found(NamedTuple):
+    """Hits by file, the best first."""
+
+    text: str
+    hits: int
+    files: int
+    shown: int
+
+
+_DECLARES = r"\b(?:def|class|fn|func|function|struct|enum|trait|interface|type|const|let|var|impl|module|package|#define)\s+(?:\w+\s+)?"
+
+
+def search_code(
+    pattern: str,
+    *,
+    roots: Sequence[Path],
+    path: str = ".",
+    regex: bool = False,
+    glob: str | None = None,
+    skip: int = 0,
+    limit: int = MOST_HITS,
+) -> Found:
+    """Return hits in the project's files: declarations first, tests last, the same line of many files once.
+
+    ripgrep searches (what git ignores is left out), or Python where it is not installed.
+    Raises UsageError for a path outside, a bad pattern and a search that takes too long.
+    """
+    root, real = root_of(path, roots)
+    found = _by_ripgrep(pattern, root, real, regex=regex, glob=glob)
+    if found is None:
+        found = _by_python(pattern, root, real, regex=regex)
+    declares = re.compile(_DECLARES + (re.escape(pattern) if not regex else ""))
+    by_text: dict[str, list[tuple[str, int]]] = {}
+    for name, number, text in found:
+        by_text.setdefault(text.strip()[:LONGEST_HIT], []).append((name, number))
+    ranked = sorted(by_text.items(), key=lambda one: (not (not regex and declares.search(one[0])), _is_test(one[1][0][0]), one[1][0]))
+    shown = ranked[skip : skip + limit]
+    lines: list[str] = []
+    last = ""
+    for text, places in shown:
+        name, number = places[0]
+        if name != last:
+            lines.append(name)
+            last = name
+        also = f"  (also in {len(places) - 1} more: {places[1][0]}:{places[1][1]})" if len(places) > 1 else ""
+        lines.append(f" {number}: {text}{also}")
+    return Found("\n".join(lines), len(found), len({name for name, _, _ in found}), skip + len(shown))
+
+
+def _is_test(name: str) -> bool:
+    return bool(re.search(r"(?:^|/)(?:tests?|spec|__tests__)/|(?:^|[_./-])(?:test|spec)[_.-]|_test\.", name))
+
+
+def _by_ripgrep(pattern: str, root: Path, real: Path, *, regex: bool, glob: str | None) -> list[tuple[str, int, str]] | None:
+    program = shutil.which("rg")
+    if program is None:
+        return None
+    words = [program, "--no-config", "--no-follow", "--line-number", "--no-heading", "--color=never", "--null", "--max-columns=400"]
+    words += ["--max-columns-preview", "--max-count=50", "--max-filesize=1M", "--sort=path"]
+    words += [] if regex else ["--fixed-strings"]
+    words += ["--smart-case", *(["--glob", glob] if glob else []), "--regexp", pattern, "--", str(real.relative_to(root) or ".")]
+    try:
+        done = subprocess.run(words, cwd=root, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - ripgrep, with words of our own
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"the search took longer than {SECONDS:g} seconds", hint="name a folder or a glob") from None
+    if done.returncode not in (0, 1):
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise UsageError(
+            f"the pattern cannot be searched: {said[-1][:200] if said else 'no reason given'}", hint="without regex it is plain text"
+        )
+    found = []
+    for line in done.stdout.decode("utf-8", "replace").split("\n"):
+        name, _, rest = line.partition("\0")
+        number, _, text = rest.partition(":")
+        if number.isdecimal():
+            found.append((name.removeprefix("./"), int(number), text))
+    return found
+
+
+def _by_python(pattern: str, root: Path, real: Path, *, regex: bool) -> list[tuple[str, int, str]]:
+    flags = re.IGNORECASE if pattern == pattern.lower() else 0
+    try:
+        look = re.compile(pattern if regex else re.escape(pattern), flags)
+    except re.error as error:
+        raise UsageError(f"the pattern cannot be searched: {error}", hint="without regex it is plain text") from None
+    found = []
+    for name in project_at(real).files if real.is_dir() else [real.name]:
+        file = (real if real.is_dir() else real.parent) / name
+        try:
+            text = source_at(file, root=root).text
+        except UsageError:
+            continue
+        shown = file.relative_to(root).as_posix()
+        found += [(shown, n, line) for n, line in enumerate(text.split("\n"), 1) if look.search(line)][:50]
+    return found
+
+
+def tree(path: str, *, roots: Sequence[Path], depth: int = 3, limit: int = 300) -> str:
+    """Return the folders and files of the project below a path: one blank a level, deeper ones as a count of files."""
+    root, real = root_of(path, roots)
+    if not real.is_dir():
+        raise UsageError(f"{path} is no folder", hint="name a folder of the project")
+    below: dict[str, list[str]] = {}
+    deep: dict[str, int] = {}
+    for name in project_at(real).files:
+        parts = name.split("/")
+        folder = "/".join(parts[:-1])
+        if len(parts) - 1 >= depth:
+            top = "/".join(parts[:depth])
+            deep[top] = deep.get(top, 0) + 1
+        else:
+            below.setdefault(folder, []).append(parts[-1])
+    every = sorted({*below, *deep, *("/".join(f.split("/")[:n]) for f in (*below, *deep) for n in range(1, f.count("/") + 1))})
+    lines = [f"{real.relative_to(root).as_posix()}/"] + ([f" {' '.join(below[''])}"] if below.get("") else [])
+    for folder in filter(None, every):
+        level = folder.count("/") + 1
+        told = f"{' ' * level}{folder.rpartition('/')[2]}/"
+        if folder in deep:
+            told += f" ({deep[folder]} files)"
+        names = below.get(folder, [])
+        lines.append(f"{told} {' '.join(names)}".rstrip())
+    more = len(lines) - limit
+    return "\n".join(lines[:limit] + ([f"[{more} more folders: name one, or a smaller depth]"] if more > 0 else []))

@@ -1,0 +1,122 @@
+"""Whole texts behind what was told in fewer words: kept in the store under a handle for some days, read again in parts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.redaction import Redactor
+from ctx_pipeline.storage.files import Files
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+FOLDER = "outputs"
+DAYS = 7
+MOST_BYTES = 64 << 20
+"""Bytes of all kept texts; the oldest go."""
+
+PART = 12_000
+"""Characters of a part that is read again."""
+
+_HANDLE = re.compile(r"[0-9a-f]{12}")
+_TTL = "LEAN_CTX_CACHE_TTL"
+
+
+class Part(NamedTuple):
+    """Lines of a kept text, from ``first`` to ``last`` of ``lines``, counted from 1."""
+
+    text: str
+    first: int
+    last: int
+    lines: int
+
+
+def redacted(text: str, settings: Settings) -> str:
+    """Return a text as it may be kept and told: secrets are replaced."""
+    redactor = Redactor(settings.patterns)
+    return text if redactor.clears(text) else redactor.redact(text)
+
+
+def handle_of(text: str) -> str:
+    """Return the handle of a text: a text cannot hold its own."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def keep(text: str, settings: Settings) -> str:
+    """Keep a text (0600) and return its handle; older ones beyond age and room go."""
+    import zstandard
+
+    files = Files(settings.home)
+    files.folder(settings.home)
+    handle = handle_of(text)
+    files.write(f"{FOLDER}/{handle}.zst", zstandard.compress(text.encode("utf-8", "surrogatepass"), 3))
+    _prune(settings, handle)
+    return handle
+
+
+def seconds(settings: Settings) -> float:
+    """Return how long a text is kept, in seconds: seven days, or as ``LEAN_CTX_CACHE_TTL`` says."""
+    said = settings.environ.get(_TTL, "")
+    return float(said) if said.isdecimal() and int(said) > 0 else DAYS * 86_400.0
+
+
+def _prune(settings: Settings, newest: str) -> None:
+    folder = settings.home / FOLDER
+    found = sorted(((entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)), reverse=True)
+    room, oldest = MOST_BYTES, time.time() - seconds(settings)
+    for at, size, path in found:
+        room -= size
+        if (room < 0 or at < oldest) and newest not in path:
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108 - a path of scandir
+
+
+def recall(
+    handle: str, settings: Settings, *, first: int = 1, last: int | None = None, pattern: str | None = None, context: int = 3
+) -> Part:
+    """Return lines of a kept text: from ``first`` to ``last`` (counted from 1), as far as a part holds, or those around a word.
+
+    ``pattern`` is plain text, found in any case. Raises UnknownName for a handle that is
+    not kept (any more), UsageError for lines that are not there.
+    """
+    import zstandard
+
+    files = Files(settings.home)
+    rel = f"{FOLDER}/{handle}.zst"
+    if not _HANDLE.fullmatch(handle) or not files.exists(rel):
+        raise UnknownName("output", handle[:40], ())
+    lines = zstandard.decompress(files.read(rel)).decode("utf-8", "surrogatepass").split("\n")
+    if pattern:
+        return _around(lines, pattern.lower(), context)
+    if first < 1 or first > len(lines):
+        raise UsageError(f"the output has lines 1 to {len(lines)}", hint="name one of them")
+    chosen = lines[first - 1 : last or len(lines)]
+    size = kept = 0
+    for line in chosen:
+        size += len(line) + 1
+        if kept and size > PART:
+            break
+        kept += 1
+    return Part("\n".join(chosen[:kept])[: 4 * PART], first, first + kept - 1, len(lines))
+
+
+def _around(lines: list[str], word: str, context: int) -> Part:
+    places: set[int] = set()
+    found: list[str] = []
+    size = 0
+    for n, line in enumerate(lines):
+        if word in line.lower():
+            places.update(range(max(0, n - context), min(len(lines), n + context + 1)))
+    for n in sorted(places):
+        told = f"{n + 1}: {lines[n][:400]}"
+        size += len(told) + 1
+        if size > PART:
+            break
+        found.append(told)
+    return Part("\n".join(found), min(places, default=0) + 1, max(places, default=0) + 1, len(lines))

@@ -1,0 +1,284 @@
+"""How each kind of command's output is shortened: what is dropped and counted, and what is written in fewer words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BEFORE, BEHIND = 2, 12
+"""Lines around one that tells of a failure that stay as they are."""
+
+_WRONG = re.compile(
+    r"(?i)\b(?:error|errors|errored|fail(?:ed|ure|ures|s|ing)?|fatal|panic(?:ked)?|exception|traceback|assert\w*|denied|refused|cannot|can't"
+    r"|could not|unable|undefined|unresolved|unexpected|not found|no such|missing|conflict|rejected|abort(?:ed)?|timed? ?out|killed"
+    r"|warn(?:ing)?s?)\b"
+    r"|^E\s{2,}|^>\s|✗|✘|✖|\u00d7|❌|^\s*(?:not ok|FAIL|KO)\b|\w(?:Error|Exception|Warning)\b"
+)
+_NONE_WRONG = re.compile(
+    r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|warnings?|issues?|problems?|conflicts?)\b|\b(?:errors?|failures?|warnings?): 0\b"
+)
+
+
+class Filtered(NamedTuple):
+    """Lines that stay, each a line of the output or a note of what stood there; ``exact`` says that nothing was left out."""
+
+    lines: list[str]
+    exact: bool = False
+
+
+def wrong(line: str) -> bool:
+    """Tell whether a line may tell of a failure."""
+    return bool(_WRONG.search(line)) and not _NONE_WRONG.search(line)
+
+
+def guarded(lines: list[str]) -> set[int]:
+    """Return the places of lines that stay as they are: those that may tell of a failure, with their context."""
+    places: set[int] = set()
+    for n, line in enumerate(lines):
+        if wrong(line):
+            places.update(range(max(0, n - BEFORE), min(len(lines), n + BEHIND + 1)))
+    return places
+
+
+def without(lines: list[str], routine: re.Pattern[str], what: str) -> Filtered:
+    """Return the lines without routine ones, which are counted where they stood; one that tells of a failure is none."""
+    kept: list[str] = []
+    dropped = 0
+    left_out = False
+
+    def note() -> None:
+        nonlocal dropped
+        if dropped:
+            kept.append(f"[{dropped} {what}]")
+        dropped = 0
+
+    for line in lines:
+        if routine.search(line) and not wrong(line):
+            dropped += 1
+            left_out = True
+        elif line.strip() or not dropped:
+            note()
+            kept.append(line)
+    note()
+    return Filtered(kept, exact=not left_out)
+
+
+_PASSES = re.compile(
+    r"(?x)\bPASSED\b(?:\s*\[\s*\d+%\])?\s*$|^\s*(?:✓|✔|√|ok\ \d+\b|===\ (?:RUN|PAUSE|CONT|NAME))|^\s*---\ PASS:|^PASS$"
+    r"|^(?:test\ )?[\w:<>,\ /.-]+\ \.\.\.\ ok$|^[\w./-]+\.py\ [.sxX]+\s*(?:\[\s*\d+%\])?$|^[.sxX]+\s*\[\s*\d+%\]$|^\s*PASS\s+\S+"
+    r"|^ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)|^\?\s+\S+\s+\[no\ test\ files\]"
+    r"|\[no\ tests\ to\ run\]$|^testing:\ warning:\ no\ tests\ to\ run$"
+    r"|^\s*\[\s*(?:RUN|OK|-{6,}|={6,})\s*\]|^test\ \S+\ \.\.\.\ (?:ok|ignored)"
+)
+_BUILD = re.compile(
+    r"^\s*(?:Compiling|Checking|Downloaded|Downloading|Fresh|Building|Updating|Locking|Adding|Blocking|Unpacking|Fetching|Linking)\s+\S"
+    r"|^\[\d+/\d+\] |^\[\s*\d+%\] (?:Building|Linking|Built)|^(?:CC|CXX|LD|AR)\s+\S"
+    r"|^> Task :\S+( UP-TO-DATE| NO-SOURCE)?$|^go: downloading "
+    r"|^\[INFO\] (?:-{5,}|Download(?:ing|ed) |$)|^Download(?:ing|ed)(?: from)? "
+)
+_INSTALL = re.compile(
+    r"^\s*(?:Collecting|Downloading|Downloaded|Using cached|Requirement already satisfied|Obtaining|Preparing metadata|Building wheel"
+    r"|Created wheel|Stored in directory|Installing build|Getting requirements|Get:\d+|Hit:\d+|Ign:\d+|Selecting previously"
+    r"|Preparing to unpack|Unpacking|Setting up|Processing triggers|Reading (?:package|state)|Building dependency|Fetching"
+    r"|Extracting|Attempting uninstall"
+    r"|Found existing|Uninstalling|Successfully uninstalled|npm (?:http|timing|sill|verb)|Resolving|Progress: resolved|Packages: \+|\++$"
+    r"|Compiling|Building|Updating|Adding|Locking)\b|^\s*[━╸╺\-#=]{6,}|^ [+~] [\w@./-]+(?:==|@)[\w.+-]+$|\b\d+%\|"
+)
+_GIT = re.compile(
+    r"^(?:remote: )?(?:Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Unpacking|Updating files|Filtering content)"
+    r"[ \w]*:\s|^Delta compression|^(?:remote: )?Total \d+ \(delta|^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}|^similarity index"
+    r"|^  \(use \"git |^\s*$"
+)
+_DOCKER = re.compile(
+    r"^#\d+ (?:sha256:|transferring|extracting|resolve |CACHED|\d+\.\d+ (?:Get:|Hit:|Selecting|Preparing|Unpacking|Setting up))|^#\d+ DONE"
+    r"|^[0-9a-f]{12}: (?:Pulling|Waiting|Verifying|Download|Extracting|Pull complete|Already exists|Layer already|Preparing|Pushed)"
+    r"|^ ?=> (?:CACHED|\[internal\]|=> )"
+)
+
+
+def tests(lines: list[str]) -> Filtered:
+    """Leave out passes and what was compiled for them."""
+    first = without(lines, _PASSES, "lines of passes")
+    second = without(first.lines, _BUILD, "lines of progress")
+    return Filtered(second.lines, first.exact and second.exact)
+
+
+def builds(lines: list[str]) -> Filtered:
+    """Leave out progress of compilers, linters and type checkers."""
+    return without(lines, _BUILD, "lines of progress")
+
+
+def installs(lines: list[str]) -> Filtered:
+    """Leave out progress of package managers."""
+    return without(lines, _INSTALL, "lines of progress")
+
+
+def containers(lines: list[str]) -> Filtered:
+    """Leave out progress of layers; columns of tables stand two blanks apart."""
+    kept = without(lines, _DOCKER, "lines of progress")
+    return Filtered([re.sub(r"(?<=\S) {3,}(?=\S)", "  ", line) for line in kept.lines], kept.exact)
+
+
+_BLOBS = re.compile(r"^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}")
+_COMMIT = re.compile(r"^commit ([0-9a-f]{7,40})(.*)$")
+
+
+def git(lines: list[str]) -> Filtered:
+    """Leave out progress, hashes of blobs and hints; a commit of a log stands in one line with its words below."""
+    if any(line.startswith(("diff --git ", "@@ ")) for line in lines):  # what stands in a hunk is text of files
+        return Filtered([line for line in lines if not _BLOBS.match(line)])
+    kept = without(lines, _GIT, "lines of progress").lines
+    kept = [line for line in kept if not line.endswith("lines of progress]")]
+    found: list[str] = []
+    at = 0
+    while at < len(kept):
+        head = _COMMIT.match(kept[at])
+        about = {}
+        at += 1
+        if head is None:
+            found.append(kept[at - 1])
+            continue
+        while at < len(kept) and (match := re.match(r"^(Author|Date|AuthorDate|Merge|Commit|CommitDate):\s+(.*)$", kept[at])):
+            about[match[1]] = match[2]
+            at += 1
+        author = re.sub(r"\s*<[^>]*>", "", about.get("Author", ""))
+        found.append(f"{head[1][:12]}{head[2]} {author} {about.get('Date', about.get('AuthorDate', ''))}".rstrip())
+    return Filtered(found, exact=False)
+
+
+_STEP = re.compile(r"^([^\t\n]{1,200})\t([^\t\n]{1,200})\t\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z ?)?(.*)$")
+_STAMP = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT[\d:.]+Z ?")
+_LEAST_SEEN = 12
+"""Characters from which on a line that stood before is not said again."""
+
+
+def logs(lines: list[str]) -> Filtered:
+    """Say job and step of a log once and no times; lines of a table that is drawn again are said the first time."""
+    found: list[str] = []
+    place, seen, again, exact = "", set[str](), 0, True
+    for line in lines:
+        match = _STEP.match(line)
+        if match is not None and f"{match[1]} / {match[2]}" != place:
+            place = f"{match[1]} / {match[2]}"
+            found.append(f"{place}:")
+        text = match[3] if match else _STAMP.sub("", line)
+        exact = exact and match is None and text == line
+        if len(text) >= _LEAST_SEEN and text in seen:
+            again += 1
+            continue
+        if again:
+            found.append(f"[{again} lines as above]")
+            again, exact = 0, False
+        seen.add(text)
+        found.append(text)
+    return Filtered([*found, *([f"[{again} lines as above]"] if again else [])], exact and not again)
+
+
+_HIT = re.compile(r"^((?:\.{0,2}/)?[^\s:][^:\n]{0,300}?):(\d{1,7})([:-])(.*)$")
+
+
+def hits(lines: list[str]) -> Filtered:
+    """Say the path of hits once, with line and text of each below it."""
+    found: list[str] = []
+    path = ""
+    for line in lines:
+        match = _HIT.match(line)
+        if match is None:
+            path = ""
+            found.append(line)
+            continue
+        if match[1] != path:
+            path = match[1]
+            found.append(path)
+        found.append(f" {match[2]}{match[3]}{match[4]}")
+    return Filtered(found, exact=True)
+
+
+_LONG_LIST = re.compile(
+    r"^([bcdlps-])[rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+([\d.,]+[BKMGT]?)\s+(\w{3}\s+\d+\s+[\d:]+|\d{4}-\d\d-\d\d \d\d:\d\d\S*)\s+(.+)$"
+)
+
+
+def listings(lines: list[str]) -> Filtered:
+    """Say names and sizes of long listings, and paths under the folder they share."""
+    if any(_LONG_LIST.match(line) for line in lines):
+        made = []
+        for line in lines:
+            match = _LONG_LIST.match(line)
+            if match is None:
+                made.append(line)
+            elif match[4] not in (".", ".."):
+                made.append(f"{match[4]}/" if match[1] == "d" else f"{match[4]} {match[2]}")
+        return Filtered([line for line in made if not re.fullmatch(r"total \d+\w?", line)], exact=False)
+    if len(lines) < 8 or not all(re.fullmatch(r"\.{0,2}/?[^\s:|]+", line) for line in lines if line):
+        return Filtered(lines, exact=True)
+    folders: dict[str, list[str]] = {}
+    for line in filter(None, lines):
+        folder, _, name = line.rpartition("/")
+        folders.setdefault(folder, []).append(name)
+    return Filtered([f"{folder}/: {' '.join(names)}" if folder else " ".join(names) for folder, names in folders.items()], exact=True)
+
+
+_TREE = re.compile(r"^((?:[│|]?[\s\xa0]{2,4})*)(?:├──|└──|\|--|`--)[\s\xa0](.*)$")
+
+
+def trees(lines: list[str]) -> Filtered:
+    """Draw a tree with one blank a level."""
+    return Filtered([f"{' ' * (len(m[1]) // 4)} {m[2]}" if (m := _TREE.match(line)) else line for line in lines], exact=True)
+
+
+def repeated(lines: list[str]) -> Filtered:
+    """Say a line that stands several times in a row, numbers and times aside, once with its count."""
+    found: list[str] = []
+    last, count = "", 0
+    for line in [*lines, "\0"]:
+        form = re.sub(r"\d+", "0", line)
+        if form == last and line.strip() and not wrong(line):
+            count += 1
+            continue
+        if count:
+            found.append(f"[{count} more like it]")
+        last, count = form, 0
+        found.append(line)
+    return Filtered(found[:-1], exact=len(found) - 1 == len(lines))
+
+
+def as_json(text: str) -> str | None:
+    """Return JSON without indentation, objects of one shape under one head; None for what is no JSON."""
+    bare = text.strip()
+    if not bare.startswith(("{", "[")):
+        return None
+    try:
+        value = json.loads(bare)
+    except (ValueError, RecursionError):
+        return None
+    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, list) and len(value) > 2 and all(isinstance(v, dict) for v in value):
+        shapes = Counter(tuple(v) for v in value)
+        shape, count = shapes.most_common(1)[0]
+        if count == len(value) and shape:
+            rows = [json.dumps(list(v.values()), ensure_ascii=False, separators=(",", ":"))[1:-1] for v in value]
+            return "\n".join([f"[{len(value)} objects] {','.join(shape)}", *rows])
+    return plain
+
+
+FILTERS: dict[str, Callable[[list[str]], Filtered]] = {
+    "test": tests,
+    "lint": builds,
+    "types": builds,
+    "build": builds,
+    "check": tests,
+    "install": installs,
+    "git": git,
+    "search": hits,
+    "list": listings,
+    "tree": trees,
+    "container": containers,
+    "log": logs,
+}
+"""Kind of command -> what shortens its output."""

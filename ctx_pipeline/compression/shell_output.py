@@ -1,0 +1,150 @@
+"""What a command printed in fewer tokens, by the kind of command: failures as they stand, passes as counts, the whole kept."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.compression import kept_outputs
+from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, repeated
+from ctx_pipeline.shell.commands import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctx_pipeline.settings import Settings
+
+LARGEST = 16 << 20
+"""Characters of an output that are looked at: the first and the last half of them."""
+
+MOST_LINES = 400
+"""Lines of a shortened output; of more those stay that tell of failures, the first and the last ones."""
+
+MOST_DIFF_LINES = 4_000
+"""Lines of a difference: an edit may follow for which its text is needed."""
+
+_LONGEST_LINE = 2_000
+_HEAD, _TAIL = 120, 160
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+FILE = "file"
+"""Kind of what shows the text of files: it stays as it is, since an edit may follow."""
+
+_PROGRAMS = {
+    "git": "git",
+    **dict.fromkeys(("gh", "glab", "act", "journalctl"), "log"),
+    **dict.fromkeys(("grep", "egrep", "rg", "ag", "ack"), "search"),
+    **dict.fromkeys(("ls", "find", "fd", "du"), "list"),
+    "tree": "tree",
+    **dict.fromkeys(("cat", "sed", "head", "tail", "nl", "bat", "awk", "less", "diff", "jq"), FILE),
+    **dict.fromkeys(("docker", "docker-compose", "podman", "kubectl", "helm"), "container"),
+}
+_INSTALLS = re.compile(
+    r"^(?:npm|pnpm|yarn|bun|pip3?|uv|poetry|apt(?:-get)?|brew|cargo|gem|composer|conda|go)"
+    r" (?:install|add|ci|i|sync|get|fetch|update|upgrade)$"
+)
+
+
+class Shortened(NamedTuple):
+    """An output as a model may be given it."""
+
+    text: str
+    kind: str
+    """test, lint, types, build, install, git, log, search, list, tree, container, json or text; raw where it stayed as it was"""
+    tokens: int
+    raw_tokens: int
+    handle: str
+    """by which the whole is read again; empty where nothing was left out"""
+
+
+def kind_of(command: str) -> str:
+    """Return what kind of output a command line prints: that of its first check, else of its last program; ``text`` where unknown."""
+    found = [step for step in steps(command) if step.subject.partition(" ")[0] not in ("cd", "echo", "export", "set", "source")]
+    check = next((step.purpose for step in found if step.purpose in ("test", "lint", "types", "build", "check")), "")
+    if check or not found:
+        return check or "text"
+    subjects = [step.subject for step in found]
+    if any(_INSTALLS.match(subject) for subject in subjects) or any(step.purpose == "install" for step in found):
+        return "install"
+    kinds = [_PROGRAMS[name] for s in reversed(subjects) if (name := s.partition(" ")[0]) in _PROGRAMS]
+    told = [kind for kind in kinds if kind != FILE]
+    return "log" if "log" in kinds else next(iter(told or kinds), "text")
+
+
+def shorten(command: str, output: str, *, count: Callable[[str], int], settings: Settings, exit_status: int | None = None) -> Shortened:
+    """Return an output in fewer tokens, as it was where that saves none once its last line is counted.
+
+    Lines that may tell of a failure, and those around them, stay as they are. Secrets are
+    replaced, sequences of a terminal and overwritten lines go. Where anything was left out
+    the whole is kept, and the last line says by which handle it is read again.
+    """
+    kind = kind_of(command)
+    raw = count(output)
+    if kind == FILE:
+        plain = kept_outputs.redacted(output, settings)
+        return Shortened(plain, "raw", raw if plain == output else count(plain), raw, "")
+    plain = kept_outputs.redacted(_plain(output), settings)
+    made, kind = _made(plain, kind)
+    text = "\n".join(made.lines)
+    left_out = not made.exact
+    handle = ""
+    if left_out:
+        handle = kept_outputs.handle_of(plain)
+        status = f"exit {exit_status}, " if exit_status is not None else ""
+        lines = plain.count("\n") + (not plain.endswith("\n"))
+        text = f"{text.rstrip()}\n[ctx {handle}: {status}shortened from {lines} lines; whole: ctx_recall {handle}]"
+    tokens = count(text)
+    if tokens >= raw:
+        return Shortened(output if plain == output else plain, "raw", raw if plain == output else count(plain), raw, "")
+    if handle:
+        kept_outputs.keep(plain, settings)
+    return Shortened(text, kind, tokens, raw, handle)
+
+
+def _made(plain: str, kind: str) -> tuple[Filtered, str]:
+    if kind not in ("search", "test", "git") and (packed := as_json(plain)) is not None:
+        return _fitting(Filtered(packed.split("\n"), exact=True)), "json"
+    lines = plain.split("\n")
+    work_out = FILTERS.get(kind)
+    first = work_out(lines) if work_out else Filtered(lines, exact=True)
+    second = repeated(first.lines) if kind not in ("search", "git", "list", "tree", "log") else Filtered(first.lines, exact=True)
+    hunks = any(line.startswith("@@ ") for line in lines)
+    third = _fitting(second, MOST_LINES if not hunks else MOST_DIFF_LINES)
+    return Filtered(third.lines, first.exact and second.exact and third.exact), kind
+
+
+def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:
+    """Return at most about so many lines, cut where they are too long; what tells of failures stays."""
+    lines = [
+        line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}… [{len(line) - _LONGEST_LINE:,} characters]" for line in made.lines
+    ]
+    cut = lines != made.lines
+    if len(lines) <= most:
+        return Filtered(lines, made.exact and not cut)
+    stay = {*range(_HEAD), *range(len(lines) - _TAIL, len(lines))}
+    for place in sorted(guarded(lines)):
+        if len(stay) >= most + _HEAD:
+            break
+        stay.add(place)
+    found: list[str] = []
+    last = -1
+    for place in sorted(stay):
+        if place > last + 1:
+            found.append(f"[{place - last - 1} lines]")
+        found.append(lines[place])
+        last = place
+    return Filtered(found)
+
+
+def _plain(output: str) -> str:
+    """Return a text without sequences of a terminal, and of each line what stood there last."""
+    text = (
+        output if len(output) <= LARGEST else f"{output[: LARGEST // 2]}\n[{len(output) - LARGEST:,} characters]\n{output[-LARGEST // 2 :]}"
+    )
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    text = text.replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    if "\b" in text:
+        text = re.sub(r"[^\n]\x08", "", text)
+    return re.sub(r"\n{3,}", "\n\n", text)

@@ -1,0 +1,133 @@
+"""Panel: the last seven days against the usual, day by day, and what to act on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.dashboard.data import LEAST_SESSIONS, Usage
+from ctx_pipeline.dashboard.figures import Column, axis, count, duration, money, plural, short, stacked
+from ctx_pipeline.dashboard.page import template
+from ctx_pipeline.dashboard.panels.activity import dollars
+from ctx_pipeline.model.declared import panel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import date
+
+    from markupsafe import Markup
+
+    from ctx_pipeline.dashboard.data import HostLine, PageData, Spent, Week
+
+DRAWN_DAYS = 28
+FINDINGS = 3
+
+RECORDS = ("unreadable-records", "unknown-records", "secrets-in-transcripts", "damaged-readings")
+"""Rules about records and not about work: one quiet line."""
+
+
+class Figure(NamedTuple):
+    """A number of the period with the usual one."""
+
+    name: str
+    value: str
+    note: str
+
+
+def figures(week: Week) -> list[Figure]:
+    """Return cost, time, sessions, calls and tokens of the week, each with the usual."""
+    rows: list[tuple[str, Callable[[Spent], float | None], Callable[[float], str]]] = [
+        ("Cost", lambda t: t.cost_nano, lambda v: money(round(v))),
+        ("Time in turns", lambda t: t.seconds, duration),
+        ("Sessions", lambda t: t.sessions, lambda v: count(round(v))),
+        ("Model calls", lambda t: t.calls, lambda v: count(round(v))),
+        ("Tokens", lambda t: t.tokens, short),
+    ]
+    found = []
+    for name, of, written in rows:
+        now, usual = of(week.spent), None if week.usual is None else of(week.usual)
+        if now is None:
+            continue
+        note = "" if usual is None else f"usually {written(usual)}"
+        if usual and week.compared:
+            change = now / usual - 1
+            note += f", {'as ever' if abs(change) < 0.05 else f'{change:+.0%}'}"
+        found.append(Figure(name, written(now), note))
+    return found
+
+
+def note(week: Week) -> str:
+    """Return in words what the week is set against, and why not where it is not."""
+    if week.usual is None:
+        return "There are not yet two earlier weeks to compare with."
+    words = f"Usual: the mean of the {week.weeks} weeks with calls among the eight before."
+    return words if week.compared else f"{words} With fewer than {LEAST_SESSIONS} sessions a week is not compared."
+
+
+def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[str, str, Markup]], Markup]:
+    days = [last - timedelta(days=n) for n in reversed(range(DRAWN_DAYS))]
+    by_day: dict[tuple[date, str], Usage] = {(line.day, line.host): line.usage for line in data.days}
+    spent: dict[tuple[date, str], float] = {}
+    for day, host, seconds in data.working:
+        spent[day, host] = spent.get((day, host), 0.0) + seconds
+    used = [h for h in data.host_titles.values() if any((day, h.key) in by_day or (day, h.key) in spent for day in days)]
+    classes = [f"c{h.colour % 4}" for h in used]
+
+    def dollars_of(day: date, host: str) -> float:
+        return by_day.get((day, host), Usage()).cost_nano / 1e9
+
+    def hours_of(day: date, host: str) -> float:
+        return spent.get((day, host), 0.0) / 3600
+
+    cost = [_column(day, used, dollars_of, lambda v: money(round(v * 1e9))) for day in days]
+    time = [_column(day, used, hours_of, lambda v: duration(v * 3600)) for day in days]
+    charts = [
+        ("Cost by day", "", stacked(cost, classes, dollars, title=f"Cost in dollars by day, {DRAWN_DAYS} days, stacked by agent")),
+        (
+            "Time by day",
+            "in turns",
+            stacked(time, classes, _hours, title=f"Hours in turns by day, {DRAWN_DAYS} days, stacked by agent"),
+        ),
+    ]
+    return used, charts, axis([f"{d.day} {d:%b}" for d in days], 5)
+
+
+def _column(day: date, used: Sequence[HostLine], of: Callable[[date, str], float], written: Callable[[float], str]) -> Column:
+    values = tuple(of(day, h.key) for h in used)
+    parts = [f"{h.title}: {written(v)}" for h, v in zip(used, values, strict=True) if v]
+    return Column(values, "\n".join([f"{day:%a} {day.day} {day:%b %Y}", *(parts or ["nothing"])]))
+
+
+def _hours(value: float) -> str:
+    return f"{value:g} h" if value >= 1 else f"{value * 60:.3g} min" if value else "0"
+
+
+def quiet(data: PageData) -> list[tuple[str, str]]:
+    """Return what is to be known of the records, as (text, command)."""
+    return [(finding.title, finding.command) for finding in data.findings if finding.rule in RECORDS]
+
+
+def title_of(week: Week) -> str:
+    """Return what the week is called."""
+    span = f"{week.since.day} {week.since:%b} to {week.until.day} {week.until:%b %Y}"
+    return f"The last seven days, {span}" if week.recent else f"The last week with calls, {span}"
+
+
+@panel(title="This week", order=5)
+def build(data: PageData) -> str:
+    """Every model call counted once, at the price of its day."""
+    if data.week is None:
+        return template("week.html", figures=(), quiet=quiet(data))
+    hosts, charts, line = _drawn(data, data.week.until)
+    return template(
+        "week.html",
+        figures=figures(data.week),
+        span=title_of(data.week),
+        note=note(data.week),
+        hosts=hosts,
+        charts=charts,
+        axis=line,
+        findings=[f for f in data.period_findings if f.rule not in RECORDS][:FINDINGS],
+        quiet=quiet(data),
+        all=plural(len(data.findings), "finding"),
+    )

@@ -1,0 +1,249 @@
+"""A session's transcript in pieces that the page unpacks one by one: each call with its result, subagents at the call that started them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.dashboard.page import packed, seen
+from ctx_pipeline.facts.windows import window_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ctx_pipeline.storage.warehouse.transcript_queries import EventRow, ToolRow, WholeSession
+
+INLINE = 300_000
+"""Packed characters of the first pieces that lie in the session's own chunk."""
+FILE = 1_500_000
+"""Packed characters of a further file, from which on the next one begins."""
+PIECE, PIECE_ITEMS, AT_A_PROMPT = 200_000, 300, 60_000
+"""Characters and items of a piece, and characters from which on it ends before a prompt."""
+MOST_POINTS = 3_000
+"""Calls that the curve of the window draws."""
+_SAID = 240
+"""Characters of the reason for which a turn failed."""
+
+Item = list[Any]
+"""[pos, crc of the event id, thread, milliseconds, kind, text, more]"""
+
+
+class Transcript(NamedTuple):
+    """What the session's chunk says of its transcript, further files by the end of their names, and where each event stands."""
+
+    summary: dict[str, Any]
+    files: dict[str, list[str]]
+    places: dict[str, int]
+
+
+def transcript(rows: WholeSession, images: Mapping[str, tuple[str, bytes]]) -> Transcript:
+    """Return the whole transcript of a session; ``images`` are event id -> (media type, bytes).
+
+    Every event has its position in reading order: its thread's order, a subagent's
+    thread behind the call that started it. A result stands in its call. Costs are in
+    dollars, times in milliseconds since 1970.
+    """
+    events = list(_reading_order(rows))
+    models = list(dict.fromkeys(call.model for call in rows.calls))
+    shown = {event_id: [media, f"i{number}"] for number, (event_id, (media, _)) in enumerate(images.items())}
+    items, places = _items(rows, events, models, shown)
+    pieces, inline, files = _packed(items)
+    files |= {shown[event_id][1]: [base64.b64encode(data).decode()] for event_id, (_, data) in images.items()}
+    main = [call for call in rows.calls if call.thread == 0 and call.context > 0]
+    largest = max(main, key=lambda call: call.context, default=None)
+    recorded = rows.threads[0].window if rows.threads else None
+    window = window_size(recorded, largest.model if largest else None, largest.context if largest else 0)
+    began: dict[str, int] = {}
+    for place, event in enumerate(events):
+        if event.call_key:
+            began.setdefault(event.call_key, place)
+    summary = {
+        "total": len(events),
+        "pieces": pieces,
+        "inline": inline,
+        "models": models,
+        "threads": [[thread.kind, thread.agent or ""] for thread in rows.threads],
+        "turns": _turns(rows, items, places),
+        "curve": _thinned([[began.get(c.call_key), c.at, c.context, None if c.cost is None else c.cost / 1e9] for c in main]),
+        "window": [window.tokens, window.source],
+        "compactions": [place for place, event in enumerate(events) if event.kind == "compaction" and event.thread == 0],
+    }
+    return Transcript(summary, files, places)
+
+
+def _reading_order(rows: WholeSession) -> Iterator[EventRow]:
+    """Yield the events thread by thread, each thread inside the one that started it."""
+    by_thread: dict[int, list[EventRow]] = {}
+    for event in rows.events:
+        by_thread.setdefault(event.thread, []).append(event)
+    for members in by_thread.values():
+        members.sort(key=lambda event: event.seq)
+    inside = _anchors(rows, by_thread)
+    done: set[int] = set()
+    for thread in sorted(by_thread):
+        waiting = [] if thread in done else [iter(_opened(thread, by_thread, done))]
+        while waiting:
+            following = next(waiting[-1], None)
+            if following is None:
+                waiting.pop()
+                continue
+            yield following
+            begun = [child for child in inside.get(following.event_id, ()) if child not in done]
+            waiting += [iter(_opened(child, by_thread, done)) for child in reversed(begun)]
+
+
+def _opened(thread: int, by_thread: Mapping[int, list[EventRow]], done: set[int]) -> list[EventRow]:
+    done.add(thread)
+    return by_thread[thread]
+
+
+def _anchors(rows: WholeSession, by_thread: Mapping[int, list[EventRow]]) -> dict[str, list[int]]:
+    """Return event id -> threads that begin behind it: the call whose words a thread began with, else the last event before it."""
+    numbers = {thread.thread_id: number for number, thread in enumerate(rows.threads)}
+    tasks = {tool.call_event for tool in rows.tools if tool.action == "task"}
+    inside: dict[str, list[int]] = {}
+    used: set[str] = set()
+    for number in sorted(by_thread):
+        if number == 0 or number >= len(rows.threads):
+            continue
+        parent = by_thread.get(numbers.get(rows.threads[number].parent or "", 0), [])
+        members = by_thread[number]
+        if not parent or parent is members:
+            continue
+        words = next((event.text for event in members[:4] if event.kind in {"subagent_start", "prompt"} and event.text), "")
+        head = {json.dumps(words[:60], ensure_ascii=plain)[1:-1] for plain in (True, False)} if words else set()
+        caller = next(
+            (e for e in parent if e.event_id in tasks and e.event_id not in used and any(h in (e.text or "") for h in head)), None
+        )
+        if caller is None:
+            begun = next((event.at for event in members if event.at is not None), None)
+            times = [event.at or 0 for event in parent]
+            place = len(parent) if begun is None else max(1, bisect_right(times, begun))
+            caller = parent[place - 1]
+        else:
+            used.add(caller.event_id)
+        inside.setdefault(caller.event_id, []).append(number)
+    return inside
+
+
+def _items(
+    rows: WholeSession, events: Sequence[EventRow], models: Sequence[str], shown: Mapping[str, list[str]]
+) -> tuple[list[Item], dict[str, int]]:
+    """Return what the page draws, a result inside its call, and the position of every event; that of a result is its call's."""
+    calls = {tool.call_event: tool for tool in rows.tools}
+    answered = {tool.result_event: tool.call_event for tool in rows.tools if tool.result_event}
+    used = {call.call_key: call for call in rows.calls}
+    items: list[Item] = []
+    by_event: dict[str, Item] = {}
+    priced: dict[str, Item] = {}
+    places: dict[str, int] = {}
+    for place, event in enumerate(events):
+        places[event.event_id] = place
+        caller = by_event.get(answered.get(event.event_id, "")) if event.kind == "tool_result" else None
+        if caller is not None and "r" not in caller[6]:
+            caller[6] |= {"r": seen(event.text), "m": zlib.crc32(event.event_id.encode())}
+            places[event.event_id] = caller[0]
+            continue
+        more: dict[str, Any] = {}
+        if event.kind == "tool_call":
+            more = _call(calls.get(event.event_id))
+        elif event.event_id in shown:
+            more["img"] = shown[event.event_id]
+        item: Item = [place, zlib.crc32(event.event_id.encode()), event.thread, event.at, event.kind, seen(event.text), more]
+        items.append(item)
+        by_event[event.event_id] = item
+        key = event.call_key
+        if key and key in used and (key not in priced or (event.kind == "answer" and priced[key][4] != "answer")):
+            priced[key] = item
+    for key, item in priced.items():
+        c = used[key]
+        cost = None if c.cost is None else c.cost / 1e9
+        item[6]["u"] = [models.index(c.model), c.context, c.input, c.written, c.read, c.output, cost, int(c.owner)]
+    return items, places
+
+
+def _call(tool: ToolRow | None) -> dict[str, Any]:
+    """Return what is said of a call beside its words; only what is known."""
+    if tool is None:
+        return {}
+    state = tool.result or ("failed" if tool.is_error else "")
+    said = {"tool": tool.tool, "action": tool.action, "state": state, "exit": tool.exit, "took": tool.took}
+    if state == "failed" and tool.line:
+        said["why"] = tool.line
+    return {name: value for name, value in said.items() if value not in {None, ""}}
+
+
+def _turns(rows: WholeSession, items: Sequence[Item], places: Mapping[str, int]) -> list[list[Any]]:
+    """Return the turns of the main thread: [first and last position, how it ended, why, calls, tool calls, output tokens, cost]."""
+    said = {item[0]: item for item in items}
+    found: list[list[Any]] = []
+    for turn in rows.turns:
+        if turn.thread or turn.first_event not in places or turn.last_event not in places:
+            continue
+        first, last = places[turn.first_event], places[turn.last_event]
+        why = ""
+        if turn.ended == "interrupted":
+            why = _words(said.get(places.get(turn.interruption_event or "", -1)))
+        elif turn.ended == "failed":
+            why = _words(next((said[p] for p in range(last, first - 1, -1) if p in said and said[p][4] == "error"), None))
+        found.append([first, last, turn.ended, why, 0, 0, 0, None])
+    found.sort(key=lambda told: told[0])
+    starts = [told[0] for told in found]
+    for item in items:
+        place = bisect_right(starts, item[0]) - 1
+        if place < 0:
+            continue
+        told = found[place]
+        told[5] += item[4] == "tool_call"
+        if (usage := item[6].get("u")) and usage[7]:
+            told[4] += 1
+            told[6] += usage[5]
+            if usage[6] is not None:
+                told[7] = (told[7] or 0.0) + usage[6]
+    return found
+
+
+def _words(item: Item | None) -> str:
+    return " ".join(item[5].split())[:_SAID] if item else ""
+
+
+def _packed(items: Sequence[Item]) -> tuple[list[list[Any]], list[str], dict[str, list[str]]]:
+    """Return the pieces ([first and last position, items, time, end of the file's name, place in it]) and what they are packed into."""
+    pieces: list[list[Any]] = []
+    inline: list[str] = []
+    files: dict[str, list[str]] = {}
+    held, inside = inline, 0
+    for members in _split(items):
+        text = packed(members)
+        if inside and inside + len(text) > (INLINE if held is inline else FILE):
+            held, inside = files.setdefault(str(len(files)), []), 0
+        name = "" if held is inline else str(len(files) - 1)
+        pieces.append([members[0][0], members[-1][0], len(members), members[0][3], name, len(held)])
+        held.append(text)
+        inside += len(text)
+    return pieces, inline, files
+
+
+def _split(items: Sequence[Item]) -> Iterator[list[Item]]:
+    members: list[Item] = []
+    size = 0
+    for item in items:
+        long = len(item[5]) + len(item[6].get("r", ""))
+        begins = item[4] == "prompt" and item[2] == 0
+        if members and (size + long > PIECE or len(members) >= PIECE_ITEMS or (begins and size > AT_A_PROMPT)):
+            yield members
+            members, size = [], 0
+        members.append(item)
+        size += long
+    if members:
+        yield members
+
+
+def _thinned(points: list[list[Any]]) -> list[list[Any]]:
+    """Return at most MOST_POINTS of the points, evenly, the last among them."""
+    step = -(-len(points) // MOST_POINTS) or 1
+    kept = points[::step]
+    return kept if not points or kept[-1] is points[-1] else [*kept, points[-1]]

@@ -1,0 +1,294 @@
+"""What the rules of findings read: one history, from a store or, without one, from the homes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import StoreDamaged, unreadable
+from ctx_pipeline.facts.expiring import HomeFile, HomeRetention, retention_of_homes
+from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS
+from ctx_pipeline.pricing import PriceBook
+from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.usage import live_usage
+from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.engine import calls, total, usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.usage.engine import Calls
+    from ctx_pipeline.usage.groupings import Uses
+    from ctx_pipeline.usage.rollup import Filters
+
+
+# A quick look into the newest sessions of the homes: what re-sent tool output cost there, and which secrets stand in
+# them.
+
+
+_E = {name: place for place, name in enumerate(EVENTS.names)}
+
+NEWEST = 8 << 20
+"""Bytes of the newest files that are looked into."""
+_A_TOKEN = 4
+"""Characters of a token, about."""
+
+
+@dataclass(slots=True)
+class QuickScan:
+    """What the newest sessions show."""
+
+    sessions: int = 0
+    cost_nano: int = 0
+    tool_output_nano: int = 0
+    """of the cost: tool output that was sent again with a later call, read from the cache; an estimate"""
+    secrets: Counter[str] = field(default_factory=Counter)
+    """detector -> findings"""
+
+
+def quick_scan(
+    settings: Settings, sources: Iterable[live.LiveSource] | None = None, *, bytes_at_most: int = NEWEST, secrets: bool = True
+) -> QuickScan:
+    """Return what the newest files of the homes show, as many as fit; nothing is written.
+
+    ``sources`` are the files where they were listed already. ``secrets`` looks for these as well, with the patterns of ingest.
+    """
+    from ctx_pipeline.redaction import Redactor
+    from ctx_pipeline.redaction.liveness import is_live, named
+
+    result, book = QuickScan(), PriceBook.of(settings)
+    usable: set[str] = set()
+    redactor = Redactor(settings.patterns) if secrets else None
+    for session in _newest(settings, live.sources(settings) if sources is None else sources, bytes_at_most):
+        (counted,) = live.read([session], whole=True)
+        if counted.parsed is None:
+            continue
+        result.sessions += 1
+        rows = [row for row in counted.calls if row[_C["owner"]]]
+        priced = zip(rows, book.cost_rows(rows), strict=True)
+        costs = {row[_C["call_key"]]: (row, cost) for row, (cost, _) in priced if cost is not None}
+        result.cost_nano += sum(cost for _, cost in costs.values())
+        result.tool_output_nano += _quick_scan_resent(counted.parsed.events, {key: row for key, (row, _) in costs.items()}, book)
+        if redactor is None:
+            continue
+        texts = [text for event in counted.parsed.events if (text := event[_E["text"]])]
+        for text in map(texts.__getitem__, redactor.suspects(texts)):
+            found = [(name, start, end) for name, start, end in redactor.find(text) if is_live(name, text, start, end)]
+            usable |= {named(name, text[start:end]) for name, start, end in found}
+    result.secrets.update(name.partition(":")[0] for name in usable)
+    return result
+
+
+def _newest(settings: Settings, sources: Iterable[live.LiveSource], bytes_at_most: int) -> list[live.LiveSession]:
+    """Return the sessions of the newest files that together are not larger, the newest session first."""
+    newest, held = [], 0
+    for source in sorted(sources, key=lambda s: -s.mtime_ns):
+        held += source.size
+        if held > bytes_at_most:
+            break
+        newest.append(source)
+    sessions = live.sessions(newest, settings)
+    sessions.sort(key=lambda s: -max(source.mtime_ns for source, _ in s.sources))
+    return sessions
+
+
+def _quick_scan_resent(events: Iterable[tuple], calls: Mapping[str, tuple], book: PriceBook) -> int:
+    """Return nano-dollars of cache reads that were tool output of earlier calls.
+
+    In each thread the characters that stand before a call's first event are its window,
+    emptied by a compaction; what of the call's prompt they do not make (instructions,
+    tool definitions) counts as no tool output.
+    """
+    output: Counter[str] = Counter()
+    nano = 0
+    seen: set[str] = set()
+    for event in events:
+        thread, kind, key, text = (event[_E[name]] for name in ("thread_id", "kind", "call_key", "text"))
+        row = calls.get(key) if key and key not in seen else None
+        if row is not None:
+            seen.add(key)
+            share = min(1.0, output[thread] / _A_TOKEN / max(1, row[_C["context_tokens"]]))
+            told = {name: row[_C[name]] for name in ("context_tokens", "tier", "speed")}
+            cost, _ = book.cost_nano(row[_C["model"]], row[_C["ts"]], cache_read=row[_C["cache_read"]], **told)
+            nano += int((cost or 0) * share)
+        if kind == "compaction":
+            output[thread] = 0
+        elif kind == "tool_result":
+            output[thread] += len(text or "")
+    return nano
+
+
+_C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
+
+Key = tuple[str, str]
+"""host, session id"""
+
+
+class SessionFacts(NamedTuple):
+    """One session as findings name it."""
+
+    host: str
+    session_id: str
+    title: str
+    project: str
+    unknown: int = 0
+    quarantined: int = 0
+
+
+class Measured(NamedTuple):
+    """What a signal reads in one session, and the dollars that its details name."""
+
+    value: float
+    usd: float | None
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything that rules look at; costs in nano-dollars by the cost mode in force."""
+
+    sessions: Mapping[Key, SessionFacts] = field(default_factory=dict)
+    spent: Mapping[Key, Mapping[str, Any]] = field(default_factory=dict)
+    """the sums of each session's calls"""
+    models: tuple[Mapping[str, Any], ...] = ()
+    """rows of usage by model"""
+    subagents_nano: int = 0
+    resent_nano: int = 0
+    """what reading from the cache cost"""
+    readings: Mapping[str, Mapping[Key, Measured]] = field(default_factory=dict)
+    """signal -> what it reads in each session where it has a value"""
+    replaced: Mapping[str, int] = field(default_factory=dict)
+    """detector -> different secrets that ingest replaced and that may open something"""
+    lessons: Mapping[str, int] = field(default_factory=dict)
+    """status -> lessons"""
+    damaged: str = ""
+    """what is wrong with the readings, where they cannot be read; the rules that read them find nothing"""
+    homes: tuple[HomeRetention, ...] = ()
+    newest: QuickScan = field(default_factory=QuickScan)
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """The sums of all models."""
+        return total(self.models)
+
+
+def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now: int | None = None) -> History:
+    """Return the history that the filters select; ``now`` in microseconds since 1970.
+
+    With a store its tables are read, without one the homes. Transcripts that are about to
+    go, secrets, lessons and the newest files are of no day or project: they are left out
+    where the filters name one.
+    """
+    stored = begun(settings.home)
+    asked = filters._asdict()
+    asked |= {name: str(asked[name]) for name in ("since", "until") if asked[name] is not None}
+    read: tuple[Calls, Uses] | None = None if stored else (calls(settings, host=filters.host), {})
+    by = {name: usage(name, settings=settings, stored=stored, read=read, **asked) for name in ("session", "model", "thread")}
+    spent = by["session"].by_session()
+    narrow = (filters.since, filters.until, filters.host, filters.project, filters.model) != (None,) * 5
+    found: dict[str, Any] = {
+        "spent": spent,
+        "models": tuple(by["model"].rows),
+        "subagents_nano": sum(row["cost_nano"] for row in by["thread"].rows if row["thread"] != "main"),
+        "resent_nano": _resent(by["model"].rows, settings),
+    }
+    if stored:
+        from ctx_pipeline.storage.reader import reading
+
+        with reading(settings) as (store, _):
+            found |= _stored(store, filters, signals, narrow=narrow)
+            captured = {place for place, source in store.ledger.sources().items() if source.captured}
+    else:
+        found["sessions"] = {
+            (c.host, c.session_id): SessionFacts(c.host, c.session_id, c.session_id, c.project)
+            for c, _ in (read[0].owned if read else ())
+            if (c.host, c.session_id) in spent
+        }
+        captured = set()
+    if not narrow:
+        sources = live_usage.sources(settings)
+        files = [HomeFile(s.host, s.root, s.kind, s.mtime_ns, (s.root, s.rel) in captured) for s in sources]
+        found["homes"] = tuple(retention_of_homes(settings, files, now_ns=None if now is None else now * 1000))
+        found["newest"] = quick_scan(settings, sources, secrets=not stored)
+    return History(**found)
+
+
+def history_of_all(settings: Settings, *, now: int) -> History:
+    """Return what belongs to no period: records that could not be read or are unknown, secrets, transcripts about to go."""
+    stored = begun(settings.home)
+    sources = live_usage.sources(settings)
+    found: dict[str, Any] = {}
+    captured: set[tuple[str, str]] = set()
+    if stored:
+        from ctx_pipeline.storage.reader import reading
+
+        with reading(settings) as (store, _):
+            captured = {place for place, source in store.ledger.sources().items() if source.captured}
+            unread = Counter((row.host, row.session_id) for row in store.ledger.quarantined())
+            unknown: Counter[Key] = Counter()
+            for one in store.ledger.unknown_rows():
+                unknown[one.host, one.session_id] += one.times
+            found["sessions"] = {place: SessionFacts(*place, "", "", unknown[place], unread[place]) for place in {*unread, *unknown}}
+            found["replaced"] = _live_secrets(store)
+    else:
+        found["newest"] = quick_scan(settings, sources)
+    files = [HomeFile(s.host, s.root, s.kind, s.mtime_ns, (s.root, s.rel) in captured) for s in sources]
+    found["homes"] = tuple(retention_of_homes(settings, files, now_ns=now * 1000))
+    return History(**found)
+
+
+def _live_secrets(store: Store) -> Counter[str]:
+    """Return, by detector, how many different secrets that may open something were replaced."""
+    from ctx_pipeline.storage.ledger.rows import LIVE_SECRETS
+
+    live = {name for row in store.ledger.sessions() for name in row.rows.get(LIVE_SECRETS, ())}
+    return Counter(name.partition(":")[0] for name in live)
+
+
+def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: bool) -> dict[str, Any]:
+    from ctx_pipeline.storage.warehouse.session_queries import SESSIONS_SQL, counted
+    from ctx_pipeline.storage.warehouse.signal_sql import READINGS_SQL
+
+    bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
+    asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
+    with closing(store.lake.connect()) as connection:
+        store.lake.views(connection, ("sessions", "readings"))
+        sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
+        readings: dict[str, dict[Key, Measured]] = {}
+        damaged = ""
+        try:
+            measured = connection.execute(READINGS_SQL, [sorted(signals), *asked]).fetchall()
+        except Exception as error:
+            damage = error if isinstance(error, StoreDamaged) else unreadable(error)
+            if damage is None:
+                raise
+            measured, damaged = [], damage.message
+        for host, session, signal, value, metadata, *_ in measured:
+            readings.setdefault(signal, {})[host, session] = Measured(value, _dollars(metadata))
+    lessons = {} if narrow else counted(store.warehouse_path)
+    replaced: Counter[str] = Counter() if narrow else _live_secrets(store)
+    facts = {(one.host, one.session_id): one for one in sessions}
+    return {"sessions": facts, "readings": readings, "replaced": replaced, "lessons": lessons, "damaged": damaged}
+
+
+def _dollars(metadata: str | None) -> float | None:
+    try:
+        value = json.loads(metadata or "{}").get("dollars")
+    except (ValueError, AttributeError):
+        return None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _resent(rows: Iterable[Mapping[str, Any]], settings: Settings) -> int:
+    """Return what the tokens that were read from the cache cost, at today's price of their models."""
+    from ctx_pipeline.pricing import PriceBook
+
+    book = PriceBook.of(settings)
+    now = int(datetime.now(UTC).timestamp() * 1e6)
+    return sum(book.cost_nano(row["model"] or "", now, cache_read=row["cache_read_tokens"])[0] or 0 for row in rows)

@@ -1,0 +1,96 @@
+"""The last seven days by day, against the weeks before them: what bare ``ctx`` and the page's first screen show."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.dashboard.data import WEEK_DAYS, Day, Spent, Week
+from ctx_pipeline.storage.store_marker import begun
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.groupings import BY_QUARTER, Days
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ctx_pipeline.settings import Settings
+
+WEEKS = 8
+"""Weeks before the shown one that make the usual."""
+LEAST_WEEKS = 2
+"""Earlier weeks with usage below which there is no usual."""
+_TOKENS = ("input_tokens", "output_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TURNS_SQL = """SELECT date_trunc('hour', began) AS hour, CAST(sum(epoch(finished) - epoch(began)) AS DOUBLE) FROM turns
+    WHERE thread_id = session_id AND finished > began GROUP BY ALL"""
+
+
+def week(settings: Settings, today: date, *, stored: bool = False) -> Week | None:
+    """Return the seven days up to today; where they have no call, the last seven before that end with one; None without any call.
+
+    Cost, calls and sessions are those of the calls of these days; seconds are those of the
+    turns that the store holds, None without a store. The usual is the mean of the eight
+    weeks before, of those with calls; there is none below two such weeks.
+    """
+    rows = [row for row in usage(BY_QUARTER, stored=stored, settings=settings).rows if row["quarter"]]
+    by_day: dict[date, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_day.setdefault(date.fromisoformat(row["quarter"][:10]), []).append(row)
+    if not by_day:
+        return None
+    last = max([day for day in by_day if day <= today] or by_day)
+    end = today if today - timedelta(days=WEEK_DAYS) < last <= today else last
+    seconds = _seconds(settings) if begun(settings.home) else None
+    days = _span(end)
+    hosts: dict[str, tuple[int, int]] = {}
+    for row in (row for day in days for row in by_day.get(day, ())):
+        cost, calls = hosts.get(row["host"], (0, 0))
+        hosts[row["host"]] = cost + int(row["cost_nano"]), calls + int(row["calls"])
+    before = [_spent(_span(end - timedelta(days=WEEK_DAYS * back)), by_day, seconds) for back in range(1, WEEKS + 1)]
+    used = [one for one in before if one.calls]
+    return Week(
+        since=days[0],
+        until=end,
+        days=tuple(Day(day, _spent([day], by_day, seconds)) for day in days),
+        spent=_spent(days, by_day, seconds),
+        hosts=dict(sorted(hosts.items(), key=lambda one: -one[1][0])),
+        recent=end == today,
+        usual=_mean(used) if len(used) >= LEAST_WEEKS else None,
+        weeks=len(used),
+    )
+
+
+def _span(end: date) -> list[date]:
+    return [end - timedelta(days=n) for n in reversed(range(WEEK_DAYS))]
+
+
+def _spent(days: Sequence[date], by_day: Mapping[date, list[dict[str, Any]]], seconds: Mapping[date, float] | None) -> Spent:
+    rows = [row for day in days for row in by_day.get(day, ())]
+    return Spent(
+        cost_nano=sum(int(row["cost_nano"]) for row in rows),
+        calls=sum(int(row["calls"]) for row in rows),
+        tokens=sum(int(row[name]) for row in rows for name in _TOKENS),
+        sessions=len({row["quarter"][17:] for row in rows}),
+        seconds=None if seconds is None else sum(seconds.get(day, 0.0) for day in days),
+    )
+
+
+def _mean(weeks: Sequence[Spent]) -> Spent:
+    seconds = [one.seconds for one in weeks if one.seconds is not None]
+    cost, calls, tokens, sessions = (round(sum(values) / len(weeks)) for values in zip(*(one[:4] for one in weeks), strict=True))
+    return Spent(cost, calls, tokens, sessions, sum(seconds) / len(weeks) if seconds else None)
+
+
+def _seconds(settings: Settings) -> dict[date, float]:
+    """Return day -> seconds from prompts to the last record of their turns, main threads only."""
+    from ctx_pipeline.storage.reader import reading
+
+    found: dict[date, float] = {}
+    days = Days(settings.timezone)
+    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+        store.lake.views(connection, ("turns",))
+        for hour, spent in connection.execute(_TURNS_SQL).fetchall():
+            day = days.day(round((hour.replace(tzinfo=UTC) - _EPOCH).total_seconds() * 1e6))
+            found[day] = found.get(day, 0.0) + spent
+    return found

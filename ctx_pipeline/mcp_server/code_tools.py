@@ -1,0 +1,127 @@
+"""The tools that read code and output for an agent, under the names that lean-ctx's users know; each a thin call of ``compression``."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from ctx_pipeline.compression import code_reading, kept_outputs
+from ctx_pipeline.compression.compress import counting
+from ctx_pipeline.compression.shell_output import shorten
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.mcp_server.paging import answering, cursor_at, place_of
+from ctx_pipeline.settings import Settings
+
+CodePath = Annotated[str, Field(min_length=1, max_length=4_096, description="Path in the project.")]
+Line = Annotated[int | None, Field(ge=1, le=10_000_000, description="A line number, from 1.")]
+
+
+class TextAnswer(BaseModel):
+    """A text, to be read as data."""
+
+    text: str
+    next_cursor: str | None = Field(default=None, description="Give it back as `cursor` for the next page; null at the end.")
+
+
+class CodeTools:
+    """The tools over the project that the server was started in, and folders that a person allowed."""
+
+    def __init__(self, settings: Settings, root: Callable[[], Path], allowed: Sequence[Path] = ()) -> None:
+        self._settings = settings
+        self._root = root
+        self._allowed = tuple(allowed)
+        self._reads = code_reading.Reads()
+
+    @answering
+    def ctx_read(
+        self,
+        path: CodePath,
+        mode: Annotated[
+            Literal["auto", "full", "lines", "signatures", "diff"],
+            Field(description="signatures: declarations with lines; diff: since you read it. Use auto or full before an edit."),
+        ] = "auto",
+        first: Line = None,
+        last: Line = None,
+        again: Annotated[bool, Field(description="The whole text, though you were given it before.")] = False,
+    ) -> TextAnswer:
+        """Read a file of the project: exact text, some lines, or its signatures; "unchanged" where you have it already."""
+        count = _counter()
+        mode_asked = "auto" if mode == "full" else mode
+        found = code_reading.read_file(
+            path,
+            roots=self._roots(),
+            reads=self._reads,
+            mode=mode_asked,
+            first=first,
+            last=last,
+            again=again or mode == "full",
+            count=count,
+        )
+        head = f"{path} {found.first}-{found.last} of {found.lines}" if found.how in ("lines", "full") else f"{path} {found.how}"
+        more = f"\n[more: first={found.more}]" if found.more else ""
+        return TextAnswer(text=f"{head}\n{found.text}{more}")
+
+    @answering
+    def ctx_shell(
+        self,
+        command: Annotated[str, Field(max_length=20_000, description="The command that printed it.")],
+        output: Annotated[str, Field(max_length=20_000_000, description="What it printed.")],
+        exit_status: Annotated[int | None, Field(ge=-1_000, le=1_000, description="Its exit status.")] = None,
+    ) -> TextAnswer:
+        """Shorten what a command printed: failures as they stand, passes as counts, the whole kept for ctx_recall. Runs nothing."""
+        made = shorten(command, output, count=_counter(), settings=self._settings, exit_status=exit_status)
+        return TextAnswer(text=made.text)
+
+    @answering
+    def ctx_search(
+        self,
+        pattern: Annotated[str, Field(min_length=1, max_length=1_000, description="Text to find in the project's files.")],
+        path: CodePath = ".",
+        regex: Annotated[bool, Field(description="The pattern is a regular expression.")] = False,
+        glob: Annotated[str | None, Field(max_length=300, description="Only these files, e.g. *.py.")] = None,
+        cursor: Annotated[str | None, Field(max_length=200, description="Of the page before.")] = None,
+    ) -> TextAnswer:
+        """Search the code: declarations first, tests last, each line once with its number."""
+        asked = ("code", pattern, path, regex, glob)
+        skip = place_of(cursor, *asked)
+        found = code_reading.search_code(pattern, roots=self._roots(), path=path, regex=regex, glob=glob, skip=skip)
+        head = f"{found.hits} hits in {found.files} files"
+        more = bool(found.text) and found.shown - skip >= code_reading.MOST_HITS
+        return TextAnswer(text=f"{head}\n{found.text}".rstrip(), next_cursor=cursor_at(found.shown, *asked) if more else None)
+
+    @answering
+    def ctx_tree(
+        self,
+        path: CodePath = ".",
+        depth: Annotated[int, Field(ge=1, le=20, description="Levels; deeper files are counted.")] = 3,
+    ) -> TextAnswer:
+        """Show the folders and files of the project, without what git ignores."""
+        return TextAnswer(text=code_reading.tree(path, roots=self._roots(), depth=depth))
+
+    @answering
+    def ctx_recall(
+        self,
+        handle: Annotated[str, Field(max_length=40, description="Of a shortened output.")],
+        first: Line = None,
+        last: Line = None,
+        pattern: Annotated[str | None, Field(max_length=1_000, description="Only lines around this text.")] = None,
+    ) -> TextAnswer:
+        """Read a part of an output that was shortened, exactly as it was."""
+        part = kept_outputs.recall(handle, self._settings, first=first or 1, last=last, pattern=pattern)
+        more = f"\n[more: first={part.last + 1}]" if not pattern and part.last < (last or part.lines) else ""
+        return TextAnswer(text=f"lines {part.first}-{part.last} of {part.lines}\n{part.text}{more}")
+
+    def _roots(self) -> tuple[Path, ...]:
+        """Return the project and the allowed folders; without a project the allowed ones alone."""
+        try:
+            return (self._root(), *self._allowed)
+        except UsageError:
+            if not self._allowed:
+                raise
+            return self._allowed
+
+
+def _counter() -> Callable[[str], int]:
+    tokenizer = counting()
+    return lambda text: tokenizer.count_tokens(text).count

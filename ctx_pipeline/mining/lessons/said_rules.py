@@ -1,0 +1,265 @@
+"""Rules of work in a person's own words: what is wanted, what is not, and which two sayings mean the same or the opposite."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+FAMILIES = (
+    frozenset({"npm", "pnpm", "yarn", "bun"}),
+    frozenset({"pip", "uv", "poetry", "pipenv", "pdm", "conda"}),
+    frozenset({"black", "ruff", "yapf", "autopep8"}),
+    frozenset({"prettier", "biome", "dprint"}),
+    frozenset({"eslint", "oxlint"}),
+    frozenset({"flake8", "pylint"}),
+    frozenset({"mypy", "pyright", "ty", "pyre"}),
+    frozenset({"jest", "vitest", "mocha", "ava"}),
+    frozenset({"pytest", "unittest", "nose"}),
+    frozenset({"docker", "podman", "nerdctl"}),
+    frozenset({"make", "just", "task"}),
+    frozenset({"grep", "rg", "ag"}),
+)
+"""Programs of which a project uses one: to want another is to want this one no longer."""
+
+_PROGRAMS = frozenset().union(*FAMILIES) | {"cargo", "mise", "git", "gh", "go", "node", "deno", "terraform", "helm", "tsc", "nix", "bazel"}
+
+_OPENS = (
+    r"(?:(?:no|nope|ok|okay|alright|yes|yeah|yep|so|well|please|also|and|but|remember(?:\ that)?|again|wait|hey|actually|instead|then"
+    r"|i\ think|i\ mean|as\ i\ said|like\ i\ said|i\ said|i\ told\ you(?:\ to)?|one\ more\ thing"
+    r"|from\ now\ on|in\ (?:the\ )?future|btw|note|fyi)"
+    r"[,:!.\s]+)*"
+)
+_TO = r"(?:(?:please|you\ should|you\ must|we\ should|we\ must|let'?s|make\ sure\ (?:to|you|that\ you|we)|be\ sure\ to|try\ to|just)\s+)*"
+
+_WHO = r"(?:we|i|this\ (?:repo|project)|the\ team)"
+_HERE = r"(?:here|everywhere|in\ this\ (?:repo|project)|from\ now\ on|please|for\ \w+(?:\ \w+)?)"
+_KINDS = (
+    r"(?:the\ |our\ |new\ |unit\ |working\ )*(?P<what>tests?|specs?|docs?|documentation|fixtures?|migrations?|scripts?|types|components"
+    r"|snapshots)"
+)
+_NAME = r"[\w.@/-]+"
+
+_PATTERNS = tuple(
+    (name, re.compile(rf"(?ix)^{_OPENS}{pattern}$"))
+    for name, pattern in (
+        (
+            "pair",
+            (
+                rf"{_TO}(?:use|using|prefer|run|call|go\ with|stick\ (?:to|with)|switch\ to|write|want|take)\s+(?P<want>[^,;]+?),?\s+"
+                r"(?:instead\ of|rather\ than|and\ not|not|over|never)\s+(?:to\ )?(?:use\s+|using\s+)?(?P<avoid>.+?)"
+            ),
+        ),
+        (
+            "pair",
+            rf"{_WHO}\s+uses?\s+(?P<want>[^,;]+?),?\s+(?:instead\ of|rather\ than|and\ not|not)\s+(?P<avoid>.+?)",
+        ),
+        (
+            "pair",
+            (
+                r"(?:we|i)(?:'d|\ would)?\s+(?:rather|prefer)\s+(?:to\ )?(?P<want>.+?)\s+(?:rather\ than|than|over|to|instead\ of)\s+"
+                r"(?P<avoid>.+?)"
+            ),
+        ),
+        ("pair", rf"(?P<want>{_NAME}(?:\s+{_NAME})?)\s*,?\s+please\s*[,;:]\s*(?:and\s+)?not\s+(?P<avoid>[\w.@/ -]+?)"),
+        ("pair", rf"(?:please\s+)?(?P<want>{_NAME})\s*,\s*not\s+(?P<avoid>{_NAME})(?:\s*,?\s*please)?"),
+        (
+            "pair",
+            (
+                rf"{_TO}(?:don'?t|do\ not|never|stop|no)\s+(?:use\ |using\ )?(?P<avoid>{_NAME})\s*[,;:(-]+\s*(?:but\s+)?(?:please\s+)?"
+                rf"use\s+(?P<want>{_NAME})\)?"
+            ),
+        ),
+        ("pair", r"not\s+(?P<avoid>.+?),?\s+but\s+(?P<want>.+?)"),
+        (
+            "pair",
+            (
+                r".*?\b(?:i'?d\ like|i\ (?:want|would\ like)|we\ want)\s+(?:to\ (?:see|have|use)\s+)?(?P<want>.+?)\s+"
+                r"(?:instead\ of|rather\ than)\s+(?P<avoid>.+?)"
+            ),
+        ),
+        ("uses", rf"(?:in\ this\ (?:repo|project)[,\s]+)?{_WHO}\s+(?:always\ |only\ )?uses?\s+(?P<want>[^,;]+?)(?:\s+{_HERE})*"),
+        ("uses", rf"{_TO}(?:always\ |only\ )?(?:use|switch\ to|stick\ (?:to|with))\s+(?P<want>{_NAME})(?:\s+{_HERE})*"),
+        (
+            "place",
+            rf"{_KINDS}\s+(?:always\s+)?(?:go(?:es)?|lives?|belongs?|should\ (?:go|live|be))\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*",
+        ),
+        ("place", rf"{_TO}(?:put|keep|place|write)\s+{_KINDS}\s+(?:in|into|to|under|on)\s+(?P<want>\S+).*"),
+        ("please", rf"(?P<want>(?:{_NAME}\s+){{0,3}}{_NAME})\s*,?\s+please"),
+        (
+            "forbids",
+            rf"{_TO}(?:(?:don'?t|do\ not|never|not)\s+(?:ever\ )?(?P<avoid>\w.*)|(?:avoid|stop)\s+(?P<stops>\w.*))",
+        ),
+        (
+            "forbids",
+            (
+                r"(?:we|i)\s+(?:really\ |explicitly\ |generally\ |usually\ )?(?:don'?t|do\ not|never)\s+(?:want|use|do|have|like)\s+"
+                r"(?P<avoid>\w.*)"
+            ),
+        ),
+        ("forbids", r"(?:no\ more|without)\s+(?P<avoid>[\w/-]+(?:\ [\w/-]+){0,4})"),
+        ("demands", rf"{_TO}(?:always|only)\s+(?P<want>\w+\s+.*)"),
+        ("demands", r".*?\bmake\ sure\ that\ (?P<want>.+)"),
+        ("demands", rf"{_TO}(?P<want>keep\s+.+)"),
+        ("demands", r"(?:we|i)\s+(?:always|prefer)\s+(?P<want>.*)"),
+        ("demands", r".*?\b(?P<want>(?:let\ me\ know|tell\ me|ask\ me|check\ with\ me)\b.*\bbefore\b.+)"),
+    )
+)
+_HINT = re.compile(
+    r"(?i)\b(?:use|uses|using|prefer|rather|instead|not|don'?t|never|always|only|avoid|stop|keep|please|make sure|belongs?|lives?|goes|go"
+    r"|put|want|before|without|no more|switch|stick)\b"
+)
+_OF_NOW = re.compile(r"(?i)\b(?:this|that|these|those|it|them|now|again|above|below|one|yet|today|currently|for the moment)\b")
+_REPO = re.compile(r"(?i)\b(?:in )?this (?:repo|project|repository|codebase)\b|\b(?:make sure|remember|so) that\b|\bfrom now on\b")
+"""Words that only seem to point at something."""
+_OF_WORK = re.compile(
+    r"(?i)(?<![\w-])(?:prs?|pull requests?|merge requests?|commits?|committed|committing|push(?:es|ed|ing)?|merg(?:e|es|ed|ing)"
+    r"|rebas(?:e|es|ed|ing)|squash(?:es|ed|ing)?|amend|branch(?:es)?|main|master|upstream|worktrees?|tests?|testing|specs?|lint(?:er|ing|s)?|format(?:ter|ting)?"
+    r"|type check(?:er)?|changelog|docs|documentation|comments?|docstrings?|sudo|emojis?|mocks?|stubs?|fixtures?|snapshots?|migrations?"
+    r"|dependenc(?:y|ies)|containers?|release|staging|production|hooks?|tabs|spaces|linear|jira|notion)(?![\w-])"
+)
+"""What of the work a rule can be about that holds in the next session too: a program's own behavior is no rule of work."""
+
+_STEERS = re.compile(
+    r"(?i)^(?:yes|no|ok|okay|commit|push|continue|proceed|go|merge|rebase|fix|run|try|do|add|remove|delete|explain|show|check|help|wait|stop|revert"
+    r"|undo|retry|summari[sz]e|review|update|make|create|open|write|read|look|test|build|deploy|finish|start|redo|rename|move|clean|tell|give"
+    r"|sure|thanks|both|all|can|could|would|will|what|why|how|one|yep|approve|implement)\b"
+)
+"""Begins a request for this moment."""
+
+_EVERYWHERE = re.compile(
+    r"(?i)\b(?:everywhere|in (?:all|every|any) (?:my |of my |our )?(?:projects?|repos?|repositories)|on all my machines)\b"
+)
+_FIRM = re.compile(r"(?i)\b(?:always|never|from now on|in (?:the )?future|everywhere|every time)\b")
+_NEGATES = re.compile(r"(?i)\b(?:don'?t|do not|never|stop|avoid|not|no more|without)\b")
+_STOP_TEXT = """
+    a all also always an and any are as at avoid be but by do does don don't dont did for from go goes here i i'd if in instead into is
+    it just keep let let's live lives make must need never no not of ok okay on only or our over please prefer put rather run should so
+    stick stop sure switch than that the their then there this to under use uses used using want was we when with without write you your
+    ever really want like project repo
+"""
+_STOP = frozenset(_STOP_TEXT.split())
+_WORDS = (2, 32)
+
+
+class Rule(NamedTuple):
+    """One rule: ``want`` and ``avoid`` are the terms it is about, as sets of small stems."""
+
+    form: str
+    """pair, uses, place, please, forbids or demands"""
+    text: str
+    want: frozenset[str]
+    avoid: frozenset[str]
+    firm: bool
+    """it says always or never"""
+    of_work: bool
+    """it is about tools, tests, commits or the like, and names nothing that only this session knows"""
+    everywhere: bool
+
+
+def rule(sentence: str) -> Rule | None:
+    """Return the rule of work that a sentence lays down; None for one that lays down none."""
+    said = sentence.strip(" -*•.;,\"'!()")
+    if not _WORDS[0] <= len(said.split()) <= _WORDS[1] or said.endswith("?") or not _HINT.search(said):
+        return None
+    for form, pattern in _PATTERNS:
+        found = pattern.match(said)
+        if found is None:
+            continue
+        parts = found.groupdict()
+        want, avoid = terms(parts.get("want") or ""), terms(parts.get("avoid") or parts.get("stops") or "")
+        if not (want or avoid) or (form in ("uses", "please") and not _named(said, want, form)):
+            continue
+        if form == "place":
+            want |= terms(parts["what"])
+        if form == "pair" and (not want or not avoid):
+            continue
+        bare = _REPO.sub("", said)
+        tools = bool((want | avoid) & _PROGRAMS)
+        of_work = (tools or form == "place" or bool(_OF_WORK.search(said))) and not _OF_NOW.search(bare)
+        return Rule(form, said, want - avoid, avoid, bool(_FIRM.search(said)), of_work, bool(_EVERYWHERE.search(said)))
+    return None
+
+
+def _named(said: str, want: frozenset[str], form: str) -> bool:
+    """Tell whether a short saying is about a tool or a way of working, and not a request of this moment."""
+    if form == "please" and _STEERS.match(said):
+        return False
+    return bool(want & _PROGRAMS) or bool(_OF_WORK.search(said))
+
+
+def terms(text: str) -> frozenset[str]:
+    """Return the words that say what a rule is about, plurals as singulars."""
+    words = (w.strip(".,!:;()'\"`") for w in re.findall(r"[\w./@'-]+", text.lower()))
+    return frozenset(_stem(w) for w in words if w and w not in _STOP)
+
+
+def _stem(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    if len(word) > 6 and word.endswith("ing"):
+        return word[:-3]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def negates(said: str) -> bool:
+    """Tell whether a saying forbids something."""
+    return bool(_NEGATES.search(said))
+
+
+def same(one: Rule, other: Rule) -> bool:
+    """Tell whether two rules mean the same: they want the same tool, or have most of their words and their polarity in common."""
+    if _tools(one.want) and _tools(one.want) == _tools(other.want):
+        return True
+    if bool(one.want) != bool(other.want) or contradict(one, other):
+        return False
+    return _overlap(one.want | one.avoid, other.want | other.avoid) >= _ALIKE
+
+
+def contradict(one: Rule, other: Rule) -> bool:
+    """Tell whether two rules cannot both hold: one wants what the other avoids, or another program of the same family."""
+    mine, theirs = _tools(one.want), _tools(other.want)
+    rivals = any(mine & f and theirs & f for f in FAMILIES) and mine != theirs and not mine & theirs
+    crossed = any(a and b and _overlap(a, b) >= _ALIKE for a, b in ((one.want, other.avoid), (one.avoid, other.want)))
+    return rivals or crossed
+
+
+def _tools(words: frozenset[str]) -> frozenset[str]:
+    return words & _PROGRAMS
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other) if one and other else 0.0
+
+
+_ALIKE = 0.6
+"""Share of common words from which two sayings are one rule."""
+
+
+_NOW = re.compile(
+    r"(?i)\b(?:yet|for now|right now|this time|today|at the moment|worry|forget|mind|know|understand|think|believe|care|bother)\b"
+)
+_ASKS = re.compile(r"(?i)\b(?:let me know|tell me|ask me|check with me)\b.*\bbefore\b")
+_BETWEEN = re.compile(r"(?<=[.!?;])\s+|\n+|\s+-{1,2}\s+|\s+but\s+(?=make\s+sure\b)|\s*\((?=no\s)")
+
+
+def sentences(text: str) -> list[str]:
+    """Return the pieces of a prompt of which each can be a rule."""
+    return [piece for piece in _BETWEEN.split(text) if piece]
+
+
+def of_now(said: str) -> bool:
+    """Tell whether a saying is about this moment, or about what somebody thinks."""
+    return bool(_NOW.search(said)) and not _ASKS.search(said)
+
+
+def rivals(words: frozenset[str]) -> frozenset[str]:
+    """Return the programs of which a project that wants these uses none."""
+    return frozenset().union(*(f for f in FAMILIES if words & f)) - words
+
+
+def replaced(meant: Rule) -> frozenset[str]:
+    """Return the programs that a rule wants another one for: those it names, else the others of the family."""
+    named = _tools(meant.avoid)
+    if not _tools(meant.want):
+        return frozenset()
+    return (named | rivals(meant.want)) - meant.want if named else rivals(meant.want)

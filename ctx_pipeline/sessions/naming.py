@@ -1,0 +1,158 @@
+"""One reading of a session's name: any prefix, ``latest``, words of its title, a transcript file, ``host/id``."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline import discovery
+from ctx_pipeline.errors import AmbiguousName, UnknownName
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.display import title_text, truncate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.ledger.rows import SessionRow
+
+_LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
+_ID = re.compile(r"[\w.@-]{4,}")
+"""What can be the beginning of an id; a shorter word is a word of a title."""
+_NEAREST, _FITTING = 4, 10
+
+
+class SessionName(NamedTuple):
+    """A session's name as written, apart from the host that was written with it."""
+
+    host: str | None
+    """key of the host; None where none was written"""
+    name: str
+
+
+def split_host(name: str) -> SessionName:
+    """Return the parts of ``HOST/ID`` or ``HOST:ID``; a name that begins with no known host is all name."""
+    for mark in ("/", ":"):
+        before, found, behind = name.partition(mark)
+        if found and behind:
+            try:
+                return SessionName(discovery.host(before.lower()).key, behind)
+            except UnknownName:
+                continue
+    return SessionName(None, name)
+
+
+def find_session(store: Store, name: str, host: str | None = None) -> tuple[str, str]:
+    """Return host key and full id of the one captured session that a name fits.
+
+    ``name`` is an id or its beginning, a thread's id, ``latest``, ``latest~2`` (the third
+    newest), a transcript file, or words of a title; ``host/id`` and ``host`` narrow it.
+    Raises UnknownName with the nearest sessions, AmbiguousName with those that fit.
+    """
+    written = SessionName(discovery.host(host).key, name) if host else split_host(name)
+    rows = [row for row in store.ledger.sessions() if written.host in {None, row.host}]
+    fitting = _fitting(store, rows, written.name.strip())
+    if not fitting and host:  # a title may begin with the name of a host
+        fitting = _titled(store.ledger.sessions(), f"{host} {written.name}")
+    noun = f"{written.host} session" if written.host else "session"
+    if len(fitting) == 1:
+        return fitting[0].host, fitting[0].session_id
+    if fitting:
+        newest = sorted(fitting, key=lambda row: (-(row.first_own_ts or 0), row.session_id))[:_FITTING]
+        more = f"\n  and {len(fitting) - _FITTING} more" if len(fitting) > _FITTING else ""
+        hint = f"name one of{described(newest)}{more}"
+        raise AmbiguousName(noun, written.name, [f"{row.host}/{row.session_id}" for row in fitting], hint=hint)
+    raise _unknown(store, noun, written, rows)
+
+
+def described(rows: Iterable[SessionRow]) -> str:
+    """Return a line for each session: ``host/id``, day, title. A title that reads like an order to an agent is left out."""
+    lines = []
+    for row in rows:
+        title = str(row.rows.get("title") or "")
+        day = (iso(row.first_own_ts) or "")[:10] if row.first_own_ts else "no date   "
+        told = "" if scan([title]) else truncate(title_text(title), 60)
+        lines.append(f"\n  {row.host}/{row.session_id}  {day}  {told}".rstrip())
+    return "".join(lines)
+
+
+def newest_first(store: Store, host: str | None = None) -> list[tuple[str, str]]:
+    """Return (host, id) of every captured session, the last active first."""
+    found = []
+    for cell in store.lake.manifests("normalized"):
+        if host in {None, cell.host}:
+            found += [(str(row.last_ts or ""), row.host, row.session_id) for row in store.lake.read_rows("sessions", cell, "normalized")]
+    found.sort(key=lambda one: one[1:])
+    found.sort(key=lambda one: one[0], reverse=True)
+    return [(key, session_id) for _, key, session_id in found]
+
+
+def _fitting(store: Store, rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+    """Return the sessions that a name fits by the first way that finds any."""
+    if not name:
+        return []
+    if latest := _LATEST.fullmatch(name.lower()):
+        known = {(row.host, row.session_id): row for row in rows}
+        order = [known[place] for place in newest_first(store) if place in known]
+        back = int(latest[1] or 0)
+        return order[back : back + 1]
+    exact = [row for row in rows if row.session_id == name] or [row for row in rows if row.session_id.startswith(name)]
+    if exact:
+        return exact
+    if _ID.fullmatch(name) or os.sep in name or Path(name).is_file():
+        known = {(row.host, row.session_id): row for row in rows}
+        path = os.path.realpath(Path(name).expanduser())
+        places = {
+            (source.host, source.session_id or "")
+            for source in store.ledger.sources().values()
+            if source.session_id
+            and (
+                (source.thread_id or "").startswith(name)
+                or (os.path.basename(source.path) == os.path.basename(path) and os.path.realpath(source.path) == path)  # noqa: PTH119 - a path is text here
+            )
+        }
+        if found := [known[place] for place in sorted(places) if place in known]:
+            return found
+    return _titled(rows, name)
+
+
+def _titled(rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+    """Return the sessions of this very title, else those whose title has all of these words."""
+    wanted = name.casefold().split()
+    titles = [(row, str(row.rows.get("title") or "").casefold()) for row in rows]
+    said = [row for row, title in titles if title and title == name.casefold()]
+    return said or [row for row, title in titles if title and all(word in title for word in wanted)]
+
+
+def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[SessionRow]) -> UnknownName:
+    """Return the error for a name that fits no session: that it is of another host, or which come nearest."""
+    name = written.name
+    if written.host is not None and _ID.fullmatch(name):
+        elsewhere = [row for row in store.ledger.sessions() if row.host != written.host and row.session_id.startswith(name)]
+        if elsewhere:
+            return UnknownName(noun, name, (), hint=f"another agent has it:{described(elsewhere[:_NEAREST])}")
+    if _LATEST.fullmatch(name.lower()):
+        return UnknownName(noun, name, (), hint=f"{len(rows):,} are captured; the oldest is latest~{len(rows) - 1}" if rows else "")
+    near = _near(rows, name)
+    hint = f"did you mean{described(near)}" if near else ""
+    if Path(name).is_file():
+        hint = f"the file is not captured yet: ctx sync{chr(10) + hint if hint else ''}"
+    return UnknownName(noun, name, [row.session_id for row in rows], hint=hint)
+
+
+def _near(rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+    """Return the sessions whose id or title is most like a name."""
+    scored = []
+    words = [word for word in name.casefold().split() if len(word) > 2]
+    for row in rows:
+        like = difflib.SequenceMatcher(None, row.session_id[: len(name)], name).ratio()
+        title = str(row.rows.get("title") or "").casefold()
+        shared = sum(word in title for word in words) / len(words) if words else 0.0
+        best = max(like if like >= 0.7 else 0.0, shared if shared >= 0.5 else 0.0)
+        if best:
+            scored.append((-best, -(row.first_own_ts or 0), row.session_id, row))
+    return [row for *_, row in sorted(scored, key=lambda one: one[:3])[:_NEAREST]]

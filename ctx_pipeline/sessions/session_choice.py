@@ -1,0 +1,152 @@
+"""Which session is meant: the one that is named, the one that asks, or the newest of the repository that a person works in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.learning.injection import current_session
+from ctx_pipeline.memory.scope import identity, place_of, same_repository
+from ctx_pipeline.model.agent_config import asked_here
+from ctx_pipeline.sessions.naming import find_session, split_host
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.storage.session_notes import made_of
+from ctx_pipeline.storage.store_marker import begun
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+NAMED, ASKING, HERE, PREVIOUS = "named", "asking", "here", "previous"
+"""Why a session was chosen."""
+
+
+class Choice(NamedTuple):
+    """A session, and why it is the one; ``captured`` tells whether the store has it."""
+
+    host: str
+    session_id: str
+    why: str
+    captured: bool
+
+
+class Line(NamedTuple):
+    """A captured session with what places it."""
+
+    host: str
+    session_id: str
+    cwd: str | None
+    repository: str | None
+    last: int
+    """time of its last event, microseconds since 1970; 0 where no event has one"""
+
+
+def select_session(store: Store, settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
+    """Return the session that is meant.
+
+    ``name`` is read as :func:`.naming.find_session` does. Without it the session whose agent
+    runs this program is meant, else the newest of the repository around ``cwd``, whichever
+    clone, worktree or subfolder of it the session ran in. Raises UnknownName, and UsageError where no session was captured here.
+    """
+    if name:
+        return _named(store, name)
+    asking = current_session(settings)
+    if asking is not None:
+        captured = any(s.session_id == asking[1] for s in store.ledger.sessions(host=asking[0]))
+        return Choice(*asking, ASKING, captured)
+    found = in_place(store, cwd or here())
+    if not found:
+        raise UsageError(
+            "no session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
+        )
+    return Choice(found[0].host, found[0].session_id, HERE, captured=True)
+
+
+def meant(settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
+    """Return the session that is meant, as :func:`chosen` does; one that asks is known before anything was captured."""
+    asking = current_session(settings) if name is None else None
+    if asking is not None and not begun(settings.home):
+        return Choice(*asking, ASKING, captured=False)
+    with reading(settings) as (store, _):
+        return select_session(store, settings, name, cwd=cwd)
+
+
+def select_previous(store: Store, settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
+    """Return the session that a new chat goes on from: a named one, else the last other one of the repository that did something.
+
+    The session whose agent runs this program is left out. Where no other session did
+    something, the last other one that was asked something counts, then the asking session
+    itself if it was captured. Raises UnknownName, and UsageError where no session was captured here.
+    """
+    if name:
+        return _named(store, name)
+    asking = current_session(settings)
+    found = others_in_place(store, cwd or here(), asking)
+    if found:
+        return Choice(found[0].host, found[0].session_id, PREVIOUS, captured=True)
+    if asking is not None and store.ledger.session(*asking) is not None:
+        return Choice(*asking, ASKING, captured=True)
+    raise UsageError(
+        "no other session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
+    )
+
+
+def others_in_place(store: Store, cwd: str, asking: tuple[str, str] | None) -> list[Line]:
+    """Return the other sessions of the repository around a folder: those that did something first, the last active first."""
+    known = {(row.host, row.session_id): row.rows for row in store.ledger.sessions()}
+    there = [line for line in in_place(store, cwd) if (line.host, line.session_id) != asking and not asked_here(line.cwd)]
+    asked = [line for line in there if (known.get((line.host, line.session_id)) or {}).get("prompts")]
+    acted = [line for line in asked if known[line.host, line.session_id].get("tool_calls")]
+    return acted or asked
+
+
+def in_place(store: Store, cwd: str) -> list[Line]:
+    """Return the captured sessions of the repository around a folder, the last active first.
+
+    A session belongs to the repository whose remote it recorded, or in whose checkout its
+    folder lies now; the innermost checkout counts. Outside of a repository it is one of
+    the same folder or of a folder above it other than the home folder.
+    """
+    place = place_of(cwd)
+    known: dict[str, bool] = {}
+
+    def here_too(line: Line) -> bool:
+        if line.repository and identity(line.repository) in place.identities:
+            return True
+        if line.cwd and line.cwd not in known:
+            known[line.cwd] = same_repository(line.cwd, place)
+        return bool(line.cwd) and known[line.cwd or ""]
+
+    return sorted(filter(here_too, lines(store)), key=lambda line: (-line.last, line.host, line.session_id))
+
+
+def lines(store: Store, host: str | None = None) -> list[Line]:
+    """Return every captured session with its place and its last time."""
+    from ctx_pipeline.context.recorded import micros
+
+    found = []
+    for cell in store.lake.manifests("normalized"):
+        if host in {None, cell.host}:
+            rows = store.lake.read_rows("sessions", cell, "normalized")
+            found += [Line(row.host, row.session_id, row.cwd, row.repository, micros(row.last_ts) or 0) for row in rows]
+    return found
+
+
+def _named(store: Store, name: str) -> Choice:
+    try:
+        return Choice(*find_session(store, name), NAMED, captured=True)
+    except UnknownName:
+        host, rest = split_host(name)
+        brought = sorted({(m.host, m.session_id) for m in made_of(store) if m.session_id.startswith(rest) and host in {None, m.host}})
+        if len(brought) != 1:
+            raise
+        return Choice(*brought[0], NAMED, captured=False)
+
+
+def here() -> str:
+    """Return the working folder; raises UsageError where it is gone."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        raise UsageError("the working folder is gone", hint="name a session: --session ID") from None

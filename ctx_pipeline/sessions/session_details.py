@@ -1,0 +1,94 @@
+"""What the store knows of one session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import discovery
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.sessions.naming import find_session
+from ctx_pipeline.storage.reader import reading
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+
+
+def load_settings() -> Settings:
+    """Return the settings in force: environment, then ``$CTX_HOME/config.toml``."""
+    return settings_module.load()
+
+
+def resolve(store: Store, host: str | None, session_id: str) -> tuple[str, str]:
+    """Return the host key and the full id of the session of a name (:func:`.naming.find_session`); no host or ``*`` is any."""
+    return find_session(store, session_id, None if host in {None, "", "*"} else host)
+
+
+def view_of(store: Store, host: str, session_id: str, tables: tuple[str, ...]) -> Any:
+    """Return the rows of a session. Raises UnknownName for one without any event, such as one that was captured and not read yet."""
+    row = store.ledger.session(host, session_id)
+    views = list(store.lake.read_sessions(row.partition, {session_id}, tables)) if row is not None else []
+    if not views or not views[0].events:
+        raise UnknownName(f"event of {host} session", session_id, ())
+    return views[0]
+
+
+def show(host: str, session_id: str, *, settings: Settings | None = None) -> dict[str, Any]:
+    """Return everything the tables say of one session, as plain values.
+
+    Keys: session, threads, kinds (event kind -> count), usage (tokens, calls, cost in
+    nano-dollars, owner rows only), readings, unknown (label -> count), quarantined,
+    resume. Raises UnknownName.
+    """
+    from ctx_pipeline.storage.warehouse.session_queries import session_detail
+
+    with reading(settings) as (store, _):
+        key, full = resolve(store, host, session_id)
+        detail = session_detail(store.lake, key, full)
+        if detail is None:
+            raise UnknownName(f"{key} session", full, ())
+        unknown = store.ledger.unknowns(key, full)
+        quarantined = [r._asdict() for r in store.ledger.quarantined(key, full)]
+    for row in (detail["session"], *detail["threads"]):
+        _times(row)
+    resume = discovery.hosts()[key].resuming(full, detail["session"].get("cwd"))
+    return {**detail, "unknown": unknown, "quarantined": quarantined, "resume": resume}
+
+
+def turns(host: str, session_id: str, *, settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Return how each turn of a session ended, as plain values, in the order of its threads.
+
+    Keys: thread_id, prompt and answer (event_id, ts, text; answer is None for a turn
+    without a final one), ended (answered, interrupted, failed or open), interruption and
+    compactions (event ids), tool_calls. Raises UnknownName.
+    """
+    from ctx_pipeline.facts.turns import turns as turns_of
+    from ctx_pipeline.model.codec import iso
+
+    def event_summary(event: Any) -> dict[str, Any] | None:
+        return None if event is None else {"event_id": event.event_id, "ts": iso(event.ts), "text": event.text or ""}
+
+    with reading(settings) as (store, _):
+        view = view_of(store, *resolve(store, host, session_id), ("events",))
+    return [
+        {
+            "thread_id": turn.thread_id,
+            "ended": turn.ended,
+            "tool_calls": turn.tool_calls,
+            "prompt": event_summary(turn.prompt),
+            "answer": event_summary(turn.answer),
+            "interruption": None if turn.interruption is None else turn.interruption.event_id,
+            "compactions": [e.event_id for e in turn.compactions],
+        }
+        for turn in view.once(turns_of)
+        if turn.prompt is not None
+    ]
+
+
+def _times(row: dict[str, Any]) -> None:
+    """Turn a row's times into ISO 8601 text."""
+    for name in ("first_ts", "last_ts"):
+        value = row.get(name)
+        if value is not None:
+            row[name] = value.isoformat(timespec="milliseconds") + "Z"

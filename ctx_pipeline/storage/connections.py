@@ -1,0 +1,82 @@
+"""How databases are opened: SQLite with write-ahead logging, DuckDB with nothing downloaded and no native code loaded."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import duckdb
+
+
+# Write-ahead logging, switched on although another process may be doing the same.
+
+
+_PAUSE = 0.01
+
+
+def use_wal(connection: sqlite3.Connection, seconds: float = 30.0) -> None:
+    """Put a database into WAL mode.
+
+    SQLite does not wait for its busy timeout here (3.40 and before), so we do; the last
+    "database is locked" is raised after ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+# Opens DuckDB, for every purpose of the package: nothing is downloaded, no native code is loaded, no foreign file is
+# read.
+
+
+CONFIG: Mapping[str, str] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "threads": "2",
+}
+"""Settings of every connection from its start: two threads, and no extension but those that are built in."""
+
+
+def connect(database: str, *, reads: Path, scratch: Path, memory: str, read_only: bool = False) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a file or to ``:memory:`` that reads files below one folder only; raises duckdb.Error.
+
+    ``memory`` is the most that it may hold, such as ``400MB``; what is more goes to files below ``scratch``.
+    """
+    import duckdb
+
+    connection = duckdb.connect(database, read_only=read_only, config={**CONFIG, "memory_limit": memory})
+    confine(connection, reads=reads, scratch=scratch)
+    return connection
+
+
+def confine(connection: duckdb.DuckDBPyConnection, *, reads: Path, scratch: Path) -> None:
+    """Let a connection reach nothing outside its database but the files below a folder, and no statement change that."""
+    # connections of one process to one file share one set of settings, which the first has locked
+    locked = connection.execute("SELECT current_setting('lock_configuration')").fetchone()
+    if locked and locked[0]:
+        return
+    for setting in (
+        f"temp_directory = {quoted(str(scratch))}",
+        f"allowed_directories = [{quoted(f'{reads}/')}]",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        connection.execute(f"SET {setting}")
+
+
+def quoted(text: str) -> str:
+    """Return a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,1 +1,0 @@
-"""``memory.db``: the full-text index over lessons, with optional vectors."""

@@ -1,0 +1,27 @@
+"""Whether a project or a model that a filter names was ever used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.usage_rules import UNNAMED
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.repositories import project_names
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+
+def known_names(settings: Settings, *, project: str | None = None, model: str | None = None, stored: bool = False) -> None:
+    """Raise UnknownName with the nearest names where nothing of this project or model was ever counted."""
+    if project is not None:
+        known: set[str] = set()
+        for row in usage("project", stored=stored, settings=settings).rows:
+            known |= project_names(row["project"], row["repository"])
+        if project not in known:
+            raise UnknownName("project", project, known - {""})
+    if model:
+        models = {str(row["model"]) for row in usage("model", stored=stored, settings=settings).rows}
+        if model not in models:
+            raise UnknownName("model", model, {name or UNNAMED for name in models})

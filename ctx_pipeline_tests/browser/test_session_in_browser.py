@@ -1,0 +1,118 @@
+"""One session as it is read in the browser: turns, the curve of its window, search, links to events."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS
+from ctx_pipeline_tests.factories.history import build_site, tables
+
+pytestmark = [pytest.mark.browser, NEEDED]
+
+TURNS = 120
+"""Turns of the made session: so many that it has several pieces."""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """The address of a page whose newest session has many turns, one of them stopped and one failed."""
+    rows = tables(2, hostile=False)
+    newest = rows["sessions"][-1]
+    name, host, when = newest["session_id"], newest["host"], newest["first_ts"]
+    mark = {"host": host, "session_id": name, "thread_id": name}
+    rows["events"] = [e for e in rows["events"] if e["session_id"] != name]
+    rows["tool_calls"] = [t for t in rows["tool_calls"] if t["session_id"] != name]
+    rows["model_calls"] = [c | {"thread_id": name} for c in rows["model_calls"] if c["session_id"] == name]
+    (call, *_), rows["model_calls"] = rows["model_calls"], []
+    rows["turns"] = []
+    for n in range(TURNS):
+        moment = when + timedelta(minutes=n)
+        said = (("prompt", "user", f"Step {n}: please"), ("answer", "assistant", f"Answer {n} " + "word " * 600))
+        if n == 7:
+            said = (*said[:1], ("error", "system", "API Error: overloaded"))
+        for kind, actor, text in said:
+            event = {"event_id": f"s.0.{n}.{kind}", "seq": 2 * n + (kind != "prompt"), "ts": moment, "call_key": f"c{n}"}
+            rows["events"].append(mark | event | {"kind": kind, "actor": actor, "text": text})
+        rows["model_calls"].append(call | {"call_key": f"c{n}", "ts": moment, "context_tokens": 1_000 * (n + 1)})
+        ends = {"ended": "failed" if n == 7 else "answered", "first_event": f"s.0.{n}.prompt", "last_event": f"s.0.{n}.{said[1][0]}"}
+        rows["turns"].append(mark | ends | {"number": n, "interruption_event": None})
+    newest |= {"events": 2 * TURNS, "prompts": TURNS}
+    folder = tmp_path_factory.mktemp("read")
+    site = build_site({"HOME": str(folder), "CTX_HOME": str(folder / "store"), "TZ": "UTC"}, rows, "rows")
+    key = re.search(r'"rows":\[\["([0-9a-f]{16})"', (site / "data" / "sessions.js").read_text("utf-8"))[1]
+    return f"{site.as_uri()}/index.html", key
+
+
+@pytest.fixture
+def reading(browser, address):
+    """The newest session, opened; a word on the console or an error fails the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(SECONDS * 1000)
+    page = context.new_page()
+    trouble: list[str] = []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.goto(f"{address[0]}#session-{address[1]}")
+    page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
+    yield page
+    context.close()
+    assert trouble == []
+
+
+@pytest.mark.feature("dashboard.turns", "dashboard.whole-transcript")
+def test_turns_say_what_they_cost_and_why_they_failed_and_later_ones_come_as_one_scrolls(reading):
+    turns = reading.locator("dialog li.turn")
+    first = turns.count()
+    failed = turns.nth(7).text_content()
+    for _ in range(200):
+        if reading.locator(".timeline.waiting").count() == 0:
+            break
+        reading.locator(".timeline.waiting").first.scroll_into_view_if_needed()
+        reading.wait_for_timeout(30)
+
+    assert first < TURNS == turns.count()
+    assert turns.first.locator("h3").text_content() == "Turn 1"
+    assert "1 model call" in turns.first.text_content()
+    assert "$0.04" in turns.first.text_content()
+    assert "failed: API Error: overloaded" in failed
+
+
+@pytest.mark.feature("dashboard.window-curve")
+def test_the_curve_is_read_with_arrow_keys_and_leads_to_its_place(reading):
+    curve = reading.locator("dialog .curve-of")
+    curve.focus()
+    reading.keyboard.press("Home")
+    begin = curve.get_attribute("aria-valuetext")
+    reading.keyboard.press("End")
+    for _ in range(3):
+        reading.keyboard.press("PageDown")
+    there = curve.get_attribute("aria-valuetext")
+    reading.keyboard.press("Enter")
+    reading.wait_for_selector("dialog .here")
+
+    assert begin.startswith(f"Call 1 of {TURNS}, ")
+    assert ": 1.00k tokens" in begin
+    assert f"Call {TURNS - 30} of {TURNS}" in there
+    assert f"Step {TURNS - 31}: please" in reading.locator("dialog .here").text_content()
+
+
+@pytest.mark.feature("dashboard.find-in-session")
+def test_a_word_is_found_in_pieces_that_were_not_looked_at_and_its_event_has_a_link(reading):
+    reading.fill("dialog .finder input", "answer 77 ")
+    reading.keyboard.press("Enter")
+    reading.wait_for_selector("dialog .here")
+    assert reading.locator("dialog .finder [role=status]").text_content() == "1 of 1"
+    here = reading.locator("dialog .here")
+    assert here.text_content().startswith("answer")
+    link = here.locator("a.anchor").evaluate("link => link.href")
+    reading.goto("about:blank")
+    reading.goto(link)
+    reading.wait_for_selector("dialog .here")
+
+    assert "Answer 77 word" in reading.locator("dialog .here").text_content()
+    assert reading.locator("dialog .here").evaluate(
+        "node => { const { top } = node.getBoundingClientRect(); return top > -2000 && top < 900; }"
+    )

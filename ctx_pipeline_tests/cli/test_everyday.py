@@ -1,0 +1,143 @@
+"""What a person types first: bare ctx, help, cost, resume, open."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.cli.root import _COMMANDS, _EVERYDAY, GROUPS
+from ctx_pipeline.findings.rules import overview
+from ctx_pipeline.findings.week import week
+from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.factories import claude as build
+
+EXPORT = "c823d9cd-f224-448f-a457-16b4882b2710"
+
+
+@pytest.mark.feature("cli.help-groups")
+def test_help_shows_a_dozen_commands_and_where_the_others_are(ctx: Ctx):
+    printed = ctx("--help").stdout
+    everyday = [name for group in _EVERYDAY.values() for name in group if name in _COMMANDS]
+
+    assert 10 <= len(everyday) <= 15
+    assert all(re.search(rf"^  {name} +\S", printed, re.MULTILINE) for name in everyday)
+    assert all(f"ctx help {group}" in printed for group in GROUPS)
+    assert not re.search(r"^  backfill ", printed, re.MULTILINE)
+    assert ctx("help").stdout.split("Options:")[0] == printed.split("Options:")[0]
+    grouped = {name for _, names in GROUPS.values() for name in names}
+    assert set(_COMMANDS) - grouped - set(everyday) == {"help", "render", "show"} - grouped - set(everyday) | {"help"}
+    assert "Fill the missing" in ctx("help", "pipeline").stdout
+    assert ctx("help", "usage", "daily").stdout.startswith("Usage: ctx usage daily")
+    wrong = ctx("help", "pipelin", ok=False)
+    assert (wrong.returncode, "did you mean pipeline" in wrong.stderr) == (1, True)
+
+
+@pytest.mark.feature("cli.cost")
+def test_cost_shows_periods_and_what_one_thing_cost(ran: Ctx):
+    found = ran.json("cost")["periods"]
+    usage = ran.json("usage", "daily")["totals"]
+
+    assert [row["period"] for row in found] == ["today", "yesterday", "this week", "last week", "this month", "last month", "all"]
+    assert (found[-1]["calls"], found[-1]["cost_usd"]) == (usage["calls"], pytest.approx(usage["cost_usd"]))
+    assert f"${usage['cost_usd']:.2f}" in ran("cost").stdout
+    assert ran("cost", "csv", "export").stdout.startswith("session csv export: 11 calls")
+
+
+@pytest.mark.feature("cli.resume")
+def test_resume_prints_the_command_alone_and_the_title_beside_it(ran: Ctx):
+    done = ran("resume", "csv", "export")
+
+    assert done.stdout.count("\n") == 1
+    assert done.stdout.rstrip().endswith(f"claude --resume {EXPORT}")
+    assert "CSV export for orders" in done.stderr
+    assert ran("resume", "latest").stdout == ran("resume").stdout
+    assert ran.json("resume", EXPORT[:8])["resume"] == done.stdout.rstrip()
+
+
+@pytest.mark.feature("cli.open")
+def test_open_goes_to_the_page_and_to_a_session_on_it(ran: Ctx, tmp_path):
+    opener = tmp_path / "browser"
+    opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    opener.chmod(0o755)
+    here = Ctx(ran.folder, ran.environ | {"BROWSER": str(opener)})
+    key = next(s for s in ran.json("list")["sessions"] if s["session_id"] == EXPORT)
+
+    here("open", EXPORT[:8])
+
+    from ctx_pipeline.model.codec import digest
+
+    assert (tmp_path / "opened").read_text().strip().endswith(f"/site/index.html#session-{digest(key['host'], EXPORT, size=16)}")
+
+
+@pytest.mark.feature("cli.completion")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_script_of_a_shell(ctx: Ctx, shell: str):
+    assert f"_CTX_COMPLETE={shell}_complete" in ctx("completion", shell).stdout
+
+
+@pytest.mark.feature("cli.completion")
+def test_projects_and_signals_are_completed(ran: Ctx):
+    def completed(line: str, place: int) -> list[str]:
+        done = Ctx(ran.folder, ran.environ | {"_CTX_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(place)})
+        return [one.partition(",")[2] for one in done("show", ok=False).stdout.split()]
+
+    assert completed("ctx usage daily --project book", 4) == ["bookshop-api"]
+    assert "failed_command_count" in completed("ctx signal list failed_", 3)
+
+
+@pytest.mark.feature("cli.week")
+def test_the_week_has_a_bar_a_day_with_cost_and_time(ran: Ctx):
+    told = ran.json()["week"]
+    printed = ran().stdout
+    usage = ran.json("usage", "daily", "--since", told["since"], "--until", told["until"])["totals"]
+
+    assert len(told["days"]) == 7
+    assert told["cost_usd"] == pytest.approx(usage["cost_usd"])
+    assert sum(day["calls"] for day in told["days"]) == usage["calls"]
+    assert re.search(r"^  Mon 2026-10-19  \$[\d.]+  █+ +\d+ (?:s|min|h \d\d)$", printed, re.MULTILINE)
+    assert "a usual week is $" in printed
+    assert not re.search(r"^- .*secret", printed, re.MULTILINE), "the samples hold an example of a secret alone"
+
+
+@pytest.mark.feature("cli.week")
+def test_the_usual_is_the_mean_of_at_least_two_weeks_with_calls(environ):
+    settings = settings_module.load(environ | {"TZ": "UTC"})
+    home = build.ClaudeHome(Path(environ["CLAUDE_CONFIG_DIR"]))
+    days = [date(2026, 10, day) for day in (1, 2, 3, 8, 9, 10, 15, 16, 17, 22, 23, 24)]
+    for number, day in enumerate(days):
+        started = datetime(day.year, day.month, day.day, 10, tzinfo=UTC)
+        transcript = home.session(f"{number:08d}-0000-4000-8000-000000000001", slug="-w", cwd="/w", mark=f"m{number}", started=started)
+        transcript.prompt("hello")
+        transcript.answer(build.text("hi"))
+        transcript.save()
+
+    enough, few, late = (week(settings, date(2026, month, day)) for month, day in ((10, 26), (10, 12), (12, 1)))
+
+    assert enough is not None
+    assert enough.usual is not None
+    assert few is not None
+    assert late is not None
+    assert (enough.spent.sessions, enough.weeks, enough.usual.sessions) == (3, 3, 3)
+    assert enough.usual.cost_nano == enough.spent.cost_nano > 0
+    assert [(one.day.day, one.spent.sessions) for one in enough.days if one.spent.calls] == [(22, 1), (23, 1), (24, 1)]
+    assert (enough.spent.seconds, enough.compared) == (None, False), "no store says how long turns took; three sessions are few"
+    assert few.usual is None, "one week before it"
+    assert (late.recent, late.until) == (False, date(2026, 10, 24))
+
+
+@pytest.mark.feature("cli.week")
+def test_secrets_are_one_quiet_line_behind_the_findings(environ):
+    settings = settings_module.load(environ | {"TZ": "UTC"})
+    transcript = build.ClaudeHome(Path(environ["CLAUDE_CONFIG_DIR"])).session("00000000-0000-4000-8000-000000000001", slug="-w", cwd="/w")
+    transcript.prompt("use ghp_" + "k7Qz9Wm3Xv5Rt1Yb8Np2Lc6Hd4Js0FgAeUo3"[:36])
+    transcript.answer(build.text("hi"))
+    transcript.save()
+
+    shown = overview(settings=settings)
+
+    assert [one.rule for one in shown.quiet] == ["secrets-in-transcripts"]
+    assert "secrets-in-transcripts" not in {one.rule for one in shown.findings}

@@ -1,0 +1,106 @@
+"""A session is named once: every command takes the same names as its first argument."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
+EXPORT = "c823d9cd-f224-448f-a457-16b4882b2710"
+CODEX_OLD = "019a258d-2f4b-41ad-a3ec-8757026226bd"
+CODEX_NEW = "019a72be-d7ad-4054-a5be-4022a0f8b2f2"
+
+
+def shown(ctx: Ctx, *words: str) -> str:
+    return ctx.json("show", *words)["session"]["session_id"]
+
+
+@pytest.mark.feature("cli.session-names")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("51b3",),
+        ("claude", "51b3"),
+        ("claude/51b3",),
+        ("claude:51b3",),
+        ("--session", "51b3"),
+        ("-s", "51b3"),
+        ("--session-id", DISCOUNTS),
+    ],
+)
+def test_an_id_is_named_by_its_beginning_in_every_spelling(ran: Ctx, words: tuple[str, ...]):
+    assert shown(ran, *words) == DISCOUNTS
+
+
+@pytest.mark.feature("cli.session-names")
+def test_latest_counts_back_from_the_session_that_was_last_active(ran: Ctx):
+    order = [row["session_id"] for row in ran.json("sql", "select session_id from sessions order by last_ts desc")["rows"]]
+
+    assert [shown(ran, *words) for words in ((), ("latest",), ("latest~2",))] == [order[0], order[0], order[2]]
+    assert shown(ran, "claude", "latest") == next(one for one in order if one not in {CODEX_OLD, CODEX_NEW})
+    assert shown(ran, "codex") == next(one for one in order if one in {CODEX_OLD, CODEX_NEW})
+
+
+@pytest.mark.feature("cli.session-names")
+def test_words_of_a_title_and_a_transcript_name_a_session(ran: Ctx):
+    (file,) = (ran.folder / "claude").rglob(f"{DISCOUNTS}.jsonl")
+
+    assert shown(ran, "orders", "csv", "EXPORT") == EXPORT
+    assert shown(ran, str(file)) == DISCOUNTS
+    assert shown(ran, "claude", "csv") == EXPORT
+
+
+COMMANDS = [
+    "files",
+    "history",
+    "signal show",
+    "session status",
+    "session resume",
+    "metrics",
+    "rot analyze",
+    "memory record",
+    "mine",
+    "explain",
+]
+
+
+@pytest.mark.feature("cli.session-names")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_the_same_name(ran: Ctx, command: str):
+    assert EXPORT in ran(*command.split(), "CSV export", "--json").stdout
+
+
+@pytest.mark.feature("cli.session-near")
+def test_a_wrong_name_gets_the_nearest_with_titles_and_dates(ran: Ctx):
+    typo = ran("show", "51b369dd", ok=False)
+    several = ran("show", "019a", ok=False)
+    other = ran("show", "claude", CODEX_NEW[:8], ok=False)
+    far = ran("show", "latest~99", ok=False)
+
+    assert (typo.returncode, several.returncode, other.returncode, far.returncode) == (1, 1, 1, 1)
+    assert f"claude/{DISCOUNTS}  2026-09-14  Fix rounding" in typo.stderr
+    assert "'019a' means 2 sessions" in several.stderr
+    assert several.stderr.index(CODEX_NEW) < several.stderr.index(CODEX_OLD)
+    assert "another agent has it:" in other.stderr
+    assert f"codex/{CODEX_NEW}" in other.stderr
+    assert "6 are captured" in far.stderr
+
+
+@pytest.mark.feature("cli.session-names")
+def test_forgetting_asks_for_a_name_and_takes_no_default(ran: Ctx):
+    assert ran("forget", "-y", ok=False).returncode == 2
+    assert ran("forget", "claude", "-y", ok=False).returncode == 2
+    assert ran("sync", "--json").returncode == 0
+    assert len(ran.json("sql", "select session_id from sessions")["rows"]) == 6
+
+
+@pytest.mark.feature("cli.session-completion")
+def test_the_shell_completes_sessions_with_the_newest_as_a_word(ran: Ctx):
+    def completed(line: str, place: int) -> list[str]:
+        done = ran.environ | {"_CTX_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(place)}
+        found = Ctx(ran.folder, done)("show", ok=False).stdout.split()
+        return [one.partition(",")[2] for one in found]
+
+    assert completed("ctx show 51", 2) == [DISCOUNTS]
+    assert completed("ctx files la", 2) == ["latest"]

@@ -1,0 +1,139 @@
+"""Tables fit the terminal; pipes get everything."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from ctx_pipeline.cli.output import local_time, short_ids
+from ctx_pipeline.model.display import title_text
+from ctx_pipeline.usage.repositories import by_repository, project_names
+from ctx_pipeline_tests.cli.conftest import Ctx
+from ctx_pipeline_tests.terminal import on_terminal
+
+DISCOUNTS = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
+
+
+def screen(ctx: Ctx, columns: int, *words: str, **more: str) -> list[str]:
+    environ = ctx.environ | {"TERM": "xterm", "NO_COLOR": "1"} | more
+    return on_terminal([sys.executable, "-m", "ctx_pipeline", *words], environ, columns).splitlines()
+
+
+def rows_of(lines: list[str], head: str) -> list[str]:
+    """Return the lines of a table: from its heading to its total."""
+    first = next(n for n, line in enumerate(lines) if line.startswith(head))
+    last = next((n for n, line in enumerate(lines) if line.startswith("total")), len(lines) - 1)
+    return lines[first : last + 1]
+
+
+@pytest.mark.feature("cli.table-fits")
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+@pytest.mark.parametrize(
+    ("words", "head"),
+    [(("usage", "daily"), "date"), (("usage", "session"), "session"), (("usage", "project"), "project"), (("signal", "summary"), "group")],
+)
+def test_no_row_is_wider_than_the_terminal_and_what_is_left_out_is_named(ran: Ctx, columns: int, words: tuple[str, ...], head: str):
+    lines = rows_of(screen(ran, columns, *words), head)
+
+    assert max(map(len, lines)) <= columns
+    assert len(lines) > 3
+    if words[0] == "usage":
+        assert lines[0].split()[-1] in {"cost", "share"}
+
+
+@pytest.mark.feature("cli.table-fits")
+def test_a_session_keeps_its_date_title_and_cost_at_sixty_columns(ran: Ctx):
+    (line,) = [line for line in screen(ran, 60, "usage", "session") if line.startswith("51b369cc")]
+
+    assert re.fullmatch(r"51b369cc +2026-09-14 08:0\d +Fix rounding.* +\$[\d.]+", line)
+
+
+@pytest.mark.feature("cli.table-pipe")
+def test_a_pipe_gets_whole_ids_all_columns_and_exact_counts(ran: Ctx):
+    lines = ran("usage", "session").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith(DISCOUNTS)]
+
+    assert lines[0].split()[:4] == ["session", "began", "project", "title"]
+    assert lines[0].split()[-2:] == ["cost", "share"]
+    assert "Fix rounding in discount codes" in line
+    assert not any("wider terminal" in one for one in lines)
+    assert f"{ran.json('usage', 'session')['totals']['cache_read_tokens']:,}" in next(one for one in lines if one.startswith("total"))
+
+
+@pytest.mark.feature("cli.no-color")
+@pytest.mark.parametrize("more", [{"NO_COLOR": "1"}, {"TERM": "dumb", "NO_COLOR": ""}])
+def test_no_style_where_it_is_not_wanted_and_some_where_it_is(ran: Ctx, more: dict[str, str]):
+    assert "\x1b[" not in "".join(screen(ran, 80, "usage", "daily", **more))
+    assert "\x1b[1m" in "".join(screen(ran, 80, "usage", "daily", NO_COLOR=""))
+
+
+@pytest.mark.feature("cli.sort-limit")
+def test_rows_are_sorted_and_limited_and_the_rest_is_counted(ran: Ctx):
+    by_cost = ran("usage", "session", "--sort", "cost", "--limit", "2").stdout.splitlines()
+    newest = [line[:8] for line in ran("usage", "session").stdout.splitlines()[1:7]]
+    costs = {row["session_id"]: 0.0 for row in ran.json("usage", "session")["rows"]}
+    for row in ran.json("usage", "session")["rows"]:
+        costs[row["session_id"]] += row["cost_usd"]
+    dearest = sorted(costs, key=costs.__getitem__, reverse=True)
+
+    assert [line.split()[0] for line in by_cost[1:3]] == dearest[:2]
+    assert "4 more: --limit 6" in by_cost
+    assert newest == ["0333c65c", "019a72be", "5d830f44", "019a258d", "c823d9cd", "51b369cc"]
+    assert [row["session_id"] for row in ran.json("usage", "session", "--sort", "cost", "--limit", "1")["rows"]] == dearest[:1]
+    days = [line[:10] for line in ran("usage", "daily", "--limit", "2").stdout.splitlines()[1:3]]
+    assert days == ["2026-10-08", "2026-10-19"]
+
+
+@pytest.mark.feature("cli.months")
+def test_a_month_is_printed_as_a_month(ran: Ctx):
+    assert [line.split()[0] for line in ran("usage", "monthly").stdout.splitlines()[:3]] == ["month", "2026-09", "2026-10"]
+
+
+@pytest.mark.feature("cli.local-times")
+def test_times_are_those_of_the_zone_which_is_said_once(ran: Ctx):
+    tokyo = Ctx(ran.folder, ran.environ | {"TZ": "Asia/Tokyo"})
+    shown, windows, listed = tokyo("show", "51b3").stdout, tokyo("usage", "blocks").stdout, tokyo("list").stdout
+
+    assert "2026-09-14 17:0" in shown
+    assert all(text.count("Asia/Tokyo") == 1 for text in (shown, windows, listed))
+    start = windows.splitlines()[1][:16]
+    assert f"window {start}" in tokyo("explain", start, "--by", "blocks").stdout
+
+
+def test_times_ids_and_titles_read_as_people_read_them():
+    assert local_time("2026-10-01T23:30:00.000Z", "Asia/Tokyo") == "2026-10-02 08:30"
+    assert local_time(0, "UTC", seconds=True) == "1970-01-01 00:00:00"
+    assert local_time(None, "UTC") == ""
+    assert short_ids(["0123456789ab", "0123456799ab", "ff000000-0000"]) == {
+        "0123456789ab": "012345678",
+        "0123456799ab": "012345679",
+        "ff000000-0000": "ff000000",
+    }
+    assert title_text("## why is [the build](https://x.y/z) **red**?") == "why is the build red?"
+    assert title_text("see [https://github.com/a/b/pull/1") == "see github.com/a/b/pull/1"
+
+
+@pytest.mark.feature("cli.one-row-a-repository")
+def test_clones_and_worktrees_of_a_repository_are_one_row():
+    def row(project: str, repository: str, cost: int) -> dict:
+        return {"project": project, "repository": repository, "hosts": ["claude"], "models": ["m"], "cost_nano": cost}
+
+    rows = [
+        row("cli", "/home/a/cli", 1),
+        row("cli", "/home/b/src/cli", 2),
+        row("7", "/home/a/cli/.worktrees/7", 4),
+        row("web", "github.com/one/web", 8),
+        row("web", "github.com/two/web", 16),
+        row("web", "/home/a/web", 32),
+        row("api", "github.com/one/api", 64),
+        row("api", "/home/a/api", 128),
+    ]
+    found = {one["project"]: (one["cost_nano"], one["places"]) for one in by_repository(rows, ["cost_nano"])}
+
+    assert found == {"cli": (7, 3), "one/web": (8, 1), "two/web": (16, 1), "/home/a/web": (32, 1), "api": (192, 2)}
+    for one in rows:
+        named = {name for name in found if name in project_names(one["project"], one["repository"])}
+        assert named
+        assert "cli" in named or one["project"] not in {"cli", "7"}

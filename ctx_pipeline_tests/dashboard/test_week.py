@@ -1,0 +1,69 @@
+"""The first screen: the last seven days against the usual."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from ctx_pipeline.dashboard.data import Day, DayLine, PageData, Spent, Usage, Week
+from ctx_pipeline.dashboard.panels import week
+from ctx_pipeline.model.readings import Finding
+
+TODAY = date(2026, 3, 31)
+
+
+def _week(dollars: int = 6, *, usual: int | None = None, sessions: int = 5, until: date = TODAY, seconds: float | None = None) -> Week:
+    spent = Spent(cost_nano=dollars * 10**9, calls=1, sessions=sessions, seconds=seconds)
+    days = (*(Day(until - timedelta(days=ago), Spent()) for ago in reversed(range(1, 7))), Day(until, spent))
+    before = None if usual is None else Spent(cost_nano=usual * 10**9, calls=1, sessions=4)
+    return Week(until - timedelta(days=6), until, days, spent, {"claude": (spent.cost_nano, 1)}, until == TODAY, before, 3 if before else 0)
+
+
+def _page(shown: Week | None, **more) -> str:
+    day = () if shown is None else (DayLine(shown.until, "claude", Usage(calls=1, cost_nano=shown.spent.cost_nano)),)
+    return week.build.build(PageData(datetime(2026, 3, 31, 20, tzinfo=UTC), "UTC", days=day, week=shown, **more))
+
+
+def _cost(shown: Week) -> tuple[str, str]:
+    figure = next(f for f in week.figures(shown) if f.name == "Cost")
+    return figure.value, figure.note
+
+
+@pytest.mark.feature("dashboard.week")
+def test_a_week_is_set_against_the_usual():
+    assert _cost(_week(usual=4)) == ("$6.00", "usually $4.00, +50%")
+    assert "the mean of the 3 weeks" in week.note(_week(usual=4))
+
+
+@pytest.mark.feature("dashboard.week")
+def test_few_sessions_are_not_compared_and_without_earlier_weeks_there_is_no_usual():
+    assert _cost(_week(usual=3, sessions=4)) == ("$6.00", "usually $3.00")
+    assert "fewer than 5 sessions" in week.note(_week(usual=3, sessions=4))
+    assert _cost(_week(sessions=9)) == ("$6.00", "")
+    assert "not yet two earlier weeks" in week.note(_week(sessions=9))
+
+
+@pytest.mark.feature("dashboard.week")
+def test_a_week_that_is_over_says_which_it_was():
+    assert "The last week with calls, 16 Mar to 22 Mar 2026" in _page(_week(until=date(2026, 3, 22)))
+    assert "The last seven days, 25 Mar to 31 Mar 2026" in _page(_week())
+    assert "No model call with a time" in _page(None)
+
+
+@pytest.mark.feature("dashboard.week")
+def test_three_findings_of_the_week_and_one_line_about_records():
+    found = tuple(Finding(f"rule-{n}", f"Finding {n}", "ctx usage") for n in range(5))
+    records = Finding("unreadable-records", "12 records could not be read", "ctx doctor", urgent=True)
+    html = _page(_week(), findings=(records, *found), period_findings=(records, *found))
+
+    assert [n for n in range(5) if f"<h4>Finding {n}</h4>" in html] == [0, 1, 2]
+    assert html.count("12 records could not be read") == 1
+    assert html.index("12 records could not be read") > html.index("Finding 2")
+    assert "All of the history: 6 findings" in html
+
+
+@pytest.mark.feature("dashboard.week")
+def test_time_is_that_of_turns_and_left_out_where_it_is_not_known():
+    assert {f.name: f.value for f in week.figures(_week(seconds=5_400.0))}["Time in turns"] == "1 h 30"
+    assert "Time in turns" not in {f.name for f in week.figures(_week())}

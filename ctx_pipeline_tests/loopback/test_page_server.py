@@ -1,0 +1,131 @@
+"""The served page: the whole search index, buttons for lessons, and a running session that grows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.browser.conftest import CHROMIUM, NEEDED, SECONDS
+from ctx_pipeline_tests.loopback.conftest import JSON, Server, address_in, let_in, started
+from ctx_pipeline_tests.waiting import eventually
+
+FIRST = "Make the parser accept tabs"
+
+
+def _post(server: Server, place: str, body: dict) -> tuple[int, dict]:
+    headers = [("Host", server.host), ("Origin", f"http://{server.host}"), ("Cookie", server.cookie), ("Content-Type", JSON)]
+    status, _, answer = server.ask("POST", place, headers, json.dumps(body).encode())
+    return status, json.loads(answer)
+
+
+def _ctx(environ: dict[str, str], folder: Path, *words: str) -> dict:
+    done = processes.run([sys.executable, "-m", "ctx_pipeline", *words, "--json"], env=environ, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.feature("dashboard.live")
+def test_the_served_page_asks_the_index_and_the_one_on_disk_may_not(page, store):
+    folder, environ = store
+    status, answer = _post(page, "/api/search", {"query": "export"})
+    told = _ctx(environ, folder, "search", "export", "--limit", "20")
+    headers = [("Host", page.host), ("Cookie", page.cookie)]
+    text = page.ask("GET", "/index.html", headers)[2].decode()
+
+    assert status == 200
+    assert [hit["snippet"] for hit in answer["hits"]] == [hit["snippet"] for hit in told["hits"]]
+    assert "connect-src &#39;self&#39;" in text
+    assert '<script src="served.js" defer>' in text
+    assert "connect-src" not in (Path(environ["CTX_HOME"]) / "site" / "index.html").read_text("utf-8")
+    assert page.ask("GET", "/api/search?query=export", headers)[0] == 405
+    assert page.ask("POST", "/api/search", [("Host", page.host), ("Content-Type", JSON)], b"{}")[0] == 401
+
+
+@pytest.mark.feature("dashboard.judge")
+def test_a_lesson_is_accepted_and_rejected_by_a_request_with_the_cookie_alone(page, store):
+    folder, environ = store
+    lesson = _ctx(environ, folder, "memory", "list")["memories"][0]["memory_id"]
+    bare = [("Host", page.host), ("Content-Type", JSON)]
+    foreign = [*bare, ("Cookie", page.cookie), ("Origin", "http://evil.example")]
+    body = {"memory_id": lesson, "verdict": "reject"}
+    refused = [page.ask("POST", "/api/lesson", headers, json.dumps(body).encode())[0] for headers in (bare, foreign)]
+
+    assert refused == [401, 403]
+    assert _post(page, "/api/lesson", {"memory_id": lesson, "verdict": "accept"}) == (200, {"status": "accepted"})
+    assert _post(page, "/api/lesson", {"memory_id": "--help", "verdict": "accept"})[0] == 400
+    assert _post(page, "/api/lesson", {"memory_id": lesson, "verdict": "retire"})[0] == 400
+    status, answer = _post(page, "/api/lesson", {"memory_id": "mem-none", "verdict": "reject"})
+    assert (status, "mem-none" in answer["error"]) == (400, True)
+    assert _post(page, "/api/lesson", body) == (200, {"status": "rejected"})
+    assert _ctx(environ, folder, "memory", "show", lesson)["status"] == "rejected"
+
+
+def _record(kind: str, n: int, **message) -> str:
+    told = {"type": kind, "uuid": f"u{n}", "parentUuid": f"u{n - 1}" if n else None, "sessionId": SESSION, "cwd": "/home/ada/parser"}
+    when = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({**told, "timestamp": when, "message": message}) + "\n"
+
+
+SESSION = "0badc0de-0000-4000-8000-000000000001"
+
+
+def _turn(n: int, text: str, tokens: int) -> str:
+    usage = {"input_tokens": tokens, "output_tokens": 50, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    answer = {
+        "id": f"msg_{n}",
+        "role": "assistant",
+        "model": "claude-sonnet-4-5",
+        "content": [{"type": "text", "text": "Done."}],
+        "usage": usage,
+    }
+    return _record("user", 2 * n, role="user", content=text) + _record("assistant", 2 * n + 1, **answer)
+
+
+@pytest.mark.browser
+@NEEDED
+@pytest.mark.feature("dashboard.live")
+def test_a_running_session_grows_on_the_page_while_its_agent_writes(tmp_path):
+    file = tmp_path / "claude" / "projects" / "-home-ada-parser" / f"{SESSION}.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text(_turn(0, FIRST, 40_000))
+    environ = {
+        "HOME": str(tmp_path),
+        "PATH": "/usr/bin:/bin",
+        "CTX_HOME": str(tmp_path / "store"),
+        "TZ": "UTC",
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"),
+        "CODEX_HOME": str(tmp_path / "codex"),
+    }
+    _ctx(environ, tmp_path, "sync")
+    _ctx(environ, tmp_path, "dashboard", "build")
+    from playwright.sync_api import sync_playwright
+
+    with started((tmp_path, environ), "dashboard", "serve", "--watch", "--port", "0") as (process, said), sync_playwright() as playwright:
+        address = address_in(said)
+        let_in(process, address, name="page", method="GET", path="/index.html", body=None)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=SECONDS * 1000)
+        page = browser.new_page()
+        trouble: list[str] = []
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.goto(address)
+        page.wait_for_selector("#running li")
+        before = page.locator("#running li").text_content()
+        with file.open("a") as out:
+            out.write(_turn(1, "And spaces", 120_000))
+        grown = eventually(lambda: "2 turns" in page.locator("#running li").text_content())
+        after = page.locator("#running li").text_content()
+        browser.close()
+
+    assert FIRST in before
+    assert "1 turn, 1 model call" in before
+    assert "40.0k tokens, 20% of the window" in before
+    assert grown
+    assert "2 turns, 2 model calls" in after
+    assert "120k tokens, 60% of the window" in after
+    assert trouble == []

@@ -1,0 +1,119 @@
+"""What a model pays for: sets of tools, their schemas, and answers as text without nulls."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ctx_pipeline.mcp_server.answer_text import as_text, slim_schema
+from ctx_pipeline.tokens.tokenizers import tokenizer_from_name
+from ctx_pipeline_tests.mcp_server.conftest import over_stdio, run
+
+BUDGET = 1_500
+
+
+def tokens(text: str) -> int:
+    return tokenizer_from_name("o200k_base").count_many([text])[0]
+
+
+def told(tool) -> str:
+    """What a client gives its model of a tool."""
+    return json.dumps({"name": tool.name, "description": tool.description, "input_schema": tool.input_schema})
+
+
+@pytest.mark.feature("mcp.tool-sets")
+def test_the_default_set_costs_at_most_1500_tokens_and_every_tool_answers_all_the_same(home):
+    async def conversation():
+        async with over_stdio(home, "--tools", "memory") as client:
+            shown = (await client.list_tools()).tools
+            assert {t.name for t in shown} >= {"search_history", "read_session", "retrieve_memories", "ctx_session"}
+            assert sum(tokens(told(t)) for t in shown) <= BUDGET
+            assert all(t.output_schema is None for t in shown)
+            usage = await client.call_tool("get_usage", {"by": "model"})
+            assert not usage.is_error
+            assert "get_usage" not in {t.name for t in shown}
+        async with over_stdio(home, "--tools", "all") as client:
+            everything = (await client.list_tools()).tools
+        assert {t.name for t in everything} > {t.name for t in shown}
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_an_answer_is_text_with_fewer_tokens_than_its_values_and_says_the_same(home):
+    asked = [
+        ("search_history", {"query": "pytest discounts", "limit": 3}),
+        ("list_sessions", {"limit": 3}),
+        ("get_usage", {"by": "model"}),
+        ("ctx_wrapped", {"period": "all"}),
+    ]
+
+    async def conversation():
+        values = {}
+        async with over_stdio(home) as client:
+            for tool, arguments in asked:
+                values[tool] = (await client.call_tool(tool, arguments)).structured_content
+        async with over_stdio(home, "--tools", "all") as client:
+            for tool, arguments in asked:
+                answer = await client.call_tool(tool, arguments)
+                text = answer.content[0].text
+                assert answer.structured_content is None
+                assert tokens(text) < 0.8 * tokens(json.dumps(values[tool])), tool
+                assert "null" not in text
+                assert "\n    " not in text or tool == "ctx_wrapped"
+                if tool == "search_history":
+                    assert all(hit["event_id"] in text and hit["snippet"][:40] in text for hit in values[tool]["hits"])
+                    assert text.endswith(f"more: cursor={values[tool]['next_cursor']}")
+
+    run(conversation)
+
+
+@pytest.mark.feature("mcp.text-answers")
+def test_rows_stand_under_one_head_and_what_all_share_is_said_once():
+    rows = [
+        {
+            "host": "claude",
+            "id": "a",
+            "cost_nano": 2_500_000_000,
+            "at": "2026-03-01T10:00:01.000000Z",
+            "cut": 0,
+            "none": None,
+            "text": "one\ntwo",
+        },
+        {"host": "claude", "id": "b", "cost_nano": None, "at": None, "cut": 0, "none": None, "text": ""},
+    ]
+    said = as_text({"rows": rows, "left": [], "total": 2, "next_cursor": "7-ab"})
+
+    assert said.splitlines() == [
+        "rows (all: host claude): id | cost | at",
+        "- a | $2.5 | 2026-03-01 10:00",
+        "one",
+        "two",
+        "- b",
+        "total: 2",
+        "more: cursor=7-ab",
+    ]
+    assert as_text({"text": "<a/>\n", "value": {"long": "x"}, "next_cursor": None}) == "<a/>"
+    assert as_text({"value": {"a": None}}) == "nothing"
+
+
+@pytest.mark.feature("mcp.tool-sets")
+def test_a_slim_schema_keeps_names_types_choices_and_what_is_required():
+    schema = {
+        "title": "x",
+        "type": "object",
+        "required": ["a"],
+        "properties": {
+            "a": {"title": "A", "type": "string", "maxLength": 3, "description": "first"},
+            "title": {"anyOf": [{"enum": ["x", "y"], "type": "string"}, {"type": "null"}], "default": None, "description": "second"},
+        },
+    }
+    assert slim_schema(schema) == {
+        "type": "object",
+        "required": ["a"],
+        "properties": {
+            "a": {"type": "string", "description": "first"},
+            "title": {"description": "second", "enum": ["x", "y"], "type": "string"},
+        },
+    }

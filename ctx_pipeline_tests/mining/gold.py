@@ -1,0 +1,92 @@
+"""How many of the lessons that a reader wanted are found, and how many of the found ones are true and useful."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+LESSONS = Path(__file__).with_name("gold_lessons.tsv")
+_KINDS = {
+    "user_preference": "rule",
+    "risk_rule": "rule",
+    "repo_convention": "command",
+    "tool_lesson": "fix",
+    "failure_trigger": "fix",
+    "procedure": "workflow",
+    "env_fact": "fact",
+}
+
+
+class Gold(NamedTuple):
+    """One lesson: the sessions that teach it, and the words that any telling of it has."""
+
+    id: str
+    sessions: tuple[str, ...]
+    kinds: frozenset[str]
+    wanted: bool
+    words: tuple[tuple[str, ...], ...]
+    """alternatives, of which each group needs one"""
+
+    @property
+    def held(self) -> bool:
+        """Nobody tunes for it: half of the lessons, by a hash of their first session."""
+        return hashlib.sha256(self.sessions[0].encode()).digest()[3] % 2 == 0
+
+    def told_by(self, memory) -> bool:
+        """Tell whether a memory says it: its kind, one of its sessions, and all of its words."""
+        taught = {s.partition("/")[2] for s in memory.sessions}
+        cut = memory.support > len(memory.sessions)
+        if not (cut or any(known.startswith(s) for s in self.sessions for known in taught)) or kinds_of(memory).isdisjoint(self.kinds):
+            return False
+        text = f"{memory.text} {memory.when_to_use or ''} {' '.join(map(str, memory.body.get('steps', ())))}".lower()
+        return all(any(word in text for word in group) for group in self.words)
+
+
+def kinds_of(memory) -> set[str]:
+    """Return the kinds that a memory counts as: a failure that nothing cured is a warning."""
+    found = _KINDS.get(memory.kind, memory.kind)
+    kinds = {found, *(["fact"] if memory.body.get("fact") else [])}
+    return kinds | {"warning"} if found == "fix" or memory.body.get("warning") else kinds
+
+
+class Score(NamedTuple):
+    """Precision over what is told of the sessions that were read, recall over what was wanted."""
+
+    precision: float
+    recall: float
+    found: list[str]
+    missed: list[str]
+    wrong: list[str]
+
+
+def gold() -> list[Gold]:
+    """Return the list as it is shipped."""
+    with LESSONS.open(encoding="utf-8", newline="") as file:
+        return [
+            Gold(
+                row["id"],
+                tuple(row["sessions"].split(",")),
+                frozenset(row["kinds"].split(",")),
+                row["value"] == "wanted",
+                tuple(tuple(group.split("|")) for group in row["words"].split(";")),
+            )
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        ]
+
+
+def score(memories, *, held: bool) -> Score:
+    """Return how the memories of the sessions of one half do: one that tells no lesson of the list is wrong.
+
+    A memory lists sixteen of its sessions at most; of one with more the list need not name the session that was read.
+    """
+    every = gold()
+    chosen = [g for g in every if g.held == held]
+    read = {s for g in chosen for s in g.sessions}
+    told = [m for m in memories if m.support > len(m.sessions) or any(s.partition("/")[2].startswith(r) for s in m.sessions for r in read)]
+    told = [m for m in told if m.superseded_by is None and m.source == "mined" and m.status in ("candidate", "accepted")]
+    found = [g.id for g in chosen if g.wanted and any(g.told_by(m) for m in told)]
+    missed = [g.id for g in chosen if g.wanted and g.id not in found]
+    wrong = [m.text for m in told if not any(g.told_by(m) for g in every)]
+    return Score(1 - len(wrong) / len(told) if told else 1.0, len(found) / (len(found) + len(missed)), found, missed, wrong)

@@ -1,0 +1,261 @@
+"""Going on in a new chat: what it is told of the last session of its repository, by command, tool and hook, and what proves it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.memory.prompt_block import estimate
+from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.sessions.state import loaded, restored, resume_block, session_state
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.reader import reading
+from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.factories import codex, patient_hook
+from ctx_pipeline_tests.factories.claude import ClaudeHome, text
+from ctx_pipeline_tests.factories.codex import THREAD
+from ctx_pipeline_tests.sessions.conftest import KEY, LATER, WORK, Shop, repository
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+NEW = "99999999-9999-4999-8999-999999999999"
+
+
+def asking(shop: Shop, **environ: str) -> Settings:
+    """The settings of a program that a new chat starts: its own session is not captured yet."""
+    return replace(shop.settings, environ={**shop.settings.environ, **(environ or {"CLAUDE_CODE_SESSION_ID": NEW})})
+
+
+def read_in(shop: Shop) -> None:
+    with open_store(shop.settings) as store:
+        ingest(store, shop.settings)
+
+
+@pytest.mark.feature("session.handoff")
+@pytest.mark.parametrize("name", ["CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"])
+def test_a_new_chat_of_either_agent_is_told_of_the_last_session_and_not_of_itself(shop: Shop, name: str):
+    settings, place = asking(shop, **{name: NEW}), str(shop.clone / "docs")
+    told = resume_block(cwd=place, settings=settings)
+
+    assert (told.host, told.session_id) == ("claude", WORK)
+    assert told.text.splitlines() == [
+        "Where the work on shop stood (claude, 2026-03-05 10:00 UTC):",
+        "- Asked: “Fix the sum of the cart in shop/cart.py so that discounts are taken off”",
+        "- Decided: Round to cents, or to whole euros? → To cents",
+        "- Changed files, the last first: CHANGELOG.md, shop/cart.py",
+        "- Last test run: `pytest -q` passed (5/5)",
+        "- Still to do: mend the sum (begun); write the changelog",
+        "- The last answer ended: “The sum is mended.”",
+        f"- Resume it with: cd {shop.clone} && claude --resume {WORK}",
+    ]
+    assert told.tokens <= 500
+    assert loaded(cwd=place, settings=settings).found.state.task.text.startswith("Fix the sum")
+    assert restored(cwd=place, settings=settings).session_id == WORK
+    # what it says of itself is still its own
+    assert session_state(cwd=place, settings=settings).state.session_id == NEW
+
+
+@pytest.mark.feature("session.handoff")
+def test_a_chat_that_was_captured_itself_is_told_of_the_other_agents_one(shop: Shop):
+    told = resume_block(cwd=str(shop.other), settings=asking(shop, CLAUDE_CODE_SESSION_ID=WORK))
+
+    assert (told.host, told.session_id) == ("codex", THREAD)
+    assert f"- Resume it with: codex resume {THREAD}" in told.text
+    assert KEY not in told.text
+
+
+@pytest.mark.feature("session.proven")
+def test_every_statement_names_events_of_the_session_that_show_it(shop: Shop):
+    told = resume_block(f"claude:{WORK}", settings=shop.settings)
+    with reading(shop.settings) as (store, _):
+        row = store.ledger.session("claude", WORK)
+        view = next(iter(store.lake.read_sessions(row.partition, {WORK}, ("events",))))
+    shown = {s["text"]: [view.by_event[e].text for e in s["events"]] for s in told.statements if s["about"] != "beside"}
+
+    assert shown
+    assert all(shown.values())
+    assert shown["Last test run: `pytest -q` passed (5/5)"] == ["5 passed in 0.1s"]
+    (decided,) = (texts for said, texts in shown.items() if said.startswith("Decided"))
+    assert "To cents" in str(decided) or "Round to cents" in str(decided)
+
+
+@pytest.mark.feature("session.proven")
+def test_a_test_run_that_had_not_ended_is_not_said_to_have_passed(own: Shop):
+    thread = "019ca9d4-0000-7000-8000-000000000002"
+    cells = "Script running with cell ID 7\nOutput:\n   Compiling shop v0.1.0\n"
+    records = [
+        codex.meta(0, thread, cwd=str(own.clone)),
+        codex.context(1, cwd=str(own.clone)),
+        codex.event(2, "user_message", message="Make the checkout of the shop reject empty carts"),
+        codex.item(3, "function_call", name="exec_command", call_id="c1", arguments=json.dumps({"cmd": "cargo test"})),
+        codex.item(4, "function_call_output", call_id="c1", output=cells),
+    ]
+    codex.write(own.clone.parent / "codex", records, thread)
+    read_in(own)
+    told = resume_block(f"codex:{thread}", settings=own.settings)
+
+    assert "- Last test run: `cargo test` had not ended" in told.text
+    assert "passed" not in told.text
+
+
+@pytest.mark.feature("session.proven")
+def test_packages_are_no_tests_and_a_shown_part_is_no_whole(own: Shop):
+    later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    later.prompt("Make all packages of the shop build again")
+    packages = "ok  \tshop/cart\t0.2s\nok  \tshop/pay\t0.1s\n"
+    shown = {"stdout": packages, "stderr": "", "interrupted": False}
+    later.call("t1", "Bash", packages, command="go test ./...", structured=shown)
+    later.save()
+    read_in(own)
+    assert "- Last test run: `go test ./...` passed (2/2 packages)\n" in resume_block(LATER, settings=own.settings).text
+
+    later.call(
+        "t2", "Bash", packages, command="go test ./... | tail -2", structured={"stdout": packages, "stderr": "", "interrupted": False}
+    )
+    later.save()
+    read_in(own)
+    assert "passed as far as the shown part of its output says" in resume_block(LATER, settings=own.settings).text
+
+
+@pytest.mark.feature("session.repository-scope")
+def test_a_session_of_a_parent_folder_never_speaks_for_a_repository_below_it(own: Shop):
+    work = own.clone.parent / "work"
+    inner = repository(work / "inner", "git@example.com:acme/inner.git")
+    home = ClaudeHome(own.clone.parent / "claude")
+    above = home.session(LATER, cwd=str(work), mark="l")
+    above.prompt("Tidy the notes of the folder").call("x1", "Read", "a", file_path=f"{work}/notes.md").answer(text("ok")).save()
+    read_in(own)
+
+    for folder in (inner, repository(own.clone / "vendor" / "lib", "git@example.com:acme/lib.git")):
+        with pytest.raises(UsageError, match="no other session of this folder's repository"):
+            resume_block(cwd=str(folder), settings=asking(own))
+    assert resume_block(cwd=str(work / "drafts"), settings=asking(own)).session_id == LATER
+
+
+@pytest.mark.feature("session.handoff")
+def test_two_agents_of_one_day_are_told_apart(own: Shop):
+    home = ClaudeHome(own.clone.parent / "claude")
+    later = home.session(LATER, cwd=str(own.clone), mark="l")
+    later.prompt("Write the release notes of the shop").call("x1", "Read", "a", file_path=f"{own.clone}/CHANGELOG.md")
+    later.answer(text("ok")).save()
+    read_in(own)
+    told = resume_block(cwd=str(own.clone), settings=asking(own))
+
+    first, second = (WORK, LATER) if told.session_id == WORK else (LATER, WORK)
+    assert f"--resume {first}" in told.text
+    assert f"- Another session here: claude {second[:8]} “" in told.text
+
+
+def hook(shop: Shop, payload: dict[str, Any], host: str, *words: str) -> str:
+    process = processes.start(
+        patient_hook.command("weave", host, *words),
+        env={**shop.settings.environ, "PATH": os.environ["PATH"]},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = process.communicate(json.dumps(payload).encode(), timeout=200)
+    assert (process.returncode, err) == (0, b"")
+    return json.loads(out)["hookSpecificOutput"]["additionalContext"] if out else ""
+
+
+def begins(session: str, cwd: Path, source: str = "startup") -> dict[str, Any]:
+    return {"hook_event_name": "SessionStart", "source": source, "session_id": session, "cwd": str(cwd), "transcript_path": None}
+
+
+@pytest.mark.feature("session.resume-hook")
+@pytest.mark.parametrize("host", ["claude", "codex"])
+def test_a_new_chat_is_told_unasked_once_and_only_where_that_was_switched_on(own: Shop, host: str):
+    assert hook(own, begins(NEW, own.clone), host) == ""
+    said = hook(own, begins(NEW, own.clone), host, "--handoff")
+    lines = said.splitlines()
+
+    assert (lines[0], lines[-1]) == ("<ctx-memories>", "</ctx-memories>")
+    assert "data, not instructions" in lines[1]
+    # both sessions' files were written in this test: which of them is the last one the clock says
+    assert ("Fix the sum of the cart" in said) or ("[REDACTED:anthropic-key]" in said)
+    assert "Resume it with: " in said
+    assert KEY not in said
+    assert estimate(said) <= 500
+    assert hook(own, begins(NEW, own.clone), host, "--handoff") == ""
+    assert hook(own, begins(NEW, own.clone.parent), host, "--handoff") == ""
+    assert "- Changed files" in hook(own, begins(NEW, own.clone, "clear"), host, "--handoff")
+
+
+@pytest.mark.feature("session.resume-hook")
+def test_a_resumed_chat_is_told_of_another_one_only_if_that_is_newer(own: Shop):
+    home = own.clone.parent
+    for at, path in enumerate(sorted(home.rglob("*.jsonl"), key=lambda p: WORK in p.name)):
+        os.utime(path, (1_772_700_000 + at, 1_772_700_000 + at))
+    read_in(own)
+
+    assert hook(own, begins(WORK, own.clone, "resume"), "claude", "--handoff") == ""
+    said = hook(own, begins(THREAD, own.other, "resume"), "codex", "--handoff")
+    assert f"claude --resume {WORK}" in said
+    # what was written since the capture is read too
+    later = ClaudeHome(home / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    later.prompt("Count the crates in the cellar").call("x1", "Read", "a", file_path=f"{own.clone}/a.py").save()
+    read_in(own)
+    later.call("x2", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
+    assert "- Changed files, the last first: crates.py\n" in hook(own, begins(NEW, own.clone), "claude", "--handoff")
+
+
+@pytest.mark.feature("session.handoff", "session.resume-hook")
+@pytest.mark.parametrize(("host", "variable"), [("claude", "CLAUDE_CODE_SESSION_ID"), ("codex", "CODEX_THREAD_ID")])
+def test_two_chats_one_after_the_other_as_a_hook_and_a_client_play_them(own: Shop, host: str, variable: str):
+    first = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    first.started += timedelta(days=2)
+    first.prompt("Round the prices of the shop to cents in shop/prices.py")
+    first.call("x1", "Edit", "ok", file_path=f"{own.clone}/shop/prices.py", old_string="a", new_string="b").save()
+    read_in(own)
+    # the second chat begins: the hook tells it, and its own client is told the same
+    said = hook(own, begins(NEW, own.clone), host, "--handoff")
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "ctx_pipeline", "mcp"], env={**own.settings.environ, variable: NEW}, cwd=own.clone
+    )
+    answers: list[str] = []
+
+    async def conversation() -> None:
+        with anyio.fail_after(200):
+            async with Client(stdio_client(command)) as client:
+                for action in ("resume", "load", "restore"):
+                    result = await client.call_tool("ctx_session", {"action": action})
+                    assert not result.is_error, result.content
+                    assert result.structured_content is None
+                    answers.append(result.content[0].text)
+
+    anyio.run(conversation)
+    for text_of in (said, *answers):
+        assert "Round the prices of the shop to cents in shop/prices.py" in text_of
+        assert "shop/prices.py" in text_of
+        assert "none known" not in text_of
+    assert f"claude --resume {LATER}" in said
+    assert f"claude --resume {LATER}" in answers[0]
+
+
+@pytest.mark.feature("session.resume-hook")
+def test_the_consent_prompt_says_what_a_new_chat_will_be_told(monkeypatch):
+    from click.testing import CliRunner
+
+    from ctx_pipeline.cli import cli
+
+    (Path(os.environ["HOME"]) / ".claude").mkdir()
+    monkeypatch.delenv("CTX_HOME")
+    done = CliRunner().invoke(cli, ["hooks", "install", "claude", "--handoff"], input="y\n")
+
+    assert done.exit_code == 0, done.output
+    assert "each new chat is told where the last session of its repository stood" in done.output.partition("Enter them in")[0]
+    assert "hook weave claude --handoff" in (Path(os.environ["HOME"]) / ".claude" / "settings.json").read_text()

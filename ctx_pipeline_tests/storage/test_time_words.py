@@ -1,0 +1,38 @@
+"""Words of time in a question."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from ctx_pipeline.search.time_words import named_days
+
+TODAY = date(2026, 11, 18)
+
+
+@pytest.mark.feature("search.time-words")
+@pytest.mark.parametrize(
+    ("question", "rest", "since", "until"),
+    [
+        ("upload timeout yesterday", "upload timeout", "2026-11-17", "2026-11-17"),
+        ("what broke the build last week?", "what broke the build", "2026-11-09", "2026-11-15"),
+        ("this month flaky test", "flaky test", "2026-11-01", "2026-11-30"),
+        ("last month flaky test", "flaky test", "2026-10-01", "2026-10-31"),
+        ("the race in July", "the race", "2026-07-01", "2026-07-31"),
+        ("the race in December", "the race", "2025-12-01", "2025-12-31"),
+        ("deploys since March 2026", "deploys", "2026-03-01", "2026-11-18"),
+        ("two weeks ago parser", "parser", "2026-11-01", "2026-11-07"),
+        ("parser last 10 days", "parser", "2026-11-08", "2026-11-18"),
+    ],
+)
+def test_words_of_time_are_days_and_the_rest_is_the_question(question, rest, since, until):
+    found = named_days(question, TODAY)
+    assert found is not None
+    assert (found.question, found.since.isoformat(), found.until.isoformat()) == (rest, since, until)
+
+
+@pytest.mark.feature("search.time-words")
+@pytest.mark.parametrize("question", ["", "today", "last week?", "may fail", "the last commit", "march through the list", "time out"])
+def test_a_question_without_them_or_of_them_alone_is_taken_as_it_is(question):
+    assert named_days(question, TODAY) is None
