@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.pipeline.page.page_records import RunReport, summary
 from ctx_pipeline.pipeline.repair.damaged_outputs import note, release_damaged
 from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
+from ctx_pipeline.pipeline.run_report import RunReport, summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

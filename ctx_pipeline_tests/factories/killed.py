@@ -79,9 +79,9 @@ def do_forget(store: Any, settings: Settings) -> Any:
 def do_look(store: Any, settings: Settings) -> Any:
     """Return what the tail says: contents by asset, the page's own words, and whether anything is to be done."""
     from ctx_pipeline.model.raw import Cell
-    from ctx_pipeline.pipeline.page.page_records import summary
     from ctx_pipeline.pipeline.plan import plan
     from ctx_pipeline.pipeline.repair.missing_outputs import page_made, reconcile_missing_outputs
+    from ctx_pipeline.pipeline.run_report import summary
     from ctx_pipeline.storage.warehouse import database
 
     lost = reconcile_missing_outputs(store)

@@ -14,7 +14,7 @@ from ctx_pipeline.findings.rules import QUIET, find, for_model
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
-from ctx_pipeline.pipeline.page.page_records import summary
+from ctx_pipeline.pipeline.run_report import summary
 from ctx_pipeline.redaction.shapes import ALNUM, letters
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store

@@ -13,8 +13,8 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import session_errors
 from ctx_pipeline.pipeline.consolidate import consolidate
 from ctx_pipeline.pipeline.mine import mine
-from ctx_pipeline.pipeline.page.page_records import summary
 from ctx_pipeline.pipeline.run import run_stages
+from ctx_pipeline.pipeline.run_report import summary
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text
 from ctx_pipeline_tests.factories.stores import CELL, normalized
 from ctx_pipeline_tests.factories.views import view

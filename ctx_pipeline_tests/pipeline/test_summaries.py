@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctx_pipeline.pipeline.ingest import ingest
-from ctx_pipeline.pipeline.page.page_records import summary
+from ctx_pipeline.pipeline.run_report import summary
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import database

@@ -510,8 +510,7 @@ def _remove_raw(store: Store, sources: list[Source]) -> int:
 
 
 def _rederive(store: Store, settings: Settings, chosen: list[tuple[str, str]], cells: set[Cell]) -> None:
-    from ctx_pipeline.pipeline import consolidate, facts, index, ingest, measure, mine
-    from ctx_pipeline.pipeline.page import page_records
+    from ctx_pipeline.pipeline import consolidate, facts, index, ingest, measure, mine, run_report
 
     ingest.ingest(store, settings, cells=cells, capture=False)
     gone = _by_host(chosen)
@@ -532,7 +531,7 @@ def _rederive(store: Store, settings: Settings, chosen: list[tuple[str, str]], c
             shutil.rmtree(store.home / folder, ignore_errors=True)
         for asset in (plan.WAREHOUSE.key, plan.SITE.key):
             store.ledger.forget_asset(asset)
-        store.files.remove(page_records.KEPT)
+        store.files.remove(run_report.KEPT)
         forgotten_rows.remove_unnamed_parts(store, touched, gone)
     store.ledger.compact()
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import data as page
 from ctx_pipeline.dashboard.signal_records import summaries
-from ctx_pipeline.errors import CtxError
 from ctx_pipeline.findings.rules import find
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.consolidation import dangling
-from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline import session_errors
 from ctx_pipeline.pipeline.capture import retention
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.pricing import PriceBook
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-    from ctx_pipeline.pipeline.run import Outcome
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
@@ -176,121 +171,3 @@ def _signals(rows: list[dict[str, Any]], labels: list[dict[str, Any]]) -> list[p
             more = {"group": known.group, "better": known.better, "describe": known.describe}
             lines.append(_line(page.SignalLine, row, labels=tuple(by_signal.get(row["signal"], ())[:5]), **more))
     return lines
-
-
-# What ctx run tells at its end: the store's totals, what the run did, what needs a look.
-
-
-KEPT = "summary.json"
-_MADE_OF = ("warehouse/duckdb", "dashboard/site")
-"""What the kept figures are of: with another content they are collected anew."""
-
-_USAGE = ("calls", "input", "output", "cache_read", "cost")
-
-
-class Shown(NamedTuple):
-    """One thing to look at, with the command that shows more."""
-
-    text: str
-    command: str
-
-
-@dataclass(slots=True)
-class RunReport:
-    """The object that ``ctx run --json`` prints, and what its text says beside it."""
-
-    sessions: int = 0
-    """in the store, after the run; so are the counts up to ``memories``"""
-    threads: int = 0
-    events: int = 0
-    model_calls: int = 0
-    """each counted once, as usage is; their rows before there is a warehouse"""
-    tool_calls: int = 0
-    memories: int = 0
-    cells_materialized: int = 0
-    """different cells that this run recorded"""
-    sessions_parsed: int = 0
-    """sessions that this run decoded"""
-    quarantined: int = 0
-    unknown_events: int = 0
-    seconds: float = 0.0
-    site: str = ""
-    """path of the page; empty before there is one"""
-    failed: list[str] = field(default_factory=list)
-    sessions_by_host: dict[str, int] = field(default_factory=dict)
-    usage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_USAGE, 0))
-    """tokens (input without cached ones) and cost in nano-dollars, over the whole history"""
-    findings: list[Shown] = field(default_factory=list)
-    quarantine: list[dict[str, Any]] = field(default_factory=list)
-    """whose records could not be decoded and why: host, session_id, reason, records; the most first"""
-    session_errors: list[dict[str, Any]] = field(default_factory=list)
-    """what went wrong with single sessions after that: host, session_id, asset, reason, times"""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine and the errors of sessions."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)[:12]}
-        values["seconds"] = round(self.seconds, 3)
-        return {**values, "quarantine": self.quarantine, "session_errors": self.session_errors}
-
-
-def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds: float) -> RunReport:
-    """Return what is in the store and what ``outcome`` did; None says that nothing had to be done."""
-    report = RunReport(seconds=seconds)
-    totals = store.ledger.totals()
-    for name in ("sessions", "threads", "events", "model_calls", "tool_calls", "quarantined", "unknown_events"):
-        setattr(report, name, int(totals.get(name, 0)))
-    if report.quarantined:
-        reasons = Counter((row.host, row.session_id, row.reason) for row in store.ledger.quarantined())
-        ranked = sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
-        report.quarantine = [dict(zip(("host", "session_id", "reason", "records"), (*who, count), strict=True)) for who, count in ranked]
-    report.session_errors = [error._asdict() for error in session_errors.stored_errors(store)]
-    memories = store.ledger.asset_cell("memory/consolidated", Cell("", ""))
-    report.memories = int(memories.rows) if memories else 0
-    page = store.home / "site" / "index.html"
-    report.site = str(page) if page.exists() else ""
-    report.sessions_by_host = dict(sorted(Counter(row.host for row in store.ledger.sessions()).items()))
-    if outcome is not None:
-        report.failed = outcome.failed
-        report.cells_materialized = outcome.cells_materialized
-        report.sessions_parsed = sum(r.totals.get("sessions_parsed", 0) for r in outcome.reports if r.stage == "normalize")
-    made = [row.content_hash if row else "" for row in (store.ledger.asset_cell(name, Cell("", "")) for name in _MADE_OF)]
-    kept = None if outcome is not None else _read(store, made)
-    if kept is None:
-        kept = {**_collect(store, settings), "made_of": made}
-        if kept["usage"] and not store.read_only:
-            store.files.write(KEPT, json.dumps(kept).encode())
-    report.usage |= kept["usage"]
-    report.model_calls = kept["usage"].get("calls", report.model_calls)
-    report.findings = [Shown(*finding) for finding in kept["findings"]]
-    return report
-
-
-def _read(store: Any, made: list[str]) -> dict[str, Any] | None:
-    try:
-        kept = json.loads(store.files.read(KEPT))
-        if kept["made_of"] != made:
-            return None
-        return {"usage": dict(kept["usage"]), "findings": [(str(text), str(command)) for text, command in kept["findings"]]}
-    except (OSError, ValueError, KeyError, TypeError, CtxError):
-        return None
-
-
-def _collect(store: Any, settings: Settings) -> dict[str, Any]:
-    """Return usage and findings from the warehouse; nothing where there is none yet."""
-    if not store.warehouse_path.exists():
-        return {"usage": {}, "findings": []}
-    from ctx_pipeline.storage.warehouse import database
-
-    with database.connect(store.warehouse_path, read_only=True) as connection:
-        data = collect(connection, store, settings)
-    usage = [line.usage for line in data.models]  # calls without a time are in no day
-    return {
-        "usage": {
-            "calls": sum(u.calls for u in usage),
-            "input": sum(u.input_tokens for u in usage),
-            "output": sum(u.output_tokens for u in usage),
-            "cache_read": sum(u.cache_read_tokens for u in usage),
-            "cost": sum(u.cost_nano for u in usage),
-        },
-        "findings": [(f.text, f.command) for f in data.findings[:5]],
-    }

@@ -13,7 +13,6 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.pipeline.plan import WHOLE
 from ctx_pipeline.pipeline.repair.missing_outputs import BESIDE, FILES, NOTED, SEARCH, noted_of
-from ctx_pipeline.pipeline.repair.rebuild import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,6 +190,8 @@ def _sha256(store: Store, output: _Output) -> str:
 
 def _opens(store: Store, output: _Output) -> bool:
     """Tell whether a file is of its kind, as far as can be seen without knowing what was written."""
+    from ctx_pipeline.pipeline.repair.rebuild import whole
+
     path = store.files.local(output.name)
     if output.name == SEARCH:
         return not store.search.damaged() and whole(path)
