@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.changes import idiom, is_test, key_change, silences, written_before
-from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, listed, outside, runs, shown, typed, whole
+from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, Run, checks_format, formats, listed, outside, runs, shown, typed, whole
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, salient_line, shorten_paths, signature, without_place
 from ctx_pipeline.mining.lessons.fixes import changed, cure, in_folder, loses
 from ctx_pipeline.mining.lessons.proof import SERVICE_DOWN, installs, own_program, proves, starts_service, throwaway, transient
@@ -51,6 +51,7 @@ class _Between:
     files: list[str] = field(default_factory=list)
     edits: list[Any] = field(default_factory=list)
     setup: list[Run] = field(default_factory=list)
+    formatters: list[Run] = field(default_factory=list)
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
@@ -90,7 +91,7 @@ def _pairs(view: SessionView, calls: list[Any], runs: list[Run]) -> Iterator[tup
             candidate = _candidate(view, run, passed, between, error)
             if candidate is not None:
                 did = (candidate.structured or {}).get("did")
-                yield run.step.subject, " ".join(did) if did else signature(error), candidate
+                yield candidate.subject, " ".join(did) if did else signature(error), candidate
 
 
 def _error(view: SessionView, run: Run) -> str:
@@ -113,10 +114,14 @@ def _resolution(view: SessionView, calls: list[Any], runs: list[Run], index: int
                 between.files += [p for p in call.paths if not outside(p)]
         edits_from = later.place
         if (run.step.purpose in CHECKS and not called and _apart(run, later)) or not _same_goal(run, later, environment=environment):
+            if later.passed and formats(later.step.text):
+                between.formatters.append(later)
             if later.well and (starts_service(later) if down else later.step.purpose == "install"):
                 between.setup.append(later)
             continue
         if later.well and not proves(view, run, later):
+            continue
+        if checks_format(run.step.text) and formats(later.step.text):
             continue
         if later.well and not own and changed(run, later) and not between.setup:
             continue
@@ -192,6 +197,13 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
         text = f"`{failed_text}` fails with “{without_place(error)}” until {listed(setup[:3])} has run."
         kind, confidence = "tool_lesson", 0.7
         evidence += [e for r in between.setup[:2] for e in (r.call.call_event, r.call.result_event)]
+    elif between.formatters and not between.edits and not changed(run, passed) and _any_check(run):
+        did = [whole(r.command, cwd) for r in _last_of_each(between.formatters)][:2]
+        body |= {"resolution": "command", "did": did, "steps": [f"run `{c}`" for c in (*did, whole(run.command, cwd))]}
+        text = f"`{failed_text}` fails on formatting until {listed(did)} has run."
+        body["signature"] = _UNFORMATTED
+        when, kind, confidence = f"`{typed(run.step)}` {_UNFORMATTED}", "tool_lesson", 0.6
+        evidence += [e for r in between.formatters[:2] for e in (r.call.call_event, r.call.result_event)]
     elif changed(run, passed) and (environment or not between.files):
         found = cure(run, passed, error, cwd) if environment or check else None
         if found is None:
@@ -220,9 +232,18 @@ def _candidate(view: SessionView, run: Run, passed: Run, between: _Between, erro
         scope="repo",
         risk="low" if kind == "failure_trigger" or check else "medium",
         structured=body,
-        subject=run.step.subject,
+        subject="shell" if body.get("resolution") == "folder" else run.step.subject,
         ts=run.call.ended,
     )
+
+
+_UNFORMATTED = "fails on formatting"
+"""What ended with a formatter alone, whatever line of the output stands out."""
+
+
+def _any_check(run: Run) -> bool:
+    """Tell whether a run is a check that formatting can end and that does not say so by its name."""
+    return run.step.purpose in ("lint", "check") and not checks_format(run.step.text)
 
 
 def _at_once(view: SessionView, run: Run, passed: Run) -> bool:
@@ -242,6 +263,8 @@ def _worth(found: Cure, *, environment: bool) -> tuple[float, int]:
     """Return confidence and priority of a cure: what names a version ages."""
     if found.ages:
         return 0.45, 2
+    if found.resolution == "folder":
+        return 0.6, 4
     return 0.7 if environment or found.resolution == "spelling" else 0.55, 4
 
 
@@ -344,8 +367,14 @@ def _of_use(body: dict[str, Any]) -> bool:
     if body.get("silenced"):
         return False
     if body.get("rule"):
+        if _COMPILERS.match(str(body["rule"])):
+            return "idiom" in body
         return "idiom" in body or ("change" in body and not body.get("self_made"))
     return bool(body.get("exception") and body.get("idiom")) and not body.get("self_made") and not all(map(is_test, body.get("files", ())))
+
+
+_COMPILERS = re.compile(r"TS\d{4,5}$|E0\d{3}$")
+"""Rules that are about types of one place: another place has another cure."""
 
 
 def _explanation(view: SessionView, run: Run, between: _Between, significant_terms: KeyChange | None) -> str:
@@ -384,7 +413,7 @@ def clean_lines(text: str) -> str:
 
 ERROR_RESOLUTIONS = Method(
     name="error_resolutions",
-    version=8,
+    version=9,
     describe=(
         "Commands that failed and passed later in the same session, with the error and what cured it.\n\n"
         "A candidate quotes the command, the line of its output that says what is wrong, and either the command that worked "

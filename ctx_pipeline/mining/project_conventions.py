@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.mining.lessons.commands import as_pattern, form, listed, runs
+from ctx_pipeline.mining.lessons import git_hooks
+from ctx_pipeline.mining.lessons.commands import as_pattern, checks_format, form, formats, listed, runs
 from ctx_pipeline.mining.lessons.failures import clean, shorten_paths
 from ctx_pipeline.mining.lessons.quoting import a_name
 from ctx_pipeline.model.declared import Method
@@ -84,12 +85,6 @@ _WHEN = {
     "build": "the project is built (how to build)",
     "order of checks": "work is checked before it is committed or handed over",
 }
-_FORMATS = re.compile(r"\b(?:fmt|format|gofmt|prettier|black)\b")
-_LOOKS = re.compile(
-    r"(?:^|\s)(?:--check|--diff|--list-different|--dry-run|-l|-d)(?:\s|=|$)|\b(?:fmt|format)[:_-]check\b|\bcheck[:_-](?:fmt|format)\b"
-)
-"""Says that a formatter only tells what it would change."""
-
 _ASKING = ("command ", "which ", "type ")
 """Begins a line that asks whether a program is there."""
 
@@ -126,7 +121,11 @@ _MOST_OTHERS = 2
 
 
 def extract(view: SessionView) -> Iterator[MemoryCandidate]:
-    """Yield for each kind of check the commands that passed, and the order in which they ran last; alone it proves no habit."""
+    """Yield for each kind of check the commands that passed, the order in which they ran last, and the hooks of git that ran.
+
+    Alone a session proves no habit.
+    """
+    yield from git_hooks.extract(view)
     cwd = view.session.cwd
     checks = [
         r
@@ -239,6 +238,7 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
     for c in sorted(candidates, key=lambda c: (c.ts or 0, c.candidate_id)):
         places[c.repository or c.cwd or ""][c.subject].setdefault(c.ts or c.candidate_id, c)
     for _, subjects in sorted(places.items()):
+        yield from git_hooks.combine(list(subjects[git_hooks.SUBJECT].values()))
         habits = [h for name in _NAMES.values() if name in subjects for h in _conventions(name, list(subjects[name].values()))]
         if (len(habits) > 1 or any(h.known >= _ALONE for h in habits)) and not all(map(_anybodys, habits)):
             yield from _lessons(habits, _order(list(subjects[_ORDER].values())))
@@ -316,9 +316,9 @@ def _used(members: Sequence[StoredCandidate], name: str, wanted: Callable[[str],
 
 def _kind_of(subject: str, text: str) -> str:
     """Return what a command is told as: of linters apart those that format, and those that only look whether it is formatted."""
-    if subject != "lint and format" or not _FORMATS.search(text):
+    if subject != "lint and format" or not (formats(text) or checks_format(text)):
         return subject
-    return "format check" if _LOOKS.search(text) else "format"
+    return "format check" if checks_format(text) else "format"
 
 
 def _conventions(subject: str, members: Sequence[StoredCandidate], least: int = _LEAST) -> Iterator[_Habit]:
@@ -444,7 +444,7 @@ _SEEN_ONCE = 0.4
 
 PROJECT_CONVENTIONS = Method(
     name="project_conventions",
-    version=9,
+    version=10,
     describe=(
         "Commands with which at least two sessions of a project tested, linted, type-checked or built it, and the order of them.\n\n"
         "Counted are commands that passed, but for those that deploy, publish or destroy. A project has one memory of them: for each "
@@ -454,7 +454,7 @@ PROJECT_CONVENTIONS = Method(
         "three sessions; what one session alone ran more than once is kept, and told when asked for. The folder, the activated "
         "environment and the variables that every passing run had are part of a command. "
         "Where all of it is what anybody would try first (npm test, cargo build) nothing "
-        "is told."
+        "is told. Hooks of git that ran at two commits or pushes are a fact of their own, with their steps and how many failed."
     ),
     extract=extract,
     combine=combine,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.mining.lessons.commands import CHECKS, PROVING, form, listed, outside, runs, shown, typed, whole
@@ -46,8 +47,9 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
     threads: dict[str, list[Run]] = defaultdict(list)
     for run in view.once(runs):
         threads[run.call.thread_id].append(run)
-    yielded = 0
     told: set[tuple[str, str]] = set()
+    failures: dict[tuple[str, str], MemoryCandidate] = {}
+    unquoted: set[tuple[str, str]] = set()
     for thread, members in threads.items():
         edits = [place for place, call in enumerate(_calls(view, thread)) if call.action in ("edit", "write") and not call.is_error]
         for place, run in enumerate(members):
@@ -56,29 +58,55 @@ def extract(view: SessionView) -> Iterator[MemoryCandidate]:
             made = form(run, cwd)
             error = salient_line(run.output, cwd, of_tests=run.step.purpose == "test") if run.failed else ""
             first = (_OUTCOME, run.step.subject)
-            if first not in told and not made.narrowed and run.step.purpose in PROVING and not dangers(run.step.text):
+            if (
+                first not in told
+                and len(told) < _MOST_PER_SESSION
+                and not made.narrowed
+                and run.step.purpose in PROVING
+                and not dangers(run.step.text)
+            ):
                 told.add(first)
                 since = max((e for e in edits if e < run.place), default=-1)
                 ran = [r for r in members[:place] if r.place > since and r.well and r.step.purpose in CHECKS]
                 before = [form(r, cwd).text for r in ran if not dangers(r.step.text)]
                 yield _outcome(run, made.text, run.passed, list(dict.fromkeys(before)))
-            failure = (_FAILURE, f"{run.step.subject} {_met(run, error)}")
-            if error and failure not in told and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
+            seen = error or (salient_line(run.output, cwd, of_any_form=True) if run.failed else "")
+            failure = (_FAILURE, f"{run.step.subject} {_met(run, seen)}")
+            if seen and failure in failures:
+                failures[failure] = _recurrence(failures[failure], run, seen, members[:place])
+            elif error and len(told) < _MOST_PER_SESSION and (run.step.purpose in CHECKS or _RECURS.search(error) or transient(error)):
                 told.add(failure)
                 later = next((r for r in members[place + 1 :] if _cures(view, run, r, error)), None)
-                yield _failure(run, shown(run.command, cwd), error, later, whole(later.command, cwd) if later else "")
-            yielded = len(told)
-            if yielded >= _MOST_PER_SESSION:
-                return
+                failures[failure] = _failure(run, shown(run.command, cwd), error, later, whole(later.command, cwd) if later else "")
+                if failure in unquoted:
+                    failures[failure] = _recurrence(failures[failure], run, error, members[:place])
+            elif seen and not error:
+                unquoted.add(failure)
+    yield from failures.values()
+
+
+def _recurrence(first: MemoryCandidate, run: Run, error: str, before: Sequence[Run]) -> MemoryCandidate:
+    """Return a failure that came again in its session after the same program had been called well: it was not learned."""
+    body = first.structured or {}
+    since = next((r.passed for r in reversed(before) if r.step.subject == run.step.subject and (r.passed or r.failed)), False)
+    if not since or not _RECURS.search(error):
+        return first
+    times = int(body.get("times", 1)) + 1
+    shows = dict.fromkeys((*first.evidence_refs, run.call.call_event, run.call.result_event))
+    return replace(first, structured=body | {"times": times}, evidence_refs=tuple(shows))
 
 
 def _met(run: Run, error: str) -> str:
-    """Return the form of an error in which two sessions met the same: of what is no check without the names that it quotes."""
-    return signature(error if run.step.purpose in CHECKS else quoted_as_name(error))
+    """Return the form of an error in which two sessions met the same.
+
+    Of what is no check, and of a check that was called wrongly, it is without the names that the error quotes.
+    """
+    return signature(quoted_as_name(error) if run.step.purpose not in CHECKS or _RECURS.search(error) else error)
 
 
 _RECURS = re.compile(
-    rf"(?i){ABSENT.pattern.removeprefix('(?i)')}|unknown|unrecogni[sz]ed|no matches found|already (?:used|checked out)|unexpected argument"
+    rf"(?i){ABSENT.pattern.removeprefix('(?i)')}|unknown|unrecogni[sz]ed|no matches found|already (?:used|checked out)"
+    r"|unexpected argument"
 )
 """Says of any program, whatever it is for, that it is not there or was called wrongly."""
 
@@ -235,34 +263,40 @@ def combine(candidates: Sequence[StoredCandidate]) -> Iterable[StoredCandidate]:
             here = [c for (p, _), o in outcomes.items() if p == place for c in o.values()]
             found = list(_elsewhere(rows, subject, here))
             yield from found or _absent(rows, subject, here)
+        elif int(rows[0].body.get("times", 1)) >= _LEAST:
+            yield from _repeated(rows, subject)
     for (_, command), members in sorted(outcomes.items()):
         yield from _compared(command, list(members.values()))
 
 
 def _repeated(rows: Sequence[StoredCandidate], subject: str) -> Iterator[StoredCandidate]:
-    """Yield a failure that several sessions met."""
+    """Yield a failure that several sessions met, or one session again after it had called the program well."""
     newest = rows[-1].body
     sessions = len({(c.host, c.session_id) for c in rows})
+    often = f"in {sessions} sessions" if sessions > 1 else f"{newest['times']} times in one session"
     cured = sum(bool(c.body["cured"]) for c in rows)
     works = _preferred(rows)
     quoted = without_place(str(newest["error"]))
     body = {"subject": subject, "signature": newest["signature"], "error": newest["error"], "sessions": sessions, "cured": cured}
     body["seconds"] = sum(int(c.body.get("seconds") or 0) for c in rows)
     if works and ABSENT.search(quoted):
-        text = f"`{newest['typed']}` is missing here (“{quoted}” in {sessions} sessions): run `{works[0]}`"
+        text = f"`{newest['typed']}` is missing here (“{quoted}” {often}): run `{works[0]}`"
         text += f"; {listed(works[1:3])} worked too" if works[1:] else ""
         body["steps"] = [f"run `{works[0]}`"]
     else:
-        text = f"`{newest['command']}` failed with “{quoted}” in {sessions} sessions; {cured or 'none'} of them got it to pass"
+        outcome = f"{cured or 'none'} of them got it to pass" if sessions > 1 else "called otherwise it passed in between"
+        text = f"`{newest['command']}` failed with “{quoted}” {often}; {outcome}"
         cause = next((str(c.body["transient"]) for c in reversed(rows) if c.body.get("transient")), "")
         if works:
-            text = f"`{newest['command']}` fails with “{quoted}” ({sessions} sessions): `{works[0]}` works"
+            text = f"`{newest['command']}` fails with “{quoted}” ({often.removeprefix('in ')}): `{works[0]}` works"
             body["steps"] = [f"run `{works[0]}`"]
         elif cause:
-            text = f"`{newest['command']}` failed with “{quoted}” in {sessions} sessions; the cause passes ({cause}): wait and run it again"
+            text = f"`{newest['command']}` failed with “{quoted}” {often}; the cause passes ({cause}): wait and run it again"
             body |= {"transient": cause}
         else:
-            body["warning"] = not cured
+            body["warning"] = not cured or sessions == 1
+    if sessions == 1:
+        body["once"] = True
     if works:
         body |= {"resolution": "command", "did": works[:3]}
     when = f"`{newest['typed']}` {'is about to run, or ' if 'steps' in body else ''}fails with “{quoted}”"
@@ -348,7 +382,7 @@ def _reworded(c: StoredCandidate, kind: str, text: str, when: str, body: dict[st
 
 REME = Method(
     name="reme",
-    version=8,
+    version=9,
     describe=(
         "What worked and what failed, compared over the sessions of a project, after ReMe.\n\n"
         "Failure triggers are errors that several sessions met, success patterns steps after which a check passed where it "

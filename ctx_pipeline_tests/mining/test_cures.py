@@ -168,3 +168,36 @@ def test_an_environment_in_the_folder_that_had_to_be_looked_for_is_a_lesson():
     assert [c.text for c in combine(rows)] == [
         "`pytest -q` fails with “bash: pytest: command not found”; `(source .env/bin/activate && pytest -q)` works."
     ]
+
+
+def _told(*steps):
+    made = view()
+    for command, exit_status, text in steps:
+        made = (
+            made.edit("/w/app/a.ts")
+            if command == "edit"
+            else made.shell(command, exit=exit_status, text=text, failed=bool(text) and exit_status != 0)
+        )
+    return [c.text for c in lessons(made)]
+
+
+@pytest.mark.feature("mining.trusted-cures")
+@pytest.mark.parametrize("status", [1, None])
+def test_a_formatter_alone_is_the_cure_of_a_check_whether_or_not_its_status_is_recorded(status):
+    failed = ("npm run check", status, "a.ts:1 lint/unused\n! unused variable\na.ts format\nFound 2 errors.")
+    formatted, passed = ("npm run format", 0, ""), ("npm run check", 0, "all good")
+    assert _told(failed, formatted, passed) == ["`npm run check` fails on formatting until `npm run format` has run."]
+    assert not any("formatting" in text for text in _told(failed, ("edit", 0, ""), formatted, passed))
+    assert _told(("cargo fmt --check", 1, "error: Diff in a.rs"), ("cargo fmt", 0, ""), ("cargo fmt --check", 0, "")) == []
+
+
+@pytest.mark.feature("mining.trusted-cures")
+def test_a_path_that_was_not_found_below_the_root_is_told_as_the_folder_of_the_shell():
+    missing, whole = "pytest test/test_a.py", "pytest /w/app/test/test_a.py"
+    steps = (
+        ("cd test && ls", 0, "test_a.py"),
+        (missing, 4, "ERROR: file or directory not found: test/test_a.py"),
+        (whole, 0, "1 passed in 0.1s"),
+    )
+    (text,) = _told(*steps)
+    assert text.endswith("where the shell stands in `test`: run it from the root of the project.")

@@ -62,3 +62,59 @@ def test_an_error_that_comes_again_is_one_warning_whatever_it_quotes():
     ]
     (found,) = lessons("reme", *sessions)
     assert (found.support, found.body["warning"]) == (2, True)
+
+
+_LEFTHOOK = "\x1b[1m\u2502 lefthook v1.12.3  hook: pre-commit \u2502\x1b[0m\n\u2503  format \u276f \n\n\u2503  lint \u276f \n"
+_PRE_COMMIT = "eol.......Passed\nruff (x).......(no files to check)Skipped\nmypy........Failed\n"
+
+
+@pytest.mark.feature("mining.git-hooks")
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        (
+            "git commit -m x",
+            _LEFTHOOK,
+            "`git commit` runs the pre-commit hook of lefthook here (`format`, `lint`); 1 of 2 commits that ran it failed",
+        ),
+        (
+            "git add . && git commit -m x",
+            _PRE_COMMIT,
+            "`git commit` runs the pre-commit hook of pre-commit here (`eol`, `ruff (x)`, `mypy`); 1 of 2 commits that ran it failed",
+        ),
+        (
+            "git push",
+            "husky - pre-push hook exited with code 1\n",
+            "`git push` runs the pre-push hook of husky here; 1 of 2 pushes that ran it failed",
+        ),
+        ("git commit -m x", "[main 1a2b3c4] x\n 1 file changed", None),
+        ("cat lefthook.log", _LEFTHOOK, None),
+    ],
+)
+def test_hooks_of_git_that_ran_twice_are_a_fact_with_their_steps_and_failures(command, output, told):
+    twice = day("a", 1).shell(command, exit=1, text=output).shell(command, text=output)
+    found = lessons("project_conventions", twice)
+    assert [(m.text, m.body["fact"]) for m in found] == ([(told, True)] if told else [])
+    assert lessons("project_conventions", day("a", 1).shell(command, exit=1, text=output)) == []
+    sessions = [day(n, i).shell(command, exit=i, text=output) for i, n in enumerate("ab")]
+    assert [m.text for m in lessons("project_conventions", *sessions)] == ([told] if told else [])
+
+
+@pytest.mark.feature("mining.project-facts")
+def test_a_call_that_failed_again_after_it_had_been_called_well_is_told_of_one_session():
+    wrong = "error: unexpected argument '{}' found"
+    session = (
+        day("a", 1)
+        .shell("cargo test one two", exit=1, text=wrong.format("two"))
+        .shell("cargo test one", text="test result: ok. 1 passed; 0 failed")
+        .shell("cargo test one " + "mod::" * 20 + "two", exit=1, text=wrong.format("mod::" * 20 + "two"))
+        .shell("cargo test two", text="test result: ok. 1 passed; 0 failed")
+    )
+    (found,) = lessons("reme", session)
+    quoted = "\u201cerror: unexpected argument 'two' found\u201d"
+    assert found.text == f"`cargo test one two` fails with {quoted} (2 times in one session): `cargo test one` works"
+    assert found.body["once"]
+    at_once = (
+        day("b", 1).shell("cargo test one two", exit=1, text=wrong.format("two")).shell("cargo test one 2", exit=1, text=wrong.format("2"))
+    )
+    assert lessons("reme", at_once) == []

@@ -103,8 +103,8 @@ class Run:
 def runs(view: SessionView) -> list[Run]:
     """Return the commands of a session that lessons may quote, thread by thread in order.
 
-    Left out are those that were refused, had not ended or only look around, those whose
-    search found nothing, and errors of the tool itself.
+    Left out are those that were refused, had not ended or only look around, and those whose
+    search found nothing.
     """
     found: list[Run] = []
     places: Counter[str] = Counter()
@@ -127,7 +127,7 @@ def _quoted(view: SessionView, place: int, call: Any, row: Any) -> Run | None:
         step = step._replace(purpose=next((r.purpose for r in results_of(view, row)), "check"))
     if step is None or step.subject.partition(" ")[0] in _LOOKING or step.subject in _LOOKING_GIT:
         return None
-    if call.is_error and (row.exit is None or found_nothing((row.command,), row.exit)):
+    if call.is_error and found_nothing((row.command,), row.exit):
         return None
     answered = call._replace(result_event=row.outputs[-1], exit=row.exit, ended=row.ended)
     return Run(place, answered, row, step, "\n".join(_ends(text) for e in row.outputs if (text := _text(view, e))))
@@ -143,6 +143,23 @@ _PIECE = 20_000
 
 def _ends(text: str) -> str:
     return text if len(text) <= 2 * _PIECE else f"{text[:_PIECE]}\n{text[-_PIECE:]}"
+
+
+_FORMATS = re.compile(r"\b(?:fmt|format|gofmt|prettier|black)\b")
+_LOOKS = re.compile(
+    r"(?:^|\s)(?:--check|--diff|--list-different|--dry-run|-l|-d)(?:\s|=|$)|\b(?:fmt|format)[:_-]check\b|\bcheck[:_-](?:fmt|format)\b"
+)
+"""Says that a formatter only tells what it would change."""
+
+
+def formats(text: str) -> bool:
+    """Tell whether a command line rewrites files in the project's format."""
+    return bool(_FORMATS.search(text)) and not _LOOKS.search(text)
+
+
+def checks_format(text: str) -> bool:
+    """Tell whether a command line only says what a formatter would change."""
+    return bool(_FORMATS.search(text) and _LOOKS.search(text))
 
 
 class Form(NamedTuple):

@@ -44,6 +44,13 @@ _GENERIC = re.compile(
     r"|error: exit status \d+|\[?\w*\]? ?error:?|traceback \(most recent call last\):|output:|wall time.*|.*test session starts.*"
     r"|=+.*(?:failures|errors|short test summary).*=+|total output lines.*|✖ \d+ problems?.*|error: could not compile.*|error: aborting.*)$"
 )
+
+
+def plain_text(text: str) -> str:
+    """Return an output without the sequences that color a terminal."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
 _RED_LINES = ("\nFAIL", "\n--- FAIL:", "\nnot ok", "\npanic: ", "\nTraceback (most recent", "\nerror: ", "\nE   ")
 _RED_WORDS = ("command not found", "npm ERR!", "No such file or directory")
 _RED_CODE = re.compile(r"\nerror\[\w+\]: ")
@@ -57,7 +64,7 @@ _PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
 def looks_red(output: str) -> bool:
     """Tell whether an output speaks of a failure although its command ended well, as in ``pytest | tail``."""
     text = output[-_END:]
-    text = "\n" + (_ANSI.sub("", text) if "\x1b" in text else text)
+    text = f"\n{plain_text(text)}"
     # plain searches first: a pattern that may begin at every character takes twenty times as long
     if any(line in text for line in _RED_LINES) or any(word in text for word in _RED_WORDS):
         return True
@@ -78,7 +85,7 @@ def salient_line(output: str, cwd: str | None = None, *, of_tests: bool = False,
     """
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     best, best_score = "", 0
-    for raw in _ANSI.sub("", text).splitlines():
+    for raw in plain_text(text).splitlines():
         raw = raw[:_LINE]  # noqa: PLW2901 - the beginning of a line says enough
         if not raw.strip() or _GENERIC.match(raw.strip()):
             continue
@@ -137,7 +144,7 @@ def signature(line: str) -> str:
     return line.strip().lower()
 
 
-_QUOTED = re.compile(r"\"[^\"]{1,60}\"|'[^']{1,60}'|`[^`]{1,60}`")
+_QUOTED = re.compile(r"\"[^\"]{1,120}\"|'[^']{1,120}'|`[^`]{1,120}`")
 
 
 def quoted_as_name(line: str) -> str:

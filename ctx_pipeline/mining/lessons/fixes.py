@@ -85,6 +85,9 @@ def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
     when = f"`{typed(run.step)}` {fails}"
     other = next((a for a in added if _respelled(wrong, [a])), "") if wrong else ""
     if wrong and (other or not added or any("," in w for w in run.step.words)):
+        if below := _stood_below(run, wrong, other, cwd):
+            text = f"`{typed(run.step)}` {fails} where the shell stands in `{below}`: run it from the root of the project."
+            return Cure(text, [f"run `{typed(run.step)}` from the root of the project"], [ROOT], when, quoted, resolution="folder")
         behind = _option(run, wrong)
         fewer = first.count(behind) > second.count(behind)
         gone = f"{behind} {wrong}" if fewer else wrong
@@ -108,6 +111,16 @@ def cure(run: Run, passed: Run, error: str, cwd: str | None) -> Cure | None:
     if ABSENT.search(error):
         when = f"`{typed(run.step)}` is about to run, or {fails}"
     return Cure(_both(run, passed, quoted, cwd), steps, [works], when, quoted, plain=_says(run, error, added))
+
+
+ROOT = "from the root of the project"
+
+
+def _stood_below(run: Run, wrong: str, other: str, cwd: str | None) -> str:
+    """Return the folder below the project's root in which a path from the root was not found; empty for another cause."""
+    folder = str(run.row.folder or "")
+    below = folder.removeprefix(f"{cwd.rstrip('/')}/") if cwd else ""
+    return below if below and below != folder and other == f"{str(cwd).rstrip('/')}/{wrong}" else ""
 
 
 def _says(run: Run, error: str, words: list[str]) -> bool:
