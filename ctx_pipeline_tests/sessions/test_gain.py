@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.pricing.price_book import Rates
-from ctx_pipeline.sessions.gain import STREAMS, Bounds, Gain, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
+from ctx_pipeline.sessions.gain import Bounds, Gain, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
+from ctx_pipeline.usage.cache_efficiency import STREAMS
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period, before, period
 from ctx_pipeline_tests.factories.claude import ClaudeHome
