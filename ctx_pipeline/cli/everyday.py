@@ -8,9 +8,8 @@ import click
 
 from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, one_line, plain, say, shares, table, tokens, zone_name
-from ctx_pipeline.cli.session_names import session_name
-from ctx_pipeline.model.display import title_text
+from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, shares, table, tokens, zone_name
+from ctx_pipeline.cli.session_names import session_name, session_of_person
 
 if TYPE_CHECKING:
     from datetime import date
@@ -35,27 +34,19 @@ def resume(name: str | None, as_json: bool) -> None:
     from ctx_pipeline.storage.reader import reading
 
     settings = for_reading()
+    place, line = session_of_person(settings, name, asking=False)
+    host, _, session_id = place.partition("/")
     with reading(settings) as (store, _):
-        host, session_id = _session_to_resume(store, name)
         shown = store.shown()[host, session_id]
     command = discovery.hosts()[host].resuming(session_id, shown.cwd)
-    began = local_time(shown.began, settings.timezone)
     if as_json:
+        began = local_time(shown.began, settings.timezone)
         emit({"host": host, "session_id": session_id, "title": shown.title, "project": shown.project, "began": began, "resume": command})
         return
     if not command:
         raise UsageError(f"{host} sessions cannot be continued", hint=f"ctx session resume {session_id}")
-    say(f"{began}  {plain(shown.project or '')}  {one_line(title_text(shown.title or ''), 100)}", err=True, bold=True)
+    say(line, err=True, bold=True)
     say(command, fg="cyan" if sys.stdout.isatty() else None)
-
-
-def _session_to_resume(store: Any, name: str | None) -> tuple[str, str]:
-    from ctx_pipeline.sessions.naming import find_session
-    from ctx_pipeline.sessions.session_choice import here, in_place
-
-    if name is None and (found := in_place(store, here())):
-        return found[0].host, found[0].session_id
-    return find_session(store, name or "latest")
 
 
 @click.command("open")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from ctx_pipeline.settings import Settings
+
 SESSION_HELP = """SESSION is the beginning of an id, `latest`, `latest~2`, words of the title, a transcript file or HOST/ID."""
 _COMPLETED = 200
 
@@ -99,6 +101,29 @@ def session_name(parameter: str = "name") -> Callable[[Callable[..., Any]], Call
         return _parameters(named)
 
     return add
+
+
+_SCOPES = {
+    "asking": "the session that runs this command",
+    "here": "the newest session of this folder's repository",
+    "newest": "this folder's repository has no session: the newest of all",
+}
+
+
+def session_of_person(settings: Settings, name: str | None, *, asking: bool = True) -> tuple[str, str]:
+    """Return ``host/id`` of the session that a person means, and one line: when it began, project, title and why it is the one."""
+    from ctx_pipeline.cli.output import local_time, one_line, plain
+    from ctx_pipeline.model.display import title_text
+    from ctx_pipeline.sessions.session_choice import select_for_person
+    from ctx_pipeline.storage.reader import reading
+
+    with reading(settings) as (store, _):
+        choice = select_for_person(store, settings, name, asking=asking)
+        shown = store.shown().get((choice.host, choice.session_id))
+    began = local_time(shown.began, settings.timezone) if shown else ""
+    told = [began, plain(shown.project or "") if shown else "", one_line(title_text(shown.title or ""), 100) if shown else ""]
+    scope = f"({_SCOPES[choice.why]})" if choice.why in _SCOPES else ""
+    return f"{choice.host}/{choice.session_id}", "  ".join(filter(None, [*told, scope]))
 
 
 def _parameters(command: Callable[..., Any]) -> Callable[..., Any]:

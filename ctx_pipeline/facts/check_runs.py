@@ -43,6 +43,11 @@ def check_runs(view: SessionView) -> list[Any]:
     return view.fact(CHECK_RUNS.name, _rows)
 
 
+def commands_that_checked(view: SessionView) -> frozenset[str]:
+    """Return the call_event of each command that checked something: it ran, was answered, and no listing of tests."""
+    return frozenset(row.call_event for row in check_runs(view) if row.ran is not False and row.result != "refused" and row.ts is not None)
+
+
 def _rows(view: SessionView) -> list[Any]:
     return [row for run in command_runs(view) if CHECKS.intersection(run.purposes) for row in _of_command(view, run)]
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged, unreadable
@@ -16,6 +16,7 @@ from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage import live_usage as live
+from ctx_pipeline.usage.cache_efficiency import cache_read_cost, stored_cache_read_cost
 from ctx_pipeline.usage.engine import calls, total, usage
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class History:
     models: tuple[Mapping[str, Any], ...] = ()
     """rows of usage by model"""
     subagents_nano: int = 0
-    resent_nano: int = 0
+    cache_read_nano: int = 0
     """what reading from the cache cost"""
     readings: Mapping[str, Mapping[Key, Measured]] = field(default_factory=dict)
     """signal -> what it reads in each session where it has a value"""
@@ -196,15 +197,15 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
         "spent": spent,
         "models": tuple(by["model"].rows),
         "subagents_nano": sum(row["cost_nano"] for row in by["thread"].rows if row["thread"] != "main"),
-        "resent_nano": _resent(by["model"].rows, settings),
     }
     if stored:
         from ctx_pipeline.storage.reader import reading
 
         with reading(settings) as (store, _):
-            found |= _stored(store, filters, signals, narrow=narrow)
+            found |= _stored(store, filters, signals, settings, narrow=narrow)
             captured = {place for place, source in store.ledger.sources().items() if source.captured}
     else:
+        found["cache_read_nano"] = cache_read_cost(read[0].owned if read else (), filters, settings)
         found["sessions"] = {
             (c.host, c.session_id): SessionFacts(c.host, c.session_id, c.session_id, c.project)
             for c, _ in (read[0].owned if read else ())
@@ -251,14 +252,15 @@ def _live_secrets(store: Store) -> Counter[str]:
     return Counter(name.partition(":")[0] for name in live)
 
 
-def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: bool) -> dict[str, Any]:
+def _stored(store: Store, filters: Filters, signals: Iterable[str], settings: Settings, *, narrow: bool) -> dict[str, Any]:
     from ctx_pipeline.storage.warehouse.session_queries import SESSIONS_SQL, counted
     from ctx_pipeline.storage.warehouse.signal_sql import READINGS_SQL
 
     bounds = [None if bound is None else _EPOCH + timedelta(microseconds=bound) for bound in filters.bounds()]
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
     with closing(store.lake.connect()) as connection:
-        store.lake.views(connection, ("sessions", "readings"))
+        store.lake.views(connection, ("sessions", "readings", "model_calls"))
+        cache_read = stored_cache_read_cost(connection, filters, settings)
         sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
         readings: dict[str, dict[Key, Measured]] = {}
         damaged = ""
@@ -274,7 +276,14 @@ def _stored(store: Store, filters: Filters, signals: Iterable[str], *, narrow: b
     lessons = {} if narrow else counted(store.warehouse_path)
     replaced: Counter[str] = Counter() if narrow else _live_secrets(store)
     facts = {(one.host, one.session_id): one for one in sessions}
-    return {"sessions": facts, "readings": readings, "replaced": replaced, "lessons": lessons, "damaged": damaged}
+    return {
+        "sessions": facts,
+        "readings": readings,
+        "replaced": replaced,
+        "lessons": lessons,
+        "damaged": damaged,
+        "cache_read_nano": cache_read,
+    }
 
 
 def _dollars(metadata: str | None) -> float | None:
@@ -283,12 +292,3 @@ def _dollars(metadata: str | None) -> float | None:
     except (ValueError, AttributeError):
         return None
     return float(value) if isinstance(value, int | float) else None
-
-
-def _resent(rows: Iterable[Mapping[str, Any]], settings: Settings) -> int:
-    """Return what the tokens that were read from the cache cost, at today's price of their models."""
-    from ctx_pipeline.pricing import PriceBook
-
-    book = PriceBook.of(settings)
-    now = int(datetime.now(UTC).timestamp() * 1e6)
-    return sum(book.cost_nano(row["model"] or "", now, cache_read=row["cache_read_tokens"])[0] or 0 for row in rows)

@@ -173,7 +173,7 @@ def _tool_output(history: History) -> Finding | None:
 
 
 def _resent(history: History) -> Finding | None:
-    cost, again = history.totals["cost_nano"], history.resent_nano
+    cost, again = history.totals["cost_nano"], history.cache_read_nano
     if not cost or again / cost < 0.2:
         return None
     title = f"{min(1.0, again / cost):.0%} of the cost, ${again / _NANO:,.2f}, was context sent again from the cache"

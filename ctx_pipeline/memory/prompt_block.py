@@ -112,8 +112,8 @@ def _shown(link: re.Match[str]) -> str:
 
 def _project(memory: Memory) -> str:
     """Return the name of the project that a memory belongs to, as words that cannot be read as anything else."""
-    named = re.split(r"[/\\]", (memory.repository or memory.cwd or "").rstrip("/\\"))[-1]
-    return re.sub(r"[^\w.+-]+", " ", inline(named)).strip()[:60] or "elsewhere"
+    named = memory.repository or memory.cwd
+    return re.sub(r"[^\w.+-]+", " ", inline(project_of(named))).strip()[:60] if named else "elsewhere"
 
 
 def inline(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -169,11 +170,18 @@ def visible(scope: str, repository: str | None, cwd: str | None, place: Place | 
 
 
 def same_repository(folder: str, place: Place) -> bool:
-    """Tell whether a session of a folder may speak for a place: a parent folder's session never does for a repository below it."""
+    """Tell whether a session of a folder may speak for a place: a parent folder's session never does for a repository below it.
+
+    A folder that is not absolute here (relative, or of another system) is nobody's place;
+    the home folder and that of temporary files speak for themselves alone.
+    """
+    if not Path(expanded(folder)).is_absolute():
+        return False
     there = place_of(folder)
     if place.roots:
         return bool({*there.roots} & {*place.roots} or {*there.identities} & {*place.identities})
-    return not there.roots and below(place.cwd, folder) and (folder == place.cwd or folder.rstrip("/") != expanded("~").rstrip("/"))
+    general = {expanded("~").rstrip("/"), tempfile.gettempdir()}
+    return not there.roots and below(place.cwd, folder) and (folder == place.cwd or folder.rstrip("/") not in general)
 
 
 def nearness(scope: str, cwd: str | None, place: Place | None) -> float:

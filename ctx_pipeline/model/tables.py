@@ -229,7 +229,11 @@ SESSIONS = Table(
         Column("title_source", "str", "custom, ai, summary, prompt or none", repeated=True),
         Column("cwd", "str", "first working directory", nullable=True, repeated=True),
         Column(
-            "repository", "str", "identity of the repository: remote URL without credentials, else the cwd", nullable=True, repeated=True
+            "repository",
+            "str",
+            "identity of the repository: remote URL without credentials, else the cwd, of a worktree the checkout that it lies in",
+            nullable=True,
+            repeated=True,
         ),
         Column("project", "str", "short name to show for the repository", repeated=True),
         Column("branch", "str", "first git branch", nullable=True, repeated=True),

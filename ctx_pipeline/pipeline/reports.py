@@ -81,7 +81,7 @@ class StageReport:
 # Input fingerprints of the assets, and the versions of cells and normalized tables: one rule for stages and plan.
 
 
-DECODING = "1"
+DECODING = "2"
 """Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
 
 

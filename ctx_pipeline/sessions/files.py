@@ -24,6 +24,7 @@ from ctx_pipeline.shell.files import below
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import Days
+from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
@@ -362,7 +363,7 @@ def accesses(
         ids = {s for part in manifest.of_table("sessions") for s in part.live}
         wanted = ids if only is None else {s for s in ids if (cell.host, s) in only}
         for view in store.lake.read_sessions(cell, wanted, ("file_accesses",)) if wanted else ():
-            if project and project not in {view.session.project, view.session.repository}:
+            if project and project not in project_names(view.session.project, view.session.repository):
                 continue
             found += _of_session(view, moves, patched, cell)
     moves += _patch_moves(store, patched)

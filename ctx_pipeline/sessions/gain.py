@@ -18,7 +18,9 @@ from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.signals.context_cache import rebuilds
 from ctx_pipeline.signals.context_window import carried
 from ctx_pipeline.storage.reader import reading
+from ctx_pipeline.usage.cache_efficiency import STREAMS, by_stream
 from ctx_pipeline.usage.periods import Period, before, period
+from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
@@ -33,9 +35,6 @@ if TYPE_CHECKING:
 
 # What of a session's bill was avoidable, by mechanism: surely, likely, at most. Never more than was billed.
 
-
-STREAMS = ("fresh_input", "cache_write_5m", "cache_write_1h", "cache_read", "output")
-"""Where the tokens of a call are billed; what a call's price holds beside them (web searches, a dearer tier) stands with the output."""
 
 LONG_OUTPUT = 2_000
 """Tokens of a tool's output above which the rest could have been left out."""
@@ -121,16 +120,11 @@ def _bill(
         gain.unpriced += 1
         return
     rates = rate_of(call.model, micros(call.ts), call.context_tokens)
-    left = cost
+    for name, part in zip(STREAMS, by_stream(counts, cost, rates), strict=True):
+        gain.nano[name] += part
     if rates is not None:
-        per = (rates.input, rates.cache_write_5m, rates.cache_write_1h, rates.cache_read)
-        for name, count, rate in zip(STREAMS, counts, per, strict=False):
-            part = min(left, round(count * rate))
-            gain.nano[name] += part
-            left -= part
         saved = rates.saved(read=call.cache_read, written_5m=call.cache_write_5m, written_1h=call.cache_write_1h)
         gain.saved_by_cache += round(saved)
-    gain.nano["output"] += left
 
 
 def _mechanisms(
@@ -450,7 +444,7 @@ def _views(store: Store, host: str | None, project: str | None, told: list[tuple
         wanted = {
             r.session_id
             for r in rows
-            if (project is None or project in {r.project, r.repository})
+            if (project is None or project in project_names(r.project, r.repository))
             and any(_overlaps(micros(r.first_ts), micros(r.last_ts), within) for within in told)
         }
         if wanted:

@@ -18,7 +18,7 @@ from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import place_of, same_repository
 from ctx_pipeline.model.agent_config import asked_here
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.raw import SessionInput, StreamBytes
+from ctx_pipeline.model.raw import SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
 from ctx_pipeline.recorded_paths import FILE, look_at, real
@@ -221,7 +221,8 @@ def _view(host: Host, path: Path, kind: str, session: str) -> tuple[SessionView,
     stream = hashlib.sha256(str(path).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     parsed = host.records.parse(SessionInput(host.key, session, (StreamBytes(stream, kind, path.name, 0, data, session),)))
     facts = parsed.facts
-    known = {"session_id": session, "host": host.key, "cwd": facts.cwd, "project": Path(facts.cwd or "").name}
+    project = project_of(repository_of(facts.repository) or discovery.checkout_of(facts.cwd or ""))
+    known = {"session_id": session, "host": host.key, "cwd": facts.cwd, "project": project}
     events = [EVENTS.row._make(e) for e in parsed.events]
     early = {e.event_id for e in events if e.start < head}
     calls = [c for c in map(TOOL_CALLS.row._make, parsed.tool_calls) if c.call_event not in early]

@@ -9,7 +9,7 @@ from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.scope import identity, place_of, same_repository
 from ctx_pipeline.model.agent_config import asked_here
-from ctx_pipeline.sessions.naming import find_session, split_host
+from ctx_pipeline.sessions.naming import find_session, newest_first, split_host
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of
 from ctx_pipeline.storage.store_marker import begun
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-NAMED, ASKING, HERE, PREVIOUS = "named", "asking", "here", "previous"
+NAMED, ASKING, HERE, PREVIOUS, NEWEST = "named", "asking", "here", "previous", "newest"
 """Why a session was chosen."""
 
 
@@ -61,6 +61,25 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
             "no session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
         )
     return Choice(found[0].host, found[0].session_id, HERE, captured=True)
+
+
+def select_for_person(store: Store, settings: Settings, name: str | None = None, *, asking: bool = True) -> Choice:
+    """Return what :func:`select_session` does for this folder, else the newest session of all in which somebody asked something.
+
+    Without ``asking`` the session whose agent runs this program is one like any other. An
+    agent is never given a session of another repository so: it uses :func:`select_session`.
+    Raises UnknownName, and UsageError where nothing was captured.
+    """
+    if name or (asking and current_session(settings) is not None):
+        return select_session(store, settings, name)
+    found = in_place(store, here())
+    if found:
+        return Choice(found[0].host, found[0].session_id, HERE, captured=True)
+    asked = {(row.host, row.session_id) for row in store.ledger.sessions() if row.rows.get("prompts")}
+    every = newest_first(store)
+    for place in [*(place for place in every if place in asked), *every][:1]:
+        return Choice(*place, NEWEST, captured=True)
+    raise UsageError("no session was captured", hint="ctx run")
 
 
 def meant(settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:

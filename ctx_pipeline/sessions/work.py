@@ -17,6 +17,7 @@ from ctx_pipeline.model.display import table_text, truncate, visible
 from ctx_pipeline.sessions.resume import RESUMED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
+from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def work(
                 continue
             names = (cell.host,) if host else (ALL, cell.host)
             for view in store.lake.read_sessions(cell, None, _TABLES, columns=_COLUMNS, kinds=("tool_result",)):
-                if project not in {None, view.session.project, view.session.repository}:
+                if project is not None and project not in project_names(view.session.project, view.session.repository):
                     continue
                 meant = {c.call_event for c in view.tool_calls if _inside(c.started, first, last)}
                 for name in names if meant else ():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _TOOLS = ("tool_calls",)
-_STEPS = ("events", "tool_calls", "command_runs")
+_STEPS = ("events", "tool_calls", "command_runs", "check_runs")
 _SHOWN = 20
 
 

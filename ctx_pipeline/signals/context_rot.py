@@ -102,9 +102,9 @@ def _covered(new: list[_Span], old: list[_Span]) -> float:
     return both / size if size > 0 else 0.0
 
 
-_TABLES = ("events", "tool_calls", "model_calls", "threads")
-_KINDS = ("answer", "tool_call", "tool_result", "reasoning")
-_COLUMNS = {
+ROT_TABLES = ("events", "tool_calls", "model_calls", "threads")
+ROT_KINDS = ("answer", "tool_call", "tool_result", "reasoning")
+ROT_COLUMNS = {
     "events": ("event_id", "thread_id", "seq", "ts", "kind", "call_key", "call_id", "text"),
     "tool_calls": ("thread_id", "tool", "call_event", "result_event", "out_chars", "seq"),
     "model_calls": ("call_key", "thread_id", "ts", "model", "output", "cache_read", "context_tokens", "cost", "owner"),
@@ -132,7 +132,7 @@ def _events(found: dict[str, Any], seqs: list[int]) -> tuple[str, ...]:
     return tuple(events[s] for s in seqs if s in events)
 
 
-@signal(group="context", unit="ratio", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+@signal(group="context", unit="ratio", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def completion_repetition(view: SessionView) -> Reading:
     """The largest share of word 3-grams that a completion shares with the one directly before it, 0 to 1 (Jaccard).
 
@@ -148,7 +148,7 @@ def completion_repetition(view: SessionView) -> Reading:
     return Reading(best["summary"]["max_repetition"], _events(best, [place]) if place else ())
 
 
-@signal(group="context", unit="completions", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+@signal(group="context", unit="completions", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def looping_completion_count(view: SessionView) -> Reading:
     """Completions that say again what was said two or more completions before, though others stand in between.
 
@@ -166,7 +166,7 @@ def looping_completion_count(view: SessionView) -> Reading:
     return Reading(float(sum(loop["calls"] for loop, _ in loops)), tuple(evidence), metadata={"loops": shown} if shown else None)
 
 
-@signal(version=2, group="context", unit="times", better="higher", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+@signal(version=2, group="context", unit="times", better="higher", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def completion_efficiency_kept(view: SessionView) -> Reading:
     """The last completion over its prompt, as a multiple of the same share at the first call: what is left of the efficiency.
 
@@ -185,7 +185,7 @@ def completion_efficiency_kept(view: SessionView) -> Reading:
     return Reading(longest["efficiency_kept"], _events(longest, [onset] if onset else []), metadata=details)
 
 
-@signal(group="context", unit="points", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+@signal(group="context", unit="points", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def context_rot_score(view: SessionView) -> Reading:
     """The points of the signs of context rot in the thread that has most of them.
 
@@ -201,7 +201,7 @@ def context_rot_score(view: SessionView) -> Reading:
     return Reading(float(verdict["score"]), evidence, metadata={"reasons": [r["text"] for r in verdict["reasons"]]})
 
 
-@signal(group="context", kind="categorical", better="lower", reads=_TABLES, kinds=_KINDS, columns=_COLUMNS)
+@signal(group="context", kind="categorical", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def context_rot_verdict(view: SessionView) -> Reading:
     """How badly the context rotted: none, mild, moderate or severe, with the reasons in the details.
 

@@ -10,7 +10,7 @@ from ctx_pipeline.facts.command_runs import command_runs, failed_calls
 from ctx_pipeline.facts.turns import interruptions
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.model.host_records import words_of_refusals
-from ctx_pipeline.signals import checks, recovery, trajectory, validation
+from ctx_pipeline.signals import checks, context_rot, recovery, trajectory, validation
 from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def mood(text: str) -> str:
     return "positive" if good else "negative"
 
 
-_STEPS = ("events", "tool_calls", "command_runs")
+_STEPS = ("events", "tool_calls", "command_runs", "check_runs")
 _RUNS = ("command_runs",)
 _COLUMNS = {**COLUMNS, "events": (*COLUMNS["events"], "actor")}
 _LIMIT = re.compile(
@@ -284,25 +284,26 @@ _DEDUCTIONS: tuple[tuple[Signal, float, float], ...] = (
 _LABELLED: tuple[tuple[Signal, str, float], ...] = (
     (checks.last_test_outcome, "failed", 30),
     (user_satisfaction_lexical, "negative", 15),
+    (context_rot.context_rot_verdict, "severe", 15),
 )
 """signal, the label that costs points, the points"""
 
 
 @signal(
-    version=4,
+    version=5,
     group="outcome",
     kind="categorical",
     better="higher",
-    reads=(*_STEPS, "check_runs", "turns"),
-    columns=_COLUMNS,
-    kinds=(*KINDS, "prompt"),
+    reads=tuple(dict.fromkeys((*_STEPS, "turns", *context_rot.ROT_TABLES))),
+    columns={name: tuple(dict.fromkeys((*_COLUMNS.get(name, ()), *own))) for name, own in (_COLUMNS | context_rot.ROT_COLUMNS).items()},
+    kinds=tuple(dict.fromkeys((*KINDS, "prompt", *context_rot.ROT_KINDS))),
 )
 def session_grade(view: SessionView) -> Reading:
     """One grade for how the session went, A to F, of the parts that other signals measure.
 
     100 points less what failed commands, corrections, stops, a last change that nothing
-    checked, red tests at the end, failures passed over, retries without progress and
-    complaints take off; the metadata has the points of each part. A from 90, B from 75, C
+    checked, red tests at the end, failures passed over, retries without progress,
+    complaints and severe context rot take off; the metadata has the points of each part. A from 90, B from 75, C
     from 60, D from 40. A rough sorting, to choose which sessions to read: not a verdict on
     one. Unknown where the agent took no step.
     """

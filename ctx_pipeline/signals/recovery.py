@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.signals.inputs.steps import Step, Steps
 
-_STEPS = ("events", "tool_calls", "command_runs")
+_STEPS = ("events", "tool_calls", "command_runs", "check_runs")
 _KINDS = (*KINDS, "prompt")
 _NO_FAILURE = "no step failed"
 _REACTS = frozenset({"search", "explore", "locate", "reproduce", "generate_fix", "refactor"})

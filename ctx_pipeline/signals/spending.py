@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.check_runs import check_runs
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 _CALLS = ("model_calls",)
-_STEPS = ("events", "model_calls", "tool_calls")
+_STEPS = ("events", "model_calls", "tool_calls", "command_runs", "check_runs")
 _THREADS = ("model_calls", "threads")
 _COLUMNS = {
     **COLUMNS,
@@ -136,13 +137,13 @@ def tokens_per_edit(view: SessionView) -> Reading:
     )
 
 
-@signal(version=2, group="cost", unit="tokens", better="lower", reads=_STEPS, columns=_COLUMNS, kinds=KINDS)
+@signal(version=3, group="cost", unit="tokens", better="lower", reads=("model_calls", "check_runs"), columns=_COLUMNS)
 def tokens_per_passing_check(view: SessionView) -> Reading:
-    """Tokens of the session's own model calls for each test, lint, type check or build that passed.
+    """Tokens of the session's own model calls for each run of a test, linter, type checker or build that passed.
 
-    The price of being sure. Unknown where no check passed, or without model calls.
+    The price of being sure. Runs are the rows of ``check_runs``. Unknown where no check passed, or without model calls.
     """
-    passed = sum(s.category == "run_tests" and not s.failed for s in view.once(steps).all)
+    passed = sum(row.result == "passed" and row.ran is not False for row in check_runs(view))
     return _per(view, passed, "no check passed")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
     from ctx_pipeline.signals.inputs.steps import Step
 
-_STEPS = ("events", "tool_calls", "command_runs")
+_STEPS = ("events", "tool_calls", "command_runs", "check_runs")
 _NO_FIX = "no source file was changed"
 _SOON = 4
 _CONTEXT = 3
@@ -53,7 +53,7 @@ def _last_word(view: SessionView) -> tuple[Step | None, Step | None, Step | None
     return first, last, check
 
 
-@signal(version=3, group="behaviour", kind="boolean", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behaviour", kind="boolean", better="higher", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_validation_presence(view: SessionView) -> Reading:
     """Whether tests, a linter, a type checker or a build ran after the first change of a source file.
 
@@ -69,7 +69,7 @@ def trajectory_validation_presence(view: SessionView) -> Reading:
     return Reading(check is not None, (order[first].call.call_event, *((check.evidence,) if check else ())), confidence=0.8)
 
 
-@signal(version=3, group="behaviour", unit="changes", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behaviour", unit="changes", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_fix_without_validation_count(view: SessionView) -> Reading:
     """Changes of source files that nothing checked within the four steps after them.
 
@@ -84,7 +84,7 @@ def trajectory_fix_without_validation_count(view: SessionView) -> Reading:
     return Reading(float(len(unchecked)), tuple(s.call.call_event for s in unchecked), confidence=0.8)
 
 
-@signal(version=3, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_fix_validation_latency_steps(view: SessionView) -> Reading:
     """Median number of steps from a change of a source file to the next check in its thread.
 
@@ -102,7 +102,7 @@ def trajectory_fix_validation_latency_steps(view: SessionView) -> Reading:
     return Reading(float(median(distance for _, _, distance in checked)), tuple(evidence), confidence=0.8)
 
 
-@signal(version=3, group="behaviour", kind="boolean", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behaviour", kind="boolean", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_premature_finish_without_validation(view: SessionView) -> Reading:
     """Whether the session ended with a change of a source file that nothing checked after it.
 
@@ -131,7 +131,7 @@ def _rounds(view: SessionView) -> Iterator[tuple[Step, Step, int]]:
                     waiting[s.target] = (before, False) if before is not None and not changed else (s, False)
 
 
-@signal(version=3, group="behaviour", unit="rounds", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behaviour", unit="rounds", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def trajectory_test_fix_loop_count(view: SessionView) -> Reading:
     """Rounds in which a check failed, files were changed, and the same check failed again.
 
@@ -143,7 +143,7 @@ def trajectory_test_fix_loop_count(view: SessionView) -> Reading:
     return Reading(float(len(loops)), tuple(e for a, b in loops for e in (a.evidence, b.evidence)), confidence=0.8)
 
 
-@signal(version=3, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behaviour", unit="steps", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def steps_to_green(view: SessionView) -> Reading:
     """Median number of steps from the first failure of a check to the first time that it passes.
 
@@ -227,7 +227,7 @@ def _insert(spans: list[tuple[int, int]], span: tuple[int, int]) -> None:
     spans[begin:end] = [(min(first for first, _ in touched), max(last for _, last in touched))]
 
 
-@signal(version=3, group="behaviour", unit="files", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
+@signal(version=4, group="behaviour", unit="files", better="lower", reads=_STEPS, columns=COLUMNS, kinds=KINDS)
 def reworked_file_count(view: SessionView) -> Reading:
     """Files that were changed, checked, and changed again after the check.
 

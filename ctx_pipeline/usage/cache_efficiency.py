@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.tables import MODEL_CALLS
-from ctx_pipeline.model.usage_rules import rebuilt
+from ctx_pipeline.model.usage_rules import cost_of, rebuilt
 from ctx_pipeline.pricing.price_book import rates_by
+from ctx_pipeline.usage.rollup import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ctx_pipeline.pricing import PriceBook
+    from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.lake.queries import LakeConnection
     from ctx_pipeline.usage.live_usage import Counted
+    from ctx_pipeline.usage.rollup import Filters
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
 _TS, _MODEL, _THREAD = _C["ts"], _C["model"], _C["thread_id"]
@@ -21,6 +25,54 @@ _READ, _WRITTEN_5M, _WRITTEN_1H, _CONTEXT = _C["cache_read"], _C["cache_write_5m
 
 PROMPT = ("input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
 """Columns that together are everything sent."""
+
+
+STREAMS = ("fresh_input", "cache_write_5m", "cache_write_1h", "cache_read", "output")
+"""Where the tokens of a call are billed; what a call's price holds beside them (web searches, another tier) stands with the output."""
+
+
+def by_stream(counts: Sequence[int], cost: int, rates: Rates | None) -> list[int]:
+    """Return the nano-dollars of each stream of a call (both in the order of ``STREAMS``); they sum to its cost.
+
+    ``rates`` are those of the call's day and size. What they do not explain, such as another tier, is output's.
+    """
+    left, found = cost, []
+    per = (rates.input, rates.cache_write_5m, rates.cache_write_1h, rates.cache_read) if rates else (0.0,) * 4
+    for count, rate in zip(counts, per, strict=False):
+        part = min(left, round(count * rate))
+        found.append(part)
+        left -= part
+    return [*found, left]
+
+
+def cache_read_cost(owned: Iterable[tuple[Counted, Sequence[tuple]]], filters: Filters, settings: Settings) -> int:
+    """Return the nano-dollars that the calls of sessions paid for what came from the cache."""
+    from ctx_pipeline.pricing import PriceBook
+
+    rate_of = rates_by(lambda: PriceBook.of(settings))
+    again = 0
+    for _, rows in selected(owned, filters):
+        for row in rows:
+            cost = cost_of(filters.cost_mode, row[_C["recorded_cost"]], row[_C["cost"]])
+            if cost is not None:
+                counts = [row[_C[name]] for name in ("input", "cache_write_5m", "cache_write_1h", "cache_read", "output")]
+                again += by_stream(counts, cost, rate_of(row[_MODEL], row[_TS], row[_CONTEXT]))[3]
+    return again
+
+
+def stored_cache_read_cost(connection: LakeConnection, filters: Filters, settings: Settings) -> int:
+    """Return what :func:`cache_read_cost` does, of the calls in the tables."""
+    from ctx_pipeline.pricing import PriceBook
+    from ctx_pipeline.storage.warehouse.usage_sql import PRICED_SQL, cache_read_cost_sql
+
+    rate_of = rates_by(lambda: PriceBook.of(settings))
+    known = [(model, price, rate_of(model, ts, context)) for model, price, ts, context in connection.execute(PRICED_SQL).fetchall()]
+    priced = [(model, price, r.input, r.cache_write_5m, r.cache_write_1h, r.cache_read) for model, price, r in known if r]
+    sql, parameters = cache_read_cost_sql(
+        priced, filters.cost_mode, bounds=filters.bounds(), host=filters.host, project=filters.project, model=filters.model
+    )
+    (found,) = connection.execute(sql, parameters).fetchall()
+    return int(found[0])
 
 
 def hit_share(row: dict[str, Any]) -> float | None:

@@ -17,6 +17,7 @@ from ctx_pipeline.shell.commands import command_text, steps
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import COUNTS, calls_for, parse_filters, usage
 from ctx_pipeline.usage.groupings import GROUPINGS
+from ctx_pipeline.usage.repositories import project_names, repository_names
 from ctx_pipeline.usage.rollup import SUMS, moment
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def reached(
     first, last = filters.bounds()
     found: list[Reached] = []
     for key, session, ts, subtype, text, name, repository in rows:
-        if (first is not None and ts < first) or (last is not None and ts >= last) or project not in {None, name, repository}:
+        if (first is not None and ts < first) or (last is not None and ts >= last):
+            continue
+        if project is not None and project not in project_names(name, repository):
             continue
         for note in hosts[key].reached(subtype, text, ts):
             _add(found, key, note, ts).met(session, name)
@@ -264,7 +267,8 @@ def outcomes(
     spent = _spent(chosen, host=host, project=project, cost_mode=cost_mode)
     found: dict[str, Outcomes] = {}
     everything = Outcomes("total")
-    for key, session, name, month, began, tool_calls, observed, corrected in rows:
+    names = repository_names((project, repository) for _, _, project, repository, *_ in rows)
+    for key, session, name, repository, month, began, tool_calls, observed, corrected in rows:
         counted = spent.get((key, session))
         bounded = first is not None or last is not None
         outside = bounded and (began is None or (first is not None and began < first) or (last is not None and began >= last))
@@ -275,7 +279,7 @@ def outcomes(
             "corrections": None if corrected is None else int(corrected),
             "tool_calls": int(tool_calls),
         }
-        group = {"project": name, "host": key, "month": month, "session": session}[by]
+        group = {"project": names[name, repository], "host": key, "month": month, "session": session}[by]
         for one in (found.setdefault(group, Outcomes(group)), everything):
             one.add(counted, units)
     return sorted(found.values(), key=lambda one: (-one.cost_nano, one.key)), everything

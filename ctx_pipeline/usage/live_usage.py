@@ -258,7 +258,7 @@ def count(given: SessionInput, parent: str | None = None, *, whole: bool = False
     except Exception:  # noqa: BLE001 - a session that cannot be read must not hide the others
         parsed, failed = Parsed(), len(given.streams)
     facts = parsed.facts
-    repository = _shown(repository_of(facts.repository) or facts.cwd or "")
+    repository = _shown(repository_of(facts.repository) or discovery.checkout_of(facts.cwd or ""))
     kept = parsed if whole else None
     return Counted(
         given.host,

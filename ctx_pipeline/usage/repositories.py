@@ -1,4 +1,4 @@
-"""The repository that a session's folder belongs to, by one name for all its clones and worktrees."""
+"""The name of a repository, one for all its clones and worktrees."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ if TYPE_CHECKING:
 
 _REMOTE = re.compile(r"[\w.-]+\.\w[\w.-]*(?::\d+)?/.+")
 """host.tld/owner/name, as capture writes the address of a remote"""
-_WORKTREE = re.compile(r"(.+?)[/\\]\.(?:[\w-]+[/\\])?worktrees[/\\].+")
-"""a worktree below its repository: REPOSITORY/.worktrees/NAME, REPOSITORY/.AGENT/worktrees/NAME"""
 
 
 @lru_cache(maxsize=4096)
 def project_names(project: str, repository: str | None) -> frozenset[str]:
     """Return every name by which a project is found: folder, recorded repository, and the repository's short and long name."""
-    return frozenset({project, repository or project, repository_name(project, repository), *_long(repository)})
-
-
-def repository_name(project: str, repository: str | None) -> str:
-    """Return the short name of the repository: of a worktree that of the repository it is of."""
-    found = _WORKTREE.fullmatch(repository or "")
-    return re.split(r"[/\\]", found[1])[-1] if found else project
+    return frozenset({project, repository or project, *_long(repository)})
 
 
 def _long(repository: str | None) -> list[str]:
     return ["/".join(repository.split("/")[-2:])] if repository and _REMOTE.fullmatch(repository) else []
 
 
-def by_repository(rows: Iterable[dict[str, Any]], sums: Sequence[str]) -> list[dict[str, Any]]:
-    """Return rows of usage by project (``project``, ``repository``, ``hosts``, ``models`` and sums) with one row a repository.
+def repository_names(places: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str | None], str]:
+    """Return (project, repository) -> the name of the row it belongs to.
 
     Folders without a recorded remote that share a name are one row, with the remote of that
     name where there is one. Where several remotes share it each stands alone as OWNER/NAME,
-    and folders by their path. ``places`` counts what was joined.
+    and folders by their path.
     """
+    known = dict.fromkeys(places)
+    remotes: dict[str, set[str]] = {}
+    for project, repository in known:
+        remotes.setdefault(project, set()).update(_long(repository))
+    return {
+        (project, repository): project if len(remotes[project]) < 2 else next(iter(_long(repository)), repository or project)
+        for project, repository in known
+    }
+
+
+def by_repository(rows: Iterable[dict[str, Any]], sums: Sequence[str]) -> list[dict[str, Any]]:
+    """Return rows of usage by project (``project``, ``repository``, ``hosts``, ``models`` and sums) with one row a repository."""
     rows = list(rows)
-    named: dict[str, set[str]] = {}
-    for row in rows:
-        named.setdefault(repository_name(row["project"], row["repository"]), set()).update(_long(row["repository"]))
+    names = repository_names((row["project"], row["repository"]) for row in rows)
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
-        name = repository_name(row["project"], row["repository"])
-        if len(named[name]) > 1:
-            name = next(iter(_long(row["repository"])), row["repository"] or name)
-        one = found.setdefault(name, {"project": name, "repository": row["repository"], "hosts": [], "models": [], "places": 0})
-        one["places"] += 1
+        name = names[row["project"], row["repository"]]
+        one = found.setdefault(name, {"project": name, "repository": row["repository"], "hosts": [], "models": []})
         for field in ("hosts", "models"):
             one[field] = list(dict.fromkeys([*one[field], *row[field]]))
         for field in sums:

@@ -10,14 +10,17 @@ import pytest
 from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
+from ctx_pipeline.findings.evidence import history
 from ctx_pipeline.findings.rules import QUIET, find, for_model
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.run_report import summary
 from ctx_pipeline.redaction.shapes import ALNUM, letters
+from ctx_pipeline.sessions.gain import gain
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.rollup import Filters
 from ctx_pipeline_tests.factories import claude
 from ctx_pipeline_tests.usage.conftest import ingested
 
@@ -68,3 +71,22 @@ def test_an_agent_reads_no_title_of_a_session_in_a_finding(worked: Settings) -> 
 
     assert any("ignore all previous" in shown.title for one in found for shown in one.examples)
     assert "ignore all previous" not in json.dumps([one.to_json() for one in for_model(found)])
+
+
+@pytest.mark.feature("findings.one-set")
+def test_context_sent_again_costs_what_the_gain_report_bills_for_the_cache(tmp_path: Path) -> None:
+    """Each call at the price of its day and of its prompt's size: above 200,000 tokens this model costs twice as much."""
+    main = claude.ClaudeHome(tmp_path / "claude").session()
+    main.prompt("go on")
+    for read in (150_000, 250_000, 300_000):
+        main.answer(claude.text("a"), usages=[claude.usage(10, 5, read=read)], model="claude-sonnet-4-20250514")
+    main.save()
+    settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
+    live = history(settings, Filters(timezone="UTC"), ()).cache_read_nano
+    ingested(settings)
+
+    billed = gain("all", settings=settings).total.nano["cache_read"]
+
+    assert billed == 150_000 * 300 + 550_000 * 600
+    assert live == history(settings, Filters(timezone="UTC"), ()).cache_read_nano == billed
+    assert history(settings, Filters(timezone="UTC", model="another"), ()).cache_read_nano == 0

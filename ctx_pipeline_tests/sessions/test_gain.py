@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pricing.price_book import Rates
-from ctx_pipeline.sessions.gain import STREAMS, Bounds, Gain, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
+from ctx_pipeline.sessions.gain import Bounds, Gain, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.usage.cache_efficiency import STREAMS
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import Period, before, period
 from ctx_pipeline_tests.factories.claude import ClaudeHome
@@ -237,3 +241,20 @@ def test_the_trend_is_against_the_period_before(now, then, trend):
 
     found = Gain(Period("week", None, None), made(now), 1, None, None if then is None else made(then), None)
     assert found.trend == trend
+
+
+@pytest.mark.feature("cli.scope-is-said")
+@pytest.mark.parametrize("command", ["gain", "cache", "metrics", "resume", "heatmap"])
+def test_a_command_says_whose_sessions_it_tells_of(shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str) -> None:
+    """A session of a relative folder belongs to no repository, and one of the temporary folder to none below it."""
+    home = ClaudeHome(Path(shop.settings.environ["CLAUDE_CONFIG_DIR"]))
+    home.session("33333333-3333-4333-8333-333333333333", cwd="shop", mark="z").prompt("hello").save()
+    with open_store(shop.settings) as store:
+        ingest(store, shop.settings)
+    here = shop.ctx(monkeypatch, command)
+    (tmp_path / "empty").mkdir()
+    elsewhere = shop.ctx(monkeypatch, command, cwd=tmp_path / "empty")
+
+    assert here.exit_code == elsewhere.exit_code == 0
+    assert "this folder's repository" in here.output
+    assert "this folder's repository has no session" in elsewhere.output

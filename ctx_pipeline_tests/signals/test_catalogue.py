@@ -113,6 +113,8 @@ def test_tokens_are_shared_out_over_steps_changes_and_subagents():
     failed = view().model(900, 100).edit("a.py").shell("sed -i s/a/b/ b.py", exit=1)
     assert take(spending.tokens_per_edit, failed).value == 1000
     assert take(spending.tokens_per_passing_check, session).reason == "no check passed"
+    checked = view().model(900, 100).shell("ruff check . && pytest -q", text="All checks passed!\n3 passed in 0.1s").shell("pytest --co")
+    assert take(spending.tokens_per_passing_check, checked).metadata == {"count": 2}
     found = take(spending.subagent_token_ratio, session)
     assert (found.value, found.metadata) == (0.75, {"dollars": 1.0})
     assert take(spending.subagent_count, session).metadata == {"agents": {"Explore": 1}}

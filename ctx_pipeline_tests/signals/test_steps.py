@@ -120,6 +120,12 @@ def test_a_command_that_runs_on_takes_its_end_from_the_call_that_waited_for_it()
     assert kinds(session) == ["run_tests", "explore"]
 
 
+@pytest.mark.feature("signals.trajectory-mix")
+def test_a_check_is_a_step_of_checking_where_the_table_of_checks_says_that_it_ran():
+    session = view().shell("pytest --collect-only -q").shell("pytest -q", text="3 passed in 0.1s").shell("ruff format . && ruff check .")
+    assert kinds(session) == ["other", "run_tests", "run_tests"]
+
+
 @pytest.mark.feature("signals.trajectory-steps")
 def test_a_command_still_running_has_not_failed():
     (run,) = command_runs(view(host="codex").shell("cargo test", exit=None, failed=True, text=RUNNING).build())

@@ -20,6 +20,7 @@ from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain,
 from ctx_pipeline.cli.session_names import complete_sessions, session_name
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import CASE, STATUSES
+from ctx_pipeline.model.raw import project_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +68,7 @@ def print_list(memories: Sequence[Memory], minded: Mapping[str, Sequence[str]]) 
     rows = [
         {
             **m._asdict(),
-            "project": Path(m.repository or m.cwd or "").name,
+            "project": project_of(m.repository or m.cwd) if m.repository or m.cwd else "",
             "mind": one_line("; ".join(minded.get(m.memory_id, ())), _MIND),
         }
         for m in memories
@@ -79,7 +80,7 @@ def print_list(memories: Sequence[Memory], minded: Mapping[str, Sequence[str]]) 
     width = max(_NARROWEST, shutil.get_terminal_size().columns)
     for m in memories:
         sessions = counted(m.support, "session") if m.support else ""
-        parts = (m.memory_id, m.kind, m.status, sessions, Path(m.repository or m.cwd or "").name)
+        parts = (m.memory_id, m.kind, m.status, sessions, project_of(m.repository or m.cwd) if m.repository or m.cwd else "")
         say(one_line("  ".join(filter(None, parts)), width), bold=True)
         for said in (m.text, *(f"mind: {mark}" for mark in minded.get(m.memory_id, ()))):
             text = " ".join(plain(said).split())

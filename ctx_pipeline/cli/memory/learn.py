@@ -11,6 +11,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.raw import project_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +83,8 @@ def _print(number: int, proposal: Proposal, *, everywhere: bool) -> None:
     memory = proposal.memory
     lost = f", {proposal.minutes:g} minutes lost" if proposal.minutes else ""
     times = f"{proposal.sessions} session{'s' if proposal.sessions != 1 else ''}"
-    where = f"; {plain(memory.repository or memory.cwd or 'everywhere')}" if everywhere else ""
+    at = memory.repository or memory.cwd
+    where = f"; {plain(project_of(at)) if at else 'everywhere'}" if everywhere else ""
     say(f"{number}. {plain(proposal.line)}", bold=True)
     say(f"   {memory.kind}, {times}{lost}, confidence {memory.confidence:.2f}; {memory.memory_id}{where}")
     for quote in [q for q in memory.body.get("quotes", []) if q != memory.text][:2]:

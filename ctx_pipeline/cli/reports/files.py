@@ -9,7 +9,7 @@ import click
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session import at_option, session_option
-from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.cli.session_names import session_argument, session_of_person
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.files import Heat
@@ -99,13 +99,25 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
     never changed. times: by day and hour. json: everything.
     """
     from ctx_pipeline.sessions.files import cold, heat
+    from ctx_pipeline.sessions.session_choice import here, in_place
+    from ctx_pipeline.storage.reader import reading
 
     wanted = named or path
-    found = heat(path=wanted, settings=for_reading(), **chosen)
+    settings = for_reading()
+    scope = f"project {plain(chosen['project'])}" if chosen["project"] else "all projects" if chosen["everywhere"] else ""
+    if not scope:
+        with reading(settings) as (store, _):
+            chosen["everywhere"] = not in_place(store, here())
+        scope = (
+            "all projects: this folder's repository has no session"
+            if chosen["everywhere"]
+            else "this folder's repository (--all: all projects)"
+        )
+    found = heat(path=wanted, settings=settings, **chosen)
     untouched = None
     if action in ("cold", "json"):
         # git tracks the files of this repository; those of another may have the same names
-        ever = heat(settings=for_reading(), **(chosen | {"since": None, "until": None, "everywhere": False, "project": None}))
+        ever = heat(settings=settings, **(chosen | {"since": None, "until": None, "everywhere": False, "project": None}))
         untouched = cold(ever, path=wanted)
     if as_json or action == "json":
         emit(_shape(found, depth, untouched))
@@ -114,13 +126,14 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
         _cold(untouched, found, limit)
         return
     if not found.total:
-        say("no file was touched in the selected sessions")
+        say(f"no file was touched in the selected sessions; {scope}")
         return
     {"status": _files, "directory": _folders, "dirs": _folders, "co-reads": _together, "times": _times}[action](found, limit, depth)
     say(
         f"Total: {counted(found.total, 'access', 'accesses')} across {counted(len(found.files), 'file')}"
         f" in {counted(found.sessions, 'session')}"
     )
+    say(scope)
 
 
 def _shape(found: Heat, depth: int, untouched: list[str] | None) -> dict[str, Any]:
@@ -249,7 +262,9 @@ def cache(
         return
     from ctx_pipeline.sessions.repeated_reads import CAUSES, window_files
 
-    found = window_files(name, at=at, thread=thread, ttl=ttl, settings=for_reading())
+    settings = for_reading()
+    name, line = session_of_person(settings, name)
+    found = window_files(name, at=at, thread=thread, ttl=ttl, settings=settings)
     if as_json:
         emit(found.to_json())
         return
@@ -261,6 +276,7 @@ def cache(
         for a in found.again[-limit:]:
             say(f"  {a.cause:<12} {plain(a.delivery.path)} {plain(a.delivery.lines)}  {a.tokens:,} t")
         say(f"{counted(len(found.again), 'file')} delivered again, of {counted(found.deliveries, 'read')}")
+        say(line)
         return
     say(f"Cache: {len(found.files)} file(s)" + ("" if found.moment == "end" else f" at {plain(found.moment)}"), bold=True)
     for f in found.files[:limit]:
@@ -271,6 +287,7 @@ def cache(
     if found.again:
         told = ", ".join(f"{cause} {one['times']}x ({tokens(one['tokens'])})" for cause, one in found.causes.items())
         say(f"delivered again: {told}")
+    say(line)
 
 
 def _mark(action: str, path: str, name: str | None, as_json: bool) -> None:

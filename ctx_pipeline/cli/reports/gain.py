@@ -9,7 +9,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, one_line, plain, say, table, tokens
-from ctx_pipeline.cli.session_names import complete_sessions, session_name
+from ctx_pipeline.cli.session_names import complete_sessions, session_name, session_of_person
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.gain import Gain
@@ -54,14 +54,17 @@ def gain(action: str, period: str, every: float, times: int | None, as_json: boo
         return
     from ctx_pipeline.sessions.gain import gain as api
 
-    found = api(period, settings=for_reading(), **chosen)
+    settings, line = for_reading(), ""
+    if period == "session" and not (chosen["host"] or chosen["project"]):
+        chosen["session"], line = session_of_person(settings, chosen["session"])
+    found = api(period, settings=settings, **chosen)
     if as_json or action == "json":
         emit(found.to_json())
         return
     if action == "score":
         _score(found)
         return
-    _report(found)
+    _report(found, line or f"sessions of {plain(chosen['project'] or 'all projects')}")
 
 
 def _live(period: str, every: float, times: int | None, chosen: dict[str, Any]) -> None:
@@ -100,13 +103,14 @@ def _score(found: Gain) -> None:
     say(f"  cached  {told['cached']:.1%} of the prompt tokens came from the cache (40 points)")
 
 
-def _report(found: Gain) -> None:
+def _report(found: Gain, scope: str) -> None:
     t = found.total
     what = f"{found.period.since} to {found.period.until}" if found.period.since else found.period.name
     say(
         f"GAIN REPORT ({what})" + (f"  {t.host} {plain(t.session_id)}" if t.session_id else f"  {counted(found.sessions, 'session')}"),
         bold=True,
     )
+    say(scope)
     if found.since_baseline:
         say(f"since the baseline of {found.since_baseline[:16].replace('T', ' ')}")
     if found.model:
@@ -169,12 +173,15 @@ def metrics(name: str | None, limit: int, as_json: bool) -> None:
     from ctx_pipeline.sessions.metrics import CEP
     from ctx_pipeline.sessions.metrics import metrics as api
 
-    found = api(name, settings=for_reading())
+    settings = for_reading()
+    name, line = session_of_person(settings, name)
+    found = api(name, settings=settings)
     if as_json:
         emit(found.to_json())
         return
     t = found.totals
     say(f"Session metrics  {found.host} {plain(found.session_id)}", bold=True)
+    say(line)
     prompt = sum(t[n] for n in ("input", "cache_write_5m", "cache_write_1h", "cache_read"))
     files = len({r["name"] for r in found.by_file if not r["name"].startswith("(")})
     counts = {"Files": files, "Reads": found.reads, "Repeated": found.repeated_reads, "Had to be read again": found.bounced}

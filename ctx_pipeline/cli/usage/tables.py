@@ -210,8 +210,6 @@ def _columns(report: Usage, key: str, rows: list[dict[str, Any]]) -> dict[str, s
     }
     if key == "session_id":
         columns |= {"began": "began", "project": "project", "title": "title"}
-    if any(row.get("places", 1) > 1 for row in rows):
-        columns["places"] = "folders"
     if any("uses" in row for row in report.rows):
         columns["uses"] = "uses"
     if len({row["host"] for row in rows}) > 1 or terminal_width() is None:

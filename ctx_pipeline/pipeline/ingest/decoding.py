@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from ctx_pipeline import discovery
 from ctx_pipeline.errors import ContractError
 from ctx_pipeline.facts.prompts import requests
 from ctx_pipeline.model.codec import digest
@@ -349,7 +350,7 @@ def _session_row(
         title = _short(asks[0]) if asks else title
         source = "prompt" if title else "none"
     cwd = clean(facts.cwd)
-    repository = clean(repository_of(facts.repository)) or cwd
+    repository = clean(repository_of(facts.repository)) or (cwd and discovery.checkout_of(cwd))
     firsts = [row[11] for row in threads if row[11] is not None]
     lasts = [row[12] for row in threads if row[12] is not None]
     return (

@@ -101,7 +101,7 @@ def repository_of(repository: str | None, cwd: str | None, known: Mapping[str, s
 
 
 def _only_folder(repository: str | None, cwd: str | None) -> bool:
-    return bool(cwd) and (repository is None or repository == cwd)
+    return cwd is not None and bool(cwd) and (repository is None or repository in {cwd, discovery.checkout_of(cwd)})
 
 
 def recorded(store: Store) -> dict[str, str]:
@@ -113,7 +113,7 @@ def recorded(store: Store) -> dict[str, str]:
     found: dict[str, set[str]] = {}
     alone: dict[str, None] = {}
     for _, _, cwd, repository in _folders(store):
-        if repository and repository != cwd:
+        if repository and not _only_folder(repository, cwd):
             found.setdefault(cwd, set()).add(repository)
         else:
             alone.setdefault(cwd)

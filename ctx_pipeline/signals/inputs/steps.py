@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
+from ctx_pipeline.facts.check_runs import commands_that_checked
 from ctx_pipeline.facts.command_runs import CHECKS, runs_by_call
 from ctx_pipeline.model.host_records import KEPT
 from ctx_pipeline.shell.commands import steps as programs
@@ -134,12 +135,13 @@ class Steps(list[list[Step]]):
 
 
 def steps(view: SessionView) -> Steps:
-    """Return the steps of a session; reads tool calls, command runs and the kinds of events in :data:`KINDS`.
+    """Return the steps of a session; reads tool calls, command runs, check runs and the kinds of events in :data:`KINDS`.
 
     A tool call and its result are one step. Waiting for a command that runs on is part
     of that command; what a subagent did stands in its own thread.
     """
     shell = runs_by_call(view)
+    checked = view.once(commands_that_checked)
     events = view.by_event
     thoughts = _thoughts(view)
     threads: dict[str, list[Step]] = {}
@@ -159,7 +161,8 @@ def steps(view: SessionView) -> Steps:
             key = (call.tool, (asked.text or "") if asked is not None else "")
         if run is not None and run.outputs:
             result = events.get(run.outputs[-1])
-        category = _category(call, run, thoughts.get(call.call_event, ""), refused=refused, failed=failed)
+        thought = thoughts.get(call.call_event, "")
+        category = _category(call, run, thought, refused=refused, failed=failed, checked=call.call_event in checked)
         thread.append(Step(call, category, key, failed, run, (result.text or "") if result is not None else "", len(thread)))
     return Steps(list(threads.values()), thoughts)
 
@@ -186,11 +189,11 @@ def _same(command: str) -> str:
     return _VOLATILE.sub("#", " ".join(command[:_KEY].split()))
 
 
-def _category(call: Any, run: Any, thought: str, *, refused: bool, failed: bool) -> str:
+def _category(call: Any, run: Any, thought: str, *, refused: bool, failed: bool, checked: bool) -> str:
     if refused or call.tool in discovery.declared_texts("records.approval_tools"):
         return "permission"
     if run is not None:
-        return "error" if failed and run.exit is None and not run.programs else _of_shell(run.command)
+        return "error" if failed and run.exit is None and not run.programs else _of_shell(run.command, checked)
     if failed:
         return "error"
     action = call.action
@@ -229,9 +232,9 @@ def _of_edit(paths: Sequence[str], thought: str) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _of_shell(command: str) -> str:
+def _of_shell(command: str, checked: bool) -> str:
     found = programs(command)
-    if any(s.purpose in CHECKS and not _formats(s) for s in found):
+    if checked and any(s.purpose in CHECKS and not _formats(s) for s in found):
         return "run_tests"
     written = [p for p in files_changed(command) if not _SCRATCH.search(p)] if _writes(command) else []
     if written:

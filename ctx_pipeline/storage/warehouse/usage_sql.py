@@ -116,12 +116,12 @@ COMMITS_SQL = (
 """Shell commands that may have made a commit."""
 
 OUTCOMES_SQL = (
-    "SELECT s.host, s.session_id, s.project, s.month, epoch_us(s.first_ts), s.tool_calls,"
+    "SELECT s.host, s.session_id, s.project, s.repository, s.month, epoch_us(s.first_ts), s.tool_calls,"
     " max(r.value) FILTER (WHERE r.signal = 'git_commits_made_during'), max(r.value) FILTER (WHERE r.signal = 'user_correction_count')"
     " FROM sessions s LEFT JOIN readings r ON r.host = s.host AND r.session_id = s.session_id"
     " AND r.signal IN ('git_commits_made_during', 'user_correction_count') GROUP BY ALL ORDER BY 1, 2"
 )
-"""What each session came to: host, session, project, month, first time, tool calls, commits that git showed, corrections."""
+"""What each session came to: host, session, project, repository, month, first time, tool calls, commits that git showed, corrections."""
 
 
 def marked(pairs: Collection[tuple[str, str]]) -> list[str]:
@@ -142,6 +142,52 @@ def calls_sql(sessions: Collection[tuple[str, str]]) -> tuple[str, list[Any]]:
         " ORDER BY c.host, c.session_id, c.call_key"
     )
     return sql, [[f"{h}{_MARK}{s}" for h, s in sorted(sessions)]]
+
+
+PRICED_SQL = "SELECT model, price, max(epoch_us(ts)), max(context_tokens) FROM model_calls WHERE owner AND cache_read > 0 GROUP BY ALL"
+"""Each price that calls with cached prompts were billed at: model, price, and the time and size of a call at it."""
+
+
+def cache_read_cost_sql(
+    rates: Collection[tuple[str, str | None, float, float, float, float]],
+    cost_mode: str,
+    *,
+    bounds: tuple[int | None, int | None] = (None, None),
+    host: str | None = None,
+    project: str | None = None,
+    model: str | None = None,
+) -> tuple[str, list[Any]]:
+    """Return the query for the nano-dollars that calls paid for cached prompts, and its parameters.
+
+    ``rates`` are (model, price, nano-dollars a token of input, of both kinds of cache write and of cache read);
+    the other streams are paid first, as ``ctx gain`` does.
+    """
+    before = " + ".join(f"round_even(c.{name} * r.rate_{n}, 0)" for n, name in enumerate(("input", "cache_write_5m", "cache_write_1h")))
+    conditions = ["c.owner", "c.cache_read > 0"]
+    parameters: list[Any] = [list(column) for column in zip(*rates, strict=True)] or [[]] * 6
+    for condition, value in (
+        ("epoch_us(c.ts) >= ?", bounds[0]),
+        ("epoch_us(c.ts) < ?", bounds[1]),
+        ("c.host = ?", host),
+        ("c.model = ?", model),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            parameters.append(value)
+    if project is not None:
+        conditions.append(
+            "EXISTS (FROM sessions s WHERE s.host = c.host AND s.session_id = c.session_id"
+            " AND (? IN (s.project, s.repository) OR ends_with(s.repository, '/' || ?)))"
+        )
+        parameters += [project, project]
+    paid = f"least(round_even(c.cache_read * r.rate_3, 0), greatest(0, {COST_SQL[cost_mode]} - ({before})))"
+    columns = ", ".join(f"unnest(CAST(? AS DOUBLE[])) AS rate_{n}" for n in range(4))
+    sql = (
+        f"WITH r AS (SELECT unnest(CAST(? AS VARCHAR[])) AS model, unnest(CAST(? AS VARCHAR[])) AS price, {columns})"
+        f" SELECT CAST(coalesce(sum({paid}), 0) AS BIGINT) FROM model_calls c"
+        f" JOIN r ON r.model = c.model AND r.price IS NOT DISTINCT FROM c.price WHERE {' AND '.join(conditions)}"
+    )
+    return sql, parameters
 
 
 def billed_sql(cost_mode: str) -> str:
