@@ -12,9 +12,13 @@ CtxError
 ├─ DeclarationError     a host, signal, method or panel file is wrong; names file and fix
 ├─ SettingsError        a setting or an environment variable cannot be used
 ├─ UnknownName          a name was asked for that does not exist; lists the nearest
+│  ├─ UnknownChoice     a word of a fixed list was misspelled; lists the nearest
 │  └─ AmbiguousName     a short name means several things; lists them
+├─ NothingFound         nothing in the records fits what was asked for
 ├─ UsageError           the words of a command do not fit together
 └─ BudgetTooSmall       asked, minimum
+
+A command ends with 2 where its words are wrong (UsageError, UnknownChoice) and with 1 for every other error.
 """
 
 from __future__ import annotations
@@ -110,6 +114,10 @@ class UsageError(CtxError):
     exit_code = 2
 
 
+class NothingFound(CtxError):
+    """Nothing in the records fits what was asked for."""
+
+
 class BudgetTooSmall(CtxError):
     """A token budget is below what the smallest useful answer needs."""
 
@@ -132,6 +140,12 @@ class UnknownName(CtxError):
             name=name,
             near=near,
         )
+
+
+class UnknownChoice(UnknownName):
+    """A word that must be one of a fixed list is not in it."""
+
+    exit_code = 2
 
 
 class AmbiguousName(UnknownName):

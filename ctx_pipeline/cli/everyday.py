@@ -8,8 +8,10 @@ import click
 
 from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, shares, table, tokens, zone_name
+from ctx_pipeline.cli.options import host_option, timezone_option
+from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, one_line, plain, say, shares, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import session_name, session_of_person
+from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
     from datetime import date
@@ -74,8 +76,8 @@ def _key(name: str) -> str:
 
 @click.command()
 @click.argument("what", nargs=-1)
-@click.option("--host", help="Only this host.")
-@click.option("--timezone", help="IANA zone of the days.")
+@host_option
+@timezone_option
 @json_option
 @click.pass_context
 def cost(context: click.Context, what: tuple[str, ...], host: str | None, timezone: str | None, as_json: bool) -> None:
@@ -148,7 +150,7 @@ def periods(settings: Settings, zone: str | None, host: str | None = None) -> li
 def show_help(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the commands of a group (ctx help pipeline), or the help of a command."""
     from ctx_pipeline.cli.root import GROUPS, cli
-    from ctx_pipeline.errors import UnknownName
+    from ctx_pipeline.errors import UnknownChoice
 
     root = context.find_root()
     if not words:
@@ -166,7 +168,7 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
     for word in words:
         found = command.get_command(root, word) if isinstance(command, click.Group) else None
         if found is None:
-            raise UnknownName(
+            raise UnknownChoice(
                 "command or group", word, [*GROUPS, *(command.list_commands(root) if isinstance(command, click.Group) else [])]
             )
         root, command = click.Context(found, info_name=word, parent=root), found

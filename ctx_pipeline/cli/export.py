@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import host_option, project_option, require_project
 from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, say, table
 from ctx_pipeline.cli.session_names import complete_sessions
 from ctx_pipeline.model.display import size
@@ -23,9 +24,9 @@ def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier."),
         click.option("--since", metavar="DAY", help="Sessions that began on this day or later."),
-        click.option("--project", help="Only this project."),
+        project_option,
         click.option("--session-id", "--session", "-s", metavar="SESSION", help="Only this session.", shell_complete=complete_sessions),
-        click.option("--host", help="Only this host."),
+        host_option,
     ):
         command = option(command)
     return command
@@ -58,7 +59,7 @@ def parquet(folder: str, as_json: bool) -> None:
 
 @export.command()
 @click.argument("folder", type=click.Path(file_okay=False))
-@click.option("--host", help="Only this host.")
+@host_option
 @click.option("--session-id", "--session", "-s", metavar="SESSION", help="Only this session.", shell_complete=complete_sessions)
 @click.option("--no-raw", is_flag=True, help="Leave out the exact copies, which may hold secrets; all other files are redacted.")
 @json_option
@@ -87,7 +88,9 @@ def markdown(folder: str, as_json: bool, **words: Any) -> None:
     """Write each session as a Markdown file into FOLDER, redacted: prompts, answers, tool output and diffs."""
     from ctx_pipeline.integrations.export import markdown as run
 
-    names = run(folder, _selection(words), settings=for_reading())
+    settings = for_reading()
+    require_project(settings, words["project"])
+    names = run(folder, _selection(words), settings=settings)
     if as_json:
         emit({"folder": folder, "files": names})
     else:
@@ -102,7 +105,9 @@ def opentraces(file: str, as_json: bool, **words: Any) -> None:
     """Write sessions of every agent as traces of opentraces-schema into FILE, one JSON object a line, redacted."""
     from ctx_pipeline.integrations.export import opentraces as run
 
-    sessions, traces = run(file, _selection(words), settings=for_reading())
+    settings = for_reading()
+    require_project(settings, words["project"])
+    sessions, traces = run(file, _selection(words), settings=settings)
     if as_json:
         emit({"file": file, "sessions": sessions, "traces": traces})
     else:

@@ -11,6 +11,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -109,7 +110,7 @@ def history(
 def _print_snapshots(window: SessionWindow) -> None:
     from ctx_pipeline.sessions.windows import view
 
-    say(one_line(window.title or window.session_id, 120), bold=True)
+    say(one_line(title_text(window.title or "") or window.session_id, 120), bold=True)
     thread = window.thread
     say(f"{window.host} {plain(window.session_id)}, {thread.kind} thread, {thread.events:,} events, {window.model or 'no model'}")
     for other in window.threads:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import require_project
 from ctx_pipeline.cli.output import confirm, counted, emit, json_option, one_line, plain, say, table
 from ctx_pipeline.cli.session_names import complete_sessions, read_name
 from ctx_pipeline.model.display import size
@@ -219,6 +220,8 @@ def forget(
         selection = stage.Selection(host=host or None, session_id=session_id or None, project=project, before=before, text=pattern)
         preview = stage.select(store, selection)
         if not preview.sessions and not pattern:
+            if ended is None:
+                require_project(settings, project)
             if as_json:
                 emit({"forgotten": 0, "sessions": []})
             else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.display import escaped, truncate, visible
+from ctx_pipeline.model.display import escaped, money, truncate, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -140,7 +140,7 @@ _LEAST = 14
 """Cells below which a column of text goes rather than being shortened further."""
 _FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,14}…?|")
 """Days, times and beginnings of ids: shortened they say nothing."""
-_FIGURE = re.compile(r"[-+]?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B)?|unpriced|")
+_FIGURE = re.compile(r"[-+]?<?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B)?|unpriced|")
 
 
 def _figures(texts: Sequence[str]) -> bool:
@@ -262,11 +262,8 @@ def tokens(count: int) -> str:
 
 
 def dollars(nano: int | None) -> str:
-    """Return nano-dollars as text with two decimals, or four below ten cents."""
-    if nano is None:
-        return "unpriced"
-    value = nano / 1e9
-    return f"${value:,.4f}" if 0 < value < 0.1 else f"${value:,.2f}"
+    """Return nano-dollars as dollars and cents; unpriced for None."""
+    return "unpriced" if nano is None else money(nano)
 
 
 def age(seconds: float) -> str:

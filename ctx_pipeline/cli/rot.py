@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import confirm, dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import confirm, counted, dollars, emit, json_option, one_line, say, table
 from ctx_pipeline.cli.session_names import session_name
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def export(
     lines = api.exported(db, form, ids=session_ids, everything=everything, since=since, until=until, state=state)
     say("exported sessions hold what your programs sent and received, if it was stored: look before you share them", err=True)
     count = _write(lines, output)
-    say(f"done: {count} session(s) exported.", err=True)
+    say(f"{counted(count, 'session')} exported", err=True)
 
 
 def _write(lines: Iterable[str], output: Path | None) -> int:
@@ -347,10 +347,10 @@ def reset(db: str | None, older_than: int | None, yes: bool) -> None:
             say("nothing to delete")
             return
         if not yes:
-            confirm(f"delete {len(ids)} session(s) of {path}?")
+            confirm(f"delete {counted(len(ids), 'session')} of {path}?")
         if older_than is None:
             store.truncate_all()
         else:
             store.delete_sessions(ids)
             store.vacuum()
-    say(f"deleted {len(ids)} session(s)")
+    say(f"deleted {counted(len(ids), 'session')}")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import host_option, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, plain, say, table, zone_name
+from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
     from ctx_pipeline.search import SearchResult
@@ -29,16 +31,16 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
   ctx search --regex 'E[0-9]{4}' --project api --facets"""
 )
 @click.argument("words", nargs=-1)
-@click.option("--host", help="Only this host.")
+@host_option
 @click.option("--project", help="Only projects with this in their name.")
 @click.option("--role", multiple=True, help="Only what was said by: user, assistant, command, output or system. Repeatable.")
 @click.option("--kind", multiple=True, help="Only this kind of event, e.g. prompt or tool_result. Repeatable.")
 @click.option("--tool", multiple=True, help="Only calls of this tool and their output; bash: those of any shell tool. Repeatable.")
 @click.option("--outcome", multiple=True, help="Only tool calls that passed, failed or are unanswered. Repeatable.")
 @click.option("--file", metavar="NAME", help="Only what tools were told or printed that names this file or path.")
-@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
-@click.option("--until", metavar="DAY", help="Last day, as --since.")
-@click.option("--timezone", help="IANA zone of the days.")
+@since_option
+@until_option
+@timezone_option
 @click.option("--regex", is_flag=True, help="The words are a regular expression (RE2), newest first.")
 @click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1, 60), help="How long --regex may take.")
 @click.option("--facets", is_flag=True, help="Count all hits by host, project, kind, tool, outcome and month.")
@@ -97,7 +99,7 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
         call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
         say(f"{hit.host} {hit.session_id}  {local_time(hit.ts, zone)}  {hit.kind}{call}", bold=True)
         if hit.title:
-            say(f"  {one_line(hit.title, 100)}")
+            say(f"  {one_line(title_text(hit.title), 100)}")
         _snippet(hit.snippet, hit.marks)
         if explain and hit.score:
             say("  " + "  ".join(f"{name} {value:g}" for name, value in hit.score.items()), dim=True)

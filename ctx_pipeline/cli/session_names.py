@@ -34,9 +34,12 @@ def complete_sessions(_context: click.Context, _parameter: click.Parameter, inco
         known = ShownSessions(settings_module.bare().home / "ledger.db").of()
     except CtxError:
         return found
+    from ctx_pipeline.model.display import title_text
+
     fitting = [(key, shown) for key, shown in known.items() if key[1].startswith(incomplete)]
     return found + [
-        CompletionItem(one_line(session_id), help=one_line(shown.title or "", 60)) for (_, session_id), shown in fitting[:_COMPLETED]
+        CompletionItem(one_line(session_id), help=one_line(title_text(shown.title or ""), 60))
+        for (_, session_id), shown in fitting[:_COMPLETED]
     ]
 
 

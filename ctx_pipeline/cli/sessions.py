@@ -7,61 +7,82 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import dollars, emit, json_option, local_time, one_line, say, short_ids, table, terminal_width, zone_name
+from ctx_pipeline.cli.options import host_option, project_option, require_project
+from ctx_pipeline.cli.output import (
+    counted,
+    dollars,
+    emit,
+    json_option,
+    local_time,
+    more_rows,
+    one_line,
+    say,
+    short_ids,
+    table,
+    terminal_width,
+    zone_name,
+)
 from ctx_pipeline.cli.session_names import session_argument
-from ctx_pipeline.model.display import size, title_text
+from ctx_pipeline.model.display import title_text
+
+_SORTS = ("date", "cost", "calls", "size", "name")
 
 
 @click.command("list")
-@click.option("--host", help="Only this host.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="At most so many for each host.")
+@host_option
+@project_option
+@click.option("--since", metavar="DAY", help="Last active on this day or later: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+@click.option("--until", metavar="DAY", help="Last active on this day or earlier.")
+@click.option("--sort", default="date", show_default=True, type=click.Choice(_SORTS), help="Newest, most or largest first; names in order.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N sessions.")
+@click.option("--all", "empty", is_flag=True, help="Also sessions in which nothing happened.")
 @json_option
-def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
-    """List the sessions in the homes, newest first, captured or not."""
+def list_sessions(as_json: bool, **chosen: Any) -> None:
+    """List sessions, the last active first, captured or not."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.integrations.import_sessions import list_sessions as stage
     from ctx_pipeline.storage import open_store
-    from ctx_pipeline.usage.engine import usage
 
     settings, note = choose(settings_module.load(), demo=False)
     if note:
         say("(sample sessions)", err=True)
     with open_store(settings) as store:
-        listing = stage(store, settings, host=host, limit=limit)
+        listing = stage(store, settings, **chosen)
+    if not listing.total:
+        require_project(settings, chosen["project"])
     if as_json:
         emit(listing.to_json())
         return
-    found = sorted(listing.sessions, key=lambda one: -one.last)
     zone = settings.timezone
-    names = short_ids([one.session_id for one in found]) if terminal_width() is not None else {}
-    spent = usage("session", settings=settings).by_session()
-    rows = []
-    for one in found:
-        sums = spent.get((one.host, one.session_id))
-        known = sums is not None and sums["unpriced_calls"] < sums["calls"]
-        rows.append(
-            {
-                "session": names.get(one.session_id, one.session_id),
-                "last": local_time(int(one.last * 1e6), zone),
-                "project": one.project or "",
-                "title": title_text(one.title or ""),
-                "cost": dollars(sums["cost_nano"]) if sums and known else "",
-                "host": one.host,
-                "captured": f"{one.state}, archived" if one.status == "archived" else one.state,
-                "size": size(one.bytes),
-                "left": "" if one.days_left is None else f"{one.days_left} d",
-            }
-        )
+    names = short_ids([one.session_id for one in listing.sessions]) if terminal_width() is not None else {}
+    rows = [
+        {
+            "session": names.get(one.session_id, one.session_id),
+            "last": local_time(int(one.last * 1e6), zone),
+            "project": one.project or "",
+            "title": one_line(title_text(one.title or ""), 70),
+            "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
+            "host": one.host,
+            "captured": f"{one.state}, archived" if one.status == "archived" else one.state,
+            "left": "" if one.days_left is None else f"{one.days_left} d",
+        }
+        for one in listing.sessions
+    ]
     columns = {"session": "session", "last": "last active", "project": "project", "title": "title", "cost": "cost", "host": "host"}
-    columns |= {"captured": "captured", "size": "size"} | ({"left": "deleted in"} if any(row["left"] for row in rows) else {})
+    columns |= {"captured": "state"} if any(row["captured"] != "captured" for row in rows) else {}
+    columns |= {"left": "deleted in"} if any(row["left"] for row in rows) else {}
     if rows:
-        table(rows, columns, drop=("size", "captured", "left", "host", "project", "cost"))
-        more = sum(listing.counts.values()) - len(rows)
+        table(rows, columns, drop=("captured", "left", "host", "project", "cost"))
         counts = ", ".join(f"{count:,} {key}" for key, count in listing.counts.items() if count)
-        say(f"{counts}; times in {zone_name(zone)}" + (f"; {more:,} more: --limit {max(listing.counts.values())}" if more > 0 else ""))
-    if not listing.sessions:
+        say(f"{counts}; times in {zone_name(zone)}")
+        more_rows(listing.total, len(rows))
+    elif not sum(listing.counts.values()):
         say("no sessions found; looked in " + ", ".join(listing.looked))
+    else:
+        say("no session fits")
+    if listing.empty:
+        say(f"{counted(listing.empty, 'session')} in which nothing happened left out: --all")
     for warning in listing.warnings:
         say(warning, fg="yellow")
 

@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, one_line, say, table
+from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, more_rows, one_line, say, table, zone_name
 from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.model.display import title_text
 
 
 @click.group()
@@ -107,7 +109,7 @@ def run(
         emit({"cells": {k: {"status": c.status, **c.counts} for k, c in report.cells.items()}, **report.totals, **asked})
         return
     if asked:
-        say(f"asked {asked['asked']:,} times, {asked['failed']:,} without an answer, ${asked['cost_nano'] / 1e9:.4f}")
+        say(f"asked {asked['asked']:,} times, {asked['failed']:,} without an answer, {dollars(asked['cost_nano'])}")
     say(", ".join(f"{name}: {count:,}" for name, count in report.totals.items()) or "nothing to compute")
     for key, error in report.failed_partitions.items():
         say(f"failed partition: {key}: {error}", err=True)
@@ -170,6 +172,43 @@ def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
             say(f"  {event['event_id']}  {one_line(event['text'], 120)}")
     if not found["readings"]:
         say("no readings yet; compute them with: ctx signal run")
+
+
+@signal.command()
+@click.argument("name", shell_complete=complete_signals)
+@host_option
+@project_option
+@since_option
+@until_option
+@timezone_option
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), metavar="N", help="At most N events.")
+@json_option
+def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
+    """List the events that the readings of signal NAME rest on, over all sessions, the newest first.
+
+    Every time you corrected the agent: ctx signal evidence user_correction_count
+    """
+    from ctx_pipeline.sessions.signals import evidence as find
+
+    settings = for_reading()
+    found = find(name, **chosen, settings=settings)
+    if not found:
+        require_project(settings, chosen["project"])
+    if as_json:
+        emit({"signal": name, "events": found[:limit], "total": len(found)})
+        return
+    zone = chosen["timezone"] or settings.timezone
+    for event in found[:limit]:
+        where = f"{event['host']} {event['session_id']}  {one_line(title_text(event['title'] or ''), 60)}".rstrip()
+        say(f"{local_time(event['ts'], zone) or 'no time'}  {where}", bold=True)
+        say(f"  {one_line(event['text'] or '', 300)}")
+        say(f"  ctx explain {event['event_id']}", dim=True)
+    if not found:
+        say(f"no reading of {name} rests on an event here; missing readings: ctx signal run")
+        return
+    more_rows(len(found), limit)
+    sessions = len({(event["host"], event["session_id"]) for event in found})
+    say(f"{counted(len(found), 'event')} in {counted(sessions, 'session')}; times in {zone_name(zone)}")
 
 
 @signal.command()

@@ -7,11 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.dashboard.figures import count, money, plural, share, short
+from ctx_pipeline.dashboard.figures import count, plural, share, short
 from ctx_pipeline.facts.expiring import SOON
 from ctx_pipeline.findings.evidence import history, history_of_all
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.display import money, title_text
 from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, ranked
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.engine import parse_filters, usage
@@ -167,7 +168,7 @@ def _tool_output(history: History) -> Finding | None:
     part = seen.tool_output_nano / seen.cost_nano if seen.cost_nano else 0.0
     if part < 0.1:
         return None
-    title = f"About {part:.0%} of the cost, ${seen.tool_output_nano / _NANO:,.2f}, was tool output sent again"
+    title = f"About {part:.0%} of the cost, {money(seen.tool_output_nano)}, was tool output sent again"
     detail = f"Measured in the newest {plural(seen.sessions, 'session')}."
     return Finding("", title, "ctx usage tool", detail, usd=seen.tool_output_nano / _NANO, cases=seen.sessions)
 
@@ -176,7 +177,7 @@ def _resent(history: History) -> Finding | None:
     cost, again = history.totals["cost_nano"], history.cache_read_nano
     if not cost or again / cost < 0.2:
         return None
-    title = f"{min(1.0, again / cost):.0%} of the cost, ${again / _NANO:,.2f}, was context sent again from the cache"
+    title = f"{min(1.0, again / cost):.0%} of the cost, {money(again)}, was context sent again from the cache"
     return Finding("", title, "ctx usage tool", usd=again / _NANO, cases=len(history.spent))
 
 
@@ -320,7 +321,9 @@ def _rule_of(habit: Habit) -> Rule:
         return Finding(
             "",
             habit.title.format(sum=sum(one.value for one in every.values())),
-            f"ctx signal show {shlex.quote(examples[0].host)} {shlex.quote(examples[0].session_id)}",
+            f"ctx signal evidence {habit.signal}"
+            if habit.whole
+            else f"ctx signal show {shlex.quote(examples[0].host)} {shlex.quote(examples[0].session_id)}",
             f"In {count(len(every))} of {plural(len(history.readings[habit.signal]), 'session')}.",
             habit.advice,
             cases=len(every),
@@ -367,12 +370,13 @@ def _examples(history: History, values: dict[Key, float]) -> tuple[Example, ...]
     strongest = sorted(values.items(), key=lambda one: (-one[1], one[0]))[:_EXAMPLES]
     known = history.sessions
     return tuple(
-        Example(*key, known[key].title if key in known else key[1], known[key].project if key in known else "", v) for key, v in strongest
+        Example(*key, title_text(known[key].title) if key in known else key[1], known[key].project if key in known else "", value)
+        for key, value in strongest
     )
 
 
 def _named(history: History, key: Key) -> str:
-    text = " ".join((history.sessions[key].title if key in history.sessions else key[1]).split())
+    text = title_text(history.sessions[key].title if key in history.sessions else key[1])
     return f"\N{LEFT DOUBLE QUOTATION MARK}{text[:77] + '…' if len(text) > 78 else text}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 

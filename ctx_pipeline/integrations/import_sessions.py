@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import Plain
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.warehouse.session_queries import session_facts
+from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.periods import day
+from ctx_pipeline.usage.repositories import project_names
+from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.warehouse.session_queries import SessionFacts
 
 
 @dataclass(frozen=True)
@@ -39,17 +44,24 @@ class Listed:
     """days until its host deletes the transcript; None: never, or it is gone"""
     last: float = 0.0
     """time of its last event in seconds since 1970; of one with newer bytes in the home the file's time"""
+    calls: int = 0
+    cost_usd: float | None = None
+    """at list prices unless the host recorded a cost; None where no call has a price"""
 
 
 @dataclass(frozen=True)
 class Listing(Plain):
-    """Sessions, newest first, with what was looked through."""
+    """Sessions in order, with what was looked through."""
 
     sessions: list[Listed]
     counts: dict[str, int]
     hosts: dict[str, str]
     looked: list[str]
     warnings: list[str] = field(default_factory=list)
+    total: int = 0
+    """sessions that fit, those beyond the limit included"""
+    empty: int = 0
+    """sessions that were left out because nothing happened in them"""
 
 
 @dataclass(frozen=True)
@@ -136,41 +148,93 @@ def _session_of(pending: capture.Pending, declared: Host) -> str | None:
     return str(root or identity.thread_id)
 
 
-def list_sessions(store: Store, settings: Settings, *, host: str | None = None, limit: int | None = None) -> Listing:
-    """Return the sessions of one host or all, newest first, at most ``limit`` for each host."""
+def list_sessions(
+    store: Store,
+    settings: Settings,
+    *,
+    host: str | None = None,
+    project: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    sort: str = "date",
+    limit: int | None = None,
+    empty: bool = False,
+) -> Listing:
+    """Return the sessions that the filters select, at most ``limit``, the last active first or by cost, calls, size or name.
+
+    ``since`` and ``until`` are days on which they were last active. Without ``empty`` captured
+    sessions without a prompt, a model call and a tool call are left out. Raises UsageError.
+    """
     wanted = _wanted(host)
+    zone = settings.timezone
+    first, last = moment(day(since, "--since", zone), zone), moment(day(until, "--until", zone), zone, after=True)
     scan = capture.scan(store, settings)
     found = _seen(store, scan, wanted)
     facts = session_facts(store.lake)
     folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
+    spent = usage("session", settings=settings).by_session() if found else {}
+    counts = {key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)}
+    seen_now: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+    if project is not None or sort == "name":
+        seen_now = _first_look(settings, scan, found.keys() - facts.keys())
+    fitting, left_out = [], 0
+    for place, s in found.items():
+        known = facts.get(place)
+        when = _last(s, facts) * 1e6
+        named = project_names(known.project, known.repository) if known else {seen_now.get(place, (None,))[0]}
+        if (first is not None and when < first) or (last is not None and when >= last) or (project is not None and project not in named):
+            continue
+        if not empty and known is not None and s.state != "grown" and not known.busy and not spent.get(place, {}).get("calls"):
+            left_out += 1
+            continue
+        fitting.append(s)
+
+    def order(s: Listed) -> tuple[Any, ...]:
+        place = (s.host, s.session_id)
+        sums = spent.get(place, {})
+        title = facts[place].title if place in facts else seen_now.get(place, (None, None))[1]
+        amount = {"cost": -sums.get("cost_nano", 0), "calls": -sums.get("calls", 0), "size": -s.bytes, "name": (title or "~").lower()}
+        return (amount.get(sort, 0), -_last(s, facts), s.session_id)
+
+    chosen = sorted(fitting, key=order)[:limit]
+    new = {(s.host, s.session_id) for s in chosen} - facts.keys() - seen_now.keys()
+    seen_now |= _first_look(settings, scan, new) if new else {}
     shown: list[Listed] = []
-    chosen: list[Listed] = []
-    for key in sorted(wanted):
-        mine = sorted((s for s in found.values() if s.host == key), key=lambda s: (-_last(s, facts), s.session_id))
-        chosen += mine[:limit]
-    new = {(s.host, s.session_id) for s in chosen if (s.host, s.session_id) not in facts}
-    seen_now = _first_look(settings, scan, new) if new else {}
     for s in chosen:
         place = (s.host, s.session_id)
-        project, title, status, _ = facts.get(place, (*seen_now.get(place, (None, None)), "unknown", None))
-        resume = discovery.hosts()[s.host].resuming(s.session_id, folders[place].cwd if place in folders else None)
+        known, sums = facts.get(place), spent.get(place)
+        project_name, title = (known.project, known.title) if known else seen_now.get(place, (None, None))
         days = None if s.state == "gone" else keeping.get(place)
-        left = None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400))
-        shown.append(Listed(*place, s.state, s.bytes, s.modified, project, title, resume, status, left, _last(s, facts)))
+        priced = sums is not None and sums["unpriced_calls"] < sums["calls"]
+        shown.append(
+            replace(
+                s,
+                project=project_name,
+                title=title,
+                resume=discovery.hosts()[s.host].resuming(s.session_id, folders[place].cwd if place in folders else None),
+                status=known.status if known else "unknown",
+                days_left=None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400)),
+                last=_last(s, facts),
+                calls=sums["calls"] if sums else 0,
+                cost_usd=sums["cost_nano"] / 1e9 if sums and priced else None,
+            )
+        )
     return Listing(
         sessions=shown,
-        counts={key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)},
+        counts=counts,
         hosts={key: discovery.hosts()[key].title for key in sorted(wanted)},
         looked=[str(p) for key in sorted(wanted) for p in settings.candidate_roots(discovery.hosts()[key])],
         warnings=[w.message for w in scan.retention],
+        total=len(fitting),
+        empty=left_out,
     )
 
 
-def _last(session: Listed, facts: Mapping[tuple[str, str], tuple[str | None, str | None, str, float | None]]) -> float:
+def _last(session: Listed, facts: Mapping[tuple[str, str], SessionFacts]) -> float:
     """Return when a session was last active: of a captured one its last event, else the time of its file."""
-    when = facts.get((session.host, session.session_id), (None, None, "", None))[3]
-    return session.modified if when is None or session.state in {"new", "grown"} else when
+    known = facts.get((session.host, session.session_id))
+    return session.modified if known is None or known.last is None or session.state in {"new", "grown"} else known.last
 
 
 def _first_look(

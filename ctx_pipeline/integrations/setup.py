@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import CtxError, SettingsError, UnknownName
+from ctx_pipeline.errors import CtxError, SettingsError, UnknownChoice, UnknownName
 from ctx_pipeline.integrations import agent_config
 from ctx_pipeline.integrations.os_scheduler import Timers
 from ctx_pipeline.settings import PLAIN, TABLES
@@ -125,7 +125,7 @@ def _place(key: str) -> list[str]:
         parts.append(name)
     plain = len(parts) == 1 and parts[0] in PLAIN
     if not plain and not (len(parts) > 1 and parts[0] in TABLES):
-        raise UnknownName("setting", key, [*PLAIN, "ignore", "redaction.patterns.NAME", 'prices."MODEL".input'])
+        raise UnknownChoice("setting", key, [*PLAIN, "ignore", "redaction.patterns.NAME", 'prices."MODEL".input'])
     return parts
 
 

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import settings as settings_module
+from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.learning.memories import plain_memory
 from ctx_pipeline.learning.repository_identity import known_place
 from ctx_pipeline.memory.prompt_block import inline
@@ -17,8 +18,10 @@ from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.model.memories import RULE_KINDS, WOVEN
 from ctx_pipeline.storage import wait_for_forget
 from ctx_pipeline.storage.memory_index import MemoryIndex
+from ctx_pipeline.usage.repositories import project_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ctx_pipeline.model.memories import Memory
@@ -47,11 +50,14 @@ class Proposal(NamedTuple):
     """from a failure to what cured it, over its sessions; 0 where nothing failed"""
 
 
-def proposals(*, cwd: str | None = None, limit: int = 5, accepted: bool = False, settings: Settings | None = None) -> list[Proposal]:
+def proposals(
+    *, cwd: str | None = None, project: str | None = None, limit: int | None = 5, accepted: bool = False, settings: Settings | None = None
+) -> list[Proposal]:
     """Return the lessons that wait for a judgment, what saved most first; with ``accepted`` those that somebody accepted.
 
-    Without ``cwd`` those of all repositories. Left out are lessons that are held back, superseded or ended, and rules that a
-    rules file had before the agent.
+    ``project`` is the name of a repository or its folder; without it and ``cwd`` those of all
+    repositories. Left out are lessons that are held back, superseded or ended, and rules that
+    a rules file had before the agent. Raises UnknownName for a project that no lesson is of.
     """
     chosen = settings or settings_module.load()
     wait_for_forget(chosen.home)
@@ -61,10 +67,44 @@ def proposals(*, cwd: str | None = None, limit: int = 5, accepted: bool = False,
         held = index.of_places(allowed=lambda s, r, w: place is None or visible(s, r, w, place))
     finally:
         index.close()
+    if project is not None:
+        all_held, names = held, {m.memory_id: project_names(project_of(m), m.repository or None) for m in held}
+        held = [m for m in held if project in names[m.memory_id]]
+        if not held:
+            raise UnknownName("project with lessons", project, {project_of(m) for m in all_held} - {""})
     now = time.time_ns() // 1000
     wanted = [m for m in held if m.kind in KINDS and m.status == ("accepted" if accepted else "candidate") and not ended(m, now)]
     found = [_proposal(m) for m in wanted if m.status in WOVEN and not m.body.get("written_in") and not unread(m, [m.text])]
     return sorted(found, key=lambda p: (-_worth(p), p.memory.memory_id))[:limit]
+
+
+def project_of(memory: Memory) -> str:
+    """Return the short name of the repository or folder that a lesson is of; nothing for one that holds everywhere."""
+    place = memory.repository or memory.cwd or ""
+    return re.split(r"[/\\]", place.removesuffix(".git").rstrip("/\\"))[-1]
+
+
+def for_rules_file(found: Iterable[Proposal], limit: int = MOST_LINES) -> list[Proposal]:
+    """Return the lessons that a rules file can state as rules, each once: none that names one run, pull request or commit.
+
+    What somebody accepted stays.
+    """
+    chosen: list[Proposal] = []
+    said: list[set[str]] = []
+    for one in found:
+        spans = _CODE.findall(one.line)
+        again = len(spans) > 1 and any(all(span in other.line for span in spans) for other in chosen)
+        if not (again or _stands(one.line, said) or (one.memory.status != "accepted" and _ONE_OFF.search(one.line))):
+            chosen.append(one)
+            said.append(_words(one.line))
+    return chosen[:limit]
+
+
+_CODE = re.compile(r"`([^`]+)`")
+_ONE_OFF = re.compile(
+    r"(?<![:\w.])\d{5,}(?![\w.])|(?<!\w)#\d+\b|\b[0-9a-f]{8}-[0-9a-f]{4}-|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{12,40}\b|/(?:pull|runs|issues)/\d+"
+)
+"""A number, id or address of one run, pull request, issue or commit; a port behind a colon is none."""
 
 
 def _proposal(memory: Memory) -> Proposal:
@@ -100,16 +140,20 @@ def with_lessons(text: str, found: list[Proposal]) -> str:
     What the file says already stays out; nothing is added where nothing is left to say.
     """
     rest = without_lessons(text)
-    said = [set(re.findall(r"\w+", line.lower())) for line in rest.splitlines()]
-    lines = [p.line for p in found if not _stands(p.line, said)][:MOST_LINES]
+    said = [_words(line) for line in rest.splitlines()]
+    lines = [p.line for p in found if not _stands(p.line, said)]
     if not lines:
         return rest
     block = "\n".join([_BEGIN, _HEAD, "", *(f"- {line}" for line in lines), _END]) + "\n"
     return rest + ("" if not rest else "\n" if rest.endswith("\n") else "\n\n") + block
 
 
+def _words(line: str) -> set[str]:
+    return set(re.findall(r"\w+", line.lower()))
+
+
 def _stands(line: str, said: list[set[str]]) -> bool:
-    words = set(re.findall(r"\w+", line.lower()))
+    words = _words(line)
     return any(len(words & known) >= _HELD * len(words) for known in said)
 
 

@@ -33,6 +33,13 @@ def title_text(title: str) -> str:
     return " ".join(_SIGNS.sub("", _OPEN_LINK.sub("", _LINK.sub(r"\1", title))).split()) or " ".join(title.split())
 
 
+def money(nano: int) -> str:
+    """Return nano-dollars as dollars and cents: $0.00, <$0.01, $4.20, -$1,234.50."""
+    cents = round(abs(nano) / 1e7)
+    sign = "-" if nano < 0 else ""
+    return f"{sign}<$0.01" if nano and not cents else f"{sign}${cents / 100:,.2f}"
+
+
 def size(octets: int) -> str:
     """Return bytes with a unit of a thousand: 512 B, 4.0 kB, 1.2 MB."""
     value = float(octets)

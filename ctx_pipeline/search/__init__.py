@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import UnknownChoice, UnknownName, UsageError
 from ctx_pipeline.model.codec import Plain, iso
 from ctx_pipeline.model.tables import EVENT_KINDS
 from ctx_pipeline.search.time_words import named_days
@@ -308,7 +308,7 @@ def _refuse_unknown(store: Store, chosen: Filters, projects: Mapping[tuple[str, 
 def _known(what: str, given: Collection[str], known: Collection[str]) -> list[str]:
     for name in given:
         if name not in known:
-            raise UnknownName(what, name, known)
+            raise UnknownChoice(what, name, known)
     return list(given)
 
 
@@ -375,8 +375,10 @@ def query(text: str, *, settings: Settings | None = None) -> tuple[list[str], li
         try:
             store.lake.views(connection)
             statements = _statements(connection, text)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise UsageError("only one SELECT at a time", hint='ctx sql "select host, count(*) from sessions group by 1"')
+            if len(statements) != 1:
+                raise UsageError("the query is empty" if not statements else "more than one query", hint=f"write one: {_EXAMPLE}")
+            if statements[0].type != duckdb.StatementType.SELECT:
+                raise UsageError(f"{statements[0].type.name} is not allowed: the tables are only read", hint=f"write a SELECT: {_EXAMPLE}")
             cursor = connection.execute(text)
             return [d[0] for d in cursor.description], cursor.fetchall()
         except duckdb.Error as error:
@@ -385,6 +387,7 @@ def query(text: str, *, settings: Settings | None = None) -> tuple[list[str], li
             connection.close()
 
 
+_EXAMPLE = 'ctx sql "select host, count(*) from sessions group by 1"'
 _COLUMN = re.compile(r'Referenced column "([^"]+)"(?: \w+)* not found')
 _TABLE = re.compile(r"Table with name (\S+) does not exist")
 _SYNTAX = re.compile(r'syntax error at (?:or near "([^"]*)"|end of input)')
@@ -408,7 +411,7 @@ def _in_plain_words(said: str, connection: Any) -> UsageError:
         )
     if found := _SYNTAX.search(said):
         where = f"near {found[1]!r}" if found[1] else "at its end"
-        return UsageError(f"this is not SQL {where}", hint='write it as: ctx sql "select host, count(*) from sessions group by 1"')
+        return UsageError(f"this is not SQL {where}", hint=f"write it as: {_EXAMPLE}")
     if found := _FUNCTION.search(said):
         return UsageError(f"there is no function {found[1]!r}", hint="the functions are DuckDB's")
     first = next(iter(said.splitlines()), "").partition(" Error: ")

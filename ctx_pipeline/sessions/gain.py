@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.compression.source import NOTICE_TOKENS
 from ctx_pipeline.context.recorded import micros
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.usage_rules import cost_of
@@ -400,7 +400,7 @@ def gain(
     with reading(settings) as (store, _):
         mark = last_baseline(store) if baseline else None
         if baseline and mark is None:
-            raise UsageError("no baseline was marked", hint="ctx gain reset marks one")
+            raise NothingFound("no baseline was marked", hint="ctx gain reset marks one")
         if one.name == "session":
             choice = select_session(store, settings, session, cwd=cwd)
             row = store.ledger.session(choice.host, choice.session_id)
@@ -473,7 +473,7 @@ def prices_of(settings: Settings, model: str | None) -> tuple[Callable[[str, int
     if model is None:
         return rate_of, recorded
     if rate_of(model, None, 0) is None:
-        raise UsageError(f"no price is known for {model[:80]!r}", hint="ctx prices list")
+        raise NothingFound(f"no price is known for {model[:80]!r}", hint="ctx prices list")
 
     def other(call: Any) -> int | None:
         counts = {n: getattr(call, n) for n in ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")}

@@ -205,6 +205,8 @@ def exported(
     from ctx_pipeline.rot.content import redacted
 
     redact = Redactor().redact
+    zone = database.settings().timezone
+    first, last = _bound(since, zone, end=False), _bound(until, zone, end=True)
 
     def lined(source: Source, found: str) -> str:
         return redacted(export.line(export.record(source, found, __version__, form)), redact)
@@ -216,7 +218,7 @@ def exported(
         return
     for path in _paths(db):
         with CtxRotStore(path, read_only=True) as store:
-            for found in selected(store, since=since, until=until, state=state):
+            for found in store.get_session_ids(first, last, state):
                 yield lined(store, found)
 
 

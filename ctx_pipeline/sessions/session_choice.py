@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.scope import identity, place_of, same_repository
 from ctx_pipeline.model.agent_config import asked_here
@@ -47,7 +47,7 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
 
     ``name`` is read as :func:`.naming.find_session` does. Without it the session whose agent
     runs this program is meant, else the newest of the repository around ``cwd``, whichever
-    clone, worktree or subfolder of it the session ran in. Raises UnknownName, and UsageError where no session was captured here.
+    clone, worktree or subfolder of it the session ran in. Raises UnknownName, and NothingFound where no session was captured here.
     """
     if name:
         return _named(store, name)
@@ -57,7 +57,7 @@ def select_session(store: Store, settings: Settings, name: str | None = None, *,
         return Choice(*asking, ASKING, captured)
     found = in_place(store, cwd or here())
     if not found:
-        raise UsageError(
+        raise NothingFound(
             "no session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
         )
     return Choice(found[0].host, found[0].session_id, HERE, captured=True)
@@ -96,7 +96,7 @@ def select_previous(store: Store, settings: Settings, name: str | None = None, *
 
     The session whose agent runs this program is left out. Where no other session did
     something, the last other one that was asked something counts, then the asking session
-    itself if it was captured. Raises UnknownName, and UsageError where no session was captured here.
+    itself if it was captured. Raises UnknownName, and NothingFound where no session was captured here.
     """
     if name:
         return _named(store, name)
@@ -106,7 +106,7 @@ def select_previous(store: Store, settings: Settings, name: str | None = None, *
         return Choice(found[0].host, found[0].session_id, PREVIOUS, captured=True)
     if asking is not None and store.ledger.session(*asking) is not None:
         return Choice(*asking, ASKING, captured=True)
-    raise UsageError(
+    raise NothingFound(
         "no other session of this folder's repository was captured", hint="ctx sync, or name one: --session ID (ctx session list)"
     )
 

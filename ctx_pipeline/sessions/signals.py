@@ -63,6 +63,40 @@ def show(host: str, session_id: str, *, group: str | None = None, settings: Sett
     return {"host": key, "session_id": full, "readings": readings}
 
 
+def evidence(
+    name: str,
+    *,
+    host: str | None = None,
+    project: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    timezone: str | None = None,
+    settings: Settings | None = None,
+) -> list[dict[str, Any]]:
+    """Return every event that a reading of a signal rests on, the newest first, with its session and its text (4,000 characters).
+
+    Raises UnknownName for a signal or a host that is none, UsageError for a day that is none.
+    """
+    from ctx_pipeline.storage.warehouse.session_queries import signal_events
+    from ctx_pipeline.usage.engine import parse_filters
+    from ctx_pipeline.usage.rollup import moment
+
+    with reading(settings) as (store, chosen):
+        discovery.look_in(chosen.home / "config")
+        known = discovery.signals()
+        if name not in known:
+            raise UnknownName("signal", name, known)
+        bounds = parse_filters(chosen, since=since, until=until, timezone=timezone)
+        return signal_events(
+            store.lake,
+            name,
+            host=discovery.host(host).key if host else None,
+            project=project,
+            since=moment(bounds.since, bounds.timezone),
+            until=moment(bounds.until, bounds.timezone, after=True),
+        )
+
+
 def summary(signals: list[str] | None = None, *, group: str | None = None, settings: Settings | None = None) -> list[dict[str, Any]]:
     """Return what the readings of all sessions add up to, of all signals or of these.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.snapshot import element
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.display import money, truncate
 from ctx_pipeline.sessions.gain import gain, score
 from ctx_pipeline.sessions.work import Ran, Work, work
 from ctx_pipeline.usage.engine import usage
@@ -264,8 +264,3 @@ def count(number: int) -> str:
         if number >= size:
             return f"{number / size:.1f} {unit}"
     return str(number)
-
-
-def money(nano: int) -> str:
-    """Return nano-dollars as dollars and cents."""
-    return f"-${-nano / 1e9:,.2f}" if nano < 0 else f"${nano / 1e9:,.2f}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.display import money
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.engine import calls, parse_filters, total
@@ -262,7 +263,7 @@ def _cost(owned: list[Any], settings: Settings) -> str:
 
 
 def _dollars(nano: int | None) -> str:
-    return "unpriced" if nano is None else f"${nano / 1e9:,.2f}"
+    return "unpriced" if nano is None else money(nano)
 
 
 def _roots(settings: Settings) -> list[Any]:

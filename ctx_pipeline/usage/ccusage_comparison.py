@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import UnknownChoice, UsageError
 from ctx_pipeline.model.host_records import RivalEntry, Sum
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.pricing import PriceBook
@@ -157,7 +157,7 @@ def against(
     hosts = {h.key: h for h in discovery.hosts().values() if host in {None, h.key}}
     known = sorted({name for h in hosts.values() for name in h.usage.other_tools})
     if tool not in known:
-        raise UnknownName("tool", tool, known)
+        raise UnknownChoice("tool", tool, known)
     found = explain(what, host=host, model=model, project=project, timezone=timezone, by=by, stored=stored, settings=chosen)
     result = Against(what, found.kind, tool)
     book, files = PriceBook.of(chosen), files_of(chosen)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from ctx_pipeline.errors import CtxError, UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, CtxError, NothingFound, UnknownName, UsageError
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.tables import MODEL_CALLS
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
@@ -17,7 +17,7 @@ from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.raw.segments import read_segment, unpack
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage import live_usage as live
-from ctx_pipeline.usage.engine import calls_for, has_store, missing_of_calls, parse_filters, total
+from ctx_pipeline.usage.engine import calls_for, has_store, missing_of_calls, parse_filters, total, usage
 from ctx_pipeline.usage.groupings import GROUPINGS, SHARED, Days, names_of, parts
 from ctx_pipeline.usage.repositories import project_names
 from ctx_pipeline.usage.rollup import Call
@@ -79,6 +79,7 @@ def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> 
     pairs = _pairs(found)
     if only is None and (_DAY.fullmatch(what) or _MONTH.fullmatch(what)):
         kind = "day" if _DAY.fullmatch(what) else "month"
+        _real(what, kind)
         dated = (p for p in pairs if p.row[_C["ts"]] is not None)
         return kind, [p for p in dated if days.day(p.row[_C["ts"]]).isoformat()[: len(what)] == what]
     if only is None and what == UNDATED:
@@ -93,8 +94,16 @@ def _found_out(what: str, found: Calls, days: Days, only: str | None = None) -> 
             return kind, hits
     near = {c.session_id for c, _ in found.owned if len(what) >= 4 and c.session_id.startswith(what)}
     if len(near) > 1:
-        raise UsageError(f"{what!r} begins {len(near)} session ids", hint=f"write more of it: {', '.join(sorted(near)[:3])}")
+        raise AmbiguousName("session", what, near)
     return "session", [p for p in pairs if p.counted.session_id in near]
+
+
+def _real(what: str, kind: str) -> None:
+    """Raise UsageError for a day or a month that no calendar has."""
+    try:
+        date.fromisoformat(what if kind == "day" else f"{what}-01")
+    except ValueError:
+        raise UsageError(f"{what} is not a {kind} of the calendar", hint="ctx usage daily") from None
 
 
 def _uses(what: str, grouping: Grouping, found: Calls, uses: Uses) -> list[Call]:
@@ -256,10 +265,7 @@ def explain(
     picked = [p for p in picked if keep is None or keep(p.counted, p.row[_C["model"]], p.row[_C["ts"]])]
     if not picked:
         _only_copies(what, found.owned)
-        said = "day, session, model, project or call" if by is None else kind
-        hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
-        near = _near(what, by, found.source == "stored", chosen)
-        raise UsageError(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(near)}? {hint}" if near else hint)
+        raise _nothing(what, by, kind, stored=found.source == "stored", settings=chosen)
     wanted = {(p.counted.host, p.counted.session_id) for p in picked}
     shared = {(p.counted.host, p.row[_C["call_key"]]) for p in picked}
     copies: dict[tuple[str, str], list[tuple[live.Counted, tuple]]] = {}
@@ -287,11 +293,23 @@ def explain(
     return Explained(what, kind, made, _totals(made))
 
 
+def _nothing(what: str, by: str | None, kind: str, *, stored: bool, settings: Settings) -> NothingFound:
+    """Return the error of a name that no model call has, with the nearest that have some."""
+    if by is None and kind == "day" and _DAY.fullmatch(what):
+        asked = date.fromisoformat(what)
+        days = [date.fromisoformat(row["date"]) for row in usage("daily", stored=stored, settings=settings).rows if row["date"]]
+        near = sorted(sorted(set(days), key=lambda one: abs(one - asked))[:2])
+        hint = f"nearest days with calls: {' and '.join(map(str, near))}; all of them: ctx usage daily" if near else "ctx run"
+        return NothingFound(f"no model call on {what}", hint=hint)
+    said = "day, session, model, project or call" if by is None else kind
+    hint = "ctx usage session" if by is not None else "ctx usage session; for a week, tool, server, skill, command or window: --by"
+    names = _near(what, by, stored, settings)
+    return NothingFound(f"nothing matches the {said} {what!r}", hint=f"did you mean {', '.join(names)}? {hint}" if names else hint)
+
+
 def _near(what: str, by: str | None, stored: bool, settings: Settings) -> list[str]:
     """Return the names of rows that are most like what was asked for; of projects and models where no table was named."""
     from difflib import get_close_matches
-
-    from ctx_pipeline.usage.engine import usage
 
     tables = [by] if by in GROUPINGS else ["project", "model"] if by is None else []
     names = {str(row[GROUPINGS[name].column]) for name in tables for row in usage(name, stored=stored, settings=settings).rows}
@@ -306,7 +324,7 @@ def _only_copies(what: str, owned: list[Any]) -> None:
     keys = {(c.host, _origin_key(row)) for c in copied for row in c.calls}
     holders = sorted({c.session_id for c, rows in owned for row in rows if (c.host, row[_C["call_key"]]) in keys})
     said = "1 call is a copy and counts" if len(keys) == 1 else f"{len(keys):,} calls are copies and count"
-    raise UsageError(
+    raise NothingFound(
         f"session {copied[0].session_id} made no call of its own: its {said} for {', '.join(holders)}",
         hint=f"ctx explain {holders[0] if holders else what}",
     )

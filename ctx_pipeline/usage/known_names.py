@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.errors import StoreError, UnknownName
 from ctx_pipeline.model.usage_rules import UNNAMED
+from ctx_pipeline.storage.own_sessions import ShownSessions
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.repositories import project_names
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
+
+
+def _captured(settings: Settings) -> set[str]:
+    """Return the projects of captured sessions, those without a model call included."""
+    shown = ShownSessions(settings.home / "ledger.db")
+    try:
+        return {one.project or "" for one in shown.of().values()}
+    except StoreError:
+        return set()
+    finally:
+        shown.close()
 
 
 def known_names(settings: Settings, *, project: str | None = None, model: str | None = None, stored: bool = False) -> None:
@@ -19,6 +31,7 @@ def known_names(settings: Settings, *, project: str | None = None, model: str | 
         known: set[str] = set()
         for row in usage("project", stored=stored, settings=settings).rows:
             known |= project_names(row["project"], row["repository"])
+        known |= _captured(settings)
         if project not in known:
             raise UnknownName("project", project, known - {""})
     if model:

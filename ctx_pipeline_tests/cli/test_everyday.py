@@ -33,7 +33,7 @@ def test_help_shows_a_dozen_commands_and_where_the_others_are(ctx: Ctx):
     assert "Fill the missing" in ctx("help", "pipeline").stdout
     assert ctx("help", "usage", "daily").stdout.startswith("Usage: ctx usage daily")
     wrong = ctx("help", "pipelin", ok=False)
-    assert (wrong.returncode, "did you mean pipeline" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "did you mean pipeline" in wrong.stderr) == (2, True)
 
 
 @pytest.mark.feature("cli.cost")

@@ -84,6 +84,47 @@ def test_the_block_is_printed_shown_as_a_patch_and_written_once_after_a_backup(b
     assert not (project / "AGENTS.md").exists()
 
 
+@pytest.mark.feature("learn.rules-file")
+def test_a_block_holds_the_rules_of_one_repository_each_once_and_no_fact_of_one_run(bare: Ctx, project: Path):
+    shop, other = project, bare.folder / "other"
+    lessons = [
+        lesson("m-a", "run the tests with `make test`; lint with `make lint`; format with `make fmt`", shop, support=9),
+        lesson("m-b", "lint with `make lint`; run the tests with `make test`", shop, support=5),
+        lesson("m-run", "`gh run view 28943891068 --log-failed` failed with “still in progress”: wait", shop, support=7),
+        lesson("m-pr", "`gh pr view #1234` works", shop, support=7),
+        lesson("m-port", "the server listens on localhost:54321", shop, support=2),
+        lesson("m-tick", "`tool` is missing (“no such command: `tool`”): run `make tools`", shop, support=3),
+        lesson("m-else", "run the tests with `tox`", other, support=8),
+    ]
+    MemoryIndex(bare.store / "memory.db").rebuild(lessons)
+
+    def lines(*words: str) -> list[str]:
+        return [line for line in bare("learn", "--claude-md", *words).stdout.splitlines() if line.startswith("- ")]
+
+    here = lines("--cwd", str(shop))
+    assert here == [
+        "- Run the tests with `make test`; lint with `make lint`; format with `make fmt`",
+        "- `tool` is missing (“no such command: `tool`”): run `make tools`",
+        "- The server listens on localhost:54321",
+    ]
+    assert lines("--cwd", str(shop), "--limit", "1") == here[:1]
+    assert lines("--project", "other") == ["- Run the tests with `tox`"]
+    assert [p["memory_id"] for p in bare.json("learn", "--project", "other")["proposals"]] == ["m-else"]
+    everywhere = bare("learn", "--claude-md", "--all").stdout
+    assert [everywhere.count(f"{folder}\n<!-- ctx learn: begin -->") for folder in (shop, other)] == [1, 1]
+    assert bare("learn", "--project", "nosuch", ok=False).returncode == 1
+    assert bare("learn", "--all", "--claude-md", "--write", ok=False).returncode == 2
+    assert bare("learn", "--all", "--project", "other", ok=False).returncode == 2
+
+
+@pytest.mark.feature("learn.proposals")
+def test_findings_count_the_lessons_that_are_listed(ran: Ctx):
+    (told,) = [f["title"] for f in ran.json("hints")["findings"] if f["rule"] == "new-lessons"]
+    listed = [m for m in ran.json("memory", "list")["memories"] if m["status"] == "candidate"]
+
+    assert int(told.split()[0]) == len(listed)
+
+
 @pytest.mark.feature("learn.judged")
 @pytest.mark.slow
 def test_lessons_are_accepted_rejected_and_put_in_the_persons_own_words_one_after_the_other(ctx: Ctx):

@@ -135,7 +135,7 @@ def test_a_method_that_asks_shows_the_question_asks_once_and_says_what_it_cost(c
     told = ctx(*words).stdout
     assert "freezegun has to be installed" in told
     assert "asked claude 1 time, 1 lesson, 1 refused (unknown evidence), 1 refused (without evidence)" in told.replace("  ", " ")
-    assert "$0.0123" in told
+    assert "$0.01" in told
     (spent,) = [m["spent"] for m in ctx.json("methods")["methods"] if m["method"] == "claude_headless"]
     assert spent == {"answers": 1, "failed": 0, "input_tokens": 21_004, "output_tokens": 250, "cost_nano": 12_300_000}
     again = ctx.json(*words)

@@ -130,10 +130,10 @@ def test_the_table_shows_recorded_beside_list_prices_and_says_which_is_the_cost(
     assert auto[0].split()[-1] == "cost"
     assert auto[1].split()[-1] == "$5.26"
     assert auto[-1].startswith(
-        "cost is what the host wrote down for 1 calls, list prices on the day of the call for the others"
-        " ($5.25 recorded, $0.0300 at list prices)"
+        "cost is what the host wrote down for 1 call, list prices on the day of the call for the others"
+        " ($5.25 recorded, $0.03 at list prices)"
     )
-    assert calculate[1].split()[-1] == "$0.0300"
+    assert calculate[1].split()[-1] == "$0.03"
     assert calculate[-1].startswith("list prices on the day of the call")
     assert display[1].split()[-1] == "$5.25"
     assert display[-2:] == ["1 of 2 calls have no recorded cost", "cost is what the host wrote down; days in UTC"]
@@ -214,7 +214,7 @@ def test_against_prints_both_sides_and_names_an_unknown_tool(ctx: Ctx):
     assert told["ours"]["calls"] >= day["calls"] > 0
     assert told.keys() == {"what", "kind", "tool", "ours", "theirs", "rules", "differences", "models", "bridge"}
     assert [line.split()[0] for line in shown.splitlines()[2:4]] == ["here", "ccusage"]
-    assert (wrong.returncode, "nobody" in wrong.stderr, "ccusage" in wrong.stderr) == (1, True, True)
+    assert (wrong.returncode, "nobody" in wrong.stderr, "ccusage" in wrong.stderr) == (2, True, True)
 
 
 @pytest.mark.feature("pricing.refresh")
@@ -227,4 +227,4 @@ def test_prices_are_shown_taken_over_and_listed(ctx: Ctx):
     assert [one["since"] for one in lists] == ["always", "2026-10-05"]
     assert (shown[0]["price"]["rates"]["input"], shown[1]["price"]) == (1.25, None)
     assert "unpriced: no list knows it" in ctx("prices", "show", "nobody").stdout
-    assert ctx("prices", "refresh", "--since", "someday").returncode == 1
+    assert ctx("prices", "refresh", "--since", "someday").returncode == 2

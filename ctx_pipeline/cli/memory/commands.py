@@ -16,7 +16,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.memory.upkeep import backtest, doctor, export, export_skill, import_authored, init, reindex
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, saying_why_it_waits, table
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, saying_why_it_waits, table
 from ctx_pipeline.cli.session_names import complete_sessions, session_name
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import CASE, STATUSES
@@ -253,7 +253,7 @@ def methods(as_json: bool) -> None:
             rows, {"method": "method", "version": "version", "across_sessions": "across sessions", "asks": "asks", "what": "what it draws"}
         )
         for name, row in cost.items():
-            tokens = f"{row['input_tokens']:,} tokens in, {row['output_tokens']:,} out, ${row['cost_nano'] / 1e9:.4f} told"
+            tokens = f"{row['input_tokens']:,} tokens in, {row['output_tokens']:,} out, {dollars(row['cost_nano'])} told"
             say(f"{plain(name)}: {counted(row['answers'], 'answer')}, {counted(row['failed'], 'question')} without one, {tokens}")
 
 

@@ -10,6 +10,7 @@ import click
 from ctx_pipeline import discovery
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.session_names import complete_projects
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.raw import project_of
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.learning.lesson_review import Proposal
     from ctx_pipeline.settings import Settings
+
+
+_SHOWN = 5
+"""Lessons that are shown unless a limit is given."""
+_NONE = "no lesson to write here (another project: --project NAME; all: --all)"
 
 
 def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -31,8 +37,9 @@ def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here.")
-@click.option("--everywhere", is_flag=True, help="The lessons of all repositories.")
-@click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 100))
+@click.option("--project", help="The lessons of this project, wherever you are.", shell_complete=complete_projects)
+@click.option("--all", "--everywhere", "everywhere", is_flag=True, help="The lessons of all repositories.")
+@click.option("--limit", type=click.IntRange(1, 100), metavar="N", help="At most N lessons.  [default: 5, in a rules file 12]")
 @click.option("--ask", is_flag=True, help="Judge one lesson after the other: accept, reject, edit or leave it.")
 @_rules_file_options
 @click.option("--write", is_flag=True, help="Write the block into the file, after a backup.")
@@ -41,8 +48,9 @@ def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
 @json_option
 def learn(
     cwd: str | None,
+    project: str | None,
     everywhere: bool,
-    limit: int,
+    limit: int | None,
     ask: bool,
     files: tuple[str, ...],
     write: bool,
@@ -52,20 +60,28 @@ def learn(
 ) -> None:
     """Show the few lessons that would have saved most, to accept, reject or write into a rules file.
 
-    Each with the sessions that taught it and the minutes that were lost to it. A rules file
-    gets the accepted lessons, or the proposed ones where none is accepted.
+    Of this folder's repository unless --project or --all says otherwise. Each with the
+    sessions that taught it and the minutes lost to it. A rules file gets the accepted
+    lessons, or the proposed ones where none is accepted.
     """
     from ctx_pipeline.cli.memory.commands import asked_at
     from ctx_pipeline.learning.lesson_review import plain_proposal, proposals
 
+    if project and (cwd or everywhere):
+        raise UsageError("--project, --cwd and --all exclude each other", hint="choose one of them")
     settings = for_reading()
-    place = asked_at(cwd, everywhere)
+    place = None if project else asked_at(cwd, everywhere)
     if files:
-        _rules_files(files, place, settings, write=write, patch=as_patch, yes=yes, as_json=as_json)
+        if (write or as_patch) and (everywhere or project):
+            raise UsageError(
+                "--write and --pr are for the rules file of one folder",
+                hint="leave --all and --project out, or name a folder: --cwd FOLDER",
+            )
+        _rules_files(files, place, project, settings, limit=limit, write=write, patch=as_patch, yes=yes, as_json=as_json)
         return
     if write or as_patch:
         raise UsageError("--write and --pr need a rules file", hint="ctx learn --help names them")
-    found = proposals(cwd=place, limit=limit, settings=settings)
+    found = proposals(cwd=place, project=project, limit=limit or _SHOWN, settings=settings)
     if as_json:
         emit({"proposals": [plain_proposal(p) for p in found]})
         return
@@ -74,7 +90,7 @@ def learn(
         if ask:
             _judge(proposal)
     if not found:
-        say("no lesson waits for a judgment" if everywhere else "no lesson waits for a judgment here (--everywhere asks all repositories)")
+        say("no lesson waits for a judgment" if everywhere else "no lesson waits for a judgment here (all repositories: --all)")
     elif not ask:
         say("accept one: ctx memory accept ID   one after the other: ctx learn --ask   into a rules file: ctx learn --help")
 
@@ -106,30 +122,26 @@ def _judge(proposal: Proposal) -> None:
 
 
 def _rules_files(
-    names: Sequence[str], place: str | None, settings: Settings, *, write: bool, patch: bool, yes: bool, as_json: bool
+    names: Sequence[str],
+    place: str | None,
+    project: str | None,
+    settings: Settings,
+    *,
+    limit: int | None,
+    write: bool,
+    patch: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
-    from ctx_pipeline.cli.output import confirm
-    from ctx_pipeline.integrations.config_patch import put, read
-    from ctx_pipeline.learning.lesson_review import MOST_LINES, as_diff, has_lessons, plain_proposal, proposals, with_lessons
-    from ctx_pipeline.memory.scope import place_of
+    from ctx_pipeline.learning.lesson_review import MOST_LINES, for_rules_file, plain_proposal, proposals
 
-    found = proposals(cwd=place, limit=MOST_LINES, accepted=True, settings=settings)
-    found = found or [p for p in proposals(cwd=place, limit=MOST_LINES, settings=settings) if not p.memory.body.get("once")]
-    here = place_of(place or Path.cwd())
-    root = Path(here.roots[0] if here.roots else here.cwd)
-    done = []
-    for name in names:
-        path = root / name
-        before = read(path) or ""
-        after = with_lessons(before, found)
-        row = {"path": str(path), "changed": after != before, "block": with_lessons("", found), "diff": as_diff(path, before, after)}
-        if write and after != before:
-            say(str(row["diff"]), err=True)
-            if not yes:
-                confirm(f"Write this into {path}?")
-            change = put(settings, path, lambda text: with_lessons(text, found), own=has_lessons)
-            row["backup"] = str(change.backup) if change.backup else None
-        done.append(row)
+    found = proposals(cwd=place, project=project, limit=None, accepted=True, settings=settings)
+    found = found or [p for p in proposals(cwd=place, project=project, limit=None, settings=settings) if not p.memory.body.get("once")]
+    if place is None:
+        _print_blocks(found, names, limit or MOST_LINES, as_json=as_json)
+        return
+    found = for_rules_file(found, limit or MOST_LINES)
+    done = [_rules_file(name, found, place, settings, write=write, yes=yes) for name in names]
     if as_json:
         emit({"files": done, "proposals": [plain_proposal(p) for p in found]})
         return
@@ -137,4 +149,49 @@ def _rules_files(
         if write:
             say(f"{row['path']}: {'written' if row['changed'] else 'says all of it already'}")
         else:
-            say(str(row["diff"] if patch else row["block"]).rstrip("\n") or "no lesson to write: accept one with ctx learn")
+            say(str(row["diff"] if patch else row["block"]).rstrip("\n") or _NONE)
+
+
+def _rules_file(name: str, found: list[Proposal], place: str, settings: Settings, *, write: bool, yes: bool) -> dict[str, object]:
+    """Return what the lessons of a folder change in its rules file, after writing it where that is asked for."""
+    from ctx_pipeline.cli.output import confirm
+    from ctx_pipeline.integrations.config_patch import put, read
+    from ctx_pipeline.learning.lesson_review import as_diff, has_lessons, with_lessons
+    from ctx_pipeline.memory.scope import place_of
+
+    here = place_of(place)
+    path = Path(here.roots[0] if here.roots else here.cwd) / name
+    before = read(path) or ""
+    after = with_lessons(before, found)
+    row: dict[str, object] = {"path": str(path), "changed": after != before, "block": with_lessons("", found)}
+    row["diff"] = as_diff(path, before, after)
+    if write and after != before:
+        say(str(row["diff"]), err=True)
+        if not yes:
+            confirm(f"Write this into {path}?")
+        change = put(settings, path, lambda text: with_lessons(text, found), own=has_lessons)
+        row["backup"] = str(change.backup) if change.backup else None
+    return row
+
+
+def _print_blocks(found: list[Proposal], names: Sequence[str], limit: int, *, as_json: bool) -> None:
+    """Print a block for each repository: the lessons of one are none of another's."""
+    from ctx_pipeline.learning.lesson_review import for_rules_file, plain_proposal, with_lessons
+
+    groups: dict[str, list[Proposal]] = {}
+    for one in found:
+        groups.setdefault(one.memory.repository or one.memory.cwd or "", []).append(one)
+    chosen = {name: fitting for name, group in groups.items() if (fitting := for_rules_file(group, limit))}
+    if as_json:
+        files = [
+            {"path": f"{name}/{file}", "changed": True, "block": with_lessons("", group), "diff": ""}
+            for name, group in chosen.items()
+            for file in names
+        ]
+        emit({"files": files, "proposals": [plain_proposal(p) for group in chosen.values() for p in group]})
+        return
+    for name, group in chosen.items():
+        say(plain(name or "everywhere"), bold=True)
+        say(with_lessons("", group))
+    if not chosen:
+        say("no lesson to write: accept one with ctx learn")

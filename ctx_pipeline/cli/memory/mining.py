@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say
 from ctx_pipeline.cli.session_names import complete_sessions, read_name
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def mine(
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
-    from ctx_pipeline.errors import UnknownName, UsageError
+    from ctx_pipeline.errors import UnknownChoice, UsageError
     from ctx_pipeline.memory.prompt_block import block
     from ctx_pipeline.mining.filters import FILTERS, filtered
     from ctx_pipeline.pipeline.mine import candidates
@@ -74,7 +74,7 @@ def mine(
     chosen, names = _several(filters), _several(names)
     for name in chosen:
         if name not in FILTERS:
-            raise UnknownName("filter", name, FILTERS)
+            raise UnknownChoice("filter", name, FILTERS)
     settings, _ = choose(settings_module.load(), demo=False)
     with open_store(settings) as store:
         known = discovery.methods()
@@ -178,7 +178,7 @@ def _tell(name: str, done: dict[str, Any]) -> None:
         say(f"{name}: nothing asked, every session has its answer (--again asks anew)")
         return
     refused = "".join(f", {count:,} refused ({reason})" for reason, count in sorted(done["refused"].items()))
-    cost = f"${done['cost_nano'] / 1e9:.4f}" if done["cost_nano"] else "cost not told"
+    cost = dollars(done["cost_nano"]) if done["cost_nano"] else "cost not told"
     tokens = f"{done['input_tokens']:,} tokens in, {done['output_tokens']:,} out, {cost}"
     lost = f", {done['failed']:,} without an answer" if done["failed"] else ""
     say(f"{name}: asked {done['model']} {counted(done['asked'], 'time')}{lost}, {counted(done['lessons'], 'lesson')}{refused}; {tokens}")

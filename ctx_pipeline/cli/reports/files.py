@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_argument, session_of_person
@@ -85,9 +86,9 @@ _WIDTH = 12
 @click.option("--host", help="Only this agent.")
 @click.option("--project", help="This project, by its name or repository, wherever you are.")
 @click.option("--all", "everywhere", is_flag=True, help="All projects; without it the repository around this folder.")
-@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
-@click.option("--until", metavar="DAY", help="Last day, as --since.")
-@click.option("--timezone", help="IANA zone of the days.")
+@since_option
+@until_option
+@timezone_option
 @click.option("--depth", default=2, show_default=True, type=click.IntRange(1, 40), help="Levels of folders for directory and dirs.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 100_000), help="Lines to print.")
 @json_option
@@ -119,6 +120,8 @@ def heatmap(action: str, path: str | None, named: str | None, depth: int, limit:
         # git tracks the files of this repository; those of another may have the same names
         ever = heat(settings=settings, **(chosen | {"since": None, "until": None, "everywhere": False, "project": None}))
         untouched = cold(ever, path=wanted)
+    if not found.total:
+        require_project(settings, chosen["project"])
     if as_json or action == "json":
         emit(_shape(found, depth, untouched))
         return
@@ -278,7 +281,7 @@ def cache(
         say(f"{counted(len(found.again), 'file')} delivered again, of {counted(found.deliveries, 'read')}")
         say(line)
         return
-    say(f"Cache: {len(found.files)} file(s)" + ("" if found.moment == "end" else f" at {plain(found.moment)}"), bold=True)
+    say(f"Cache: {counted(len(found.files), 'file')}" + ("" if found.moment == "end" else f" at {plain(found.moment)}"), bold=True)
     for f in found.files[:limit]:
         lines = f"{f.lines}L" if f.lines else "whole"
         say(f"{f.ref}={one_line(f.path, 100)} [{lines}, {f.tokens:,}t, read {f.reads}x]" + ("  changed since" if f.changed else ""))

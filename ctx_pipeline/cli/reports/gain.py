@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import timezone_option
 from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session_names import complete_sessions, session_name, session_of_person
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--model", help="Tell everything at this model's list prices.")
 @click.option("--host", help="Only this agent; for periods.")
 @click.option("--project", help="Only this project; for periods.")
-@click.option("--timezone", help="IANA zone of the days.")
+@timezone_option
 @click.option("--since-reset", "baseline", is_flag=True, help="Only what came after `ctx gain reset`.")
 @click.option("--every", default=5.0, show_default=True, type=click.FloatRange(0, 3600), help="With live: seconds between two lines.")
 @click.option("--times", type=click.IntRange(1), help="With live: end after so many lines.")
@@ -223,7 +224,7 @@ def _percent(share: float | None) -> str:
 @click.argument("period", default="week", type=click.Choice(["week", "month", "all"]))
 @click.option("--format", "form", default="text", show_default=True, type=click.Choice(["text", "line", "svg", "html"]))
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file.")
-@click.option("--timezone", help="IANA zone of the days.")
+@timezone_option
 @json_option
 def wrapped(period: str, form: str, out: Path | None, timezone: str | None, as_json: bool) -> None:
     """Show what a week (from Monday), a month or all time held, as a card.

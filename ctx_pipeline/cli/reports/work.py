@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ _TOP = 10
 
 def _ranged(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--timezone", help="IANA zone of the days."),
-        click.option("--project", help="Only this project."),
-        click.option("--until", metavar="DAY", help="Last day, as --since."),
-        click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d."),
+        timezone_option,
+        project_option,
+        until_option,
+        since_option,
     ):
         command = option(command)
     return command
@@ -47,7 +48,10 @@ def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> Non
     """
     from ctx_pipeline.sessions import work as api
 
-    found = api.work(_key(host), settings=for_reading(), **chosen)
+    settings = for_reading()
+    found = api.work(_key(host), settings=settings, **chosen)
+    if not found:
+        require_project(settings, chosen.get("project"))
     if out:
         from pathlib import Path
 
@@ -82,7 +86,7 @@ def _show(one: Work) -> None:
 
 
 @click.command()
-@click.option("--host", help="Only this host.")
+@host_option
 @_ranged
 @json_option
 def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
@@ -93,7 +97,10 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
     """
     from ctx_pipeline.findings.rules import find
 
-    found = find(host=_key(host), settings=for_reading(), **chosen)
+    settings = for_reading()
+    found = find(host=_key(host), settings=settings, **chosen)
+    if not found:
+        require_project(settings, chosen.get("project"))
     if as_json:
         emit({"schema": 2, "findings": [one.to_json() for one in found], "habits": [_habit(one) for one in found if one.signal and one.of]})
         return

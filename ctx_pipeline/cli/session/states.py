@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import host_option, require_project
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
@@ -117,7 +118,7 @@ def _note(what: str, text: str, name: str | None, as_json: bool, **more: Any) ->
 
 
 @click.command("list")
-@click.option("--host", help="Only this host.")
+@host_option
 @click.option("--project", help="Only projects with this in their name or path.")
 @click.option("--here", is_flag=True, help="Only sessions of this folder's repository.")
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 10_000))
@@ -126,7 +127,10 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     """List sessions of every agent with task, calls, tokens and cost, the last active first."""
     from ctx_pipeline.sessions.listing import listed
 
-    rows, total = listed(host=host, project=project, here=here, limit=limit, settings=for_reading())
+    settings = for_reading()
+    rows, total = listed(host=host, project=project, here=here, limit=limit, settings=settings)
+    if not total:
+        require_project(settings, project)
     if as_json:
         emit({"sessions": rows, "total": total})
         return

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import dollars, emit, json_option, local_time, more_rows, one_line, plain, say, table, tokens, zone_name
-from ctx_pipeline.cli.session_names import complete_projects
-from ctx_pipeline.cli.usage.tables import SORTS, in_order, show
+from ctx_pipeline.cli.usage.tables import SORTS, in_order, session_labels, show
 from ctx_pipeline.errors import UsageError
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.display import money
 from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.usage_rules import UNNAMED
+from ctx_pipeline.storage.own_sessions import Shown
 from ctx_pipeline.usage.groupings import GROUPINGS
 from ctx_pipeline.usage.known_names import known_names
 
@@ -28,10 +31,7 @@ if TYPE_CHECKING:
 # ctx usage limits and ctx usage outcomes: what stood in the way, and what the money came to.
 
 
-_HOST = click.option("--host", help="Only this host.")
-_PROJECT = click.option("--project", help="Only this project.")
 _LIMIT = click.option("--limit", default=40, show_default=True, type=click.IntRange(1), help="At most so many rows.")
-_ZONE = click.option("--timezone", help="IANA zone of the days.")
 
 
 def _key(host: str | None) -> str | None:
@@ -41,11 +41,11 @@ def _key(host: str | None) -> str | None:
 
 
 @click.command()
-@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
-@click.option("--until", metavar="DAY", help="Last day, as --since.")
-@_ZONE
-@_HOST
-@_PROJECT
+@since_option
+@until_option
+@timezone_option
+@host_option
+@project_option
 @_LIMIT
 @json_option
 def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
@@ -59,6 +59,8 @@ def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
     settings = for_reading()
     zone = chosen.get("timezone") or settings.timezone
     found = reached(host=_key(host), settings=settings, **chosen)
+    if not found:
+        require_project(settings, chosen.get("project"))
     if as_json:
         emit({"limits": by_limit(found), "reached": [r.to_json() for r in found]})
         return
@@ -89,9 +91,9 @@ def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
 @click.option("--since", metavar="DAY", help="Sessions that began on this day or later: 2026-03-01, 2026-03, yesterday, 7d.")
 @click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier.")
 @click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down).")
-@_ZONE
-@_HOST
-@_PROJECT
+@timezone_option
+@host_option
+@project_option
 @_LIMIT
 @json_option
 def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
@@ -138,11 +140,11 @@ _OPTIONS = (
     click.option("--stored", is_flag=True, help="The tables alone: do not look for what is newer in the homes."),
     click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down)."),
     click.option("--model", help="Only this model."),
-    click.option("--project", help="Only this project.", shell_complete=complete_projects),
-    click.option("--host", help="Only this host."),
-    click.option("--timezone", help="IANA zone of the days."),
-    click.option("--until", metavar="DAY", help="Last day, as --since."),
-    click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d."),
+    project_option,
+    host_option,
+    timezone_option,
+    until_option,
+    since_option,
 )
 
 
@@ -201,16 +203,29 @@ def _report(
     if not report.rows:
         known_names(settings, project=chosen.get("project"), model=chosen.get("model"), stored=bool(chosen.get("stored")))
     if (as_json or as_csv) and (sort or limit):
-        keys = [row[key] for row in in_order(report.by_key(), key, sort)][:limit]
+        keys = [row[key] for row in in_order(report.by_key(), key, sort, session_labels(settings) if key == "session_id" else None)][:limit]
         report = replace(report, rows=sorted((row for row in report.rows if row[key] in keys), key=lambda row: keys.index(row[key])))
     if as_json:
         from ctx_pipeline.usage.engine import missing_output
 
-        emit(replace(report, estimated_missing_output=missing_output(settings, report.filters)).to_json())
+        told = replace(report, estimated_missing_output=missing_output(settings, report.filters)).to_json()
+        emit(told | {"rows": _named(told["rows"], key, settings)})
     elif as_csv:
-        _csv(report.to_json()["rows"], key)
+        _csv(_named(report.to_json()["rows"], key, settings), key)
     else:
         show(report, key, settings, breakdown=breakdown, sort=sort, limit=limit)
+
+
+def _named(rows: list[dict[str, Any]], key: str, settings: Settings) -> list[dict[str, Any]]:
+    """Return rows by session with the title, project and begin of each; others as they are."""
+    if key != "session_id":
+        return rows
+    known = session_labels(settings)
+    shown = [known.get((row["host"], row["session_id"]), _UNNAMED) for row in rows]
+    return [{**row, "title": one.title, "project": one.project, "began": iso(one.began)} for row, one in zip(rows, shown, strict=True)]
+
+
+_UNNAMED = Shown(None, None)
 
 
 def _on_plans(report: Usage, settings: Settings) -> Usage:
@@ -293,8 +308,8 @@ def blocks(as_json: bool, as_csv: bool, breakdown: bool, active: bool, **chosen:
                 "calls": block.sums["calls"],
                 "tokens": block.tokens,
                 "cost": dollars(block.cost),
-                "rate": f"{burn['tokens_per_minute']:,.0f}/min, ${burn['usd_per_hour']:,.2f}/h" if burn else "",
-                "ahead": f"{tokens(ahead['tokens'])}, ${ahead['cost_usd']:,.2f}" if ahead else "",
+                "rate": f"{burn['tokens_per_minute']:,.0f}/min, {money(round(burn['usd_per_hour'] * 1e9))}/h" if burn else "",
+                "ahead": f"{tokens(ahead['tokens'])}, {money(round(ahead['cost_usd'] * 1e9))}" if ahead else "",
                 "limits": ", ".join(f"{name} {limit['used_percent']:.0f}%" for name, limit in sorted(block.limits.items())),
             }
         )

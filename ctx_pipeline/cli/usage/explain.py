@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.options import host_option, project_option, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
 from ctx_pipeline.cli.session_names import session_argument
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.model.usage_rules import UNNAMED
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ Any figure of any table of ctx usage is named by its row and its table:
 
 @click.command(epilog=_CELLS)
 @click.argument("what")
-@click.option("--host", help="Only this host.")
+@host_option
 @click.option("--model", help="Only this model.")
-@click.option("--project", help="Only this project.")
-@click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
-@click.option("--until", metavar="DAY", help="Last day, as --since.")
-@click.option("--timezone", help="IANA zone of the days.")
+@project_option
+@since_option
+@until_option
+@timezone_option
 @click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
 @click.option("--stored", is_flag=True, help="The tables alone.")
 @click.option("--against", "tool", metavar="TOOL", help="Where another tool's rules give another number: ccusage.")
@@ -63,7 +64,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     settings = for_reading()
     try:
         found = run(what, **chosen, settings=settings)
-    except UsageError as error:
+    except NothingFound as error:
         full = None if chosen["by"] else _session_of(what, settings, error)
         if full is None:
             raise
@@ -89,7 +90,7 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
 
 
-def _session_of(what: str, settings: Settings, error: UsageError) -> str | None:
+def _session_of(what: str, settings: Settings, error: NothingFound) -> str | None:
     """Return the full id of a session that is named in another way than by its id; None where there is none."""
     from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName
     from ctx_pipeline.sessions.naming import find_session
@@ -267,9 +268,11 @@ def list_prices(as_json: bool) -> None:
 @json_option
 def show(models: tuple[str, ...], day: str | None, as_json: bool) -> None:
     """Show what MODELS cost: dollars a million tokens (web search: a thousand searches)."""
+    from ctx_pipeline.usage.periods import day as day_of
     from ctx_pipeline.usage.prices import price_of
 
-    found = {model: price_of(model, day=day) for model in models}
+    when = str(day_of(day, "--day")) if day else None
+    found = {model: price_of(model, day=when) for model in models}
     if as_json:
         emit({"prices": [{"model": m, "price": p._asdict() if p else None} for m, p in found.items()]})
         return
@@ -297,11 +300,12 @@ def refresh(file: str | None, online: bool, since: str | None, as_json: bool) ->
     changes anew, from the tables alone.
     """
     from ctx_pipeline.errors import UsageError
+    from ctx_pipeline.usage.periods import day
     from ctx_pipeline.usage.prices import refresh as run
 
     if file and online:
         raise UsageError("a list is of a file or fetched, not both", hint="leave out --file or --online")
-    done = run(file=file, online=online, since=since)
+    done = run(file=file, online=online, since=str(day(since, "--since")) if since else None)
     if as_json:
         emit(done._asdict())
     else:

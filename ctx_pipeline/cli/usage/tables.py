@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.cli.output import (
+    counted,
     dollars,
     local_time,
     more_rows,
@@ -99,7 +100,7 @@ def show(
     more_rows(left, len(rows))
     if report.gone:
         say(
-            f"from sessions whose files are gone: {report.gone['calls']:,} calls,"
+            f"from sessions whose files are gone: {counted(int(report.gone['calls']), 'call')},"
             f" {tokens(sum(int(report.gone[n]) for n in TOKENS))} tokens, {dollars(cost_of_row(report.gone))}"
         )
     for text in notes(report):
@@ -150,15 +151,15 @@ def notes(report: Usage) -> Iterator[str]:
         yield f"{unpriced:,} of {calls:,} calls have no recorded cost"
     elif unpriced:
         models = sorted({plain(r["model"] or UNNAMED) for r in report.rows if r["unpriced_calls"]})
-        yield f"{unpriced:,} calls have no known price: {', '.join(models)}"
+        yield f"{counted(unpriced, 'call has', 'calls have')} no known price: {', '.join(models)}"
     if report.unread:
-        yield f"{report.unread:,} file{'' if report.unread == 1 else 's'} could not be read, their calls are missing; more: ctx doctor"
+        yield f"{counted(report.unread, 'file')} could not be read, their calls are missing; more: ctx doctor"
     made = "list prices on the day of the call"
     if display:
         made = "cost is what the host wrote down"
     elif recorded and report.cost_mode == "auto":
         sums = f"{dollars(int(report.totals['recorded_nano']))} recorded, {dollars(int(report.totals['calculated_nano']))} at list prices"
-        made = f"cost is what the host wrote down for {recorded:,} calls, {made} for the others ({sums})"
+        made = f"cost is what the host wrote down for {counted(recorded, 'call')}, {made} for the others ({sums})"
     for host, plan in sorted(report.plans.items()):
         yield f"{host} is used on a flat plan ({plain(plan)}): its cost is what these calls would cost at list prices, not what was paid"
     yield f"{made}; days in {zone_name(report.filters.timezone)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctx_pipeline.errors import StoreDamaged, StoreError, UsageError
+from ctx_pipeline.errors import AmbiguousName, StoreDamaged, StoreError, UsageError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture, plan
@@ -420,7 +420,7 @@ def _of_project(project: str, rows: dict[tuple[str, str], Any]) -> set[tuple[str
         return placed
     named = {key: row.repository or row.cwd or "" for key, row in rows.items() if row.project == project}
     if len(set(named.values())) > 1:
-        raise UsageError(f"{project!r} names several projects", hint=f"name one of {', '.join(sorted(set(named.values())))}")
+        raise AmbiguousName("project", project, named.values())
     return set(named)
 
 

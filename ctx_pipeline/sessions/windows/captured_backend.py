@@ -12,7 +12,7 @@ from ctx_pipeline.context.backends.sqlite import OWN_STORE, SQLiteMemory
 from ctx_pipeline.context.errors import NoSuchSession
 from ctx_pipeline.context.interactions import check_count, check_session, last
 from ctx_pipeline.context.recorded import micros
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.model.host_records import OUT, SYSTEM, Change
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of
@@ -114,7 +114,7 @@ class CapturedMemory(MemoryBackend):
         host, _, rest = session_id.partition("/")
         name, _, thread = rest.partition("/")
         if not name:
-            raise UsageError(f"{session_id!r} is no captured session", hint="write HOST/SESSION, as ctx list shows them")
+            raise NothingFound(f"{session_id!r} is no captured session", hint="write HOST/SESSION, as ctx list shows them")
         with reading(self._settings) as (store, _):
             key, full = resolve(store, host.lower(), name)
             view = view_of(store, key, full, ("events", "tool_calls", "threads"))

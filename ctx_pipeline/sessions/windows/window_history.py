@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import Moment, Recording, Sent, micros, replay_window
-from ctx_pipeline.errors import AmbiguousName, UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, NothingFound, UnknownName, UsageError
 from ctx_pipeline.sessions.session_details import resolve, view_of
 from ctx_pipeline.sessions.windows.window_effects import effects_of
 from ctx_pipeline.storage.reader import reading
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
             return self._replace(before=events[0].seq)
         seq = self.after if self.after is not None else self.before
         if seq is not None and all(e.seq != seq for e in events):
-            raise UsageError(f"the thread has no event {seq}", hint=f"its events are {events[0].seq} to {last}; or {FORMS}")
+            raise NothingFound(f"the thread has no event {seq}", hint=f"its events are {events[0].seq} to {last}; or {FORMS}")
         return self
 
 
@@ -99,7 +99,7 @@ def found(one: Asked, moments: Sequence[Moment]) -> Moment:
         kind = one.word.partition(":")[0]
         noun = kind.removeprefix("before-").removeprefix("after-")
         have = f"it has {len(fitting)} {noun}{'s' if len(fitting) > 1 else ''}" if fitting else f"it has no {noun}"
-        raise UsageError(f"there is no {one.word} in this thread", hint=f"{have}; or name {FORMS}")
+        raise NothingFound(f"there is no {one.word} in this thread", hint=f"{have}; or name {FORMS}")
     return fitting[number - 1]
 
 
@@ -121,7 +121,7 @@ def _event(name: str, events: Sequence[Any], thread: str | None) -> Any:
         exact = [e for e in events if e.event_id == name] or [e for e in events if name and e.call_id == name]
         exact = exact or [e for e in events if len(name) > 7 and e.event_id.startswith(name)][:1]
     if not exact:
-        raise UsageError(f"there is no event or moment {name!r} in this session", hint=f"name {FORMS}")
+        raise NothingFound(f"there is no event or moment {name!r} in this session", hint=f"name {FORMS}")
     return exact[0]
 
 

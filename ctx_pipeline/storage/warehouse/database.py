@@ -282,7 +282,7 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
         **signal_sql.QUERIES,
         "memory_counts": """
             SELECT kind, status, scope, count(*) AS memories, count(*) FILTER (WHERE len(flags) > 0) AS flagged
-            FROM memories GROUP BY ALL ORDER BY ALL""",
+            FROM memories WHERE superseded_by IS NULL GROUP BY ALL ORDER BY ALL""",
         "redactions": """
             WITH done AS (SELECT DISTINCT host, session_id, content_hash FROM known_redactions),
             fresh AS (

@@ -83,6 +83,11 @@ def _change(low: datetime, high: datetime, zone: str | None) -> datetime:
     return low + timedelta(seconds=last)
 
 
+def known_zone(name: str) -> str:
+    """Return the name of a time zone; raises SettingsError where there is none of that name."""
+    return _zone(name).key
+
+
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)

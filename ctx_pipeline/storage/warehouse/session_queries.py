@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.storage.warehouse.database import connect
@@ -84,12 +84,50 @@ def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> 
     return sorted(rows, key=lambda row: place[row["event_id"]])
 
 
-def session_facts(lake: Lake) -> dict[tuple[str, str], tuple[str, str | None, str, float | None]]:
-    """Return (project, title, status, time of the last event in seconds since 1970) of every session by (host, session id)."""
+_PROOFS = (
+    "SELECT e.ts, p.host, p.session_id, s.title, s.project, e.kind, e.event_id, left(e.text, 4000) AS text"
+    " FROM (SELECT host, session_id, unnest(evidence) AS event_id FROM readings WHERE signal = ?) p"
+    " JOIN events e ON e.host = p.host AND e.session_id = p.session_id AND e.event_id = p.event_id"
+    " JOIN sessions s ON s.host = p.host AND s.session_id = p.session_id"
+    " WHERE (? IS NULL OR p.host = ?) AND (? IS NULL OR ? IN (s.project, s.repository))"
+    " AND (? IS NULL OR e.ts >= make_timestamp(?)) AND (? IS NULL OR e.ts < make_timestamp(?)) ORDER BY e.ts DESC, p.session_id, e.event_id"
+)
+
+
+def signal_events(
+    lake: Lake, signal: str, *, host: str | None, project: str | None, since: int | None, until: int | None
+) -> list[dict[str, Any]]:
+    """Return the events that the readings of a signal rest on, the newest first; bounds in microseconds since 1970."""
+    chosen = [value for value in (host, project, since, until) for _ in range(2)]
     with closing(lake.connect()) as connection:
         lake.views(connection)
-        rows = connection.execute("SELECT host, session_id, project, title, status, epoch_us(last_ts) / 1e6 FROM sessions").fetchall()
-    return {(host, session_id): tuple(facts) for host, session_id, *facts in rows}
+        rows = _rows(connection, _PROOFS, [signal, *chosen])
+    for row in rows:
+        row["ts"] = row["ts"].isoformat(timespec="milliseconds") + "Z" if row["ts"] is not None else None
+    return rows
+
+
+class SessionFacts(NamedTuple):
+    """What a list of sessions shows of a captured one."""
+
+    project: str
+    repository: str | None
+    title: str | None
+    status: str
+    last: float | None
+    """time of the last event in seconds since 1970"""
+    busy: bool
+    """whether it holds a prompt, a model call or a tool call"""
+
+
+def session_facts(lake: Lake) -> dict[tuple[str, str], SessionFacts]:
+    """Return what a list shows of every captured session by (host, session id)."""
+    busy = "coalesce(prompts, 0) + coalesce(model_calls, 0) + coalesce(tool_calls, 0) > 0"
+    with closing(lake.connect()) as connection:
+        lake.views(connection)
+        sql = f"SELECT host, session_id, project, repository, title, status, epoch_us(last_ts) / 1e6, {busy} FROM sessions"
+        rows = connection.execute(sql).fetchall()
+    return {(host, session_id): SessionFacts(*facts) for host, session_id, *facts in rows}
 
 
 def _rows(connection: Any, sql: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:

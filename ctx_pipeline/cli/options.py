@@ -1,0 +1,41 @@
+"""Options that many commands share, each with one wording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ctx_pipeline.cli.session_names import complete_projects
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+
+def _zone(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a time zone that exists; raises UsageError."""
+    if value is None:
+        return None
+    from ctx_pipeline.errors import SettingsError, UsageError
+    from ctx_pipeline.storage.warehouse.days import known_zone
+
+    try:
+        return known_zone(value)
+    except SettingsError as error:
+        raise UsageError(error.message, hint=error.hint) from None
+
+
+host_option = click.option("--host", help="Only this host.")
+project_option = click.option("--project", help="Only this project.", shell_complete=complete_projects)
+since_option = click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
+until_option = click.option("--until", metavar="DAY", help="Last day, as --since.")
+timezone_option = click.option("--timezone", metavar="ZONE", callback=_zone, help="IANA zone of the days.")
+
+
+def require_project(settings: Settings, project: str | None) -> None:
+    """Raise UnknownName with the nearest names where no session of a store has this project."""
+    if project is None:
+        return
+    from ctx_pipeline.usage.known_names import known_names
+
+    known_names(settings, project=project, stored=True)

@@ -1,0 +1,69 @@
+"""The list of sessions: filters, order, one limit, and sessions in which nothing happened."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from ctx_pipeline.model.display import money
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+
+@pytest.mark.feature("cli.list-filters")
+def test_the_list_takes_project_days_order_and_one_limit(ran: Ctx):
+    everything = ran.json("list", "--limit", "100")
+    rows = everything["sessions"]
+
+    assert everything["total"] == len(rows) == sum(everything["counts"].values())
+    assert [r["last"] for r in rows] == sorted((r["last"] for r in rows), reverse=True)
+    by_cost = ran.json("list", "--sort", "cost", "--limit", "2")["sessions"]
+    assert [r["session_id"] for r in by_cost] == [r["session_id"] for r in sorted(rows, key=lambda r: -(r["cost_usd"] or 0))[:2]]
+    assert {r["host"] for r in rows} == {"claude", "codex"}
+    project = rows[0]["project"]
+    assert {r["session_id"] for r in ran.json("list", "--project", project)["sessions"]} == {
+        r["session_id"] for r in rows if r["project"] == project
+    }
+    assert ran.json("list", "--since", "2026-09-22")["total"] + ran.json("list", "--until", "2026-09-21")["total"] == len(rows)
+    spent = {r["session_id"]: r["cost_usd"] for r in ran.json("usage", "session")["rows"]}
+    assert {r["session_id"]: pytest.approx(r["cost_usd"]) for r in rows if r["cost_usd"]} == spent
+
+
+@pytest.mark.feature("cli.list-filters")
+def test_the_rest_is_counted_and_the_limit_that_shows_it_is_named(ran: Ctx):
+    assert "5 more: --limit 6" in ran("list", "--limit", "1").stdout
+
+
+@pytest.mark.feature("cli.list-filters")
+def test_sessions_in_which_nothing_happened_are_left_out_and_counted(ctx: Ctx):
+    folder = ctx.folder / "claude" / "projects" / "-empty"
+    folder.mkdir()
+    line = {"type": "summary", "summary": "nothing", "leafUuid": "00000000-0000-4000-8000-000000000000"}
+    (folder / "11111111-2222-4333-8444-555555555555.jsonl").write_text(json.dumps(line) + "\n")
+    ctx("sync")
+    shown = ctx.json("list")
+
+    assert (len(shown["sessions"]), shown["total"], shown["empty"]) == (6, 6, 1)
+    assert len(ctx.json("list", "--all")["sessions"]) == 7
+    assert "1 session in which nothing happened left out: --all" in ctx("list").stdout
+
+
+@pytest.mark.feature("cli.usage-titles")
+def test_usage_by_session_tells_titles(ran: Ctx):
+    titles = {s["session_id"]: (s["title"], s["project"]) for s in ran.json("list")["sessions"]}
+    rows = ran.json("usage", "session", "--limit", "3")["rows"]
+
+    assert [(r["title"], r["project"]) for r in rows] == [titles[r["session_id"]] for r in rows]
+    assert [r["began"] for r in rows] == sorted((r["began"] for r in rows), reverse=True)
+    assert {"title", "project", "began"} <= set(csv.DictReader(io.StringIO(ran("usage", "session", "--csv").stdout)).fieldnames)
+
+
+@pytest.mark.feature("cli.one-money-format")
+@pytest.mark.parametrize(
+    ("nano", "said"),
+    [(0, "$0.00"), (8_000_000, "$0.01"), (4_000_000, "<$0.01"), (-8_000_000, "-$0.01"), (-1, "-<$0.01"), (1_234_560_000_000, "$1,234.56")],
+)
+def test_money_is_dollars_and_cents(nano: int, said: str):
+    assert money(nano) == said
