@@ -62,11 +62,18 @@ def _shortened(command: str, data: bytes, status: int) -> str:
     text = data.decode("utf-8", "surrogateescape")
     try:
         tokenizer = counting()
-        made = shorten(command, text, count=lambda t: tokenizer.count_tokens(t).count, settings=settings_module.load(), exit_status=status)
+        made = shorten(
+            command,
+            text,
+            count=lambda t: tokenizer.count_tokens(t).count,
+            settings=settings_module.load(),
+            exit_status=status,
+            again="ctx recall",
+        )
     except (CtxError, OSError) as error:  # the command ran: its output is never lost to a store that cannot be written
         say(f"shown as it is: {error}", err=True)
         return text
-    return made.text.replace(f"ctx_recall {made.handle}]", f"ctx recall {made.handle}]") if made.handle else made.text
+    return made.text
 
 
 @click.command()

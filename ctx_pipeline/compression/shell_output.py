@@ -70,12 +70,21 @@ def kind_of(command: str) -> str:
     return "log" if "log" in kinds else next(iter(told or kinds), "text")
 
 
-def shorten(command: str, output: str, *, count: Callable[[str], int], settings: Settings, exit_status: int | None = None) -> Shortened:
+def shorten(
+    command: str,
+    output: str,
+    *,
+    count: Callable[[str], int],
+    settings: Settings,
+    exit_status: int | None = None,
+    again: str = "ctx_recall",
+) -> Shortened:
     """Return an output in fewer tokens, as it was where that saves none once its last line is counted.
 
     Lines that may tell of a failure, and those around them, stay as they are. Secrets are
     replaced, sequences of a terminal and overwritten lines go. Where anything was left out
-    the whole is kept, and the last line says by which handle it is read again.
+    the whole is kept, and the last line says by which handle it is read again: ``again`` is
+    the tool or command that does.
     """
     kind = kind_of(command)
     raw = count(output)
@@ -91,7 +100,7 @@ def shorten(command: str, output: str, *, count: Callable[[str], int], settings:
         handle = kept_outputs.handle_of(plain)
         status = f"exit {exit_status}, " if exit_status is not None else ""
         lines = plain.count("\n") + (not plain.endswith("\n"))
-        text = f"{text.rstrip()}\n[ctx {handle}: {status}shortened from {lines} lines; whole: ctx_recall {handle}]"
+        text = f"{text.rstrip()}\n[ctx {handle}: {status}shortened from {lines} lines; whole: {again} {handle}]"
     tokens = count(text)
     if tokens >= raw:
         return Shortened(output if plain == output else plain, "raw", raw if plain == output else count(plain), raw, "")

@@ -15,7 +15,7 @@ from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.integrations import config_patch
 from ctx_pipeline.integrations.config_patch import ABSENT, Change, put, read, revert
 from ctx_pipeline.memory import hook_words
-from ctx_pipeline.model.agent_config import WEAVE
+from ctx_pipeline.model.agent_config import SHORTEN, WEAVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,11 +160,14 @@ def install_hooks(settings: Settings, host: Host, home: Path, *, instructions: b
         return put(settings, path, lambda text: config_patch.with_block(text, words), own=config_patch.has_block)
     path = home / recipe.file
     store = [f"--home={settings.home}"] if settings.environ.get("CTX_HOME") else []
-    groups = {}
-    for event, does in recipe.events.items():
+    wanted = [(event, does, recipe.matchers.get(event)) for event, does in recipe.events.items()]
+    if recipe.replaces is not None and "outputs" in hook_words.read(options)[1]:
+        wanted.append((recipe.replaces.event, SHORTEN, recipe.replaces.matcher))
+    groups: dict[str, dict[str, Any]] = {}
+    for event, does, matcher in wanted:
         command = shlex.join([*program(), "hook", does, host.key, *store, *(options if does == WEAVE else ())])
-        group: dict[str, Any] = {"matcher": recipe.matchers[event]} if event in recipe.matchers else {}
-        groups[event] = group | {"hooks": [{"type": "command", "command": command, "timeout": recipe.timeout_seconds}]}
+        group = groups.setdefault(event, ({"matcher": matcher} if matcher else {}) | {"hooks": []})
+        group["hooks"].append({"type": "command", "command": command, "timeout": recipe.timeout_seconds})
     return put(
         settings,
         path,

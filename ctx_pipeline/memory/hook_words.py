@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-SWITCHES = ("accepted-only", "no-resume", "no-prompts", "no-commands", "handoff")
+SWITCHES = ("accepted-only", "no-resume", "no-prompts", "no-commands", "handoff", "outputs")
 """Options without a value."""
 
 OPTIONS = ("precision", "threshold", "start", "holdout", *SWITCHES)

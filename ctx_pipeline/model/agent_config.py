@@ -15,6 +15,9 @@ WEAVE = "weave"
 CAPTURE = "capture"
 """What a hook does: start a ``ctx sync`` and answer nothing."""
 
+SHORTEN = "shorten"
+"""What a hook does: answer with the output of a command in fewer tokens, in place of the output."""
+
 
 ASKED_BOX, ASKED_FOLDER = "ctx-asked-", "ctx-mining"
 """Beginning of the name of the temporary folder in which an agent is asked, and the name of the empty one in it."""
@@ -44,6 +47,22 @@ class ServerFile:
     """A server says its transport in ``type``."""
 
 
+class ReplacedOutput(NamedTuple):
+    """The event after a shell command at which a host lets a hook replace what the model reads of its output."""
+
+    event: str
+    matcher: str
+    output: Callable[[Any], str]
+    """the response in the payload -> what the model would read of it; empty where it must stay as it is"""
+    answer: Callable[[Any, str], dict[str, Any]]
+    """the response and its shortened text -> what the hook prints"""
+    note: str
+    """What of this host's output is replaced, for the person who is asked."""
+    successes: bool = True
+    """The event follows commands that succeeded. Where it follows every one and a payload holds no exit status, what may
+    tell of a failure stays: the line that names the status goes with the output."""
+
+
 @dataclass(frozen=True, slots=True)
 class HookFile:
     """Where a host reads its hooks: a JSON file with ``hooks``: event -> groups -> commands.
@@ -68,6 +87,8 @@ class HookFile:
     """File in the home whose text every session reads; a block in it stands in for hooks before ``since``."""
     note: str = ""
     """What the person must do in the host for the hooks to run."""
+    replaces: ReplacedOutput | None = None
+    """Where output of commands can be replaced; None where the host takes no replacement."""
     off_switch: str = ""
     """Key of the file that, where it is true, keeps all hooks from running."""
 

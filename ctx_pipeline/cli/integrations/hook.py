@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.memory.hook_words import read
-from ctx_pipeline.model.agent_config import CAPTURE, WEAVE
+from ctx_pipeline.model.agent_config import CAPTURE, SHORTEN, WEAVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ DEADLINE = 1.0
 
 _LARGEST_LOG = 256 * 1024
 _LARGEST_PAYLOAD = 8 << 20
+_LEAST_SHORTENED = 1_200
+"""Bytes of a payload from which on its output may be worth shortening."""
 
 
 def answer(words: Sequence[str]) -> None:
@@ -51,10 +53,10 @@ def answer(words: Sequence[str]) -> None:
             # an agent that keeps the pipe open must not hold it up
             _capture(settings)
         payload = sys.stdin.buffer.read(_LARGEST_PAYLOAD + 1)
-        if does == WEAVE:
-            answer = _weave(payload, host, named, settings)
+        if does in (WEAVE, SHORTEN):
+            answer = _weave(payload, host, named, settings) if does == WEAVE else _shorten(payload, host, settings)
             if answer:
-                os.write(1, answer)
+                _print(answer)
         elif does != CAPTURE:
             log(settings.home, f"{does!r} is nothing that a hook does")
     except BaseException as error:  # noqa: BLE001 - an agent goes on whatever happens here
@@ -68,6 +70,25 @@ def _read(words: Sequence[str]) -> tuple[str, str, dict[str, str]]:
     plain, named = read(words)
     does, host, *_ = [*plain, "", ""]
     return does, host, named
+
+
+def _print(answer: bytes) -> None:
+    """Write all of an answer: a pipe takes a long one in parts."""
+    while answer:
+        answer = answer[os.write(1, answer) :]
+
+
+def _shorten(data: bytes, host: str, settings: Settings) -> bytes:
+    """Return the answer by which the model reads a shorter output; nothing where the output stays as it is."""
+    if len(data) < _LEAST_SHORTENED or len(data) > _LARGEST_PAYLOAD or not settings.home.is_dir():
+        return b""
+    import json
+
+    from ctx_pipeline.compression.hook_output import replacement
+
+    payload: Any = json.loads(data)
+    told = replacement(payload, host, settings) if isinstance(payload, dict) else None
+    return json.dumps(told).encode() if told else b""
 
 
 def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) -> bytes:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctx_pipeline.integrations.agent_config import HookState
+    from ctx_pipeline.model.agent_config import HookFile
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
 
@@ -45,6 +46,11 @@ _share = click.FloatRange(0, 1)
 @click.option(
     "--commands/--no-commands", default=None, help="Tell what is known of a command before it runs or once it failed; on by default."
 )
+@click.option(
+    "--outputs/--no-outputs",
+    default=None,
+    help="Shorten what shell commands print before the model reads it; the whole stays in the store for seven days; off by default.",
+)
 @click.option("--defaults", is_flag=True, help="Drop the options in force that are not given.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
@@ -70,7 +76,7 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         say(f"{found.title} {version} runs no hooks: a block in {recipe.instructions} tells it where memories are", err=True)
     chosen = {home: _options({} if defaults else agent_config.options_in_force(found, home), given, settings) for home in homes}
     for home in homes:
-        told = f"{home / recipe.file}: {', '.join(recipe.events)}; {_in_words(chosen[home])}"
+        told = f"{home / recipe.file}: {', '.join(recipe.events)}; {_in_words(chosen[home], recipe)}"
         say(told if supported else f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
         named = ", ".join(str(home / (recipe.file if supported else recipe.instructions)) for home in homes)
@@ -111,6 +117,7 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
         ("accepted-only", given["accepted_only"]),
         ("no-resume", None if given["resume"] is None else not given["resume"]),
         ("handoff", given["handoff"]),
+        ("outputs", given["outputs"]),
         ("no-commands", None if given["commands"] is None else not given["commands"]),
     ):
         if wanted:
@@ -122,7 +129,7 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
     return options
 
 
-def _in_words(options: dict[str, str]) -> str:
+def _in_words(options: dict[str, str], recipe: HookFile) -> str:
     """Return what hooks with these options do, as a person chooses it."""
     from ctx_pipeline.memory.injection_policy import parse_options
 
@@ -140,6 +147,8 @@ def _in_words(options: dict[str, str]) -> str:
     told += [] if choice.commands else ["nothing at commands"]
     told += ["nothing after a compaction of the session itself"] if "no-resume" in options else []
     told += ["each new chat is told where the last session of its repository stood, 500 tokens at most"] if "handoff" in options else []
+    if "outputs" in options and recipe.replaces is not None:
+        told.append(f"output of shell commands is shortened before the model reads it, {recipe.replaces.note}")
     return "; ".join(told)
 
 
@@ -227,7 +236,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
         elif s.missing:
             say(f"not entered: {', '.join(s.missing)}; enter them: ctx hooks install {s.host}", fg="yellow")
         if s.way == "hooks":
-            say(f"{s.host}: {_in_words(s.options)}")
+            say(f"{s.host}: {_in_words(s.options, agent_config.hooks_of(discovery.host(s.host)))}")
         elif s.way:
             say(f"{s.host}: {_looked_up(s.options)}")
         if stale := _stale(settings, s.options):

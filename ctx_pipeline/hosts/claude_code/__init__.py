@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctx_pipeline.hosts.claude_code.discovery import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
 from ctx_pipeline.hosts.claude_code.window import window
-from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
+from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ReplacedOutput, ServerFile
 from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords
 from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
@@ -86,6 +86,13 @@ HOST = Host(
             },
             matchers={"PreToolUse": "Bash", "PostToolUseFailure": "Bash"},
             note="Sessions that are open take hooks over when they are started anew.",
+            replaces=ReplacedOutput(
+                "PostToolUse",
+                "Bash",
+                Deferred("ctx_pipeline.hosts.claude_code.hook_output:output"),
+                Deferred("ctx_pipeline.hosts.claude_code.hook_output:answer"),
+                "of commands that succeed (since 2.1.121)",
+            ),
             off_switch="disableAllHooks",
         ),
         # settings of the person and the project hold hooks; those of the empty folder are none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, enter, places
 from ctx_pipeline.hosts.codex.window import window
-from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ServerFile
+from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ReplacedOutput, ServerFile
 from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records, UsageRecords
 from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
@@ -96,6 +96,14 @@ HOST = Host(
             # before a command it takes no words for the model (PreToolUse: "unsupported additionalContext"), after one it does
             {"SessionStart": WEAVE, "UserPromptSubmit": WEAVE, "PostToolUse": WEAVE, "Stop": CAPTURE, "PreCompact": CAPTURE},
             matchers={"PostToolUse": "Bash"},
+            replaces=ReplacedOutput(
+                "PostToolUse",
+                "Bash",
+                Deferred("ctx_pipeline.hosts.codex.hook_output:output"),
+                Deferred("ctx_pipeline.hosts.codex.hook_output:answer"),
+                "of commands that tell of no failure",
+                successes=False,
+            ),
             program="codex",
             # 0.114 began with two events, 0.116 added the prompt's
             since=(0, 116),

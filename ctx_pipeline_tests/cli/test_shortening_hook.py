@@ -1,0 +1,186 @@
+"""``ctx hook shorten`` as an agent runs it after a command: what the model reads instead, and what stays as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ctx_pipeline.cli import cli
+from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline_tests.cli.test_hook import SESSION, SHOP, hook
+
+PASSES = "".join(f"tests/test_{n}.py::test_{n} PASSED [ {n}%]\n" for n in range(60)) + "60 passed in 1.2s\n"
+ERROR = "E       assert 3 == 4\ntests/test_cart.py:12: AssertionError\n1 failed, 60 passed in 1.3s\n"
+KEY = "sk-ant-api03-" + "a1B2" * 10
+
+
+def claude(command: str, output: str, **more: Any) -> dict[str, Any]:
+    """A payload of Claude Code 2.1 after a command that succeeded."""
+    return {
+        "session_id": SESSION,
+        "transcript_path": f"/home/sam/.claude/projects/-home-sam-code-shop/{SESSION}.jsonl",
+        "cwd": SHOP,
+        "permission_mode": "default",
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": command, "description": "Run it", "timeout": 120000},
+        "tool_response": {"stdout": output, "stderr": "", "interrupted": False, "isImage": False, "noOutputExpected": False} | more,
+        "tool_use_id": "toolu_01",
+        "duration_ms": 812,
+    }
+
+
+def codex(command: str, output: str) -> dict[str, Any]:
+    """A payload of Codex 0.15x after a command that ended: the response is its bare text."""
+    return {
+        "session_id": SESSION,
+        "turn_id": "7",
+        "transcript_path": None,
+        "cwd": SHOP,
+        "hook_event_name": "PostToolUse",
+        "model": "gpt-5.2-codex",
+        "permission_mode": "default",
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+        "tool_response": output,
+        "tool_use_id": "call_1",
+    }
+
+
+@pytest.fixture
+def shorten(environ):
+    """Return what the hook answers, as the agent parses it; None where it says nothing."""
+    Path(environ["CTX_HOME"]).mkdir(parents=True, exist_ok=True)
+
+    def asked(payload: Any, host: str = "claude") -> dict[str, Any] | None:
+        printed = hook(environ, payload, does="shorten", host=host)
+        return json.loads(printed) if printed else None
+
+    return asked
+
+
+@pytest.mark.feature("hooks.shorten", "hooks.payloads")
+def test_claude_reads_passes_as_a_count_in_an_object_of_the_tools_own_shape(environ, shorten, monkeypatch):
+    told = shorten(claude("pytest -v", PASSES))
+
+    assert told is not None
+    specific = told["hookSpecificOutput"]
+    assert (list(told), specific["hookEventName"]) == (["hookSpecificOutput"], "PostToolUse")
+    updated = specific["updatedToolOutput"]
+    assert {k: v for k, v in updated.items() if k != "stdout"} == {
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+    }
+    first, second, last = updated["stdout"].split("\n")
+    assert (first, second) == ("[60 lines of passes]", "60 passed in 1.2s")
+    handle = last.split()[1].rstrip(":")
+    assert last == f"[ctx {handle}: shortened from 61 lines; whole: ctx recall {handle}]"
+    monkeypatch.setenv("CTX_HOME", environ["CTX_HOME"])
+    assert CliRunner().invoke(cli, ["recall", handle]).output == f"{PASSES}\n"
+    journal = Journal(Path(environ["CTX_HOME"]) / "journal.db", read_only=True)
+    try:
+        (fact,) = journal.facts("hook.shortened")
+    finally:
+        journal.close()
+    assert fact.payload == {
+        "host": "claude",
+        "session_id": SESSION,
+        "output": "test",
+        "characters_before": len(PASSES),
+        "characters_after": len(updated["stdout"]),
+    }
+
+
+@pytest.mark.feature("hooks.shorten", "hooks.payloads")
+def test_codex_reads_the_short_text_in_place_of_its_result_and_no_script_throws(shorten):
+    told = shorten(codex("pytest -v", PASSES), "codex")
+
+    assert told is not None
+    assert sorted(told) == ["continue", "stopReason"]
+    assert told["continue"] is False
+    assert told["stopReason"].startswith("[60 lines of passes]\n60 passed in 1.2s\n[ctx ")
+
+
+@pytest.mark.feature("hooks.shorten")
+def test_a_failure_stays_whole_where_the_payload_does_not_say_how_the_command_ended(shorten):
+    assert shorten(codex("pytest -v", PASSES + ERROR), "codex") is None
+    told = shorten(claude("pytest -v || true", PASSES + ERROR))
+    assert told is not None
+    assert ERROR in told["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
+
+
+@pytest.mark.feature("hooks.shorten")
+@pytest.mark.parametrize(
+    "payload",
+    [
+        claude("cat tests/all.txt", PASSES),
+        claude("pytest -v", PASSES[:300]),
+        claude("ctx recall 0123456789ab", PASSES),
+        claude("cd shop && /home/sam/.local/bin/ctx run-command -- pytest -v", PASSES),
+        claude("pytest -v", PASSES, isImage=True),
+        claude("pytest -v", PASSES, interrupted=True),
+        claude("pytest -v", PASSES, backgroundTaskId="b1"),
+        claude("pytest -v", PASSES, persistedOutputPath="/home/sam/.claude/out.txt"),
+        claude("pytest -v", PASSES) | {"tool_response": PASSES},
+        claude("pytest -v", PASSES) | {"tool_input": "pytest"},
+        claude("pytest -v", PASSES, stdout=None),
+        b"[" * 2_000,
+        b"{}" + b" " * 2_000,
+    ],
+    ids=lambda p: str(p)[-60:],
+)
+def test_text_of_files_what_ctx_printed_and_what_is_no_whole_output_stay_as_they_are(shorten, payload):
+    assert shorten(payload) is None
+
+
+@pytest.mark.feature("hooks.shorten")
+def test_what_is_kept_holds_no_secret_and_without_a_store_nothing_is_said(environ, shorten):
+    told = shorten(claude("pytest -v", PASSES + f"token {KEY}\n"))
+    assert told is not None
+    assert KEY not in json.dumps(told)
+    assert "[REDACTED:" in json.dumps(told)
+    environ = environ | {"CTX_HOME": str(Path(environ["CTX_HOME"]) / "none")}
+    assert hook(environ, claude("pytest -v", PASSES), does="shorten") == ""
+    assert not Path(environ["CTX_HOME"]).exists()
+
+
+@pytest.mark.feature("hooks.shorten", "hooks.install", "hooks.uninstall")
+@pytest.mark.parametrize(("host", "name"), [("claude", "settings.json"), ("codex", "hooks.json")])
+def test_outputs_are_shortened_only_where_a_person_asked_for_it_and_taken_out_again(host, name, monkeypatch):
+    home = Path(os.environ["HOME"])
+    monkeypatch.delenv("CTX_HOME")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    path = home / f".{host}" / name
+    path.parent.mkdir()
+    before = '{\n  "hooks": {\n    "PostToolUse": [{"matcher": "Edit", "hooks": [{"type": "command", "command": "fmt"}]}]\n  }\n}\n'
+    path.write_text(before)
+
+    def ctx(*words: str) -> str:
+        done = CliRunner().invoke(cli, ["hooks", *words, *(["--yes"] if words[0] == "install" else [])])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    def after_a_command() -> list[str]:
+        groups = json.loads(path.read_text())["hooks"]["PostToolUse"]
+        return [shlex.split(h["command"])[2] for g in groups if g["matcher"] == "Bash" for h in g["hooks"]]
+
+    assert "before the model reads" not in ctx("install", host)
+    assert "shorten" not in after_a_command()
+    assert "output of shell commands is shortened before the model reads it" in ctx("install", host, "--outputs")
+    assert after_a_command().count("shorten") == 1
+    assert "shortened before the model reads it" in ctx("status", host)
+    ctx("install", host, "--handoff")
+    assert after_a_command().count("shorten") == 1
+    ctx("install", host, "--no-outputs")
+    assert "shorten" not in after_a_command()
+    ctx("install", host, "--outputs")
+    ctx("uninstall", host)
+    assert path.read_text() == before
