@@ -62,8 +62,9 @@ def hosts() -> str:
 
     parts = ["# Hosts\n\n| key | host | aliases | homes | resumes with |\n|---|---|---|---|---|\n"]
     for h in discovery.hosts().values():
-        homes = ", ".join(f"`{r}`" for r in h.files.roots_default) or "announced stores"
-        parts.append(f"| `{h.key}` | {h.title} | {', '.join(h.aliases)} | `${h.files.roots_env}`, else {homes} | `{h.agent.resume}` |\n")
+        places = {h.files.roots_env: h.files.roots_default, **h.files.more_roots}
+        homes = "; ".join(f"`${n}`, else {', '.join(f'`{r}`' for r in found) or 'announced stores'}" for n, found in places.items())
+        parts.append(f"| `{h.key}` | {h.title} | {', '.join(h.aliases)} | {homes} | `{h.agent.resume}` |\n")
     return "".join(parts)
 
 

@@ -14,7 +14,7 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.usage_rules import COST_MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctx_pipeline.model.declared import Host
 
@@ -72,20 +72,26 @@ class Settings:
         return tuple(p for p in self.candidate_roots(host) if p.exists())
 
     def candidate_roots(self, host: Host) -> tuple[Path, ...]:
-        """Return where homes of a host are looked for: its environment variable, else its default places."""
+        """Return where homes of a host are looked for: what its environment variables name, else their default places."""
         if host.key in self.demo_roots:
             return self.demo_roots[host.key]
         if self.demo_roots:
             return ()
-        named = [part.strip() for part in self.environ.get(host.files.roots_env, "").split(",")]
-        texts = [part for part in named if part] or list(host.files.roots_default)
-        if host.files.announced:
-            texts += _announced(self.home / "stores")
-        found: dict[str, Path] = {}
-        for text in texts:
-            path = Path(os.path.abspath(_expand(text, self.environ)))  # noqa: PTH100 - resolve() would follow the links of a home
-            found.setdefault(os.path.realpath(path), path)
-        return tuple(found.values())
+        files = host.files
+        places = [*self._places(files.roots_env, files.roots_default)]
+        for name, default in files.more_roots.items():
+            places += self._places(name, default)
+        if files.announced:
+            places += _announced(self.home / "stores")
+        return _distinct(places, self.environ)
+
+    def own_roots(self, host: Host) -> tuple[Path, ...]:
+        """Return the homes that the host's first environment variable names, else its default places."""
+        return _distinct(self._places(host.files.roots_env, host.files.roots_default), self.environ)
+
+    def _places(self, name: str, default: Sequence[str]) -> list[str]:
+        named = [part.strip() for part in self.environ.get(name, "").split(",")]
+        return [part for part in named if part] or list(default)
 
     @property
     def patterns(self) -> Mapping[str, str]:
@@ -250,7 +256,21 @@ def _announced(folder: Path) -> list[str]:
     return texts
 
 
+def _distinct(texts: Iterable[str], env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the places of texts in their order, each folder once."""
+    found: dict[str, Path] = {}
+    for text in texts:
+        if place := _expand(text, env):
+            path = Path(os.path.abspath(place))  # noqa: PTH100 - resolve() would follow the links of a home
+            found.setdefault(os.path.realpath(path), path)
+    return tuple(found.values())
+
+
 def _expand(text: str, env: Mapping[str, str]) -> str:
+    """Return a place with the person's home, or the variable that it begins with, in it; empty where that is not set."""
+    if text.startswith("$"):
+        name, _, rest = text[1:].partition("/")
+        return f"{env[name]}/{rest}" if env.get(name) else ""
     if text == "~" or text.startswith("~/"):
         return _user_home(env.get("HOME") or env.get("USERPROFILE") or "") + text[1:]
     return text

@@ -61,7 +61,7 @@ def program() -> list[str]:
 def homes(settings: Settings, host: Host) -> list[Path]:
     """Return the homes that the environment names, else the default one."""
     named = settings.environ.get(host.files.roots_env)
-    roots = settings.candidate_roots(host)
+    roots = settings.own_roots(host)
     return list(roots if named else roots[:1])
 
 

@@ -180,7 +180,7 @@ class Timers:
         return (said[-1] if said else f"{words[0]} ended with {done.returncode}") if done.returncode else ""
 
     def _environment(self) -> dict[str, str]:
-        names = {*_OWN, *(host.files.roots_env for host in discovery.hosts().values())}
+        names = {*_OWN, *(n for h in discovery.hosts().values() for n in (h.files.roots_env, *h.files.more_roots))}
         held: Mapping[str, str] = self._settings.environ
         return {name: held[name] for name in sorted(names) if held.get(name)}
 

@@ -80,6 +80,9 @@ class HomeFiles:
     identify: Callable[[str, str, bytes], Identity | None]
     session_kinds: frozenset[str]
     roots_default: tuple[str, ...] = ()
+    more_roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """environment variable -> default places, of homes beside those of ``roots_env``: a host that keeps its sessions in
+    more than one program. A place that begins with ``$NAME/`` counts where the variable is set."""
     layout: Callable[[Path], tuple[Callable[[str], str | None], Callable[[str], bool]] | None] | None = None
     """``classify`` and ``enter`` of a root that is laid out otherwise than a home; None for a home."""
     databases: Mapping[str, Database] = field(default_factory=dict)

@@ -177,6 +177,7 @@ GROUPINGS: dict[str, Grouping] = {
         Grouping("session", "By session and model.", "session_id", of_session=lambda s: s.session_id),
         Grouping("project", "By project and model.", "project", of_session=lambda s: s.project, with_repository=True),
         Grouping("model", "By model.", "model"),
+        Grouping("host", "By host: the program that recorded it.", "host", of_session=lambda s: s.host),
         Grouping("weekday", "By day of the week.", "weekday", of_time=lambda t: WEEKDAYS[t.weekday()], order=WEEKDAYS),
         Grouping("hour", "By hour of the day.", "hour", of_time=lambda t: f"{t.hour:02}:00"),
         Grouping(

@@ -139,7 +139,9 @@ def test_contracts_block_and_drift_only_warns(definitions):
 def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     repository = definitions.get_repository_def()
 
-    assert {s.name for s in repository.sensor_defs} == {"automation", "callback_store_sensor", "claude_sensor", "codex_sensor"}
+    of_hosts = {h.sensor_name or f"{h.key}_sensor" for h in discovery.hosts().values()}
+    assert {"callback_store_sensor", "claude_sensor", "codex_sensor"} <= of_hosts
+    assert {s.name for s in repository.sensor_defs} == {"automation", *of_hosts}
     assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
     nightly = repository.get_schedule_def("nightly")
     assert (nightly.cron_schedule, nightly.default_status) == ("17 3 * * *", dg.DefaultScheduleStatus.STOPPED)

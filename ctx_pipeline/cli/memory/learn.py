@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +28,10 @@ _NONE = "no lesson to write here (another project: --project NAME; all: --all)"
 
 
 def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for the rules file of each host, named after it."""
-    for host in discovery.hosts().values():
-        if name := host.agent.rules_file:
-            option = f"--{name.lower().replace('.', '-')}"
+    """Add an option for each rules file of the hosts, named after it."""
+    for name in dict.fromkeys(host.agent.rules_file for host in discovery.hosts().values()):
+        if name:
+            option = "--" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
             command = click.option(option, "files", flag_value=name, multiple=True, help=f"Print the block for {name}.")(command)
     return command
 
