@@ -72,7 +72,10 @@ class Settings:
         return tuple(p for p in self.candidate_roots(host) if p.exists())
 
     def candidate_roots(self, host: Host) -> tuple[Path, ...]:
-        """Return where homes of a host are looked for: its environment variable, else its default places."""
+        """Return where homes of a host are looked for: its environment variable, else its default places.
+
+        A default place may begin with another variable, as in ``$XDG_DATA_HOME/parrot``; it is left out where that is not set.
+        """
         if host.key in self.demo_roots:
             return self.demo_roots[host.key]
         if self.demo_roots:
@@ -83,7 +86,10 @@ class Settings:
             texts += _announced(self.home / "stores")
         found: dict[str, Path] = {}
         for text in texts:
-            path = Path(os.path.abspath(_expand(text, self.environ)))  # noqa: PTH100 - resolve() would follow the links of a home
+            place = _expand(text, self.environ)
+            if not place:
+                continue
+            path = Path(os.path.abspath(place))  # noqa: PTH100 - resolve() would follow the links of a home
             found.setdefault(os.path.realpath(path), path)
         return tuple(found.values())
 
@@ -253,6 +259,10 @@ def _announced(folder: Path) -> list[str]:
 def _expand(text: str, env: Mapping[str, str]) -> str:
     if text == "~" or text.startswith("~/"):
         return _user_home(env.get("HOME") or env.get("USERPROFILE") or "") + text[1:]
+    if text.startswith("$"):
+        name, _, rest = text[1:].partition("/")
+        base = env.get(name, "")
+        return f"{base}/{rest}" if os.path.isabs(base) else ""  # noqa: PTH117 - a text of the environment
     return text
 
 

@@ -50,7 +50,8 @@ def test_it_asks_what_to_watch_shows_what_it_will_do_and_does_it(person: Path) -
     assert "hook weave claude" in (person / "claude" / "settings.json").read_text()
     assert (person.parent / "asked").exists()
     assert CliRunner().invoke(cli, ["list", "--json"]).exit_code == 0
-    assert json.loads(CliRunner().invoke(cli, ["list", "--json"]).stdout)["counts"] == {"claude": 4, "codex": 0, "dspy": 0}
+    counts = json.loads(CliRunner().invoke(cli, ["list", "--json"]).stdout)["counts"]
+    assert {host: number for host, number in counts.items() if number} == {"claude": 4}
 
 
 @pytest.mark.feature("cli.setup")

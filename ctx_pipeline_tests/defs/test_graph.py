@@ -139,7 +139,9 @@ def test_contracts_block_and_drift_only_warns(definitions):
 def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     repository = definitions.get_repository_def()
 
-    assert {s.name for s in repository.sensor_defs} == {"automation", "callback_store_sensor", "claude_sensor", "codex_sensor"}
+    observers = {host.sensor_name or f"{key}_sensor" for key, host in discovery.hosts().items()}
+    assert {"callback_store_sensor", "claude_sensor", "codex_sensor"} <= observers
+    assert {s.name for s in repository.sensor_defs} == {"automation", *observers}
     assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
     nightly = repository.get_schedule_def("nightly")
     assert (nightly.cron_schedule, nightly.default_status) == ("17 3 * * *", dg.DefaultScheduleStatus.STOPPED)
