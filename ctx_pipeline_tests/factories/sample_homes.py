@@ -42,18 +42,21 @@ def sessions_of(key: str, home: Path, store: Path) -> dict[str, dict[str, Any]]:
     with open_store(chosen) as opened:
         assert [report.failed_partitions for report in ingest(opened, chosen) if report.failed_partitions] == []
         found = {row["session_id"]: row for row in _rows(opened, "sessions")}
-        calls = [row for row in _rows(opened, "model_calls") if row["owner"]]
+        calls_of_all = _rows(opened, "model_calls")
+        calls = [row for row in calls_of_all if row["owner"]]
     assert {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in home.rglob("*") if path.is_file()} == before
     for session in found.values():
         own = [row for row in calls if row["session_id"] == session["session_id"]]
         session["calls"] = sorted(tuple(row[name] for name in COUNTED) for row in own)
         session["recorded_cost"] = sum(row["recorded_cost"] or 0 for row in own)
         session["priced"] = sum(row["cost"] is not None for row in own)
+    shared = {row["call_key"] for row in calls_of_all if not row["owner"]}
     places = [MODEL_CALLS.names.index(name) for name in COUNTED]
     for live in live_usage.sessions(live_usage.sources(chosen), chosen):
         counted = live_usage.count(SessionInput(key, live.session_id, live_usage.streams(live)))
-        rows = sorted(tuple(row[place] for place in places) for row in counted.calls if row[live_usage.OWNER])
-        assert rows == found[live.session_id]["calls"] or found[live.session_id]["parent_session"]
+        own = [row for row in counted.calls if row[live_usage.OWNER] and row[live_usage.KEY] not in shared]
+        stored = [row for row in calls if row["session_id"] == live.session_id and row["call_key"] not in shared]
+        assert sorted(tuple(row[p] for p in places) for row in own) == sorted(tuple(row[n] for n in COUNTED) for row in stored)
     return found
 
 
