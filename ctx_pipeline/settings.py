@@ -270,7 +270,8 @@ def _expand(text: str, env: Mapping[str, str]) -> str:
     """Return a place with the person's home, or the variable that it begins with, in it; empty where that is not set."""
     if text.startswith("$"):
         name, _, rest = text[1:].partition("/")
-        return f"{env[name]}/{rest}" if env.get(name) else ""
+        base = env.get(name, "")
+        return f"{base}/{rest}" if os.path.isabs(base) else ""  # noqa: PTH117 - a text of the environment
     if text == "~" or text.startswith("~/"):
         return _user_home(env.get("HOME") or env.get("USERPROFILE") or "") + text[1:]
     return text

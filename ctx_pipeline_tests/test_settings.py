@@ -80,6 +80,15 @@ def test_announced_stores_are_roots_of_the_host_that_reads_them(tmp_path: Path):
     assert [load(tmp_path).roots_of(h) for h in hosts] == [(announced,)]
 
 
+@pytest.mark.feature("hosts.variable-places")
+def test_a_default_place_below_a_variable_is_looked_for_only_where_that_is_set(tmp_path: Path):
+    gemini = discovery.host("gemini")
+
+    assert load(tmp_path, GEMINI_CLI_HOME="/srv/agents").candidate_roots(gemini)[0] == Path("/srv/agents/.gemini")
+    assert [root.name for root in load(tmp_path).candidate_roots(gemini)] == [".gemini"]
+    assert len(load(tmp_path, GEMINI_CLI_HOME="relative").candidate_roots(gemini)) == 1
+
+
 @pytest.mark.feature("errors.hints")
 def test_an_unknown_name_lists_the_nearest():
     with pytest.raises(UnknownName) as raised:

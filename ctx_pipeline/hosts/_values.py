@@ -8,6 +8,9 @@ import hashlib
 import re
 from functools import lru_cache
 
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.declared import WITHHELD
+
 # Pictures and other large base64 strings in records: kept by hash, never as text.
 
 
@@ -58,6 +61,8 @@ def picture(url: str) -> dict[str, str | int]:
 # Ids that a host reads from file names and records.
 
 
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SHORT = 16
 """No secret that is known by its own shape has fewer letters."""
 
@@ -70,3 +75,12 @@ def secretless(text: str) -> bool:
     from ctx_pipeline.redaction import harmless
 
     return harmless(text)
+
+
+def safe_id(text: str | None) -> str | None:
+    """Return an id that is fit for names and keys: the text itself, or a digest of a hostile one or one with a secret in it."""
+    if not text:
+        return None
+    if not _ID.fullmatch(text):
+        return "x" + digest(text)
+    return text if _UUID.fullmatch(text) or secretless(text) else WITHHELD + digest(text, size=24)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts._lines import read_records
+from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.hosts.codex import record_types
-from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
+from ctx_pipeline.hosts.codex.discovery import subagent
 from ctx_pipeline.hosts.codex.paths import ROLLOUT
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL, columns
 from ctx_pipeline.model.codec import micros

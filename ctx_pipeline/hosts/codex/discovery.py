@@ -7,33 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ctx_pipeline.hosts._values import secretless
+from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.hosts.codex import record_types
 from ctx_pipeline.hosts.codex.paths import HISTORY, INDEX, LOOSE, ROLLOUT, STATE
 from ctx_pipeline.model.codec import digest, micros
-from ctx_pipeline.model.declared import WITHHELD
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NAME = re.compile(r"rollout-(\d{4}-\d{2}-\d{2}(?:T\d{2}-\d{2}-\d{2})?)-?([A-Za-z0-9][A-Za-z0-9._-]*?)?\.json(?:l(?:\.zst)?)?$")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LOOSE_LINES = 8
 _LONG_LINE = 16_384
 """A first line that is longer than this is cut by the reader of heads, not by its writer."""
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
-
-
-def safe_id(text: str | None) -> str | None:
-    """Return an id that is fit for names and keys: the text itself, or a digest of a hostile one or one with a secret in it."""
-    if not text:
-        return None
-    if not _ID.fullmatch(text):
-        return "x" + digest(text)
-    return text if _UUID.fullmatch(text) or secretless(text) else WITHHELD + digest(text, size=24)
 
 
 def named_id(rel: str) -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.hosts.codex import record_types
-from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
+from ctx_pipeline.hosts.codex.discovery import subagent
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT
 from ctx_pipeline.hosts.codex.replay import AT_ONCE, began_at, older
 from ctx_pipeline.hosts.codex.rows import HOST, OWN

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
+from ctx_pipeline.hosts._values import safe_id
+from ctx_pipeline.hosts.codex.discovery import subagent
 from ctx_pipeline.hosts.codex.usage import Counter
 from ctx_pipeline.model.codec import micros
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.hosts.codex import exec_stream, record_types, replay
-from ctx_pipeline.hosts.codex.discovery import safe_id, subagent
+from ctx_pipeline.hosts.codex.discovery import subagent
 from ctx_pipeline.hosts.codex.event_messages import EVENTS
 from ctx_pipeline.hosts.codex.items import ITEMS, Families, joined
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT

@@ -6,8 +6,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts._values import picture, without_blobs
-from ctx_pipeline.hosts.codex.discovery import safe_id
+from ctx_pipeline.hosts._values import picture, safe_id, without_blobs
 from ctx_pipeline.hosts.codex.items import automated
 from ctx_pipeline.hosts.codex.record_types import LARGEST, written
 from ctx_pipeline.hosts.codex.rows import OWN, REPLAYED, Rows, Tool
