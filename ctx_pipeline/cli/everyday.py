@@ -9,9 +9,8 @@ import click
 from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, timezone_option
-from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, one_line, plain, say, shares, table, tokens, zone_name
+from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, shares, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import session_name, session_of_person
-from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
     from datetime import date
