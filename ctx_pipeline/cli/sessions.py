@@ -203,10 +203,10 @@ def _findings(readings: list[dict[str, Any]]) -> None:
 
 
 def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everything: bool) -> None:
-    from ctx_pipeline.sessions.signals import OTHERS_AT_LEAST, catalogue, rank, telling
+    from ctx_pipeline.sessions.signals import OTHERS_AT_LEAST, catalogue, notable, rank
 
     groups = {s["signal"]: s["group"] for s in catalogue()}
-    chosen = [(groups.get(r["signal"], ""), r, rank(r)) for r in readings] if everything else telling(readings)
+    chosen = [(groups.get(r["signal"], ""), r, rank(r)) for r in readings] if everything else notable(readings)
     rows = []
     for group, r, place in sorted(chosen, key=lambda one: one[0]) if everything else chosen:
         known = r.get("others", 0) >= OTHERS_AT_LEAST and r["label"] is None

@@ -220,13 +220,12 @@ def _compactions(history: History) -> Finding | None:
     worst = max(shortened, key=lambda key: (shortened[key], key))
     filled = history.readings.get("context_peak_share", {})
     many = sum(filled[key].value >= FILLED for key in shortened if key in filled)
-    where, times = _named(history, worst), _times(round(sum(shortened.values())))
-    detail = f"{times.capitalize()} in all, most often in {where}. In {count(many)} of them the window was seven tenths full or more."
+    where, full = _named(history, worst), f"in {count(many)} the window was seven tenths full or more"
     return Finding(
         "",
-        f"History was compacted in {plural(len(shortened), 'session')}",
+        f"History was compacted {_times(round(sum(shortened.values())))}",
         _show(worst),
-        detail if len(shortened) > 1 else f"In {where}, {times}.",
+        f"In {plural(len(shortened), 'session')}, most often in {where}; {full}." if len(shortened) > 1 else f"In {where}.",
         cases=len(shortened),
         of=len(history.readings["compaction_count"]),
         signal="compaction_count",

@@ -89,7 +89,7 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
 # The few readings that say something of one session.
 
 
-TELLING = (
+NOTABLE = (
     *("last_test_outcome", "session_grade", "user_correction_count", "interruption_count", "failed_command_count"),
     *("session_cost", "cache_hit_share", "context_peak_share", "compaction_count", "context_rot_verdict", "active_seconds"),
 )
@@ -111,8 +111,8 @@ def rank(reading: Mapping[str, Any]) -> float | None:
     return float(reading["lower" if signal.better == "lower" else "higher"] / reading["others"])
 
 
-def telling(readings: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any], float | None]]:
-    """Return (group, reading, rank) of the readings to show first: the unusual ones, the worst first, then those of ``TELLING``.
+def notable(readings: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any], float | None]]:
+    """Return (group, reading, rank) of the readings to show first: the unusual ones, the worst first, then those of ``NOTABLE``.
 
     A reading is unusual where nine tenths of the other sessions are better; at most eight
     are, one where several rest on the same events.
@@ -131,7 +131,7 @@ def telling(readings: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[st
             first.append(one)
         seen.add(evidence)
     shown = {one[1]["signal"] for one in first}
-    place = {name: number for number, name in enumerate(TELLING)}
+    place = {name: number for number, name in enumerate(NOTABLE)}
     rest = sorted(
         (one for one in ranked if one[1]["signal"] in place and one[1]["signal"] not in shown), key=lambda one: place[one[1]["signal"]]
     )

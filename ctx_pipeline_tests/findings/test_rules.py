@@ -84,7 +84,7 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
         "3 secrets replaced before anything was stored",
         "Claude Code deletes transcripts after 30 days: 5 in /home/claude go within 5 days",
         "1 record could not be read",
-        "History was compacted in 1 session",
+        "History was compacted twice",
         "7 transcripts of Claude Code are about to be deleted",
         "2 lessons wait for a review",
         "No price is known for 1 model",
@@ -152,5 +152,5 @@ def test_a_compaction_says_nothing_of_a_window_that_was_not_full():
     readings = _read(compaction_count={"a": 2, "b": 1}, context_peak_share={"a": 0.97, "b": 0.04})
     (found,) = [f for f in findings(_history(_session("a"), _session("b"), readings=readings)) if f.signal == "compaction_count"]
 
-    assert found.title == "History was compacted in 2 sessions"
-    assert found.detail == "3 times in all, most often in “Title of a”. In 1 of them the window was seven tenths full or more."
+    assert found.title == "History was compacted 3 times"
+    assert found.detail == "In 2 sessions, most often in “Title of a”; in 1 the window was seven tenths full or more."

@@ -9,7 +9,7 @@ import pytest
 from ctx_pipeline.cli.sessions import reading_text
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.sessions.session_details import show
-from ctx_pipeline.sessions.signals import rank, telling
+from ctx_pipeline.sessions.signals import notable, rank
 from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import claude
@@ -36,7 +36,7 @@ def test_what_is_unusual_comes_first_and_few_sessions_call_nothing_unusual() -> 
         reading("user_correction_count", 3.0, lower=5, others=5),
         reading("session_grade", None, label="B", others=0),
     ]
-    found = [(group, r["signal"], place) for group, r, place in telling(readings)]
+    found = [(group, r["signal"], place) for group, r, place in notable(readings)]
 
     assert found == [
         ("outcome", "test_pass_ratio", 1.0),
@@ -64,7 +64,7 @@ def test_a_session_is_ranked_among_those_of_its_agent(tmp_path: Path) -> None:
     (failed,) = [r for r in shown if r["signal"] == "failed_command_count"]
 
     assert (failed["value"], failed["median"], failed["others"], failed["lower"], failed["higher"]) == (3, 0, 20, 20, 0)
-    assert next(iter(telling(shown)))[1]["signal"] in {"failed_command_count", "failed_command_ratio", "failed_tool_call_count"}
+    assert next(iter(notable(shown)))[1]["signal"] in {"failed_command_count", "failed_command_ratio", "failed_tool_call_count"}
 
 
 @pytest.mark.feature("cli.show-what-stands-out")
