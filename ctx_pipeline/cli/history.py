@@ -132,11 +132,13 @@ def _print_snapshots(window: SessionWindow) -> None:
                 "components": row["components"],
                 "counted": tokens(row["counted_tokens"]),
                 "unseen": "" if row["unseen_tokens"] is None else tokens(row["unseen_tokens"]),
+                "window": "" if row["billed_tokens"] is None else tokens(row["billed_tokens"]),
                 "note": note,
             }
         )
-    heads = {n: n for n in ("moment", "time", "components", "counted", "unseen", "note")}
+    heads = {n: n for n in ("moment", "time", "components", "counted", "unseen", "window", "note")}
     table(rows, {"moment": "moment", "seq": "event", **heads})
+    say("window: tokens that the call was billed for; unseen: of them what no file holds (system prompt, tool schemas)")
     say()
 
 

@@ -9,6 +9,7 @@ import click
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project
 from ctx_pipeline.cli.output import (
+    age,
     counted,
     dollars,
     emit,
@@ -20,6 +21,7 @@ from ctx_pipeline.cli.output import (
     short_ids,
     table,
     terminal_width,
+    tokens,
     zone_name,
 )
 from ctx_pipeline.cli.session_names import session_argument
@@ -144,9 +146,12 @@ def import_sessions(
 @click.command()
 @session_argument()
 @click.option("--turns", is_flag=True, help="Instead: each prompt, how its turn ended, and with which answer.")
+@click.option("--all", "everything", is_flag=True, help="Every signal, thread and kind of event.")
 @json_option
-def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
-    """Show one session: what it was, what happened, what could not be read.
+def show(host: str, session_id: str, turns: bool, everything: bool, as_json: bool) -> None:
+    """Show one session: what it was, what stands out, what could not be read.
+
+    Signals stand out where nine tenths of the agent's other sessions are better.
 
     SESSION is the beginning of an id, latest, latest~2, words of a title, a transcript file or
     HOST/ID; without it the newest session.
@@ -169,25 +174,82 @@ def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
     if detail["resume"]:
         say(f"resume: {detail['resume']}")
     say()
-    table(detail["threads"], {"kind": "thread", "thread_id": "id", "agent": "agent", "events": "events", "model_calls": "calls"})
-    say()
-    table([{"kind": k, "events": n} for k, n in detail["kinds"].items()], {"kind": "kind", "events": "events"})
-    say()
+    if everything or len(detail["threads"]) > 1:
+        table(detail["threads"], {"kind": "thread", "thread_id": "id", "agent": "agent", "events": "events", "model_calls": "calls"})
+        say()
+    if everything:
+        table([{"kind": k, "events": n} for k, n in detail["kinds"].items()], {"kind": "kind", "events": "events"})
+        say()
     usage = detail["usage"]
     say(
         f"{usage['calls']:,} model calls: {usage['input_tokens']:,} in, {usage['output_tokens']:,} out, "
         f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
     )
-    say(f"{s['tool_calls']:,} tool calls, {s['failed_tool_calls']:,} failed")
-    say(f"unknown: {s['unknown']}  quarantined: {s['quarantined']}")
+    say(f"{s['prompts']:,} prompts, {s['tool_calls']:,} tool calls, {s['failed_tool_calls']:,} failed")
+    if s["unknown"] or s["quarantined"]:
+        say(f"{s['unknown']} records of an unknown kind, {s['quarantined']} that could not be read")
     for label, count in detail["unknown"].items():
         say(f"  unknown {label}: {count}")
     for record in detail["quarantined"][:20]:
         say(f"  quarantined {record['stream']} line {record['line']}: {record['reason']}")
-    if detail["readings"]:
+    if not detail["readings"]:
+        return
+    say()
+    _findings(detail["readings"])
+    _signals(detail["readings"], s, everything=everything)
+
+
+def _findings(readings: list[dict[str, Any]]) -> None:
+    """Print the habits that a session shows by itself, and what helps."""
+    from ctx_pipeline.findings.rules import HABITS
+
+    values = {r["signal"]: r["value"] for r in readings if r["value"] is not None}
+    shown = [h for h in HABITS if values.get(h.signal, -1) >= h.at_least and (not h.needs[0] or values.get(h.needs[0], -1) >= h.needs[1])]
+    for habit in shown:
+        say(habit.title.format(sum=values[habit.signal]), bold=True)
+        say(f"  {habit.advice}")
+    if shown:
         say()
-        rows = [{**r, "value": r["label"] if r["value"] is None else f"{r['value']:g}"} for r in detail["readings"]]
-        table(rows, {"signal": "signal", "value": "value", "unit": "unit", "reason": "reason"})
+
+
+def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everything: bool) -> None:
+    from ctx_pipeline.sessions.signals import OTHERS_AT_LEAST, catalogue, notable, rank
+
+    groups = {s["signal"]: s["group"] for s in catalogue()}
+    chosen = [(groups.get(r["signal"], ""), r, rank(r)) for r in readings] if everything else notable(readings)
+    rows = []
+    for group, r, place in sorted(chosen, key=lambda one: one[0]) if everything else chosen:
+        known = r.get("others", 0) >= OTHERS_AT_LEAST and r["label"] is None
+        rows.append(
+            {
+                "signal": r["signal"].replace("_", " ") if not everything else r["signal"],
+                "value": reading_text(r["value"], r["unit"], r["kind"]) if r["label"] is None else r["label"],
+                "usual": reading_text(r["median"], r["unit"], r["kind"]) if known else "",
+                "rank": "" if place is None or place < 0.5 else f"worse than {'all others' if place == 1 else f'{place:.0%} of sessions'}",
+                "group": group,
+                "reason": r["reason"],
+            }
+        )
+    columns = {"signal": "signal", "value": "value", "usual": "usual", "rank": "", "group": "group"}
+    table(rows, columns | ({"reason": "reason"} if everything else {}), drop=("group", "rank", "usual"))
+    if not everything:
+        say(f"all {len(readings)} signals: --all; with what they rest on: ctx signal show {session['host']} {session['session_id']}")
+
+
+def reading_text(value: float | None, unit: str, kind: str) -> str:
+    """Return a reading with its unit, rounded: 83%, $14.20, 166.5 k tokens, 45 min, 22 messages."""
+    if value is None:
+        return ""
+    if kind == "boolean":
+        return "yes" if value else "no"
+    if unit == "ratio":
+        return f"{value:.0%}"
+    if unit == "dollars":
+        return dollars(round(value * 1e9))
+    if unit == "seconds":
+        return age(value)
+    number = tokens(round(value)) if unit == "tokens" else f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    return f"{number} {unit.removesuffix('s') if value == 1 else unit}".rstrip()
 
 
 def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> None:

@@ -28,6 +28,7 @@ _ACTIONS = frozenset({"shell", "other", "task"})
 _LONGEST_LINE = 200
 _LONGEST_REFUSAL, _LONGEST_NOTICE = 5_000, 2_000
 _SHORTEST_ID, _NEWEST = 3, 20
+_PASSES_ON = frozenset({"cat", "column", "cut", "head", "less", "more", "nl", "sort", "tail", "tee", "tr", "uniq", "wc"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _STRICT = re.compile(r"\bset\s+-\w*e|pipefail")
 _IN_BACKGROUND = re.compile(r"(?<![&>])&\s*$")
@@ -60,6 +61,21 @@ def runs_by_call(view: SessionView) -> dict[str, Any]:
 
 def _by_call(view: SessionView) -> dict[str, Any]:
     return {event: run for run in command_runs(view) for event in (run.call_event, *run.polls)}
+
+
+def failed_program(command: str) -> str:
+    """Return the program to which the failure of a command line belongs; empty where it runs none.
+
+    It is in the last pipeline: the first that checks, else the last one that does not merely pass on what it reads.
+    """
+    found: list[Step] = []
+    for piece, members in reversed(steps_by_piece(command)):
+        found = [*members, *found]
+        if found and not piece.piped:
+            break
+    check = next((s for s in found if s.purpose in CHECKS), None)
+    own = [s for s in found if s.subject.partition(" ")[0] not in _PASSES_ON] or found[:1]
+    return check.subject if check else own[-1].subject if own else ""
 
 
 def printed(view: SessionView, run: Any) -> str:

@@ -219,11 +219,14 @@ def _compactions(history: History) -> Finding | None:
     if not shortened:
         return None
     worst = max(shortened, key=lambda key: (shortened[key], key))
+    filled = history.readings.get("context_peak_share", {})
+    many = sum(filled[key].value >= FILLED for key in shortened if key in filled)
+    where, full = _named(history, worst), f"in {count(many)} the window was seven tenths full or more"
     return Finding(
         "",
-        f"{plural(len(shortened), 'session')} outgrew the context window",
+        f"History was compacted {_times(round(sum(shortened.values())))}",
         _show(worst),
-        f"History was compacted {_times(round(sum(shortened.values())))}; most often in {_named(history, worst)}.",
+        f"In {plural(len(shortened), 'session')}, most often in {where}; {full}." if len(shortened) > 1 else f"In {where}.",
         cases=len(shortened),
         of=len(history.readings["compaction_count"]),
         signal="compaction_count",
@@ -244,6 +247,9 @@ def _candidates(history: History) -> Finding | None:
     title = f"{plural(waiting, 'lesson')} {'was' if waiting == 1 else 'were'} drawn from past sessions"
     return Finding("", title, "ctx memory list", "With evidence, ready to be given to the next session where they fit.", cases=waiting)
 
+
+FILLED = 0.7
+"""Share of the window from which on a session was long for it."""
 
 HABITS = (
     Habit(
@@ -286,7 +292,7 @@ HABITS = (
         "A session went on over {sum:,.0f} messages in all, each with the whole window again",
         "One task a session",
     ),
-    Habit("context_peak_share", 0.7, "The window was filled to seven tenths and more", "Split the task, or let subagents read"),
+    Habit("context_peak_share", FILLED, "The window was filled to seven tenths and more", "Split the task, or let subagents read"),
     Habit(
         "compaction_recovery_tokens",
         10_000,
@@ -352,7 +358,7 @@ RULES: tuple[Rule, ...] = (
     Rule("lessons-to-review", 1, _reviews),
     Rule("new-lessons", 1, _candidates),
     Rule("cache-share", 1, _caching),
-    Rule("compactions", 1, _compactions, ("compaction_count",)),
+    Rule("compactions", 1, _compactions, ("compaction_count", "context_peak_share")),
     *(_rule_of(habit) for habit in HABITS),
 )
 

@@ -12,6 +12,8 @@ from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from ctx_pipeline.settings import Settings
 
 
@@ -116,3 +118,55 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
         store.lake.views(connection)
         records = summaries(lambda name: signal_sql.rows(connection, name))
     return [r for r in records if (not signals or r["signal"] in signals) and (group is None or r["group"] == group)]
+
+
+# The few readings that say something of one session.
+
+
+NOTABLE = (
+    *("last_test_outcome", "session_grade", "user_correction_count", "interruption_count", "failed_command_count"),
+    *("session_cost", "cache_hit_share", "context_peak_share", "compaction_count", "context_rot_verdict", "active_seconds"),
+)
+"""Signals that are shown of every session where they have a value other than 0."""
+
+OTHERS_AT_LEAST = 19
+"""So many other sessions must be measured before one is called unusual."""
+_UNUSUAL, _MOST = 0.9, 8
+
+
+def rank(reading: Mapping[str, Any]) -> float | None:
+    """Return the share of the host's other sessions that are better by this signal, 0 to 1.
+
+    None without a better side, or with few others.
+    """
+    signal = discovery.signals().get(reading["signal"])
+    if signal is None or signal.better not in {"lower", "higher"} or reading.get("others", 0) < OTHERS_AT_LEAST:
+        return None
+    return float(reading["lower" if signal.better == "lower" else "higher"] / reading["others"])
+
+
+def notable(readings: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any], float | None]]:
+    """Return (group, reading, rank) of the readings to show first: the unusual ones, the worst first, then those of ``NOTABLE``.
+
+    A reading is unusual where nine tenths of the other sessions are better; at most eight
+    are, one where several rest on the same events.
+    """
+    known = discovery.signals()
+    valued = [r for r in readings if r["signal"] in known and (r["value"] if r["label"] is None else r["label"])]
+    ranked = [(known[r["signal"]].group, r, rank(r)) for r in valued]
+    unusual = sorted(
+        (one for one in ranked if one[2] is not None and one[2] >= _UNUSUAL), key=lambda one: (-(one[2] or 0), one[1]["signal"])
+    )
+    seen: set[tuple[str, ...]] = set()
+    first: list[tuple[str, Mapping[str, Any], float | None]] = []
+    for one in unusual:
+        evidence = tuple(one[1]["evidence"] or (one[1]["signal"],))
+        if evidence not in seen and len(first) < _MOST:
+            first.append(one)
+        seen.add(evidence)
+    shown = {one[1]["signal"] for one in first}
+    place = {name: number for number, name in enumerate(NOTABLE)}
+    rest = sorted(
+        (one for one in ranked if one[1]["signal"] in place and one[1]["signal"] not in shown), key=lambda one: place[one[1]["signal"]]
+    )
+    return [*first, *rest]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.recorded import micros
-from ctx_pipeline.facts.command_runs import command_runs, failed_calls
+from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import table_text, truncate, visible
@@ -65,7 +65,7 @@ class Work:
     commands: Ran = field(default_factory=Ran)
     tools: dict[str, Ran] = field(default_factory=dict)
     programs: dict[str, Ran] = field(default_factory=dict)
-    """program with its subcommand; a command line counts for each of its programs, and fails with its last one"""
+    """program with its subcommand; a command line counts for each of its programs, and one of them fails with it"""
     lines: dict[str, Ran] = field(default_factory=dict)
     """whole command lines, on one line, cut at 160 characters"""
     transitions: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -158,9 +158,9 @@ def _add(one: Work, view: SessionView, meant: set[str]) -> None:
         one.commands.add(failed=failed)
         line = " ".join(run.command.split())
         one.lines.setdefault(truncate(line, _LONGEST), Ran()).add(failed=failed)
-        programs = list(dict.fromkeys(filter(None, run.programs)))
-        for program in programs:
-            one.programs.setdefault(program[:100], Ran()).add(failed=failed and program == programs[-1])
+        blamed = failed_program(run.command) if failed else ""
+        for program in dict.fromkeys(filter(None, run.programs)):
+            one.programs.setdefault(program[:100], Ran()).add(failed=program == blamed)
 
 
 def report(found: list[Work], *, top: int = _TOP) -> str:

@@ -8,9 +8,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.check_runs import check_runs
-from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.command_runs import command_runs, failed_program
 from ctx_pipeline.model.declared import Reading, signal
-from ctx_pipeline.signals.inputs.steps import subject
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -258,11 +257,12 @@ def stopped_command_count(view: SessionView) -> Reading:
     )
 
 
-@signal(version=3, group="outcome", kind="text", reads=_RUNS)
+@signal(version=4, group="outcome", kind="text", reads=_RUNS)
 def failing_commands(view: SessionView) -> Reading:
     """Programs whose runs failed, worst first: ``pytest 3/7, go build 1/1`` are failures of runs.
 
-    The metadata has runs and failures of the ten commonest programs. A program that
+    A command line is a run of each of its programs, and fails with one of them, as in
+    ``ctx work``. The metadata has runs and failures of the ten commonest. A program that
     always fails is missing or misused; one that fails in every session belongs in the
     instructions. Unknown where no command failed.
     """
@@ -271,10 +271,12 @@ def failing_commands(view: SessionView) -> Reading:
     for run in command_runs(view):
         if not run.outputs or run.result == "refused" or not run.programs:
             continue
-        row = table.setdefault(subject(run), [0, 0])
-        row[0] += 1
-        if run.result == "failed":
-            row[1] += 1
+        blamed = failed_program(run.command) if run.result == "failed" else ""
+        for program in dict.fromkeys(filter(None, run.programs)):
+            row = table.setdefault(program, [0, 0])
+            row[0] += 1
+            row[1] += program == blamed
+        if blamed:
             evidence.append(run.event)
     failing = sorted(((subject, row) for subject, row in table.items() if row[1]), key=lambda pair: (-pair[1][1], pair[0]))
     top: dict[str, Any] = dict(sorted(table.items(), key=lambda pair: (-pair[1][0], pair[0]))[:_TOP])

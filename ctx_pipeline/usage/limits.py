@@ -45,7 +45,7 @@ class Reached:
     records: int = 0
     waited: int | None = None
     """microseconds that the host stood still: the longest time without a model call, from the first record to the
-    first call behind the last one; None where no call came after"""
+    first call behind the last one, at most until the limit reset; None where no call came after"""
     sessions: list[str] = field(default_factory=list)
     projects: list[str] = field(default_factory=list)
 
@@ -110,7 +110,8 @@ def reached(
         known = times.get(one.host, [])
         begin, place = bisect_right(known, one.first), bisect_right(known, one.last)
         if place < len(known):
-            one.waited = max(b - a for a, b in pairwise([one.first, *known[begin : place + 1]]))
+            reset = one.resets_at or known[place]
+            one.waited = max(max(0, min(b, reset) - a) for a, b in pairwise([one.first, *known[begin : place + 1]]))
     return found
 
 
@@ -193,6 +194,8 @@ class Outcomes:
     units: dict[str, int] = field(default_factory=lambda: dict.fromkeys(UNITS, 0))
     known: dict[str, list[int]] = field(default_factory=lambda: {unit: [0, 0, 0] for unit in UNITS})
     """unit -> sessions of which it is known, their tokens and their nano-dollars"""
+    left_out: tuple[int, int] = (0, 0)
+    """of the total: sessions without a model call that counts, and their tool calls; they are in no other figure"""
 
     def per(self, unit: str) -> tuple[float, float] | None:
         """Return tokens and nano-dollars for each one of a unit; None where there was none."""
@@ -269,10 +272,15 @@ def outcomes(
     everything = Outcomes("total")
     names = repository_names((project, repository) for _, _, project, repository, *_ in rows)
     for key, session, name, repository, month, began, tool_calls, observed, corrected in rows:
+        if (host is not None and host != key) or (project is not None and project not in project_names(name, repository)):
+            continue
         counted = spent.get((key, session))
         bounded = first is not None or last is not None
         outside = bounded and (began is None or (first is not None and began < first) or (last is not None and began >= last))
-        if counted is None or outside:
+        if outside:
+            continue
+        if counted is None:
+            everything.left_out = (everything.left_out[0] + 1, everything.left_out[1] + int(tool_calls))
             continue
         units: dict[str, int | None] = {
             "commits": commanded.get((key, session), 0) if observed is None else int(observed),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.facts.command_runs import command_runs
+from ctx_pipeline.facts.command_runs import command_runs, failed_program
 from ctx_pipeline_tests.factories.views import view
 
 RUNNING = "Chunk ID: 1a\nWall time: 30.0 seconds\nProcess running with session ID 77\nOutput:\n   Compiling app v0.1.0\n"
@@ -273,3 +273,20 @@ def test_the_folder_is_the_one_recorded_or_the_one_that_the_shell_stands_in():
     codex = view(host="codex").shell("make").shell("cd sub && make").shell("make")
     codex.events[0] = codex.events[0]._replace(text='{"cmd":"make","workdir":"/other"}')
     assert [r.folder for r in command_runs(codex.build())] == ["/other", "/w/app/sub", "/w/app"]
+
+
+@pytest.mark.feature("facts.command-end")
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("npm run build 2>&1 | head -50", "npm run build"),
+        ("mise run fmt && mise run lint 2>&1 | tail -3", "mise lint"),
+        ("pytest -q | grep FAILED", "pytest"),
+        ("git add . && git commit -m x", "git commit"),
+        ("cat x | jq .", "jq"),
+        ("head -5 missing", "head"),
+        ("echo hi > a", ""),
+    ],
+)
+def test_a_failure_belongs_to_what_a_filter_reads_from_not_to_the_filter(command, program):
+    assert failed_program(command) == program

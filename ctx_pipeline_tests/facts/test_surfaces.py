@@ -18,6 +18,7 @@ from ctx_pipeline.cli import cli
 from ctx_pipeline.dashboard.panels.accounting import records
 from ctx_pipeline.dashboard.panels.numbers import figures
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, inside
+from ctx_pipeline.findings.evidence import history
 from ctx_pipeline.findings.rules import find
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.mcp_server.session_tools import SessionTools
@@ -38,6 +39,9 @@ from ctx_pipeline.sessions.work import work
 from ctx_pipeline.sessions.wrapped import wrapped
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
+from ctx_pipeline.usage.limits import outcomes
+from ctx_pipeline.usage.repositories import by_repository
+from ctx_pipeline.usage.rollup import Filters
 from ctx_pipeline_tests.conftest import CORPUS, corpus
 from ctx_pipeline_tests.factories import codex
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
 
+_CHECKED = "ran IS NOT FALSE AND result <> 'refused' AND ts IS NOT NULL"
+"""Rows of ``check_runs`` that checked something."""
 _PROMPT_TOKENS = ("input_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens", "cache_read_tokens")
 _GAIN_PROMPTS = ("fresh_input", "cache_write_5m", "cache_write_1h", "cache_read")
 
@@ -107,6 +113,15 @@ class Whole:
     @cached_property
     def work(self) -> Any:
         return work(settings=self.settings)[0]
+
+    @cached_property
+    def outcomes(self) -> Any:
+        return outcomes("project", settings=self.settings)
+
+    @cached_property
+    def by_project(self) -> dict[str, int]:
+        rows = by_repository(usage("project", stored=True, settings=self.settings).by_key(), ("cost_nano",))
+        return {one["project"]: one["cost_nano"] for one in rows}
 
     @cached_property
     def tools(self) -> ReportTools:
@@ -176,8 +191,12 @@ class One:
         return self.whole.settings
 
     @cached_property
+    def detail(self) -> dict[str, Any]:
+        return show(self.host, self.session_id, settings=self.settings)
+
+    @property
     def shown(self) -> dict[str, Any]:
-        return show(self.host, self.session_id, settings=self.settings)["session"]
+        return self.detail["session"]
 
     @cached_property
     def state(self) -> Any:
@@ -219,6 +238,19 @@ class One:
     def deliveries(self) -> int:
         threads = self.whole.sql("SELECT host, session_id, count(DISTINCT thread_id) FROM events").get(self.key)
         return window_files(self.name, settings=self.settings).deliveries if threads == 1 else -1
+
+    @property
+    def passing_checks(self) -> int | None:
+        each = self.reading("tokens_per_passing_check")
+        return None if not each else round((self.reading("session_tokens") or 0) / each)
+
+    @property
+    def steps_that_check(self) -> float:
+        return self.reading("trajectory_action_count_run_tests") or 0
+
+    @property
+    def commands_that_check(self) -> float:
+        return self.count(f"SELECT host, session_id, count(DISTINCT call_event) FILTER (WHERE {_CHECKED}) FROM check_runs")
 
     def reading(self, signal: str) -> float | None:
         return self.whole.readings[self.key].get(signal)
@@ -286,6 +318,12 @@ NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
     ("failed commands", "sql", _sql("count(*) FILTER (WHERE result = 'failed') FROM command_runs")),
     ("test runs", "signal", _signal("test_run_count")),
     ("test runs", "sql", _sql("count(DISTINCT call_event) FILTER (WHERE kind = 'test' AND ran IS NOT FALSE) FROM check_runs")),
+    ("lint runs", "signal", _signal("lint_run_count")),
+    ("lint runs", "sql", _sql(f"count(DISTINCT call_event) FILTER (WHERE kind = 'lint' AND {_CHECKED}) FROM check_runs")),
+    ("passing checks", "signal", lambda one: one.passing_checks),
+    ("passing checks", "sql", _sql(f"count(*) FILTER (WHERE result = 'passed' AND {_CHECKED}) FROM check_runs")),
+    ("checking commands", "steps at most", lambda one: None if one.steps_that_check <= one.commands_that_check else one.steps_that_check),
+    ("checking commands", "sql", lambda one: one.commands_that_check),
     ("model calls", "session status", lambda one: one.state.stats["model_calls"]),
     ("model calls", "metrics", lambda one: one.metrics.totals["calls"]),
     ("model calls", "page", lambda one: one.whole.page[one.key].usage.calls),
@@ -304,12 +342,17 @@ NUMBERS: tuple[tuple[str, str, Callable[[One], Any]], ...] = (
     ("cost", "page", lambda one: _cost(one.whole.page[one.key].usage.cost_nano)),
     ("cost", "list", lambda one: _cost(one.whole.lines[one.key]["cost_nano"])),
     ("cost", "metrics", lambda one: _cost(one.metrics.totals["cost_nano"])),
+    ("cost", "show", lambda one: _cost(one.detail["usage"]["cost_nano"] or 0)),
     ("cost", "mcp", lambda one: _cost(one.mcp_metrics["totals"]["cost_nano"])),
     ("context peak", "signal", _signal("context_peak_tokens")),
     ("context peak", "page", lambda one: one.whole.page[one.key].peak_context_tokens or None),
     ("task", "session status", lambda one: one.state.task.text if one.state.task else None),
     ("task", "list", lambda one: one.whole.lines[one.key]["task"]),
     ("task", "mcp", lambda one: (one.mcp_state["task"] or {}).get("text")),
+    ("project", "show", lambda one: one.shown["project"]),
+    ("project", "session status", lambda one: one.state.project),
+    ("project", "page", lambda one: one.whole.page[one.key].project),
+    ("project", "list", lambda one: one.whole.lines[one.key]["project"]),
     ("title", "show", lambda one: one.shown["title"]),
     ("title", "session status", lambda one: one.state.title),
     ("title", "page", lambda one: one.whole.page[one.key].title),
@@ -334,6 +377,10 @@ def _uses(ran: Any) -> Any:
     return tuple(sorted((one.times for one in ran.values()), reverse=True)[:3])
 
 
+def _projects(costs: dict[str, int]) -> Any:
+    return tuple(sorted((name, nano) for name, nano in costs.items() if nano))
+
+
 def _titles(found: Any) -> Any:
     return tuple(one["title"] for one in found)
 
@@ -347,6 +394,11 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("cost", "mcp wrapped", lambda w: w.mcp_card["cost_nano"]),
     ("cost", "mcp gain", lambda w: w.mcp_gain["spent_nano"]),
     ("cost", "panel accounting", lambda w: sum(row[11] for row in records(w.data)["rows"])),
+    ("cost by project", "usage", lambda w: _projects(w.by_project)),
+    ("cost by project", "outcomes", lambda w: _projects({one.key: one.cost_nano for one in w.outcomes[0]})),
+    ("cost by project", "page", lambda w: _projects({one.project: one.usage.cost_nano for one in w.data.projects})),
+    ("cost of what the cache held", "gain", lambda w: next(s["nano"] for s in w.gain["streams"] if s["stream"] == "cache_read")),
+    ("cost of what the cache held", "findings", lambda w: history(w.settings, Filters(timezone="UTC"), ()).cache_read_nano),
     ("model calls", "usage", lambda w: w.total["calls"]),
     ("model calls", "wrapped", lambda w: w.card["calls"]),
     ("model calls", "gain", lambda w: w.gain["calls"]),
@@ -362,6 +414,7 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("sessions with calls", "wrapped", lambda w: w.card["sessions"]),
     ("sessions with calls", "gain", lambda w: w.gain["sessions"]),
     ("sessions with calls", "usage", lambda w: sum(one["calls"] > 0 for one in w.usage.values())),
+    ("sessions with calls", "outcomes", lambda w: w.outcomes[1].sessions),
     ("sessions with calls", "page", lambda w: sum(s.usage.calls > 0 for s in w.data.sessions)),
     ("programs", "wrapped", lambda w: _by_use(w.card["commands"], "command")),
     ("programs", "mcp wrapped", lambda w: _by_use(w.mcp_card["commands"], "command")),
@@ -370,6 +423,7 @@ TOTALS: tuple[tuple[str, str, Callable[[Whole], Any]], ...] = (
     ("tools", "work", lambda w: _uses(w.work.tools)),
     ("tool calls", "work", lambda w: w.work.tool_calls.times),
     ("tool calls", "page", _of_page("tool_calls")),
+    ("tool calls", "outcomes", lambda w: w.outcomes[1].units["tool_calls"] + w.outcomes[1].left_out[1]),
     ("failed calls", "work", lambda w: w.work.tool_calls.failed),
     ("failed calls", "page", _of_page("failed_tool_calls")),
     ("failed calls", "signal", lambda w: w.measured("failed_tool_call_count")),
@@ -467,7 +521,10 @@ def test_every_surface_says_the_same_of_every_session(tmp_path: Path) -> None:
 @pytest.mark.feature("facts.one-number")
 def test_every_surface_says_the_same_of_published_sessions(tmp_path: Path) -> None:
     """Every ninth session; all of them take ten minutes: CTX_EVERY_SESSION=1."""
-    found = differences(filled(tmp_path, CORPUS / "claude", CORPUS / "codex"), every=1 if os.environ.get("CTX_EVERY_SESSION") else 9)
+    chosen = filled(tmp_path, CORPUS / "claude", CORPUS / "codex")
+    found = differences(chosen, every=1 if os.environ.get("CTX_EVERY_SESSION") else 9)
+    praised = "SELECT host, session_id FROM readings WHERE (signal, label) IN (('session_grade', 'A'), ('context_rot_verdict', 'severe'))"
+    found += [f"grade A beside severe rot: {row}" for row in query(f"{praised} GROUP BY ALL HAVING count(*) > 1", settings=chosen)[1]]
     assert found == [], "\n".join([f"{len(found)} differences", *found[:40]])
 
 

@@ -84,7 +84,7 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
         "3 secrets replaced before anything was stored",
         "Claude Code deletes transcripts after 30 days: 5 in /home/claude go within 5 days",
         "1 record could not be read",
-        "1 session outgrew the context window",
+        "History was compacted twice",
         "7 transcripts of Claude Code are about to be deleted",
         "2 lessons wait for a review",
         "No price is known for 1 model",
@@ -145,3 +145,12 @@ def test_every_rule_has_one_name_and_reads_signals_that_exist():
     assert len(set(names)) == len(names)
     assert signals_read() <= set(discovery.signals())
     assert all(rule.least >= 1 for rule in RULES)
+
+
+@pytest.mark.feature("findings.one-set")
+def test_a_compaction_says_nothing_of_a_window_that_was_not_full():
+    readings = _read(compaction_count={"a": 2, "b": 1}, context_peak_share={"a": 0.97, "b": 0.04})
+    (found,) = [f for f in findings(_history(_session("a"), _session("b"), readings=readings)) if f.signal == "compaction_count"]
+
+    assert found.title == "History was compacted 3 times"
+    assert found.detail == "In 2 sessions, most often in “Title of a”; in 1 the window was seven tenths full or more."

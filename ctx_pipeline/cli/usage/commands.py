@@ -9,7 +9,21 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import dollars, emit, json_option, local_time, more_rows, one_line, plain, say, table, tokens, zone_name
+from ctx_pipeline.cli.output import (
+    age,
+    counted,
+    dollars,
+    emit,
+    json_option,
+    local_time,
+    more_rows,
+    one_line,
+    plain,
+    say,
+    table,
+    tokens,
+    zone_name,
+)
 from ctx_pipeline.cli.usage.tables import SORTS, in_order, session_labels, show
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
@@ -52,7 +66,7 @@ def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
     """How often and when limits were reached, as the agents themselves wrote it down.
 
     What a person or a tool says about rate limits is not counted. The wait is the longest
-    time without a model call of the agent until work went on.
+    time without a model call of the agent until work went on or the limit reset.
     """
     from ctx_pipeline.usage.limits import by_limit, reached
 
@@ -67,21 +81,23 @@ def limits(host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
     if not found:
         say("no record says that a limit was reached")
         return
-    summed = {"host": "host", "kind": "of", "name": "limit", "times": "times", "last": "last", "waited_minutes": "minutes waited"}
+    summed = {"host": "host", "kind": "of", "name": "limit", "times": "times", "last": "last", "waited": "waited"}
     table([_local(line, zone) for line in by_limit(found)], summed)
     say()
     shown = found[-limit:] if limit else found
     rows = [_local({**r.to_json(), "projects": one_line(", ".join(r.projects), 60)}, zone) for r in shown]
     table(
         rows,
-        {"first": "reached", "host": "host", "name": "limit", "resets_at": "resets", "waited_minutes": "minutes waited", "projects": "in"},
+        {"first": "reached", "host": "host", "name": "limit", "resets_at": "resets", "waited": "waited", "projects": "in"},
     )
     more_rows(len(found), len(rows))
     say(f"times in {zone_name(zone)}")
 
 
 def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
-    """Return a row with its times on the clock of a zone, and nothing in place of None."""
+    """Return a row with its times on the clock of a zone, its wait in the largest unit, and nothing in place of None."""
+    waited = row["waited_minutes"]
+    row |= {"waited": None if waited is None else age(60 * waited)}
     times = {"first", "last", "resets_at"}
     return {name: local_time(value, zone) if name in times else "" if value is None else value for name, value in row.items()}
 
@@ -118,6 +134,9 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
     drop = ("tool_call", "tool_calls", "correction", "corrections", "tokens", "sessions")
     table([_shown(one, by) for one in found[:limit]], names, total=_shown(everything, by), drop=drop)
     more_rows(len(found), min(len(found), limit))
+    sessions, calls = everything.left_out
+    if sessions:
+        say(f"{counted(sessions, 'session')} without a counted model call left out, with {counted(calls, 'tool call')}")
     say("sessions whose corrections were not measured yet are left out of that figure")
 
 

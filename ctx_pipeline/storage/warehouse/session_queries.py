@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.storage.warehouse.database import connect
+from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,11 @@ _ONE = "WHERE host = ? AND session_id = ?"
 _READINGS = """
     SELECT signal, family, version, kind, value, label, unit, confidence, evidence, reason, metadata
     FROM readings WHERE host = ? AND session_id = ? ORDER BY family, signal"""
+_AMONG = """
+    WITH own AS (SELECT signal, value FROM readings WHERE host = ? AND session_id = ? AND value IS NOT NULL)
+    SELECT r.signal, median(r.value) AS median, count(*) - 1 AS others,
+           count(*) FILTER (WHERE r.value < own.value) AS lower, count(*) FILTER (WHERE r.value > own.value) AS higher
+    FROM readings r JOIN own ON own.signal = r.signal WHERE r.value IS NOT NULL AND r.host = ? GROUP BY r.signal"""
 _QUOTES = """
     SELECT event_id, left(coalesce(text, ''), 400) AS text
     FROM events WHERE host = ? AND session_id = ? AND list_contains(?, event_id)"""
@@ -36,8 +42,12 @@ _EVENT_QUOTES = """
     FROM events WHERE list_contains(?, host || '/' || session_id) AND list_contains(?, event_id)"""
 
 
-def session_detail(lake: Lake, host: str, session_id: str) -> dict[str, Any] | None:
-    """Return session, threads, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there."""
+def session_detail(lake: Lake, host: str, session_id: str, cost_mode: str = "auto") -> dict[str, Any] | None:
+    """Return session, threads, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there.
+
+    A reading with a value has ``median`` (of all sessions of the host), ``others`` (how many more were measured),
+    ``lower`` and ``higher`` (in how many of them the value is).
+    """
     sums = ", ".join(f"coalesce(sum({column}), 0)::BIGINT AS {name}" for name, column in _SUMS.items())
     with closing(lake.connect()) as connection:
         lake.views(connection)
@@ -49,8 +59,11 @@ def session_detail(lake: Lake, host: str, session_id: str) -> dict[str, Any] | N
         if not sessions:
             return None
         kinds = rows(f"SELECT kind, count(*) AS n FROM events {_ONE} GROUP BY kind ORDER BY n DESC, kind")
-        usage = rows(f"SELECT count(*) AS calls, {sums}, sum(cost)::BIGINT AS cost_nano FROM model_calls {_ONE} AND owner")
-        readings = rows(_READINGS)
+        usage = rows(
+            f"SELECT count(*) AS calls, {sums}, sum({COST_SQL[cost_mode]})::BIGINT AS cost_nano FROM model_calls c {_ONE} AND owner"
+        )
+        among = {r.pop("signal"): r for r in _rows(connection, _AMONG, [host, session_id, host])}
+        readings = [{**r, **among.get(r["signal"], {})} for r in rows(_READINGS)]
         failed = next((r["value"] for r in readings if r["signal"] == "failed_tool_call_count"), None)
         if failed is not None:
             sessions[0]["failed_tool_calls"] = int(failed)
