@@ -9,11 +9,12 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project
-from ctx_pipeline.cli.output import confirm, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import confirm, counted, emit, json_option, one_line, say, table
 from ctx_pipeline.cli.session_names import complete_sessions
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
 
     from ctx_pipeline.integrations.adopt import Entry
@@ -30,6 +31,19 @@ def _selected(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+share_option = click.option("--share", is_flag=True, help="Take out private paths, user names, addresses and hosts too, and say how many.")
+"""Of every command that writes a session for others to read."""
+
+
+def shared_note(replaced: Counter[str], *, share: bool) -> str:
+    """Return what a person should know before passing a session on."""
+    from ctx_pipeline.redaction.sharing import in_words
+
+    if share:
+        return f"replaced: {in_words(replaced)}; look it over before you share it"
+    return "secrets were replaced; --share takes out private paths, names and addresses too"
 
 
 def _selection(words: dict[str, Any]) -> Chosen:
@@ -83,35 +97,39 @@ def retro(folder: str, host: str | None, session_id: str | None, no_raw: bool, a
 @export.command()
 @click.argument("folder", type=click.Path(file_okay=False))
 @_selected
+@share_option
 @json_option
-def markdown(folder: str, as_json: bool, **words: Any) -> None:
+def markdown(folder: str, share: bool, as_json: bool, **words: Any) -> None:
     """Write each session as a Markdown file into FOLDER, redacted: prompts, answers, tool output and diffs."""
     from ctx_pipeline.integrations.export import markdown as run
 
     settings = for_reading()
     require_project(settings, words["project"])
-    names = run(folder, _selection(words), settings=settings)
+    names, replaced = run(folder, _selection(words), share=share, settings=settings)
     if as_json:
-        emit({"folder": folder, "files": names})
+        emit({"folder": folder, "files": names, "replaced": replaced})
     else:
-        say(f"{len(names):,} sessions in {folder}; secrets were replaced, look before you share them")
+        say(f"{counted(len(names), 'session')} in {folder}")
+        say(shared_note(replaced, share=share))
 
 
 @export.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @_selected
+@share_option
 @json_option
-def opentraces(file: str, as_json: bool, **words: Any) -> None:
+def opentraces(file: str, share: bool, as_json: bool, **words: Any) -> None:
     """Write sessions of every agent as traces of opentraces-schema into FILE, one JSON object a line, redacted."""
     from ctx_pipeline.integrations.export import opentraces as run
 
     settings = for_reading()
     require_project(settings, words["project"])
-    sessions, traces = run(file, _selection(words), settings=settings)
+    sessions, traces, replaced = run(file, _selection(words), share=share, settings=settings)
     if as_json:
-        emit({"file": file, "sessions": sessions, "traces": traces})
+        emit({"file": file, "sessions": sessions, "traces": traces, "replaced": replaced})
     else:
-        say(f"{sessions:,} sessions as {traces:,} traces in {file}; secrets were replaced, look before you share them")
+        say(f"{counted(sessions, 'session')} as {counted(traces, 'trace')} in {file}")
+        say(shared_note(replaced, share=share))
 
 
 # ctx adopt: take over what another archive or store holds.

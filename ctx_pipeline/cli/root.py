@@ -32,7 +32,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("ctx_pipeline.cli.sessions:import_sessions", "Capture and normalize chosen sessions."),
     "adopt": ("ctx_pipeline.cli.export:adopt", "Import the sessions of another archive or store."),
     "show": ("ctx_pipeline.cli.sessions:show", "Show one session."),
-    "render": ("ctx_pipeline.cli.usage.explain:render", "Print one session as Markdown."),
+    "render": ("ctx_pipeline.cli.usage.explain:render", "Print one session as Markdown; --share for others to read."),
     "files": ("ctx_pipeline.cli.reports.files:files", "List the files that a session read and changed, with differences."),
     "usage": ("ctx_pipeline.cli.usage.commands:usage", "Tokens and cost by day, session, project, model, tool or window."),
     "work": ("ctx_pipeline.cli.reports.work:work", "Report what agents did: commands, tools, failure rates, transitions."),
@@ -76,6 +76,7 @@ _EVERYDAY: dict[str, dict[str, str]] = {
         "show": "One session: turns, files, commands, cost",
         "search": "Find a prompt, answer, command or error",
         "open": "Read it all in the browser",
+        "render": "A session as Markdown; --share for others to read",
     },
     "What it cost": {
         "cost": "Today, this week, this month, in all",

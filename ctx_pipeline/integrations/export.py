@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,55 +65,77 @@ def _views(store: Store, settings: Settings, chosen: Chosen, tables: tuple[str, 
                 yield view
 
 
-def markdown(folder: Path | str, chosen: Chosen = Chosen(), *, settings: Settings | None = None) -> list[str]:  # noqa: B008 - immutable
-    """Write each chosen session as ``folder/<host>/<day>-<project>-<session>.md`` and return these names.
+def markdown(
+    folder: Path | str, chosen: Chosen | None = None, *, share: bool = False, settings: Settings | None = None
+) -> tuple[list[str], Counter[str]]:
+    """Write each chosen session as ``folder/<host>/<day>-<project>-<session>.md``; return these names and what was replaced.
+
+    With ``share`` private paths, names and addresses are replaced too.
 
     Files are replaced whole (0600, folders 0700) and redacted as the tables are. Raises
     StoreError when the folder lies in the store or cannot be written.
     """
     from ctx_pipeline.model.codec import iso
     from ctx_pipeline.sessions.markdown import markdown as rendered
+    from ctx_pipeline.sessions.markdown import sharing_of
 
-    target, names = Path(folder).absolute(), []
+    target, names, replaced = Path(folder).absolute(), [], Counter[str]()
     with reading(settings) as (store, load):
         _outside(target, load)
         write = PrivateFolder(target)
-        for view in _views(store, load, chosen, ("events", "tool_calls", "threads")):
+        for view in _views(store, load, chosen or Chosen(), ("events", "tool_calls", "threads")):
             s = view.session
             began = (iso(s.first_ts) or "undated")[:10]
-            name = f"{_file(s.host)}/{began}-{_file(s.project or 'none')}-{_file(s.session_id)}.md"
-            write.text(name, rendered(view))
+            text, project = rendered(view), s.project or "none"
+            if share:
+                sharing = sharing_of(view)
+                text, project = sharing(text), sharing(project)
+                replaced += sharing.counts
+            name = f"{_file(s.host)}/{began}-{_file(project)}-{_file(s.session_id)}.md"
+            write.text(name, text)
             names.append(name)
-    return names
+    return names, replaced
 
 
-def opentraces(file: Path | str, chosen: Chosen = Chosen(), *, settings: Settings | None = None) -> tuple[int, int]:  # noqa: B008 - immutable
-    """Write the chosen sessions as JSON lines of opentraces-schema and return how many sessions and traces they are.
+def opentraces(
+    file: Path | str, chosen: Chosen | None = None, *, share: bool = False, settings: Settings | None = None
+) -> tuple[int, int, Counter[str]]:
+    """Write the chosen sessions as JSON lines of opentraces-schema; return how many sessions and traces, and what was replaced.
+
+    With ``share`` private paths, names and addresses are replaced too.
 
     A session has a trace for each of its context windows. The file is replaced whole
     (0600). Raises StoreError when it lies in the store or cannot be written.
     """
     from ctx_pipeline.rot.export import line
+    from ctx_pipeline.sessions.markdown import sharing_of
 
     target = Path(file).absolute()
     sessions = count = 0
+    replaced = Counter[str]()
     with reading(settings) as (store, load):
         _outside(target, load)
         partial = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as out:
-                for view in _views(store, load, chosen, ("events", "tool_calls", "model_calls", "threads")):
+                for view in _views(store, load, chosen or Chosen(), ("events", "tool_calls", "model_calls", "threads")):
                     sessions += 1
-                    for trace in traces(view, load.cost_mode):
-                        out.write(line(trace).encode("utf-8", "replace").decode() + "\n")
-                        count += 1
+                    lines = [line(trace) for trace in traces(view, load.cost_mode)]
+                    if share:
+                        sharing = sharing_of(view)
+                        for one in lines:
+                            sharing.read(one)
+                        lines = [json.dumps(sharing.values(json.loads(one)), ensure_ascii=False) for one in lines]
+                        replaced += sharing.counts
+                    out.writelines(one.encode("utf-8", "replace").decode() + "\n" for one in lines)
+                    count += len(lines)
             partial.replace(target)
         except OSError as error:
             raise unwritable(target, error) from error
         finally:
             partial.unlink(missing_ok=True)
-    return sessions, count
+    return sessions, count, replaced
 
 
 def _file(text: str) -> str:

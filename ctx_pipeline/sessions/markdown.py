@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import fenced, inline, prose, visible
+from ctx_pipeline.redaction.sharing import Sharing
 from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
@@ -33,8 +36,12 @@ _FENCED = frozenset({"tool_call", "tool_result", "error", "todo"})
 _PATCH = "*** Begin Patch"
 
 
-def render(host: str, session_id: str, *, longest: int = LONGEST, settings: Settings | None = None) -> str:
-    """Return the session as Markdown; a text above ``longest`` characters is cut and says by how much.
+def render(
+    host: str, session_id: str, *, longest: int = LONGEST, share: bool = False, settings: Settings | None = None
+) -> tuple[str, Counter[str]]:
+    """Return the session as Markdown, and with ``share`` what was replaced in it, and how often.
+
+    A text above ``longest`` characters is cut and says by how much.
 
     Raises UnknownName for an id that no captured session has or begins with.
     """
@@ -44,7 +51,20 @@ def render(host: str, session_id: str, *, longest: int = LONGEST, settings: Sett
         views = list(store.lake.read_sessions(row.partition, [full], ("events", "tool_calls", "threads"))) if row is not None else []
     if not views:
         raise UnknownName(f"{key} session", full, ())
-    return markdown(views[0], longest=longest)
+    text = markdown(views[0], longest=longest)
+    if not share:
+        return text, Counter()
+    sharing = sharing_of(views[0])
+    return sharing(text), sharing.counts
+
+
+def sharing_of(view: Any) -> Sharing:
+    """Return what replaces private paths, names and addresses in the texts of a session, those of this machine among them."""
+    import socket
+
+    threads = {t.cwd for t in view.threads if t.cwd}
+    name = socket.gethostname()
+    return Sharing(threads | {view.session.cwd or ""}, hosts={name, name.partition(".")[0]}, users={Path.home().name})
 
 
 def markdown(view: Any, *, longest: int = LONGEST) -> str:

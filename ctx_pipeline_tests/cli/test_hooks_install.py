@@ -106,7 +106,19 @@ def test_options_replace_each_other_and_the_first_backup_is_what_comes_back(pers
     assert ours(path)["Stop"] == ["hook capture claude"]
     said = ctx("hooks", "install", "claude", "--yes", "--no-resume")
     assert ours(path)["SessionStart"] == ["hook weave claude --threshold=0.6 --holdout=0.2 --accepted-only --no-resume"]
-    assert "at prompts from 0.6 on; at the start what was accepted; withheld from 20% of sessions; accepted memories alone" in said
+    for sentence in (
+        "Claude Code will run ctx at SessionStart, UserPromptSubmit, ",
+        "captures what the session wrote into your store, and tells the agent:\n",
+        "  when a session starts: the lessons that you accepted\n",
+        "  at a prompt: lessons that match it by 0.6 or more\n",
+        "  before a command, and after one failed: what earlier sessions know of it\n",
+        "  after a compaction: nothing\n",
+        "  in a new chat: nothing of the last session\n",
+        "  only lessons that you accepted\n",
+        "  nothing in 20% of sessions, to measure what lessons do\n",
+        "ctx itself sends nothing",
+    ):
+        assert sentence in said
     ctx("hooks", "install", "claude", "--yes", "--holdout", "0", "--candidates-too", "--resume")
     assert ours(path)["SessionStart"] == ["hook weave claude --threshold=0.6"]
     ctx("hooks", "install", "claude", "--yes", "--defaults", "--start", "proven")
@@ -151,8 +163,9 @@ def test_a_precision_becomes_the_threshold_and_the_start_that_the_last_backtest_
     ctx("hooks", "install", "claude", "--yes", "--precision", "0.65")
     assert ours(path)["SessionStart"] == ["hook weave claude --precision=0.65 --start=proven --holdout=0.1 --no-prompts"]
     text = ctx("hooks", "status", "claude")
-    assert "nothing at prompts: no threshold is known to be right in 65%" in text
-    assert "at the start what was accepted or learnt twice; precision 65%; withheld from 10% of sessions" in text
+    assert "at a prompt: nothing: no threshold is known to be right in 65%" in text
+    assert "when a session starts: the lessons that you accepted or two sessions taught" in text
+    assert "only what was right in 65% of your own history; nothing in 10% of sessions" in text
     (state,) = json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"]
     assert state["options"] == {"precision": "0.65", "start": "proven", "holdout": "0.1", "no-prompts": "yes"}
     ctx("hooks", "install", "claude", "--yes", "--threshold", "0.7")
@@ -167,16 +180,16 @@ def test_status_tells_where_a_newer_backtest_says_another_threshold_than_the_one
     assert "newest backtest" not in ctx("hooks", "status", "claude")
     measured(person, 0.2, 0.7)
     text = ctx("hooks", "status", "claude")
-    assert "for which the newest backtest says: nothing is right so often at prompts, at the start proven" in text
+    assert "for which the newest backtest says: nothing is right so often at a prompt, proven lessons when a session starts" in text
     assert "ctx hooks install claude --precision 0.5" in text
     (state,) = json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"]
-    assert "nothing is right so often at prompts" in state["stale"]
+    assert "nothing is right so often at a prompt" in state["stale"]
     ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
     ctx("hooks", "install", "claude", "--yes", "--start", "accepted")
     assert json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"][0]["stale"] is None
     ctx("hooks", "install", "claude", "--yes", "--precision", "0.5")
     measured(person, 0.2, 0.3)
-    assert "at the start accepted" in json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"][0]["stale"]
+    assert "accepted lessons when a session starts" in json.loads(ctx("hooks", "status", "claude", "--json"))["hosts"][0]["stale"]
     (person / ".ctx_pipeline" / "journal.db").unlink()
     assert "no backtest is kept that says what is right so often: ctx memory backtest" in ctx("hooks", "status", "claude")
 

@@ -174,7 +174,7 @@ def test_outputs_are_shortened_only_where_a_person_asked_for_it_and_taken_out_ag
 
     assert "before the model reads" not in ctx("install", host)
     assert "shorten" not in after_a_command()
-    assert "output of shell commands is shortened before the model reads it" in ctx("install", host, "--outputs")
+    assert "after a shell command: its output, shortened before the model reads it" in ctx("install", host, "--outputs")
     assert after_a_command().count("shorten") == 1
     assert "shortened before the model reads it" in ctx("status", host)
     ctx("install", host, "--handoff")

@@ -257,5 +257,5 @@ def test_the_consent_prompt_says_what_a_new_chat_will_be_told(monkeypatch):
     done = CliRunner().invoke(cli, ["hooks", "install", "claude", "--handoff"], input="y\n")
 
     assert done.exit_code == 0, done.output
-    assert "each new chat is told where the last session of its repository stood" in done.output.partition("Enter them in")[0]
+    assert "in a new chat: where the last session of the repository stood, at most 500 tokens" in done.output.partition("Add the hooks")[0]
     assert "hook weave claude --handoff" in (Path(os.environ["HOME"]) / ".claude" / "settings.json").read_text()

@@ -13,6 +13,7 @@ from ctx_pipeline.memory.injection_policy import ACCEPTED, NOTHING, PROVEN, STAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from ctx_pipeline.integrations.agent_config import HookState
     from ctx_pipeline.model.agent_config import HookFile
@@ -76,11 +77,13 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         say(f"{found.title} {version} runs no hooks: a block in {recipe.instructions} tells it where memories are", err=True)
     chosen = {home: _options({} if defaults else agent_config.options_in_force(found, home), given, settings) for home in homes}
     for home in homes:
-        told = f"{home / recipe.file}: {', '.join(recipe.events)}; {_in_words(chosen[home], recipe)}"
-        say(told if supported else f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
+        if supported:
+            _announce(found.title, home / recipe.file, recipe, chosen[home])
+        else:
+            say(f"{home / recipe.instructions}: {_looked_up(chosen[home])}", err=True)
     if not yes:
         named = ", ".join(str(home / (recipe.file if supported else recipe.instructions)) for home in homes)
-        confirm(f"Enter {'them' if supported else 'the block'} in {named}?")
+        confirm(f"Add the {'hooks' if supported else 'block'} to {named}?")
     changes = [
         agent_config.install_hooks(settings, found, home, instructions=not supported, options=hook_words.written(chosen[home]))
         for home in homes
@@ -90,6 +93,15 @@ def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -
         _warn([agent_config.hook_state(found, home) for home in homes])
     if not as_json and supported and recipe.note:
         say(recipe.note)
+
+
+def _announce(title: str, file: Path, recipe: HookFile, options: dict[str, str]) -> None:
+    """Say what hooks will do before anything is changed."""
+    say(f"{title} will run ctx at {', '.join(recipe.events)} ({file}).", err=True)
+    say("It captures what the session wrote into your store, and tells the agent:", err=True)
+    for sentence in _in_words(options, recipe):
+        say(f"  {sentence}", err=True)
+    say("What the agent is told goes to its model with the prompt; ctx itself sends nothing.", err=True)
 
 
 def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) -> dict[str, str]:
@@ -129,27 +141,33 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
     return options
 
 
-def _in_words(options: dict[str, str], recipe: HookFile) -> str:
-    """Return what hooks with these options do, as a person chooses it."""
+def _in_words(options: dict[str, str], recipe: HookFile) -> list[str]:
+    """Return what hooks with these options tell an agent, and when, a sentence each."""
     from ctx_pipeline.memory.injection_policy import parse_options
 
     choice = parse_options(options)
     wanted = f"{float(options['precision']):.0%}" if "precision" in options else ""
     unknown = f": no threshold is known to be right in {wanted}" if wanted else ""
-    start = {NOTHING: "nothing", ACCEPTED: "what was accepted", PROVEN: "what was accepted or learnt twice"}[choice.start]
+    no_rule = f": no rule is known to be right in {wanted}" if wanted else ""
+    start = {
+        NOTHING: f"nothing{no_rule}",
+        ACCEPTED: "the lessons that you accepted",
+        PROVEN: "the lessons that you accepted or two sessions taught",
+    }
+    last = "where the last session of the repository stood, at most 500 tokens" if "handoff" in options else "nothing of the last session"
     told = [
-        f"at prompts from {choice.threshold:g} on" if choice.prompts else f"nothing at prompts{unknown}",
-        f"at the start {start}" + (f": no rule is known to be right in {wanted}" if wanted and choice.start == NOTHING else ""),
+        f"when a session starts: {start[choice.start]}",
+        f"at a prompt: lessons that match it by {choice.threshold:g} or more" if choice.prompts else f"at a prompt: nothing{unknown}",
+        f"before a command, and after one failed: {'what earlier sessions know of it' if choice.commands else 'nothing'}",
+        f"after a compaction: {'nothing' if 'no-resume' in options else 'where the session stood'}",
+        f"in a new chat: {last}",
     ]
-    told += [f"precision {wanted}"] if wanted else []
-    told += [f"withheld from {choice.holdout:.0%} of sessions"] if choice.holdout else []
-    told += ["accepted memories alone"] if choice.accepted_only else []
-    told += [] if choice.commands else ["nothing at commands"]
-    told += ["nothing after a compaction of the session itself"] if "no-resume" in options else []
-    told += ["each new chat is told where the last session of its repository stood, 500 tokens at most"] if "handoff" in options else []
     if "outputs" in options and recipe.replaces is not None:
-        told.append(f"output of shell commands is shortened before the model reads it, {recipe.replaces.note}")
-    return "; ".join(told)
+        told.append(f"after a shell command: its output, shortened before the model reads it, {recipe.replaces.note}")
+    told += [f"only what was right in {wanted} of your own history"] if wanted else []
+    told += ["only lessons that you accepted"] if choice.accepted_only else []
+    told += [f"nothing in {choice.holdout:.0%} of sessions, to measure what lessons do"] if choice.holdout else []
+    return told
 
 
 def _looked_up(options: dict[str, str]) -> str:
@@ -170,8 +188,11 @@ def _stale(settings: Settings, options: dict[str, str]) -> str:
         return (
             f"entered with precision {options['precision']}, but no backtest is kept that says what is right so often: ctx memory backtest"
         )
-    prompts = "nothing is right so often at prompts" if newest.threshold is None else f"at prompts from {newest.threshold:g} on"
-    return f"entered with precision {options['precision']}, for which the newest backtest says: {prompts}, at the start {newest.start}"
+    prompts = (
+        "nothing is right so often at a prompt" if newest.threshold is None else f"a match of {newest.threshold:g} or more at a prompt"
+    )
+    start = f"{newest.start} lessons when a session starts"
+    return f"entered with precision {options['precision']}, for which the newest backtest says: {prompts}, {start}"
 
 
 def _warn(states: Iterable[HookState]) -> None:
@@ -236,7 +257,7 @@ def status(host: str | None, limit: int, as_json: bool) -> None:
         elif s.missing:
             say(f"not entered: {', '.join(s.missing)}; enter them: ctx hooks install {s.host}", fg="yellow")
         if s.way == "hooks":
-            say(f"{s.host}: {_in_words(s.options, agent_config.hooks_of(discovery.host(s.host)))}")
+            say(f"{s.host} is told: {'; '.join(_in_words(s.options, agent_config.hooks_of(discovery.host(s.host))))}")
         elif s.way:
             say(f"{s.host}: {_looked_up(s.options)}")
         if stale := _stale(settings, s.options):

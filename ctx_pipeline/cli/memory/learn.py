@@ -76,7 +76,7 @@ def learn(
         if (write or as_patch) and (everywhere or project):
             raise UsageError(
                 "--write and --pr are for the rules file of one folder",
-                hint="leave --all and --project out, or name a folder: --cwd FOLDER",
+                hint="name its folder: --cwd FOLDER",
             )
         _rules_files(files, place, project, settings, limit=limit, write=write, patch=as_patch, yes=yes, as_json=as_json)
         return

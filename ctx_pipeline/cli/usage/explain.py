@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
@@ -234,11 +235,19 @@ def _print(made: Made) -> None:
 @click.command()
 @session_argument()
 @click.option("--longest", default=20_000, show_default=True, help="Characters of one text before it is cut.")
-def render(host: str, session_id: str, longest: int) -> None:
-    """Print one session as Markdown, tool output and diffs included."""
+@share_option
+def render(host: str, session_id: str, longest: int, share: bool) -> None:
+    """Print one session as Markdown, tool output and diffs included; secrets are replaced.
+
+    To pass it on: ctx render SESSION --share > session.md. What was replaced, and how
+    often, is said on stderr.
+    """
     from ctx_pipeline.sessions.markdown import render as run
 
-    say(run(host, session_id, longest=longest, settings=for_reading()), nl=False)
+    text, replaced = run(host, session_id, longest=longest, share=share, settings=for_reading())
+    say(text, nl=False)
+    if share:
+        say(shared_note(replaced, share=share), err=True)
 
 
 # ctx prices: what a model costs, by which list, and taking over a newer list.

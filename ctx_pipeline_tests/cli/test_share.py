@@ -1,0 +1,59 @@
+"""``--share``: a session written for others holds no private path, name, address or host."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+PRIVATE = re.compile(r"/Users/|/home/|marlowe|@acme\.io|buildbox")
+
+
+@pytest.fixture
+def told(ctx: Ctx) -> Ctx:
+    folder = ctx.folder / "claude" / "projects" / "-home-marlowe-shop"
+    folder.mkdir()
+    said = "look at /home/marlowe/shop/app.py and /home/marlowe/clients/acme/plan.md; I am marlowe@acme.io on marlowe@buildbox ~ %"
+    more = {"sessionId": "11111111-2222-4333-8444-555555555555", "cwd": "/home/marlowe/shop", "version": "2.1.0"}
+    lines = [
+        {"type": "user", "uuid": "u1", "timestamp": "2026-09-01T10:00:00Z", "message": {"role": "user", "content": said}},
+        {
+            "type": "assistant",
+            "uuid": "u2",
+            "parentUuid": "u1",
+            "timestamp": "2026-09-01T10:00:05Z",
+            "message": {
+                "id": "m1",
+                "role": "assistant",
+                "model": "claude-sonnet-4-5",
+                "content": [{"type": "text", "text": "Done, marlowe."}],
+            },
+        },
+    ]
+    (folder / "11111111-2222-4333-8444-555555555555.jsonl").write_text("".join(f"{json.dumps({**line, **more})}\n" for line in lines))
+    ctx("sync")
+    return ctx
+
+
+@pytest.mark.feature("cli.share")
+def test_a_session_is_shared_without_what_is_private_and_says_what_was_replaced(told: Ctx):
+    whole = told("render", "11111111")
+    shared = told("render", "11111111", "--share")
+    many = told.json("export", "markdown", "out", "--share")
+    told("export", "opentraces", "out.jsonl", "--share")
+    plain = told("export", "markdown", "plain")
+
+    assert PRIVATE.search(whole.stdout)
+    assert not PRIVATE.search(shared.stdout)
+    assert "look at app.py and ~/…/plan.md; I am [email] on user@[host] ~ %" in shared.stdout
+    assert re.search(r"replaced: .*home folders?.*mail address.*host name.*user name.*; look it over", shared.stderr)
+    written = list((told.folder / "out").rglob("*.md"))
+    assert len(written) == len(many["files"]) == 7
+    assert not any(PRIVATE.search(path.read_text()) for path in [*written, told.folder / "out.jsonl"])
+    assert not any(PRIVATE.search(name) for name in many["files"])
+    assert many["replaced"]["mail addresses"] == 2
+    assert all(json.loads(line) for line in (told.folder / "out.jsonl").read_text().splitlines())
+    assert "--share takes out private paths" in plain.stdout

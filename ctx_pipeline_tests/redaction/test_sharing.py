@@ -1,0 +1,67 @@
+"""What is private in a session goes before it is shared; what is not stays as it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ctx_pipeline.redaction.sharing import Sharing, in_words
+
+ROOT = "/Users/sam.doe/src/shop"
+
+
+@pytest.mark.feature("cli.share")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"read {ROOT}/app/main.py:12", "read app/main.py:12"),
+        (f"cd {ROOT} && ls", "cd . && ls"),
+        (f'{{"cwd":"{ROOT}","cmd":"cd {ROOT}\\nls"}}', '{"cwd":".","cmd":"cd .\\nls"}'),
+        (f"{ROOT}-old/x.py", "~/…/x.py"),
+        ("/Users/sam.doe/work/acme/plan.md", "~/…/plan.md"),
+        ("/home/sam.doe/.claude/settings.json", "~/.claude/settings.json"),
+        (r"C:\Users\sam.doe\acme\plan.md", "~/…/plan.md"),
+        (r"C:\\Users\\sam.doe\\acme\\plan.md\nnext", r"~/…/plan.md\nnext"),
+        ("~/.claude/projects/-Users-sam-doe-src-shop/memory", "~/.claude/projects/[folder]/memory"),
+        ("/Volumes/Backup/acme/a.txt and /mnt/acme/b.txt", "[folder]/a.txt and [folder]/b.txt"),
+        ("Author: Sam Doe <sam@acme.io>", "Author: [person] <[email]>"),
+        ("pushed by Sam.Doe to github.com/sam.doe/shop", "pushed by user to github.com/user/shop"),
+        ("sam@buildbox:~$ ssh deploy@prod-7 uptime", "user@[host]:~$ ssh user@[host] uptime"),
+        ("Sams-MacBook-Pro.local, nas.lan, 192.168.1.20, thishost", "[host], [host], [host], [host]"),
+    ],
+)
+def test_what_is_private_is_replaced(text: str, said: str):
+    sharing = Sharing([ROOT], users=["sam.doe"], hosts=["thishost"])
+
+    assert sharing(text) == said
+    assert sum(sharing.counts.values()) > 0
+
+
+@pytest.mark.feature("cli.share")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/usr/bin/env python, /etc/hosts, /tmp/x/y.log, /opt/homebrew/bin",
+        "https://example.com/home/page and app/routes/home/index.ts",
+        "git@github.com:acme/shop.git and npm i @types/node@20.1.0",
+        "noreply@anthropic.com, sam@example.com, test@test.com",
+        ".claude/settings.local.json, .env.local, 127.0.0.1, 10.2.1",
+        "it will run on a mark of 3.5, REDACTED by hand",
+    ],
+)
+def test_what_tells_nobody_stays(text: str):
+    sharing = Sharing([ROOT], users=["will", "mark", "user", "root"])
+
+    assert sharing(text) == text
+    assert in_words(sharing.counts) == "nothing"
+
+
+@pytest.mark.feature("cli.share")
+def test_a_name_told_by_one_text_goes_from_the_others_and_counts_are_said():
+    sharing = Sharing([ROOT])
+    record = {"a": "thanks alisha", "b": ["/home/alisha/x", {"c": "key [REDACTED:aws-key], alisha@acme.io"}], "n": 1}
+    sharing.read(json.dumps(record))
+
+    assert sharing.values(record) == {"a": "thanks user", "b": ["~/x", {"c": "key [REDACTED:aws-key], [email]"}], "n": 1}
+    assert in_words(sharing.counts) == "1 secret, 1 home folder, 1 mail address, 1 user name"
