@@ -17,7 +17,7 @@ from ctx_pipeline.dashboard import page, session_chunk, words
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, reports
+from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, reports, run_report
 from ctx_pipeline.pipeline.forget.rows import clean_past
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.page.images import pictures
@@ -48,7 +48,7 @@ CODE_VERSION = str(PAGE_VERSION)
 
 LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
 
-DRAWN_AT_FIRST, DRAWN_LATER = 100_000_000, 25_000_000
+DRAWN_AT_FIRST, DRAWN_LATER = 100_000_000, 4_000_000
 """Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first.
 
 What is left waits for the next run that has something to do, or for ``ctx dashboard build --complete``.
@@ -86,7 +86,9 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
         counts: dict[str, int] = {}
         asked = force or complete
         if asked or made is None or made[:2] != (made_of, version) or not _built_today(site_index(store), settings):
-            made, counts = _write(store, settings, site, made_of, version, complete=complete)
+            made, counts, data = _write(store, settings, site, made_of, version, complete=complete)
+            if drawn_from:
+                run_report.keep(store, data, [drawn_from.content_hash, made.content_hash])
             status = DONE
         store.ledger.record_asset(SITE.key, WHOLE, *made)
     if status == DONE:
@@ -97,7 +99,7 @@ def render(store: Store, settings: Settings, *, force: bool = False, refresh: bo
 
 def _write(
     store: Store, settings: Settings, site: Path, input_fp: str, code_version: str, *, complete: bool
-) -> tuple[Made, dict[str, int]]:
+) -> tuple[Made, dict[str, int], PageData]:
     building = site.with_name(temporary.name())
     try:
         for folder in ("data", "panels", "words"):
@@ -126,7 +128,7 @@ def _write(
     finally:
         shutil.rmtree(building, ignore_errors=True)
     written, carried = len(due) - len(errors), len(data.sessions) - len(due)
-    return made, {"sessions": len(data.sessions), "chunks_written": written, "chunks_kept": carried, "errors": len(errors)}
+    return made, {"sessions": len(data.sessions), "chunks_written": written, "chunks_kept": carried, "errors": len(errors)}, data
 
 
 class _Due(NamedTuple):

@@ -16,6 +16,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import session_errors
 
 if TYPE_CHECKING:
+    from ctx_pipeline.dashboard.data import PageData
     from ctx_pipeline.pipeline.run import Outcome
     from ctx_pipeline.settings import Settings
 
@@ -92,11 +93,9 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
         report.cells_materialized = outcome.cells_materialized
         report.sessions_parsed = sum(r.totals.get("sessions_parsed", 0) for r in outcome.reports if r.stage == "normalize")
     made = [row.content_hash if row else "" for row in (store.ledger.asset_cell(name, Cell("", "")) for name in _MADE_OF)]
-    kept = None if outcome is not None else _read(store, made)
-    if kept is None:
-        kept = {**_collect(store, settings), "made_of": made}
-        if kept["usage"] and not store.read_only:
-            store.files.write(KEPT, json.dumps(kept).encode())
+    # a page that was drawn in this run has kept its figures; without one, what the homes show may be newer than these
+    drawn = outcome is None or any(r.stage == "render" and r.changed for r in outcome.reports)
+    kept = (_read(store, made) if drawn else None) or _collect(store, settings, made)
     report.usage |= kept["usage"]
     report.model_calls = kept["usage"].get("calls", report.model_calls)
     report.findings = [Shown(*finding) for finding in kept["findings"]]
@@ -113,7 +112,7 @@ def _read(store: Any, made: list[str]) -> dict[str, Any] | None:
         return None
 
 
-def _collect(store: Any, settings: Settings) -> dict[str, Any]:
+def _collect(store: Any, settings: Settings, made_of: list[str]) -> dict[str, Any]:
     """Return usage and findings from the warehouse; nothing where there is none yet."""
     if not store.warehouse_path.exists():
         return {"usage": {}, "findings": []}
@@ -122,8 +121,13 @@ def _collect(store: Any, settings: Settings) -> dict[str, Any]:
 
     with database.connect(store.warehouse_path, read_only=True) as connection:
         data = collect(connection, store, settings)
+    return keep(store, data, made_of)
+
+
+def keep(store: Any, data: PageData, made_of: list[str]) -> dict[str, Any]:
+    """Return the usage and the findings of a page, and keep them for the runs that find its ``made_of`` unchanged."""
     usage = [line.usage for line in data.models]  # calls without a time are in no day
-    return {
+    kept = {
         "usage": {
             "calls": sum(u.calls for u in usage),
             "input": sum(u.input_tokens for u in usage),
@@ -133,3 +137,6 @@ def _collect(store: Any, settings: Settings) -> dict[str, Any]:
         },
         "findings": [(f.text, f.command) for f in data.findings[:5]],
     }
+    if not store.read_only:
+        store.files.write(KEPT, json.dumps({**kept, "made_of": made_of}).encode())
+    return kept
