@@ -90,7 +90,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     look(store, errors)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
-    version = code_versions.consolidated_version(CODE_VERSION, redactor)
+    version = code_versions.consolidated_version(redactor)
 
     def secrets(text: str) -> set[str]:
         return {name for name, _, _ in redactor.find(text)}

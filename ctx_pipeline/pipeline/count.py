@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.tables import TOKEN_COUNTS
+from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells
 from ctx_pipeline.tokens.tokenizers import encoding_of
 
@@ -49,7 +50,7 @@ def count(
     is taken over. Nothing is downloaded. Totals: rows, texts that were encoded, and
     their characters.
     """
-    due = Due(store, {ASSET: (CODE_VERSION, ("normalized/events", "normalized/sessions"))})
+    due = Due(store, {ASSET: (code_versions.of_stage(ASSET), ("normalized/events", "normalized/sessions"))})
 
     return run_cells(
         store, {"count": (due, lambda cell, _assets, _before: _Counting(store, due, cell))}, cells, progress=progress, force=force

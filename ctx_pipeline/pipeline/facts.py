@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.check_runs import check_runs
-from ctx_pipeline.facts.command_runs import command_runs
-from ctx_pipeline.facts.file_accesses import file_accesses
-from ctx_pipeline.facts.turns import turn_rows
 from ctx_pipeline.model.codec import digest, rows_hash
-from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, FACTS_VERSION, asset_of
+from ctx_pipeline.model.declared import Deferred
+from ctx_pipeline.model.source_versions import version_of
+from ctx_pipeline.model.tables import FACT_MAKERS, FACTS, FACTS_ASSET, FACTS_VERSION, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells
 from ctx_pipeline.storage.lake import COMPACT_ABOVE, Manifest
 from ctx_pipeline.storage.lake.manifests import source_hash
@@ -29,13 +27,13 @@ if TYPE_CHECKING:
 # Fact tables and the function that works out the rows of each from a session.
 
 
-MAKERS: Mapping[str, Callable[[SessionView], list[Any]]] = {
-    "command_runs": command_runs,
-    "check_runs": check_runs,
-    "turns": turn_rows,
-    "file_accesses": file_accesses,
-}
+MAKERS: Mapping[str, Callable[[SessionView], list[Any]]] = {table: Deferred(place) for table, place in FACT_MAKERS.items()}
 """Name of each table of :data:`ctx_pipeline.model.tables.FACTS` -> session to rows, in the order of the threads."""
+
+
+def code_version() -> str:
+    """Return the version of all fact tables: as declared, and of the source of their functions."""
+    return f"{FACTS_VERSION} {version_of(*FACT_MAKERS.values())}"
 
 
 SOURCES = tuple(dict.fromkeys(source for table in FACTS.values() for source in table.made_of))
@@ -60,8 +58,8 @@ def make_facts(
 
 def plan(store: Store) -> tuple[Due, Begin]:
     """Return what is due of the facts, and what begins a cell of them."""
-    due = Due(store, {FACTS_ASSET: (FACTS_VERSION, tuple(map(asset_of, SOURCES)))})
-    return due, lambda cell, _assets, _before: FactsOfCell(store, cell)
+    due = Due(store, {FACTS_ASSET: (code_version(), tuple(map(asset_of, SOURCES)))})
+    return due, lambda cell, _assets, _before: FactsOfCell(store, cell, due.versions[FACTS_ASSET])
 
 
 class FactsOfCell:
@@ -69,13 +67,13 @@ class FactsOfCell:
 
     assets = (FACTS_ASSET,)
 
-    def __init__(self, store: Store, cell: Cell) -> None:
-        self._store, self._cell = store, cell
+    def __init__(self, store: Store, cell: Cell, version: str) -> None:
+        self._store, self._cell, self._version = store, cell, version
         normalized = store.lake.manifest("normalized", cell)
         present = store.lake.read_rows("sessions", cell, "normalized") if normalized else []
         self._sources = {s.session_id: source_hash(normalized, s) for s in present if normalized}
         old = store.lake.manifest(FACTS_ASSET, cell, sound=True)
-        self._old = old if old is not None and old.code_version == FACTS_VERSION else None
+        self._old = old if old is not None and old.code_version == version else None
         before = self._old.hashes if self._old else {}
         self._hashes = {s: h for s, h in before.items() if h.partition(" ")[0] == self._sources.get(s)}
         self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in FACTS}
@@ -103,7 +101,7 @@ class FactsOfCell:
             FACTS_ASSET,
             self._cell,
             input_fp=manifest.input_fp,
-            code_version=FACTS_VERSION,
+            code_version=self._version,
             content_hash=manifest.content_hash,
             rows=sum(manifest.rows.values()),
         )
@@ -123,7 +121,7 @@ class FactsOfCell:
             FACTS_ASSET,
             self._cell,
             parts,
-            code_version=FACTS_VERSION,
+            code_version=self._version,
             input_fp=made_of,
             content_hash=digest(sorted((s, h.partition(" ")[2]) for s, h in self._hashes.items()), size=64),
             hashes=self._hashes,

@@ -46,7 +46,7 @@ def measure(
 ) -> StageReport:
     """Bring the readings of all families, or these, up to date.
 
-    A reading stays while its session's rows and its signal's version stay, so a new
+    A reading stays while its session's rows and its signal's code stay, so a new
     signal costs itself alone. One read of a cell serves all families. With ``sessions``
     only these are measured and the cell stays stale; ``force`` measures anew what is
     asked for, ``refresh`` also asks the world again. Totals: cells' readings, sessions
@@ -104,6 +104,7 @@ class ReadingsOfCell:
         self.assets = list(families)
         self._store, self._due, self._cell, self._families = store, due, cell, families
         self._only, self._force = only, force
+        self._codes = {s.name: s.code_version for family in families.values() for s in family.signals}
         self._asset_of = {s.name: asset for asset, family in families.items() for s in family.signals}
         self._kept: dict[str, dict[tuple[str, str], StoredReading]] = {asset: {} for asset in families}
         self._missing: dict[str, list[Signal]] = {}
@@ -147,7 +148,7 @@ class ReadingsOfCell:
         chosen = self._only is None or session_id in self._only
         for s in family.signals:
             row = self._old[asset].get((session_id, s.name))
-            fresh = row is not None and row.version == s.version and row.input == read
+            fresh = row is not None and row.input == f"{read}.{self._codes[s.name]}"
             if row is not None and ((fresh and not (self._force and chosen)) or not chosen):
                 self._kept[asset][session_id, s.name] = StoredReading._make(row)
             elif chosen:
@@ -166,7 +167,9 @@ class ReadingsOfCell:
             if reading.reason is not None:
                 self._counts["errors"] += reading.reason.startswith("the signal raised")
             asset = self._asset_of[s.name]
-            self._kept[asset][session_id, s.name] = _stored(s, reading, host, session_id, self._inputs[asset, session_id])
+            self._kept[asset][session_id, s.name] = _stored(
+                s, reading, host, session_id, f"{self._inputs[asset, session_id]}.{self._codes[s.name]}"
+            )
         self._counts["readings"] += len(missing)
         self._counts["sessions"] += bool(missing)
 
