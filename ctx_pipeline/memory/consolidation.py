@@ -20,7 +20,8 @@ from ctx_pipeline.shell.command_risk import REASON, guarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    Credentials = Callable[[str], Iterable[str]]
+    Check = Callable[[Iterable[str | None]], Sequence[str]]
+    """texts of a memory -> what is wrong with them"""
 
 
 # Wiki links between memories: [[id]], [[id|shown]], [[id#part]], and by the name of a note.
@@ -110,7 +111,7 @@ class _Cluster:
             self.forms.append(form)
 
 
-def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (), credentials: Credentials | None = None) -> list[Memory]:
+def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (), check: Check = scan) -> list[Memory]:
     """Return the memories of all candidates and of what people wrote, sorted by id.
 
     The same candidates in any order and the same facts in order give the same memories.
@@ -120,7 +121,7 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
     memories: dict[str, Memory] = {}
     alias: dict[str, str] = {}
     for cluster in _clusters(candidates):
-        memory = _memory(cluster, credentials)
+        memory = _memory(cluster, check)
         memories[memory.memory_id] = memory
         oldest = cluster.members[0]
         folders = dict.fromkeys(identity(c.cwd) for c in cluster.members if c.cwd and _place(c))
@@ -131,7 +132,7 @@ def consolidate(candidates: Iterable[StoredCandidate], facts: Sequence[Fact] = (
     alias |= {memory_id: memory_id for memory_id in memories}
     _supersede(memories)
     for fact in _last_limits(last_measured(facts)):
-        _apply(memories, alias, fact, credentials)
+        _apply(memories, alias, fact, check)
     resolve(memories)
     return [memories[key] for key in sorted(memories)]
 
@@ -183,7 +184,7 @@ def _clusters(candidates: Iterable[StoredCandidate]) -> list[_Cluster]:
     return found
 
 
-def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
+def _memory(cluster: _Cluster, check: Check) -> Memory:
     oldest = cluster.members[0]
     best = guarded(max(cluster.members, key=lambda c: (not c.body.get(MODEL_WRITTEN), c.confidence, c.ts or 0, c.candidate_id)))
     # a forked or resumed session repeats its parent's events with their times: one occurrence, one support
@@ -224,7 +225,7 @@ def _memory(cluster: _Cluster, credentials: Credentials | None) -> Memory:
         first_ts=min(times, default=None),
         last_ts=max(times, default=None),
     )
-    checked = _checked(memory, credentials)
+    checked = _checked(memory, check)
     held = [flag for name, flag in ((REASON, DANGEROUS), (MODEL_WRITTEN, BY_MODEL)) if best.body.get(name)]
     return checked._replace(flags=[*checked.flags, *held], status="needs_review") if held else checked
 
@@ -246,9 +247,9 @@ def _words(memory: Memory) -> list[Any]:
     return [memory.text, memory.when_to_use or "", *strings_of(json.loads(memory.structured) if memory.structured else None), *memory.links]
 
 
-def _checked(memory: Memory, credentials: Credentials | None) -> Memory:
+def _checked(memory: Memory, check: Check) -> Memory:
     """Return the memory with what the safety scan found in any of its texts; a finding holds it back for review."""
-    flags = scan([*_words(memory), memory.memory_id], credentials)
+    flags = list(check([*_words(memory), memory.memory_id]))
     return memory._replace(flags=flags, status="needs_review" if flags else memory.status, links=list(memory.links))
 
 
@@ -290,7 +291,7 @@ def _body(memory: Memory) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, credentials: Credentials | None) -> None:
+def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, check: Check) -> None:
     """Apply one fact; a fact about a memory that no longer exists is kept in the journal and changes nothing."""
     if fact.kind == AUTHORED:
         memory = authored(fact.payload)
@@ -300,7 +301,7 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
                 memory = memory._replace(utility=before.utility, uses=before.uses)
                 if before.status in ("rejected", "retired") and "status" not in fact.payload:
                     memory = memory._replace(status=before.status)
-            checked = _withheld(_checked(memory, credentials), fact.payload)
+            checked = _withheld(_checked(memory, check), fact.payload)
             memories[memory.memory_id] = checked if memory.status not in ("rejected", "retired") else checked._replace(status=memory.status)
         return
     named = str(fact.payload.get("memory_id", ""))
@@ -315,7 +316,7 @@ def _apply(memories: dict[str, Memory], alias: Mapping[str, str], fact: Fact, cr
             body = _body(found) | {REVIEWED: list(found.flags)}
             found = found._replace(flags=[], structured=json.dumps(body, ensure_ascii=False, sort_keys=True))
         found = found._replace(status=status)
-        memories[found.memory_id] = _limited(_followed(found, fact.at), fact.payload, credentials) if status == "accepted" else found
+        memories[found.memory_id] = _limited(_followed(found, fact.at), fact.payload, check) if status == "accepted" else found
     elif fact.kind == REWARDED:
         memories[found.memory_id] = found._replace(utility=rewarded(found.utility, fact.payload.get("reward")), uses=found.uses + 1)
 
@@ -339,9 +340,9 @@ def _followed(memory: Memory, at: str) -> Memory:
     return memory._replace(structured=json.dumps(body, ensure_ascii=False, sort_keys=True))
 
 
-def _limited(memory: Memory, payload: Mapping[str, Any], credentials: Credentials | None) -> Memory:
+def _limited(memory: Memory, payload: Mapping[str, Any], check: Check) -> Memory:
     """Return a memory with the end that the person gave it; words in which a check finds something are left out."""
-    told = {k: v for k, v in limits(payload).items() if not scan([v], credentials)}
+    told = {k: v for k, v in limits(payload).items() if not check([v])}
     return memory._replace(structured=json.dumps(_body(memory) | told, ensure_ascii=False, sort_keys=True)) if told else memory
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.display import CONTROLS, DIRECTIONS, TAGS, UNSEEN, visible
@@ -83,16 +84,23 @@ def scan(texts: Iterable[str | None], credentials: Credentials | None = None) ->
     """
     flags: set[str] = set()
     for text in texts:
-        if not text:
-            continue
-        flags.update(flag for flag, members in _HIDING if members.search(text))
-        plain = readable(text)
-        if any(p.search(form) for form in _forms(plain) for p in _INJECTIONS):
-            flags.add("injection")
-        flags.update(f"credential:{name}" for name, pattern in _CREDENTIALS if pattern.search(plain))
-        if credentials is not None:
-            flags.update(f"credential:{name}" for name in credentials(plain))
+        if text:
+            found, plain = _found(text)
+            flags |= found
+            if credentials is not None:
+                flags.update(f"credential:{name}" for name in credentials(plain))
     return sorted(flags)
+
+
+@lru_cache(maxsize=4_096)
+def _found(text: str) -> tuple[frozenset[str], str]:
+    """Return what is wrong with a text, and the text as it reads; memories say much in the same words."""
+    flags = {flag for flag, members in _HIDING if members.search(text)}
+    plain = readable(text)
+    if any(p.search(form) for form in _forms(plain) for p in _INJECTIONS):
+        flags.add("injection")
+    flags.update(f"credential:{name}" for name, pattern in _CREDENTIALS if pattern.search(plain))
+    return frozenset(flags), plain
 
 
 def strings_of(value: Any) -> Iterator[str]:
@@ -121,7 +129,8 @@ def _forms(plain: str) -> Iterator[str]:
     for start in range(0, len(lines), _PIECE):
         piece = lines[start : start + _PIECE + _OVERLAP]
         yield piece
-        yield piece.replace("\n", " ")
+        if "\n" in piece:
+            yield piece.replace("\n", " ")
 
 
 def readable(text: str) -> str:

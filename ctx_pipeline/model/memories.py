@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 KINDS = ("procedure", "skill", "failure_trigger", "user_preference", "repo_convention", "tool_lesson", "risk_rule", "case")
@@ -58,6 +59,12 @@ class MemoryCandidate:
     ts: int | None = None
 
 
+@lru_cache(maxsize=8_192)
+def _parsed(structured: str) -> Any:
+    """Return the value of a structured body; merging asks for one dozens of times."""
+    return json.loads(structured)
+
+
 class StoredCandidate(NamedTuple):
     """A row of the table ``candidates``, in the order of its columns."""
 
@@ -82,7 +89,7 @@ class StoredCandidate(NamedTuple):
     @property
     def body(self) -> dict[str, Any]:
         """The structured body; empty when there is none."""
-        return json.loads(self.structured) if self.structured else {}
+        return dict(_parsed(self.structured)) if self.structured else {}
 
     @property
     def subject(self) -> str:
@@ -122,8 +129,8 @@ class Memory(NamedTuple):
     @property
     def body(self) -> dict[str, Any]:
         """The structured body; empty when there is none."""
-        found = json.loads(self.structured) if self.structured else {}
-        return found if isinstance(found, dict) else {}
+        found = _parsed(self.structured) if self.structured else {}
+        return dict(found) if isinstance(found, dict) else {}
 
 
 class Scored(NamedTuple):

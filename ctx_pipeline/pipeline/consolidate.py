@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ctx_pipeline import discovery
-from ctx_pipeline.memory import consolidation
+from ctx_pipeline.errors import StoreError
+from ctx_pipeline.memory import consolidation, safety
 from ctx_pipeline.mining.skill_pro import SKILL_PRO
-from ctx_pipeline.model.codec import rows_hash
+from ctx_pipeline.model import display
+from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.memories import CASE
 from ctx_pipeline.pipeline import code_versions, reports
 from ctx_pipeline.pipeline.lessons.repositories import look, with_repositories
@@ -24,8 +30,9 @@ from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.storage.files import Made
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    from ctx_pipeline.memory.consolidation import Check
     from ctx_pipeline.model.memories import Memory, StoredCandidate
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -39,7 +46,7 @@ _STEPS, _MOST = 8, 2_000
 _KEPT = ("subject", "task", "steps", "files", "verification")
 
 
-def rebuild(store: Store, credentials: Callable[[str], Iterable[str]], errors: SessionErrors, *, input_fp: str, code_version: str) -> int:
+def rebuild(store: Store, check: Check, errors: SessionErrors, *, input_fp: str, code_version: str) -> int:
     """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
 
     The file says that it was made of this input by this version of the code.
@@ -49,14 +56,14 @@ def rebuild(store: Store, credentials: Callable[[str], Iterable[str]], errors: S
     back, as a memory would be. Of more than two thousand the newest stay. A session
     whose candidates cannot be read has no cases and is noted in ``errors``.
     """
-    found = [_named(m) for m in errors.without_bad(candidates(store, SKILL_PRO, combined=False), partial(_cases, credentials))]
+    found = [_named(m) for m in errors.without_bad(candidates(store, SKILL_PRO, combined=False), partial(_cases, check))]
     return store.cases.rebuild(found, made=Made(input_fp, code_version, rows_hash(found), len(found)))
 
 
-def _cases(credentials: Callable[[str], Iterable[str]], drawn: Iterable[StoredCandidate]) -> list[Memory]:
+def _cases(check: Check, drawn: Iterable[StoredCandidate]) -> list[Memory]:
     solved = [c for c in drawn if c.body.get("task")]
     solved.sort(key=lambda c: (-(c.ts or 0), c.candidate_id))
-    return consolidation.consolidate(map(_case, solved[:_MOST]), (), credentials)
+    return consolidation.consolidate(map(_case, solved[:_MOST]), (), check)
 
 
 def _case(c: StoredCandidate) -> StoredCandidate:
@@ -70,6 +77,45 @@ def _case(c: StoredCandidate) -> StoredCandidate:
 
 def _named(memory: Memory) -> Memory:
     return memory._replace(memory_id=f"{CASE}{memory.memory_id.removeprefix('mem-')}")
+
+
+# What the safety scan found in the texts of each memory, kept between runs: of one more session only the new ones are scanned.
+
+
+CHECKS = "memory_checks.json"
+
+
+class KeptChecks:
+    """The safety scan with these detectors, which answers for texts that the run before has scanned from what it noted.
+
+    The file holds digests of texts and names of findings, those that the last merging asked for.
+    """
+
+    def __init__(self, store: Store, redactor: Redactor, version: str) -> None:
+        self._store, self._redactor = store, redactor
+        self._version = digest(version, *(Path(str(module.__file__)).read_bytes() for module in (safety, display)))
+        self._known: dict[str, list[str]] = {}
+        self._asked: dict[str, list[str]] = {}
+        with suppress(OSError, StoreError, msgspec.MsgspecError, UnicodeDecodeError):
+            made_by, known = msgspec.json.decode(store.files.read(CHECKS), type=tuple[str, dict[str, list[str]]])
+            self._known = known if made_by == self._version else {}
+
+    def __call__(self, texts: Iterable[str | None]) -> list[str]:
+        """Return what is wrong with the texts of one memory, as :func:`ctx_pipeline.memory.safety.scan` does."""
+        words = list(texts)
+        key = digest(*words, size=24)
+        found = self._asked.get(key)
+        if found is None:
+            found = self._known.get(key)
+            self._asked[key] = found = safety.scan(words, self._secrets) if found is None else found
+        return list(found)
+
+    def keep(self) -> None:
+        """Keep what was asked for."""
+        self._store.files.write(CHECKS, msgspec.json.encode((self._version, self._asked)))
+
+    def _secrets(self, text: str) -> set[str]:
+        return {name for name, _, _ in self._redactor.find(text)}
 
 
 CODE_VERSION = "8"
@@ -92,9 +138,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     redactor = Redactor(settings.patterns)
     version = code_versions.consolidated_version(redactor)
 
-    def secrets(text: str) -> set[str]:
-        return {name for name, _, _ in redactor.find(text)}
-
+    check = KeptChecks(store, redactor, version)
     upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream
     with store.ledger.lease(ASSET):
         made_of = reports.of_now(store.ledger, upstream, store.journal.head())
@@ -104,7 +148,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
             status, content = UNCHANGED, row.content_hash
             held = store.cases.made()
             if held is None or held[:2] != (made_of, version):
-                rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
+                rebuild(store, check, errors, input_fp=made_of, code_version=version)
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
             candidates = []
@@ -115,11 +159,12 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
                     errors.note("", "", f"the method {method.name}: {reason(error)}")
             candidates += with_repositories(store, model_judge.candidates(store))
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
-            memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, secrets))
-            rebuild(store, secrets, errors, input_fp=made_of, code_version=version)
+            memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, check))
+            rebuild(store, check, errors, input_fp=made_of, code_version=version)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
             store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))
+            check.keep()
             status = DONE
             counts = {
                 "candidates": len(candidates),

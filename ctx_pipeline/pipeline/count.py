@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import TOKEN_COUNTS
 from ctx_pipeline.pipeline import code_versions
-from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells
+from ctx_pipeline.pipeline.derived_partitions import Due, run_cells
+from ctx_pipeline.pipeline.session_rows import SessionInputs, SessionRows, commit
 from ctx_pipeline.tokens.tokenizers import encoding_of
 
 if TYPE_CHECKING:
@@ -46,37 +49,42 @@ def count(
 ) -> StageReport:
     """Bring ``token_counts`` up to date.
 
-    A text is counted once for its content and encoding: what the cell's former rows have
-    is taken over. Nothing is downloaded. Totals: rows, texts that were encoded, and
+    Counts of a session stay while it does; of one that grew only new texts are counted.
+    Nothing is downloaded. Totals: rows, texts that were encoded, and
     their characters.
     """
     due = Due(store, {ASSET: (code_versions.of_stage(ASSET), ("normalized/events", "normalized/sessions"))})
 
-    return run_cells(
-        store, {"count": (due, lambda cell, _assets, _before: _Counting(store, due, cell))}, cells, progress=progress, force=force
-    )[0]
+    def begin(cell: Cell, _assets: Collection[str], _before: Mapping[str, Any]) -> _Counting:
+        return _Counting(store, cell, due.versions[ASSET], force=force)
+
+    return run_cells(store, {"count": (due, begin)}, cells, progress=progress, force=force)[0]
 
 
 class _Counting:
     """The counts of one cell."""
 
     assets = (ASSET,)
-    sessions = None
     tables = ("events",)
     kinds = KINDS
 
-    def __init__(self, store: Store, due: Due, cell: Cell) -> None:
+    def __init__(self, store: Store, cell: Cell, version: str, *, force: bool) -> None:
         self.columns: Mapping[str, Collection[str]] = _COLUMNS
-        self._store, self._due, self._cell = store, due, cell
-        former = store.lake.read_rows("token_counts", cell, ASSET)
+        self._store, self._version = store, version
+        self._rows = SessionRows(store, ASSET, cell, ("token_counts",))
+        present = SessionInputs(store, cell).present
+        self._keys = {session: digest(version, row.content_hash, _encoding(row)) for session, row in present.items()}
+        self.sessions = {session for session, key in self._keys.items() if force or not self._rows.keep(session, key)}
+        same = not force and self._rows.old is not None and self._rows.old.code_version == version
+        former = self._rows.rows(self.sessions, "token_counts") if same else []
         self._known: dict[tuple[str, str], tuple[int, bool]] = {(r.content, r.encoding): (r.tokens, r.exact) for r in former}
-        self._rows: list[Any] = []
         self._counts: Counter[str] = Counter({"rows": 0, "encoded": 0, "characters": 0})
 
     def see(self, view: SessionView) -> None:
         """Count the texts of a session."""
-        own = next((name for model in view.session.models or () if (name := encoding_of(model))), None)
+        own = _encoding(view.session)
         encoding = own or DEFAULT
+        rows = []
         texts = {e.event_id: e.text for e in view.events if e.text}
         hashes = {event: hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32] for event, text in texts.items()}
         fresh = {hashes[event]: text for event, text in texts.items() if (hashes[event], encoding) not in self._known}
@@ -87,16 +95,20 @@ class _Counting:
         for e in view.events:
             if e.text:
                 tokens, exact = self._known[hashes[e.event_id], encoding]
-                self._rows.append(
-                    _ROW(e.event_id, view.host, view.session_id, e.kind, hashes[e.event_id], encoding, tokens, len(e.text), exact)
-                )
+                rows.append(_ROW(e.event_id, view.host, view.session_id, e.kind, hashes[e.event_id], encoding, tokens, len(e.text), exact))
+        rows.sort(key=attrgetter("event_id"))
+        self._rows.put(view.session_id, self._keys[view.session_id], {"token_counts": rows})
 
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the counts, by session and event."""
-        rows = sorted(self._rows, key=lambda r: (r.session_id, r.event_id))
-        self._counts["rows"] = len(rows)
-        commit(self._store, self._due, self._cell, {ASSET: {"token_counts": rows}}, made_of=made_of)
+        (made,) = commit(self._store, [(self._rows, self._version, made_of[ASSET])])
+        self._counts["rows"] = made.rows.get("token_counts", 0)
         return self._counts
+
+
+def _encoding(session: Any) -> str | None:
+    """Return the encoding of the first of a session's models whose own is public."""
+    return next((name for model in session.models or () if (name := encoding_of(model))), None)
 
 
 def _counted(texts: list[str], encoding: str) -> list[tuple[int, bool]]:

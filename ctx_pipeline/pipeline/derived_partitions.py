@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctx_pipeline.errors import StoreFull, StoreLocked
-from ctx_pipeline.model.codec import rows_hash
 from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.tables import EVENTS, TABLES
 from ctx_pipeline.pipeline import reports as fingerprints
@@ -71,8 +70,8 @@ class Visitor(Protocol):
         """Assets that it makes, of those it was asked for."""
 
     @property
-    def sessions(self) -> Collection[str] | None:
-        """Ids of the sessions to see; None for all of the cell."""
+    def sessions(self) -> Collection[str]:
+        """Ids of the sessions to see."""
 
     @property
     def tables(self) -> Collection[str]:
@@ -189,16 +188,16 @@ def _waiting(stages: Mapping[str, tuple[Due, Begin]], cell: Cell, made: Collecti
 
 def _show(store: Store, cell: Cell, visitors: Sequence[Visitor]) -> None:
     """Read what the visitors want of a cell, once, and show each its sessions; a view may hold more than one of them asked for."""
-    wanting = [v for v in visitors if v.sessions is None or v.sessions]
+    wanting = [v for v in visitors if v.sessions]
     if not wanting:
         return
     tables = sorted({table for v in wanting for table in v.tables})
     whole = any(not v.kinds and "events" in v.tables for v in wanting)
     kinds = None if whole else sorted({kind for v in wanting for kind in v.kinds}) or None
-    asked = None if any(v.sessions is None for v in wanting) else {session for v in wanting for session in v.sessions or ()}
+    asked = {session for v in wanting for session in v.sessions}
     for view in store.lake.read_sessions(cell, asked, tables, _columns(wanting, tables), kinds=kinds):
         for visitor in wanting:
-            if visitor.sessions is None or view.session_id in visitor.sessions:
+            if view.session_id in visitor.sessions:
                 visitor.see(view)
 
 
@@ -211,23 +210,6 @@ def _columns(visitors: Iterable[Visitor], tables: Iterable[str]) -> dict[str, li
             wanted = {name for names in wanting for name in names or ()}
             chosen[table] = [name for name in every if name in wanted]
     return chosen
-
-
-def commit(store: Store, due: Due, cell: Cell, made: Mapping[str, Mapping[str, Sequence[tuple]]], *, made_of: Mapping[str, str]) -> None:
-    """Make sorted rows (asset -> table -> rows) the content of a cell: manifests first, then the ledger.
-
-    A cell that is ``made_of`` nothing (only some sessions were asked for) stays stale.
-    """
-    contents = {asset: rows_hash(row for members in rows.values() for row in members) for asset, rows in made.items()}
-    # one wait for the disk instead of two for each of the families
-    with store.files.together():
-        for asset, rows in made.items():
-            store.lake.replace(asset, cell, rows, code_version=due.versions[asset], input_fp=made_of[asset], content_hash=contents[asset])
-    for asset, rows in made.items():
-        count = sum(map(len, rows.values()))
-        store.ledger.record_asset(
-            asset, cell, input_fp=made_of[asset], code_version=due.versions[asset], content_hash=contents[asset], rows=count
-        )
 
 
 def wanted_kinds(declared: Iterable[Any]) -> tuple[str, ...]:

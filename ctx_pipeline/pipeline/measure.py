@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
-from ctx_pipeline.model.codec import digest, rows_hash
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.readings import StoredReading, store_reading
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, asset_of
-from ctx_pipeline.pipeline.derived_partitions import Due, commit, run_cells, wanted_columns, wanted_kinds
+from ctx_pipeline.pipeline.derived_partitions import Due, run_cells, wanted_columns, wanted_kinds
+from ctx_pipeline.pipeline.session_errors import SessionErrors
+from ctx_pipeline.pipeline.session_rows import SessionInputs, SessionRows, commit
 from ctx_pipeline.pipeline.signals.signal_inputs import analyses, by_query, observed
 
 if TYPE_CHECKING:
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
 
 CODE_VERSION = "2"
-_HASHED = frozenset({"events", "tool_calls", "sessions"})
-"""Tables whose rows of a session are known by its own hash."""
+
+RAISED = "the signal raised"
+"""How the reason of a reading begins whose signal has a defect."""
 
 
 def measure(
@@ -102,20 +105,23 @@ class ReadingsOfCell:
         force: bool,
     ) -> None:
         self.assets = list(families)
-        self._store, self._due, self._cell, self._families = store, due, cell, families
+        self._store, self._cell, self._families = store, cell, families
+        self._versions = due.versions
         self._only, self._force = only, force
         self._codes = {s.name: s.code_version for family in families.values() for s in family.signals}
         self._asset_of = {s.name: asset for asset, family in families.items() for s in family.signals}
-        self._kept: dict[str, dict[tuple[str, str], StoredReading]] = {asset: {} for asset in families}
+        self._rows = {asset: SessionRows(store, asset, cell, ("readings",)) for asset in families}
+        self._errors = {asset: SessionErrors() for asset in families}
         self._missing: dict[str, list[Signal]] = {}
         self._waiting: dict[str, list[str]] = {}
-        self._inputs: dict[tuple[str, str], str] = {}
-        self._present = {row.session_id: row for row in store.lake.read_rows("sessions", cell, "normalized")}
-        self._old = {asset: {(r.session_id, r.signal): r for r in store.lake.read_rows("readings", cell, asset)} for asset in families}
-        self._further = {asset: _further_input(store, family, cell) for asset, family in families.items()}
+        self._made: dict[tuple[str, str], dict[str, StoredReading]] = {}
+        self._sources: dict[tuple[str, str], str] = {}
+        self._of_other_version: dict[str, dict[tuple[str, str], StoredReading]] = {}
+        self._inputs = SessionInputs(store, cell)
+        self._present = self._inputs.present
         self._places = {asset: [1 + at for at, t in enumerate(FACTS) if t in family.reads] for asset, family in families.items()}
         made = store.lake.manifest(FACTS_ASSET, cell) if facts is None and any(self._places.values()) else None
-        self._facts = facts.hashes if facts else lambda session_id: made.hashes.get(session_id, "").split() if made else []
+        self._facts = facts.noted if facts else lambda session_id: made.hashes.get(session_id, "").split() if made else []
         unmade = facts.sessions if facts else ()
         for asset in families:
             for session_id in self._present:
@@ -127,7 +133,7 @@ class ReadingsOfCell:
         perhaps = {session: [s for asset in assets for s in families[asset].signals] for session, assets in self._waiting.items()}
         self._perhaps = {session: [*self._missing.get(session, ()), *perhaps.get(session, ())] for session in self._missing | perhaps}
         wanted = {s.name: s for signals in self._perhaps.values() for s in signals}.values()
-        self.sessions = None if len(self._perhaps) == len(self._present) else set(self._perhaps)
+        self.sessions = set(self._perhaps)
         self.tables = sorted({t for s in wanted for t in s.reads})
         self.kinds = wanted_kinds(wanted)
         self.columns = wanted_columns(wanted)
@@ -141,18 +147,40 @@ class ReadingsOfCell:
 
     def _compare(self, asset: str, session_id: str) -> None:
         """Keep the readings of a session that stay, and note those that are missing."""
-        family, session, facts = self._families[asset], self._present[session_id], self._facts(session_id)
-        own = rows_hash([session]) if "sessions" in family.reads else session.content_hash
-        further = [*self._further[asset], *(facts[place] for place in self._places[asset] if place < len(facts))]
-        read = self._inputs[asset, session_id] = digest(own, *further) if further else own
+        family, rows, facts = self._families[asset], self._rows[asset], self._facts(session_id)
+        own, *further = self._inputs.of(session_id, family.reads)
+        further += (facts[place] for place in self._places[asset] if place < len(facts))
+        read = self._sources[asset, session_id] = digest(own, *further) if further else own
         chosen = self._only is None or session_id in self._only
-        for s in family.signals:
-            row = self._old[asset].get((session_id, s.name))
-            fresh = row is not None and row.input == f"{read}.{self._codes[s.name]}"
-            if row is not None and ((fresh and not (self._force and chosen)) or not chosen):
-                self._kept[asset][session_id, s.name] = StoredReading._make(row)
-            elif chosen:
-                self._missing.setdefault(session_id, []).append(s)
+        if not chosen:
+            rows.keep(session_id)
+        elif self._force or not rows.keep(session_id, self._key(asset, session_id)):
+            before = {} if self._force else self._before(asset)
+            kept = self._made[asset, session_id] = {}
+            for s in family.signals:
+                row = before.get((session_id, s.name))
+                if row is not None and row.input == f"{read}.{self._codes[s.name]}":
+                    kept[s.name] = row
+                else:
+                    self._missing.setdefault(session_id, []).append(s)
+            if len(kept) == len(family.signals):
+                self._put(asset, session_id)
+
+    def _key(self, asset: str, session_id: str) -> str:
+        return digest(self._versions[asset], self._sources[asset, session_id])
+
+    def _before(self, asset: str) -> Mapping[tuple[str, str], StoredReading]:
+        """Return (session, signal) -> reading where the cell was made by another version of the family: its other signals stay."""
+        if asset not in self._of_other_version:
+            old = self._rows[asset].old
+            other = old is not None and old.code_version != self._versions[asset]
+            found = self._store.lake.read_rows("readings", self._cell, asset, sound=True) if other else []
+            self._of_other_version[asset] = {(r.session_id, r.signal): StoredReading._make(r) for r in found}
+        return self._of_other_version[asset]
+
+    def _put(self, asset: str, session_id: str) -> None:
+        made = self._made[asset, session_id]
+        self._rows[asset].put(session_id, self._key(asset, session_id), {"readings": [made[name] for name in sorted(made)]})
 
     def see(self, view: SessionView) -> None:
         """Take the readings that a session lacks."""
@@ -160,28 +188,37 @@ class ReadingsOfCell:
         for asset in self._waiting.pop(session_id, ()):
             self._compare(asset, session_id)
         view.analyses, view.seen = self._figures, self._seen.get(session_id, {})
-        missing = self._missing.get(session_id, ())
+        missing = self._missing.pop(session_id, ())
         for s in missing:
             answer = self._queried.get(s.name)
             reading = answer if isinstance(answer, Reading) else (answer.get(session_id) if answer else None) or take(s, view)
-            if reading.reason is not None:
-                self._counts["errors"] += reading.reason.startswith("the signal raised")
             asset = self._asset_of[s.name]
-            self._kept[asset][session_id, s.name] = _stored(
-                s, reading, host, session_id, f"{self._inputs[asset, session_id]}.{self._codes[s.name]}"
+            self._errors[asset].saw(host, session_id)
+            if reading.reason is not None and reading.reason.startswith(RAISED):
+                self._counts["errors"] += 1
+                self._errors[asset].note(host, session_id, f"{s.name}: {reading.reason}")
+            self._made[asset, session_id][s.name] = _stored(
+                s, reading, host, session_id, f"{self._sources[asset, session_id]}.{self._codes[s.name]}"
             )
+        for asset in {self._asset_of[s.name] for s in missing}:
+            self._put(asset, session_id)
         self._counts["readings"] += len(missing)
         self._counts["sessions"] += bool(missing)
 
+    def noted(self, session_id: str, asset: str) -> list[str]:
+        """Return the hash of what a session's readings of an asset are made of and that of the readings; none while they are not taken."""
+        return self._rows[asset].noted(session_id)
+
     def readings(self, session_id: str, assets: Collection[str]) -> dict[str, StoredReading]:
-        """Return signal -> reading of a session that was seen, of some of the assets."""
-        every = {s.name: asset for asset in assets for s in self._families[asset].signals}
-        return {name: row for name, asset in every.items() if (row := self._kept[asset].get((session_id, name)))}
+        """Return signal -> reading of those that were taken of a session now, of some of the assets."""
+        return {name: row for asset in assets for name, row in self._made.get((asset, session_id), {}).items()}
 
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the readings, by session and signal; a cell of which only some sessions were asked for stays stale."""
-        made = {asset: {"readings": [row for _, row in sorted(kept.items())]} for asset, kept in self._kept.items()}
-        commit(self._store, self._due, self._cell, made, made_of=made_of if self._only is None else dict.fromkeys(made_of, ""))
+        whole = self._only is None
+        commit(self._store, [(rows, self._versions[a], made_of[a] if whole else "") for a, rows in self._rows.items()])
+        for asset, errors in self._errors.items():
+            errors.keep(self._store, f"{asset}@{self._cell.key}", others=True)
         return self._counts
 
 
@@ -191,7 +228,7 @@ def take(signal: Signal, view: SessionView) -> Reading:
         # a signal that is a part of another one is measured once
         found: Any = view.once(signal.function)
     except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other readings with it
-        return Reading(None, reason=f"the signal raised {type(error).__name__}{_line(signal, error)}", confidence=0.0)
+        return Reading(None, reason=f"{RAISED} {type(error).__name__}{_line(signal, error)}", confidence=0.0)
     if found is None:
         return Reading(None, reason="nothing to measure")
     if not isinstance(found, Reading):
@@ -216,9 +253,3 @@ def _line(signal: Signal, error: Exception) -> str:
         if path is not None and frame.filename == path.co_filename:
             found = f", line {frame.lineno}"
     return found
-
-
-def _further_input(store: Store, family: Family, cell: Cell) -> list[str]:
-    """Return hashes of the tables that a session's content hash does not cover."""
-    rows = [store.ledger.asset_cell(f"normalized/{t}", cell) for t in family.reads if t not in _HASHED and t not in FACTS]
-    return [row.content_hash for row in rows if row]

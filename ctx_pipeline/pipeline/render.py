@@ -48,7 +48,7 @@ CODE_VERSION = str(PAGE_VERSION)
 
 LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
 
-DRAWN_AT_FIRST, DRAWN_LATER = 100_000_000, 25_000_000
+DRAWN_AT_FIRST, DRAWN_LATER = 100_000_000, 4_000_000
 """Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first.
 
 What is left waits for the next run that has something to do, or for ``ctx dashboard build --complete``.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
+
+import msgspec
 
 import ctx_pipeline
 from ctx_pipeline.dashboard.signal_records import markdown, summaries
@@ -40,7 +41,8 @@ def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
             store.lake.views(connection)
             records = summaries(lambda name: signal_sql.rows(connection, name))
     store.files.write(SUMMARY, markdown(records).encode())
-    store.files.write(AGGREGATES, json.dumps({"version": 1, "signals": records}, ensure_ascii=False, indent=1).encode())
+    # the standard library indents in Python alone
+    store.files.write(AGGREGATES, msgspec.json.format(msgspec.json.encode({"version": 1, "signals": records}), indent=1))
 
 
 CODE_VERSION = str(file.SCHEMA_VERSION)

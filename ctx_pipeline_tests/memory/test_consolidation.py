@@ -7,6 +7,7 @@ import random
 import pytest
 
 from ctx_pipeline.memory.consolidation import Fact, consolidate, rewarded, store_candidate, words_hash
+from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.model.memories import MemoryCandidate
 from ctx_pipeline.model.row_contracts import MemoryRow
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -123,7 +124,7 @@ def test_a_flagged_lesson_is_held_back_wherever_the_words_stand(field):
 
 @pytest.mark.feature("memory.needs-review")
 def test_the_callers_credential_patterns_hold_a_lesson_back():
-    (memory,) = consolidate([candidate()], credentials=lambda text: ["house-key"] if "boom" in text else [])
+    (memory,) = consolidate([candidate()], check=lambda texts: scan(texts, lambda text: ["house-key"] if "boom" in text else []))
     assert memory.flags == ["credential:house-key"]
 
 

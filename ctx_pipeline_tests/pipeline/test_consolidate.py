@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ctx_pipeline.memory import safety
 from ctx_pipeline.memory.ranking import words_of
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
-from ctx_pipeline.pipeline.consolidate import consolidate
+from ctx_pipeline.pipeline.consolidate import CHECKS, consolidate
 from ctx_pipeline.pipeline.index import index_memory
 from ctx_pipeline.pipeline.mine import mine
 from ctx_pipeline_tests.factories.stores import CELL, normalized
@@ -51,6 +52,41 @@ def test_nothing_new_is_unchanged_and_a_fact_of_the_journal_is_news(store, chose
     store.journal.append("memory.accepted", {"memory_id": memories(store)[0].memory_id}, actor="person")
     assert consolidate(store, chosen).cells[""].status == "done"
     assert memories(store)[0].status == "accepted"
+
+
+@pytest.mark.feature("stages.consolidate-kept-checks")
+def test_texts_of_memories_are_scanned_once_by_one_version_of_the_checks(store, chosen, monkeypatch):
+    scanned = []
+    original = safety.scan
+
+    def noted(texts, credentials=None):
+        scanned.append(list(texts))
+        return original(scanned[-1], credentials)
+
+    monkeypatch.setattr(safety, "scan", noted)
+    normalized(store, cured("a"))
+    mine(store, chosen, cells=[CELL])
+    consolidate(store, chosen)
+    first = len(scanned)
+    before = memories(store)
+    assert first >= len(before) > 0
+    normalized(store, cured("a"), cured("b", "ruff"))
+    mine(store, chosen, cells=[CELL])
+    consolidate(store, chosen)
+    assert first < len(scanned) <= 2 * first
+    assert not any("pytest" in text for texts in scanned[first:] for text in texts)
+    scanned.clear()
+    consolidate(store, chosen, force=True)
+    assert scanned == []
+    kept = memories(store)
+    assert [m for m in kept if m in before] == before
+    # a note by other checks, and one that nobody can read, say nothing
+    for note in (store.files.read(CHECKS).replace(b'["', b'["x', 1), b"\xff{"):
+        store.files.write(CHECKS, note)
+        scanned.clear()
+        consolidate(store, chosen, force=True)
+        assert len(scanned) >= 2
+        assert memories(store) == kept
 
 
 @pytest.mark.feature("stages.index-memory")

@@ -183,21 +183,21 @@ def turns_in_sql():
 
 @pytest.mark.feature("derive.only-the-failed")
 def test_what_cannot_be_mined_does_not_hold_back_what_was_measured(store, settings, monkeypatch):
-    original = Lake.replace
+    original = Lake.commit
 
     def failing(self, asset, cell, *arguments, **named):
         if asset.startswith("mined/") and cell == CELLS[0]:
             raise ValueError("no such thing")
         return original(self, asset, cell, *arguments, **named)
 
-    monkeypatch.setattr(Lake, "replace", failing)
+    monkeypatch.setattr(Lake, "commit", failing)
     _, measured, mined = derive(store, settings)
 
     assert measured.failed_partitions == {}
     assert set(mined.failed_partitions) == {CELLS[0].key}
     assert {month for key, month in hashes(store) if key.startswith("signals/")} == {"2026-03", "2026-04"}
     assert {month for key, month in hashes(store) if key.startswith("mined/")} == {"2026-04"}
-    monkeypatch.setattr(Lake, "replace", original)
+    monkeypatch.setattr(Lake, "commit", original)
     assert derive(store, settings)[2].failed_partitions == {}
 
 
@@ -206,7 +206,7 @@ def test_a_full_disk_ends_the_stage(store, settings, monkeypatch):
     def full(*_, **__):
         raise StoreFull("no room", hint="make some")
 
-    monkeypatch.setattr(Lake, "replace", full)
+    monkeypatch.setattr(Lake, "commit", full)
     with pytest.raises(StoreFull):
         derive(store, settings)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory import consolidation
+from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import Place, identity
 from ctx_pipeline.pipeline.lessons.repositories import recorded, repository_of
 from ctx_pipeline.pipeline.lessons.session_timeline import RULES, timeline, views
@@ -75,7 +76,9 @@ class History:
             rows += combine(mine) if combine else mine
         facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in self.facts if _micros(f.at) < day]
         redactor = self.redactor
-        return consolidation.consolidate(rows, facts, (lambda text: {n for n, _, _ in redactor.find(text)}) if redactor else None)
+        if redactor is None:
+            return consolidation.consolidate(rows, facts)
+        return consolidation.consolidate(rows, facts, lambda texts: scan(texts, lambda text: {n for n, _, _ in redactor.find(text)}))
 
     def row(self, number: int) -> tuple[int, Text]:
         """Return the story and the text of a number in the raw text."""

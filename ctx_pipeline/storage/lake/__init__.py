@@ -326,23 +326,27 @@ class Lake:
 
         manifest = self.manifest("normalized", cell)
         if manifest is not None:
-            facts = self.manifest(FACTS_ASSET, cell, sound=True) if FACTS.keys() & set(tables) else None
+            facts = self._whole(manifest_path(FACTS_ASSET, cell)) if FACTS.keys() & set(tables) else None
             yield from sessions_of(
                 manifest, self._trusted, session_ids=session_ids, tables=tables, columns=columns or {}, kinds=kinds, facts=facts
             )
 
-    def read_rows(self, table: str, cell: Cell, asset: str | None = None, *, sound: bool = False) -> list[Any]:
+    def read_rows(
+        self, table: str, cell: Cell, asset: str | None = None, *, sound: bool = False, sessions: Collection[str] | None = None
+    ) -> list[Any]:
         """Return the live rows of a table of one cell as named tuples (of one asset, or of all that write it).
 
-        ``sound`` as for :meth:`manifest`.
+        With ``sessions`` only theirs. ``sound`` as for :meth:`manifest`.
         """
         from ctx_pipeline.storage.lake.columns import rows_of
         from ctx_pipeline.storage.lake.reading import read_part
 
         manifest = self.manifest(asset, cell, sound=sound) if asset else None
         parts = self.parts(table, [cell]) if asset is None else manifest.of_table(table) if manifest else ()
+        if sessions is not None:
+            parts = [p for p in parts if not sessions.isdisjoint(p.live)] if (sessions := set(sessions)) else []
         declared = TABLES[table]
-        return [row for p in parts for row in rows_of(declared, read_part(self._trusted(p.path), p, declared.names))]
+        return [row for p in parts for row in rows_of(declared, read_part(self._trusted(p.path), p, declared.names, sessions))]
 
     def read_arrow(self, part: Part, names: Sequence[str] | None = None) -> pa.Table:
         """Return the live rows of a part as an Arrow table, all columns or some."""
@@ -424,6 +428,11 @@ class Lake:
             return None
         parts = tuple(part for part in found.parts if not self._soundness.what_is_wrong(part))
         return found if len(parts) == len(found.parts) else msgspec.structs.replace(found, parts=parts)
+
+    def _whole(self, rel: str) -> Manifest | None:
+        """Return a manifest that can be trusted with all its parts, None for any other."""
+        found = self._sound(rel)
+        return found if found is not None and found is self._load(rel) else None
 
     def _load(self, rel: str) -> Manifest | None:
         try:
