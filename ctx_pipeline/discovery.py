@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from ctx_pipeline.errors import DeclarationError, UnknownName
+from ctx_pipeline.model import source_versions
 from ctx_pipeline.model.declared import Host, Method, Panel, Signal
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class Family:
 
     @property
     def code_version(self) -> str:
-        """Text that changes when a signal of the file is added, removed or gets a new version."""
-        return hashlib.sha256(",".join(f"{s.name}:{s.version}" for s in self.signals).encode()).hexdigest()[:12]
+        """Text that changes when a signal of the file is added or removed, or what takes its readings is edited."""
+        return hashlib.sha256(",".join(f"{s.name}:{s.code_version}" for s in self.signals).encode()).hexdigest()[:12]
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -185,6 +186,7 @@ def reload() -> None:
     """Forget what was found, so that a file added since is seen."""
     _scanned.cache_clear()
     _left_out.clear()
+    source_versions.forget()
     for forget in _KEPT:
         forget()
     for name in [n for n in sys.modules if n.startswith(f"{_OWN_PACKAGE}.")]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Self
 
 from ctx_pipeline.model.agent_config import Agent
-from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.host_records import ShellAnswers
+from ctx_pipeline.model.source_versions import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -112,8 +113,6 @@ class Records:
     """What a host's records mean. parse(SessionInput) makes rows and must never raise on hostile input."""
 
     parse: Callable[[SessionInput], Parsed]
-    types: Callable[[], Iterable[str]] | None = None
-    """Returns a text for each record type that the parser knows; when one changes, sessions are decoded again."""
     formats: Callable[[], Formats] | None = None
     """Returns the fields of JSONL records that are known; ``ctx doctor --formats`` lists the others."""
     window: Callable[[str, str | None, str | None, Callable[[], bytes]], str | Change] | None = None
@@ -188,7 +187,7 @@ def _moved(names: Iterable[str]) -> str:
 class Host:
     """A program whose sessions are captured, in five groups: files, records, usage, shell commands, and the agent itself.
 
-    Raise ``version`` when the same bytes give other rows; a new entry in ``Records.types`` counts by itself.
+    Sessions are decoded again when the source of ``Records.parse`` changes, or ``version`` is raised.
     """
 
     key: str
@@ -213,9 +212,8 @@ class Host:
 
     @property
     def decoder(self) -> str:
-        """The version of what makes rows of this host's records."""
-        types = self.records.types
-        return f"{self.version}.{digest(sorted(types()), size=8)}" if types else str(self.version)
+        """The version of what makes rows of this host's records: as declared, and of the parser's source."""
+        return f"{self.version}.{version_of(self.records.parse)}"
 
     def resuming(self, session_id: str, folder: str | None) -> str:
         """Return the command that resumes a session which began in a folder, quoted for a shell; empty where there is none.
@@ -295,6 +293,13 @@ class Signal:
     judge: Judge | None = None
     sql: str = ""
     """A SELECT over the tables, run by the store in place of the function; see :func:`sql_signal`."""
+
+    @property
+    def code_version(self) -> str:
+        """The version of what takes the reading: as declared, and of its source."""
+        module = self.function.__module__
+        names = sorted(name for name, value in vars(sys.modules[module]).items() if value is self)
+        return f"{self.version}.{version_of(self.function, *(f'{module}:{name}' for name in names), given=_makers(self.reads))}"
 
 
 def signal(
@@ -393,6 +398,18 @@ class Method:
     :data:`AGENT`, the agent of the host whose :attr:`Agent.headless` names this method. Empty: nobody. Such a method
     is never part of ``all`` and no asset."""
 
+    @property
+    def code_version(self) -> str:
+        """The version of what draws the candidates of a session: as declared, and of its source."""
+        return f"{self.version}.{version_of(self.extract, given=_makers(self.reads))}"
+
+
+def _makers(tables: Iterable[str]) -> list[str]:
+    """Return what makes those of the tables that are facts: their rows are input."""
+    from ctx_pipeline.model.tables import FACT_MAKERS
+
+    return [FACT_MAKERS[table] for table in tables if table in FACT_MAKERS]
+
 
 @dataclass(frozen=True, slots=True)
 class Panel:
@@ -427,19 +444,19 @@ def panel(*, title: str, order: int, data: Callable[[Any], Any] | None = None, p
 class Deferred:
     """Stands for the function at ``module:name``."""
 
-    __slots__ = ("_function", "_place")
+    __slots__ = ("_function", "place")
 
     def __init__(self, place: str) -> None:
-        self._place = place
+        self.place = place
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function."""
         if self._function is None:
-            module, _, name = self._place.partition(":")
+            module, _, name = self.place.partition(":")
             self._function = getattr(importlib.import_module(module), name)
         return self._function(*arguments, **named)
 
     def __repr__(self) -> str:
         """Name the function."""
-        return f"Deferred({self._place!r})"
+        return f"Deferred({self.place!r})"

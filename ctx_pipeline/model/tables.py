@@ -281,7 +281,7 @@ READINGS = Table(
         Column(
             "input",
             "str",
-            "hash of the session's rows that the signal read: while it and the version stay, the reading stays",
+            "hashes of the session's rows that the signal read and of its code: while they stay, the reading stays",
             repeated=True,
         ),
     ),
@@ -513,11 +513,19 @@ FILE_ACCESSES = Table(
 FACTS: dict[str, Table] = {t.name: t for t in (COMMAND_RUNS, CHECK_RUNS, TURNS, FILE_ACCESSES)}
 """Tables written by the stage ``facts``: one reading of a session for everything that comes after.
 
-A change of what the function of a table returns raises the table's version."""
+A row is made anew when the source of its function in :data:`FACT_MAKERS` changes, or the table's version is raised."""
+
+FACT_MAKERS = {
+    "command_runs": "ctx_pipeline.facts.command_runs:command_runs",
+    "check_runs": "ctx_pipeline.facts.check_runs:check_runs",
+    "turns": "ctx_pipeline.facts.turns:turn_rows",
+    "file_accesses": "ctx_pipeline.facts.file_accesses:file_accesses",
+}
+"""Fact table -> the function that works out its rows from a session."""
 
 FACTS_ASSET = "facts/tables"
 FACTS_VERSION = " ".join(f"{t.name}.{t.version}" for t in FACTS.values())
-"""Code version of the asset: the fact tables are made together, with one commit point."""
+"""Declared versions of all fact tables: they are made together, with one commit point."""
 
 TABLES: dict[str, Table] = {
     t.name: t for t in (EVENTS, MODEL_CALLS, TOOL_CALLS, THREADS, SESSIONS, *FACTS.values(), READINGS, CANDIDATES, MEMORIES, TOKEN_COUNTS)

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 import ctx_pipeline
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import CtxError, DeclarationError
+from ctx_pipeline.model import source_versions
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.tables import FACTS_ASSET, FACTS_VERSION
+from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.tables import FACTS_ASSET
 from ctx_pipeline.pipeline import reports
 from ctx_pipeline.pipeline.reports import placed, table_version
 from ctx_pipeline.storage.warehouse.days import day_sql
@@ -33,22 +35,25 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage.files import Files
 
 CACHE = "plan.json"
+_NAME = ctx_pipeline.__name__
 _PACKAGE = Path(ctx_pipeline.__file__).parent
 
-STAGES = {
-    "raw/segments": "pipeline.capture",
-    "search/index": "pipeline.index",
-    "signals": "pipeline.measure",
-    "mined": "pipeline.mine",
-    "tokens/exact": "pipeline.count",
-    "memory/used": "pipeline.lessons.lesson_outcomes",
-    "memory/consolidated": "pipeline.consolidate",
-    "memory/index": "pipeline.index",
-    "memory/effect": "learning.backtest.evaluation",
-    "warehouse/duckdb": "pipeline.warehouse",
-    "dashboard/site": "pipeline.render",
+STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "raw/segments": ("pipeline.capture", ()),
+    "search/index": ("pipeline.index", ()),
+    "signals": ("pipeline.measure", ()),
+    "mined": ("pipeline.mine", ()),
+    "tokens/exact": ("pipeline.count", ("pipeline.count:_Counting",)),
+    "memory/used": ("pipeline.lessons.lesson_outcomes", ("pipeline.lessons.lesson_outcomes:_judge",)),
+    "memory/consolidated": ("pipeline.consolidate", ("memory.consolidation:consolidate", "pipeline.consolidate:rebuild")),
+    "memory/index": ("pipeline.index", ()),
+    "memory/effect": ("learning.backtest.evaluation", ("learning.backtest.backtest:backtest", "memory.evaluation:compare")),
+    "warehouse/duckdb": ("pipeline.warehouse", ("storage.warehouse.database:build", "pipeline.warehouse:write")),
+    "dashboard/site": ("pipeline.render", ()),
 }
-"""asset (or its first part) -> module whose CODE_VERSION made it"""
+"""asset (or its first part) -> module with its declared CODE_VERSION, and the functions whose source counts
+
+Raw bytes are never made anew, and files with a format of their own (the indexes, the page) declare its version."""
 
 _PLACING = "raw/segments"
 _SHOWING = ("warehouse/duckdb", "dashboard/site")
@@ -92,7 +97,9 @@ def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions
         return _with_settings(kept, settings)
     fresh, plugins = _imported(settings)
     if keep:
-        files.write(CACHE, json.dumps({"stamp": _stamp(plugins, settings), "plugins": plugins, "versions": asdict(fresh)}).encode())
+        source_versions.keep()
+        stamp, sources = _stamp(plugins, settings), source_versions.worked_out()
+        files.write(CACHE, json.dumps({"stamp": stamp, "plugins": plugins, "versions": asdict(fresh), "sources": sources}).encode())
     return _with_settings(fresh, settings)
 
 
@@ -136,9 +143,10 @@ def _with_settings(found: Versions, settings: Settings) -> Versions:
     return replace(found, assets=found.assets | assets)
 
 
+@without_collector()
 def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     """Return the versions before the other settings are folded in, and the files of extensions that lie outside the package."""
-    from ctx_pipeline.pipeline import index
+    from ctx_pipeline.pipeline import facts, index
     from ctx_pipeline.pricing import PriceBook
     from ctx_pipeline.redaction import Redactor
 
@@ -147,13 +155,13 @@ def _imported(settings: Settings) -> tuple[Versions, list[str]]:
     families = discovery.families()
     # a method that asks a model runs only when a person says so, and is nobody's missing work
     methods = {name: method for name, method in discovery.methods().items() if method.deterministic}
-    assets = {asset: str(importlib.import_module(f"ctx_pipeline.{module}").CODE_VERSION) for asset, module in STAGES.items()}
+    assets = {asset: of_stage(asset) for asset in STAGES}
     assets["dashboard/site"] = site_version(assets["dashboard/site"], redactor)
-    assets["memory/consolidated"] = consolidated_version(assets["memory/consolidated"], redactor)
+    assets["memory/consolidated"] = consolidated_version(redactor)
     assets["memory/index"] = index.code_version()
-    assets[FACTS_ASSET] = FACTS_VERSION
+    assets[FACTS_ASSET] = facts.code_version()
     assets |= {f"signals/{name}": family.code_version for name, family in families.items()}
-    assets |= {f"mined/{name}": str(method.version) for name, method in methods.items()}
+    assets |= {f"mined/{name}": method.code_version for name, method in methods.items()}
     functions: list[Callable[..., object]] = [s.function for f in families.values() for s in f.signals]
     functions += [m.extract for m in methods.values()] + [h.records.parse for h in hosts.values()]
     found = {str(getattr(sys.modules.get(f.__module__), "__file__", "")) for f in functions}
@@ -182,11 +190,19 @@ def site_version(code_version: object, redactor: Redactor) -> str:
     return digest(str(code_version), redactor.version, texts, size=16)
 
 
-def consolidated_version(code_version: object, redactor: Redactor) -> str:
-    """Return the version of merging with these detectors, as a memory with a secret in it is held back, and of the file of cases."""
+def of_stage(asset: str) -> str:
+    """Return the version of a stage's code: as its module declares it, and of the source that makes its rows."""
+    module, functions = STAGES[asset]
+    declared = importlib.import_module(f"{_NAME}.{module}").CODE_VERSION
+    return f"{declared}.{source_versions.version_of(*(f'{_NAME}.{place}' for place in functions))}" if functions else str(declared)
+
+
+def consolidated_version(redactor: Redactor) -> str:
+    """Return the version of merging: the stage's, that of methods that compare sessions, of the file of cases and of the detectors."""
     from ctx_pipeline.storage.memory_index import VERSION
 
-    return f"{code_version}.{VERSION}.{redactor.version}"
+    combining = [m.combine for _, m in sorted(discovery.methods().items()) if m.deterministic and m.combine]
+    return f"{of_stage('memory/consolidated')}.{source_versions.version_of(*combining)}.{VERSION}.{redactor.version}"
 
 
 def _titled(name: str, text: str) -> str:
@@ -198,6 +214,7 @@ def _cached(files: Files, settings: Settings) -> Versions | None:
     kept = _read(files)
     if not kept or kept["stamp"] != _stamp(kept["plugins"], settings):
         return None
+    source_versions.remember(kept["sources"])
     found = kept["versions"]
     return Versions(
         assets=found["assets"],
@@ -214,7 +231,7 @@ def _read(files: Files) -> dict | None:
         kept = json.loads(files.read(CACHE))
     except (OSError, ValueError, CtxError):
         return None
-    return kept if isinstance(kept, dict) and {"stamp", "plugins", "versions"} <= kept.keys() else None
+    return kept if isinstance(kept, dict) and {"stamp", "plugins", "versions", "sources"} <= kept.keys() else None
 
 
 def _stamp(plugins: Iterable[str], settings: Settings) -> str:

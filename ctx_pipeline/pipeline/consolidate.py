@@ -136,7 +136,7 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
     look(store, errors)
     methods = discovery.methods()
     redactor = Redactor(settings.patterns)
-    version = code_versions.consolidated_version(CODE_VERSION, redactor)
+    version = code_versions.consolidated_version(redactor)
 
     check = KeptChecks(store, redactor, version)
     upstream = graph(code_versions.versions(store.files, settings))[ASSET].upstream

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import TOKEN_COUNTS
+from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells
 from ctx_pipeline.pipeline.session_rows import SessionInputs, SessionRows, commit
 from ctx_pipeline.tokens.tokenizers import encoding_of
@@ -52,10 +53,10 @@ def count(
     Nothing is downloaded. Totals: rows, texts that were encoded, and
     their characters.
     """
-    due = Due(store, {ASSET: (CODE_VERSION, ("normalized/events", "normalized/sessions"))})
+    due = Due(store, {ASSET: (code_versions.of_stage(ASSET), ("normalized/events", "normalized/sessions"))})
 
     def begin(cell: Cell, _assets: Collection[str], _before: Mapping[str, Any]) -> _Counting:
-        return _Counting(store, cell, force=force)
+        return _Counting(store, cell, due.versions[ASSET], force=force)
 
     return run_cells(store, {"count": (due, begin)}, cells, progress=progress, force=force)[0]
 
@@ -67,14 +68,15 @@ class _Counting:
     tables = ("events",)
     kinds = KINDS
 
-    def __init__(self, store: Store, cell: Cell, *, force: bool) -> None:
+    def __init__(self, store: Store, cell: Cell, version: str, *, force: bool) -> None:
         self.columns: Mapping[str, Collection[str]] = _COLUMNS
-        self._store = store
+        self._store, self._version = store, version
         self._rows = SessionRows(store, ASSET, cell, ("token_counts",))
         present = SessionInputs(store, cell).present
-        self._keys = {session: digest(CODE_VERSION, row.content_hash, _encoding(row)) for session, row in present.items()}
+        self._keys = {session: digest(version, row.content_hash, _encoding(row)) for session, row in present.items()}
         self.sessions = {session for session, key in self._keys.items() if force or not self._rows.keep(session, key)}
-        former = self._rows.rows(self.sessions, "token_counts")
+        same = not force and self._rows.old is not None and self._rows.old.code_version == version
+        former = self._rows.rows(self.sessions, "token_counts") if same else []
         self._known: dict[tuple[str, str], tuple[int, bool]] = {(r.content, r.encoding): (r.tokens, r.exact) for r in former}
         self._counts: Counter[str] = Counter({"rows": 0, "encoded": 0, "characters": 0})
 
@@ -99,7 +101,7 @@ class _Counting:
 
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the counts, by session and event."""
-        (made,) = commit(self._store, [(self._rows, CODE_VERSION, made_of[ASSET])])
+        (made,) = commit(self._store, [(self._rows, self._version, made_of[ASSET])])
         self._counts["rows"] = made.rows.get("token_counts", 0)
         return self._counts
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.facts.check_runs import check_runs
-from ctx_pipeline.facts.command_runs import command_runs
-from ctx_pipeline.facts.file_accesses import file_accesses
-from ctx_pipeline.facts.turns import turn_rows
-from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, FACTS_VERSION, asset_of
+from ctx_pipeline.model.declared import Deferred
+from ctx_pipeline.model.source_versions import version_of
+from ctx_pipeline.model.tables import FACT_MAKERS, FACTS, FACTS_ASSET, FACTS_VERSION, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells
 from ctx_pipeline.pipeline.session_rows import SessionInputs, SessionRows, commit
 
@@ -27,13 +25,13 @@ if TYPE_CHECKING:
 # Fact tables and the function that works out the rows of each from a session.
 
 
-MAKERS: Mapping[str, Callable[[SessionView], list[Any]]] = {
-    "command_runs": command_runs,
-    "check_runs": check_runs,
-    "turns": turn_rows,
-    "file_accesses": file_accesses,
-}
+MAKERS: Mapping[str, Callable[[SessionView], list[Any]]] = {table: Deferred(place) for table, place in FACT_MAKERS.items()}
 """Name of each table of :data:`ctx_pipeline.model.tables.FACTS` -> session to rows, in the order of the threads."""
+
+
+def code_version() -> str:
+    """Return the version of all fact tables: as declared, and of the source of their functions."""
+    return f"{FACTS_VERSION} {version_of(*FACT_MAKERS.values())}"
 
 
 SOURCES = tuple(dict.fromkeys(source for table in FACTS.values() for source in table.made_of))
@@ -45,21 +43,22 @@ def make_facts(
     settings: Settings,  # noqa: ARG001 - every stage takes the same
     *,
     cells: Collection[Cell] | None = None,
+    force: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> StageReport:
     """Bring the fact tables up to date.
 
     Rows stay while the session's normalized rows and the version of every fact table
-    stay; those of other sessions are worked out from the normalized rows, never from raw.
+    stay, unless forced; those of other sessions are worked out from the normalized rows, never from raw.
     Totals: the rows of each table and the sessions read.
     """
-    return run_cells(store, {"facts": plan(store)}, cells, progress=progress)[0]
+    return run_cells(store, {"facts": plan(store, force=force)}, cells, progress=progress, force=force)[0]
 
 
-def plan(store: Store) -> tuple[Due, Begin]:
+def plan(store: Store, *, force: bool = False) -> tuple[Due, Begin]:
     """Return what is due of the facts, and what begins a cell of them."""
-    due = Due(store, {FACTS_ASSET: (FACTS_VERSION, tuple(map(asset_of, SOURCES)))})
-    return due, lambda cell, _assets, _before: FactsOfCell(store, cell)
+    due = Due(store, {FACTS_ASSET: (code_version(), tuple(map(asset_of, SOURCES)))})
+    return due, lambda cell, _assets, _before: FactsOfCell(store, cell, due.versions[FACTS_ASSET], force=force)
 
 
 class FactsOfCell:
@@ -67,11 +66,11 @@ class FactsOfCell:
 
     assets = (FACTS_ASSET,)
 
-    def __init__(self, store: Store, cell: Cell) -> None:
-        self._store = store
+    def __init__(self, store: Store, cell: Cell, version: str, *, force: bool = False) -> None:
+        self._store, self._version = store, version
         inputs = SessionInputs(store, cell)
         self._rows = SessionRows(store, FACTS_ASSET, cell, tuple(FACTS))
-        same = self._rows.old is not None and self._rows.old.code_version == FACTS_VERSION
+        same = not force and self._rows.old is not None and self._rows.old.code_version == version
         self._sources = {session: inputs.source(session) for session in inputs.present}
         self.sessions = {s for s, source in self._sources.items() if not (same and self._rows.keep(s, source))}
         self.tables = SOURCES
@@ -88,5 +87,5 @@ class FactsOfCell:
 
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Commit the cell."""
-        (manifest,) = commit(self._store, [(self._rows, FACTS_VERSION, made_of[FACTS_ASSET])])
+        (manifest,) = commit(self._store, [(self._rows, self._version, made_of[FACTS_ASSET])])
         return Counter({**manifest.rows, "sessions": len(self.sessions)})

@@ -13,6 +13,7 @@ from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.model.readings import StoredReading, store_reading
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells, wanted_columns, wanted_kinds
+from ctx_pipeline.pipeline.session_errors import SessionErrors
 from ctx_pipeline.pipeline.session_rows import SessionInputs, SessionRows, commit
 from ctx_pipeline.pipeline.signals.signal_inputs import analyses, by_query, observed
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 CODE_VERSION = "2"
 
+RAISED = "the signal raised"
+"""How the reason of a reading begins whose signal has a defect."""
+
 
 def measure(
     store: Store,
@@ -45,7 +49,7 @@ def measure(
 ) -> StageReport:
     """Bring the readings of all families, or these, up to date.
 
-    A reading stays while its session's rows and its signal's version stay, so a new
+    A reading stays while its session's rows and its signal's code stay, so a new
     signal costs itself alone. One read of a cell serves all families. With ``sessions``
     only these are measured and the cell stays stale; ``force`` measures anew what is
     asked for, ``refresh`` also asks the world again. Totals: cells' readings, sessions
@@ -104,8 +108,10 @@ class ReadingsOfCell:
         self._store, self._cell, self._families = store, cell, families
         self._versions = due.versions
         self._only, self._force = only, force
+        self._codes = {s.name: s.code_version for family in families.values() for s in family.signals}
         self._asset_of = {s.name: asset for asset, family in families.items() for s in family.signals}
         self._rows = {asset: SessionRows(store, asset, cell, ("readings",)) for asset in families}
+        self._errors = {asset: SessionErrors() for asset in families}
         self._missing: dict[str, list[Signal]] = {}
         self._waiting: dict[str, list[str]] = {}
         self._made: dict[tuple[str, str], dict[str, StoredReading]] = {}
@@ -153,7 +159,7 @@ class ReadingsOfCell:
             kept = self._made[asset, session_id] = {}
             for s in family.signals:
                 row = before.get((session_id, s.name))
-                if row is not None and row.version == s.version and row.input == read:
+                if row is not None and row.input == f"{read}.{self._codes[s.name]}":
                     kept[s.name] = row
                 else:
                     self._missing.setdefault(session_id, []).append(s)
@@ -186,10 +192,14 @@ class ReadingsOfCell:
         for s in missing:
             answer = self._queried.get(s.name)
             reading = answer if isinstance(answer, Reading) else (answer.get(session_id) if answer else None) or take(s, view)
-            if reading.reason is not None:
-                self._counts["errors"] += reading.reason.startswith("the signal raised")
             asset = self._asset_of[s.name]
-            self._made[asset, session_id][s.name] = _stored(s, reading, host, session_id, self._sources[asset, session_id])
+            self._errors[asset].saw(host, session_id)
+            if reading.reason is not None and reading.reason.startswith(RAISED):
+                self._counts["errors"] += 1
+                self._errors[asset].note(host, session_id, f"{s.name}: {reading.reason}")
+            self._made[asset, session_id][s.name] = _stored(
+                s, reading, host, session_id, f"{self._sources[asset, session_id]}.{self._codes[s.name]}"
+            )
         for asset in {self._asset_of[s.name] for s in missing}:
             self._put(asset, session_id)
         self._counts["readings"] += len(missing)
@@ -207,6 +217,8 @@ class ReadingsOfCell:
         """Write the readings, by session and signal; a cell of which only some sessions were asked for stays stale."""
         whole = self._only is None
         commit(self._store, [(rows, self._versions[a], made_of[a] if whole else "") for a, rows in self._rows.items()])
+        for asset, errors in self._errors.items():
+            errors.keep(self._store, f"{asset}@{self._cell.key}", others=True)
         return self._counts
 
 
@@ -216,7 +228,7 @@ def take(signal: Signal, view: SessionView) -> Reading:
         # a signal that is a part of another one is measured once
         found: Any = view.once(signal.function)
     except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other readings with it
-        return Reading(None, reason=f"the signal raised {type(error).__name__}{_line(signal, error)}", confidence=0.0)
+        return Reading(None, reason=f"{RAISED} {type(error).__name__}{_line(signal, error)}", confidence=0.0)
     if found is None:
         return Reading(None, reason="nothing to measure")
     if not isinstance(found, Reading):

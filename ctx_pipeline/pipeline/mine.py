@@ -58,7 +58,7 @@ def renew(store: Store, settings: Settings) -> None:
     """Mine anew what another version of a method drew: only the version that wrote a candidate knows how to read it."""
     known = {name: method for name, method in discovery.methods().items() if method.deterministic}
     older = [
-        n for n, m in known.items() if any(row.code_version != str(m.version) for row in store.ledger.asset_cells(f"mined/{n}").values())
+        n for n, m in known.items() if any(row.code_version != m.code_version for row in store.ledger.asset_cells(f"mined/{n}").values())
     ]
     if older:
         mine(store, settings, methods=older)
@@ -72,7 +72,7 @@ def plan(store: Store, methods: Iterable[str] | None = None, *, force: bool = Fa
             raise UnknownName("mining method", name, known)
     chosen = {f"mined/{n}": m for n, m in known.items() if (m.deterministic if methods is None else n in set(methods))}
     tables = (*map(asset_of, NORMALIZED), FACTS_ASSET)
-    due = Due(store, {key: (str(m.version), (*tables, *(f"signals/{f}" for f in m.families))) for key, m in chosen.items()})
+    due = Due(store, {key: (m.code_version, (*tables, *(f"signals/{f}" for f in m.families))) for key, m in chosen.items()})
 
     def begin(cell: Cell, assets: Collection[str], before: Mapping[str, Any]) -> _Mining:
         facts, measured = before.get("facts"), before.get("measure")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.source_versions import version_of
 from ctx_pipeline.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ class StageReport:
 
 
 DECODING = "2"
-"""Version of decoding and of the normalized tables; a rise makes every session be decoded again."""
+"""Declared version of decoding and of the normalized tables; a rise makes every session be decoded again."""
+
+_DECODE = "ctx_pipeline.pipeline.ingest.decoding:*"
 
 
 def combine(hashes: Iterable[tuple[str, str, str]], *extra: object) -> str:
@@ -120,6 +123,7 @@ def placed(version: str, settings: Settings) -> str:
 
 
 def decoders(hosts: Mapping[str, Host], redactor: Redactor, whole_file_bytes: int = Settings.whole_file_bytes) -> dict[str, str]:
-    """Return host -> version of all that makes the rows of its sessions: decoding, its parser, the redaction, where archives are cut."""
+    """Return host -> version of all that makes the rows of its sessions: decoding and parser by source, redaction, cuts of archives."""
     cut = "" if whole_file_bytes == Settings.whole_file_bytes else f".{whole_file_bytes}"
-    return {key: f"{DECODING}.{host.decoder}.{redactor.version}{cut}" for key, host in hosts.items()}
+    decoding = f"{DECODING}.{version_of(_DECODE)}"
+    return {key: f"{decoding}.{host.decoder}.{redactor.version}{cut}" for key, host in hosts.items()}

@@ -40,6 +40,7 @@ class SessionErrors:
 
     def __init__(self) -> None:
         self._found: Counter[tuple[str, str, str]] = Counter()
+        self._seen: set[str] = set()
 
     def __len__(self) -> int:
         return self._found.total()
@@ -47,6 +48,10 @@ class SessionErrors:
     def note(self, host: str, session_id: str, why: str) -> None:
         """Count an error of a session; ``why`` quotes nothing of it."""
         self._found[host, session_id, why] += 1
+
+    def saw(self, host: str, session_id: str) -> None:
+        """Note that a session was looked at again, so that its errors of before are no more."""
+        self._seen.add(_named(host, session_id))
 
     @contextmanager
     def of(self, host: str, session_id: str) -> Iterator[None]:
@@ -80,11 +85,16 @@ class SessionErrors:
                 raise
             return make(good)
 
-    def keep(self, store: Store, asset: str) -> None:
-        """Make these the errors of an asset, or of its cell; sessions are kept as digests, which outlive a forgotten one."""
+    def keep(self, store: Store, asset: str, *, others: bool = False) -> None:
+        """Make these the errors of an asset, or of its cell; with ``others`` those of sessions that nobody saw stay.
+
+        Sessions are kept as digests, which outlive a forgotten one.
+        """
         rel = f"{FOLDER}/{digest(asset, size=16)}.json"
-        if self._found:
-            rows = [[_named(host, session) if session else "", *rest] for (host, session, *rest) in self._rows()]
+        rows = [[_named(host, session) if session else "", *rest] for (host, session, *rest) in self._rows()]
+        if others and store.files.exists(rel):
+            rows += [[session, *rest] for _, session, *rest in _read(store, rel) if session and session not in self._seen]
+        if rows:
             store.files.write(rel, json.dumps({"asset": asset, "errors": rows}, sort_keys=True).encode())
         elif store.files.exists(rel):
             store.files.remove(rel)
@@ -98,16 +108,21 @@ def stored_errors(store: Store) -> list[SessionError]:
     found: list[SessionError] = []
     sessions: dict[str, tuple[str, str]] = {}
     for rel in sorted(store.files.walk(FOLDER)):
-        try:
-            told = json.loads(store.files.read(rel))
-            rows = [(str(told["asset"]), str(session), str(why), int(count)) for session, why, count in told["errors"]]
-        except (CtxError, ValueError, KeyError, TypeError):  # what was cut is written anew by the next run
-            continue
-        sessions = sessions or _sessions(store)
+        rows = _read(store, rel)
+        sessions = sessions or (_sessions(store) if rows else {})
         for asset, session, why, count in rows:
             if not session or session in sessions:
                 found.append(SessionError(*sessions.get(session, ("", "")), asset, why, count))
     return sorted(found)
+
+
+def _read(store: Store, rel: str) -> list[tuple[str, str, str, int]]:
+    """Return asset, digest of the session, reason and count of a file's errors; none where it was cut, until the next run."""
+    try:
+        told = json.loads(store.files.read(rel))
+        return [(str(told["asset"]), str(session), str(why), int(count)) for session, why, count in told["errors"]]
+    except (CtxError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _sessions(store: Store) -> dict[str, tuple[str, str]]:

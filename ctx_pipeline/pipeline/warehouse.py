@@ -57,7 +57,7 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
     began = time.perf_counter()
     with store.ledger.lease(WAREHOUSE.key):
         made_of = input_of(store, settings, WAREHOUSE.key)
-        version = code_versions.shown(CODE_VERSION, settings)
+        version = code_versions.shown(code_versions.of_stage(WAREHOUSE.key), settings)
         relations = file.views(store.lake)
         expected = file.fingerprint(relations, timezone=settings.timezone, cost_mode=settings.cost_mode)
         meta = {} if force else file.known_meta(store.warehouse_path)

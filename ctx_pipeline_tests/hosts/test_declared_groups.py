@@ -14,6 +14,7 @@ from ctx_pipeline.hosts.claude_code import HOST as CLAUDE
 from ctx_pipeline.hosts.claude_code import system_records
 from ctx_pipeline.mining.lessons.commands import outside
 from ctx_pipeline.model.declared import Host
+from ctx_pipeline.model.source_versions import version_of
 from ctx_pipeline.shell.command_risk import is_outside
 from ctx_pipeline.shell.commands import command_text
 from ctx_pipeline.signals.context_compaction import compactions
@@ -103,12 +104,8 @@ def test_a_compaction_that_was_asked_for_and_a_plan_that_waits_are_what_the_host
 
 
 @pytest.mark.feature("hosts.record-types")
-def test_a_record_type_that_is_added_to_the_table_has_its_sessions_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = CLAUDE.decoder
-    assert before == CLAUDE.decoder
-
-    monkeypatch.setitem(system_records._SYSTEM, "parrot_landed", "injected")
-    added = CLAUDE.decoder
-    monkeypatch.setitem(system_records._SYSTEM, "parrot_landed", "error")
-
-    assert len({before, added, CLAUDE.decoder, replace(CLAUDE, version=CLAUDE.version + 1).decoder}) == 4
+def test_a_parser_is_versioned_with_its_tables_of_record_types_and_a_declared_version_forces_another() -> None:
+    parse = CLAUDE.records.parse
+    assert CLAUDE.decoder == f"{CLAUDE.version}.{version_of(parse)}"
+    assert version_of(parse) != version_of(parse, given=[f"{system_records.__name__}:_SYSTEM"])
+    assert CLAUDE.decoder != replace(CLAUDE, version=CLAUDE.version + 1).decoder

@@ -31,7 +31,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.claude_code.session:parse"),
-        types=Deferred("ctx_pipeline.hosts.claude_code.system_records:types"),
         formats=Deferred("ctx_pipeline.hosts.claude_code.session:known"),
         window=window,
         directories=Deferred("ctx_pipeline.hosts.claude_code.file_changes:directories"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.hosts._values import without_blobs
 from ctx_pipeline.hosts.claude_code.injected_text import injected_by
@@ -257,10 +257,3 @@ def notice(record: Record, line: Callable[[], bytes]) -> Notice:
         return read(record, whole)
     label = f"record/{label_of(record.type)}"
     return Notice("unknown", label, "system", whole(), label)
-
-
-def types() -> list[str]:
-    """Return a text for each known type of record, notice, attachment and progress, with what it becomes."""
-    known: dict[str, Any] = {"record": dict.fromkeys(_RECORDS, ""), "system": _SYSTEM}
-    tables = known | {"attachment": _ATTACHMENTS, "progress": _PROGRESS}
-    return [f"{table}/{name}={meaning}" for table, names in tables.items() for name, meaning in names.items()]

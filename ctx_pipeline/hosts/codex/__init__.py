@@ -43,7 +43,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.codex.session:parse"),
-        types=Deferred("ctx_pipeline.hosts.codex.session:types"),
         formats=Deferred("ctx_pipeline.hosts.codex.session:known"),
         window=window,
         directories=Deferred("ctx_pipeline.hosts.codex.file_changes:directories"),

@@ -225,12 +225,6 @@ _OTHERS: dict[str, Callable[[Walk, Entry, Payload], None]] = {
 }
 
 
-def types() -> list[str]:
-    """Return a text for each known type of line, response item and event message, with what reads it."""
-    tables = {"response_item": ITEMS, "event_msg": EVENTS, "line": _OTHERS}
-    return [f"{table}/{name}={read.__name__}" for table, names in tables.items() for name, read in names.items()]
-
-
 _LAST = {"prompt": "abandoned", "error": "errored", "reasoning": "interrupted", "tool_result": "interrupted"}
 """What the last telling event says of a thread whose turn has no end."""
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline.plan import EFFECT, WHOLE, input_of
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport
 
@@ -33,9 +34,9 @@ def measure_effect(store: Store, settings: Settings, *, force: bool = False) -> 
     counts: dict[str, int] = {}
     figures: dict[str, float] = {}
     with store.ledger.lease(ASSET):
-        made_of = input_of(store, settings, ASSET)
+        made_of, version = input_of(store, settings, ASSET), code_versions.of_stage(ASSET)
         row = store.ledger.asset_cell(ASSET, WHOLE)
-        if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION:
+        if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
         else:
             report = backtest(store, settings)
@@ -43,9 +44,7 @@ def measure_effect(store: Store, settings: Settings, *, force: bool = False) -> 
             store.files.write(KEPT, json.dumps({"versions": report["versions"], "figures": compare(report)}, sort_keys=True).encode())
             counts, figures = _counts(report, len(lost)), _figures(report)
             content = digest({k: v for k, v in report.items() if k != "seconds"})
-            store.ledger.record_asset(
-                ASSET, WHOLE, input_fp=made_of, code_version=CODE_VERSION, content_hash=content, rows=counts["questions"]
-            )
+            store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=counts["questions"])
             status = DONE
     seconds = time.perf_counter() - began
     return StageReport("effect", {"": CellReport(status, counts, content, seconds, figures)}, counts, seconds)

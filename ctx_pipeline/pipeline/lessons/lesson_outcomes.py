@@ -11,6 +11,7 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.memory.consolidation import REWARDED
 from ctx_pipeline.memory.session_facts import MEASURED, judge
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline.plan import RULES, USED, WHOLE, input_of
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED, CellReport, StageReport
 from ctx_pipeline.pipeline.session_errors import SessionErrors
@@ -55,20 +56,20 @@ def score_lesson_use(store: Store, settings: Settings, *, force: bool = False) -
     began = time.perf_counter()
     counts: dict[str, int] = {}
     with store.ledger.lease(ASSET):
-        made_of = input_of(store, settings, ASSET)
+        made_of, version = input_of(store, settings, ASSET), code_versions.of_stage(ASSET)
         row = store.ledger.asset_cell(ASSET, WHOLE)
-        if not force and row is not None and row.input_fp == made_of and row.code_version == CODE_VERSION:
+        if not force and row is not None and row.input_fp == made_of and row.code_version == version:
             status, content = UNCHANGED, row.content_hash
         else:
             told = {key: known for key, all_ in tellings(store).items() if (known := _reached(all_))}
-            seen = {} if force or (row is not None and row.code_version != CODE_VERSION) else _seen(store)
+            seen = {} if force or (row is not None and row.code_version != version) else _seen(store)
             errors = SessionErrors()
             counts = _judge(store, told, seen, errors) if told else {}
             errors.keep(store, ASSET)
             store.files.write(SEEN, json.dumps(seen, sort_keys=True).encode())
             rewards = measured(store.journal) if told else {}
             content = digest(sorted((*key, str(payload.get("outcome"))) for key, payload in rewards.items()))
-            store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=CODE_VERSION, content_hash=content, rows=len(rewards))
+            store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(rewards))
             status = DONE
     seconds = time.perf_counter() - began
     return StageReport("score_lesson_use", {"": CellReport(status, counts, content, seconds)}, counts, seconds)
