@@ -12,6 +12,7 @@ from ctx_pipeline.facts.expiring import SOON
 from ctx_pipeline.findings.evidence import history, history_of_all
 from ctx_pipeline.findings.week import week
 from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.display import title_text
 from ctx_pipeline.model.readings import FAILED_AT_LEAST, Example, Finding, ranked
 from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage.engine import parse_filters, usage
@@ -372,7 +373,7 @@ def _examples(history: History, values: dict[Key, float]) -> tuple[Example, ...]
 
 
 def _named(history: History, key: Key) -> str:
-    text = " ".join((history.sessions[key].title if key in history.sessions else key[1]).split())
+    text = title_text(history.sessions[key].title) if key in history.sessions else key[1]
     return f"\N{LEFT DOUBLE QUOTATION MARK}{text[:77] + '…' if len(text) > 78 else text}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 
