@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.storage.warehouse.days import local_day
+from ctx_pipeline.model.display import title_text
+from ctx_pipeline.storage.warehouse.days import local_day, offset_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
 
-PAGE_VERSION = 3
+PAGE_VERSION = 4
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
@@ -134,7 +136,7 @@ class SessionLine(NamedTuple):
     @property
     def label(self) -> str:
         """Title to show; the id where there is none."""
-        return self.title or self.session_id
+        return title_text(self.title or "") or self.session_id
 
     def chunk(self, limits: Sequence[int]) -> str:
         """Return the name of the file that holds its drill-down within limits: a hash, never a word from a transcript."""
@@ -382,6 +384,16 @@ class PageData:
     def today(self) -> date:
         """The day on which the page was made, in its zone."""
         return local_day(self.generated, self.timezone)
+
+    @cached_property
+    def made(self) -> datetime:
+        """The time at which the page was made, in its zone."""
+        return self.generated + timedelta(seconds=offset_seconds(self.generated, self.timezone))
+
+    @cached_property
+    def zone(self) -> str:
+        """Name of the page's zone."""
+        return self.timezone or f"local time ({self.generated.astimezone().tzname()})"
 
     @cached_property
     def meanings(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard import figures
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped
+from ctx_pipeline.model.display import HIDDEN, SEPARATORS, escaped, title_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +100,8 @@ def files(data: PageData, chunks: Mapping[SessionLine, str], words: Sequence[str
         )
         made[file_of(title)] = text.encode("utf-8", "replace")
     made["data/sessions.js"] = chunk("sessions", session_list(data, chunks) | {"words": list(words)})
+    signals = {s.signal: [s.signal, s.kind, s.unit, data.meanings[s.signal]] for s in data.signals}
+    made["panels/readings.js"] = chunk("panel-readings", list(signals.values()))
     for panel in found:
         if panel.data is not None:
             made[f"panels/{panel.name}.js"] = chunk(f"panel-{panel.name}", panel.data(data))
@@ -168,7 +170,7 @@ def _row(s: SessionLine, chunk_name: str, host: int) -> list[Any]:
         s.key,
         chunk_name,
         host,
-        s.title or "",
+        title_text(s.title or ""),
         s.session_id,
         s.project,
         s.branch or "",

@@ -11,7 +11,7 @@ from ctx_pipeline.dashboard.transcript import transcript
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctx_pipeline.dashboard.data import PageData, SessionLine
+    from ctx_pipeline.dashboard.data import SessionLine
     from ctx_pipeline.storage.warehouse.dashboard_queries import Detail
     from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     Scripts = dict[str, bytes]
 
 
-def scripts(
-    name: str, line: SessionLine, detail: Detail, rows: WholeSession | None, data: PageData, *, resume: str, images: Images
-) -> Scripts:
+def scripts(name: str, line: SessionLine, detail: Detail, rows: WholeSession | None, *, resume: str, images: Images) -> Scripts:
     """Return the scripts that hand a session to the page: its chunk under ``name``, and what of its transcript lies beside it.
 
     Times are milliseconds since 1970 UTC, cost is in dollars, None where no price is
@@ -43,7 +41,7 @@ def scripts(
                 "calls": [(*rest, None if cost is None else cost / 1e9, thread) for *rest, cost, thread in detail.model_calls],
                 "calls_total": line.usage.calls,
                 "models": [(*row, None if cost is None else cost / 1e9) for *row, cost in detail.models],
-                "signals": [[*row, data.meanings.get(row[0], ""), *_places(evidence, place)] for *row, evidence in detail.readings],
+                "signals": [[*row, *_places(evidence, place)] if evidence else row for *row, evidence in detail.readings],
                 "memories": [[*row, *_places(evidence, place)] for *row, evidence in detail.memories],
             },
         )

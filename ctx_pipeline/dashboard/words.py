@@ -21,8 +21,8 @@ SESSIONS, MOST = 300, 5_000
 
 KINDS = ("prompt", "answer", "title", "compaction", "error", "tool_call")
 """Kinds of events that are searched from disk, by their number in a document."""
-LONGEST = 1_200
-"""Characters of an event that are searched."""
+LONGEST, LONGEST_CALL = 1_200, 400
+"""Characters of an event, and of a tool call, that are searched: what a call is about stands first."""
 
 
 Document = list[Any]

@@ -287,8 +287,10 @@ def _stored(store: Store, filters: Filters, signals: Iterable[str], settings: Se
 
 
 def _dollars(metadata: str | None) -> float | None:
+    if not metadata or '"dollars"' not in metadata:
+        return None
     try:
-        value = json.loads(metadata or "{}").get("dollars")
+        value = json.loads(metadata).get("dollars")
     except (ValueError, AttributeError):
         return None
     return float(value) if isinstance(value, int | float) else None

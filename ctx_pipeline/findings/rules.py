@@ -382,7 +382,7 @@ def _examples(history: History, values: dict[Key, float]) -> tuple[Example, ...]
 
 
 def _named(history: History, key: Key) -> str:
-    text = title_text(history.sessions[key].title if key in history.sessions else key[1])
+    text = title_text(history.sessions[key].title) if key in history.sessions else key[1]
     return f"\N{LEFT DOUBLE QUOTATION MARK}{text[:77] + '…' if len(text) > 78 else text}\N{RIGHT DOUBLE QUOTATION MARK}"
 
 

@@ -47,15 +47,21 @@ if TYPE_CHECKING:
 CODE_VERSION = str(PAGE_VERSION)
 
 LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
+BRIEF = dashboard_queries.Limits(tool_calls=40, model_calls=60)
+"""Rows of a session whose transcript is not drawn yet."""
 
-DRAWN_AT_FIRST, DRAWN_LATER = 100_000_000, 4_000_000
-"""Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first.
+DRAWN_AT_FIRST, DRAWN_LATER, LEAST = 60_000_000, 4_000_000, 40_000
+"""Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first;
+a session counts as LEAST at least.
 
 What is left waits for the next run that has something to do, or for ``ctx dashboard build --complete``.
 """
 
-_BATCH = 500
+_BATCH = 2_000
 """Sessions whose figures are read together, with one scan of all events."""
+
+_TEXTS = 500_000_000
+"""Recorded bytes of the sessions whose searched texts are read together."""
 
 
 def site_index(store: Store) -> Path:
@@ -156,13 +162,14 @@ def _named(
     due: list[_Due] = []
     left = most
     for line in data.sessions:
-        whole, brief = line.chunk((*LIMITS, 1)), line.chunk((*LIMITS, 0))
+        whole, brief = line.chunk((*LIMITS, 1)), line.chunk((*BRIEF, 0))
         if whole in former and _carry(site, building, former[whole]):
             names[line] = whole
             continue
         # one session larger than all that is allowed is drawn when it is the first
-        drawn = line.bytes <= left or left == most > 0
-        left -= line.bytes if drawn else 0
+        size = max(line.bytes, LEAST)
+        drawn = size <= left or left == most > 0
+        left -= size if drawn else 0
         names[line] = whole if drawn else brief
         if drawn or not (brief in former and _carry(site, building, former[brief])):
             due.append(_Due(line, names[line], drawn))
@@ -173,7 +180,8 @@ def _write_sessions(
     connection: DuckDBPyConnection, store: Store, folder: Path, data: PageData, some: Sequence[_Due], *, errors: SessionErrors
 ) -> None:
     """Write the files of some sessions; one that cannot be drawn is noted and has none."""
-    found = dashboard_queries.details(connection, [(s.line.host, s.line.session_id, LIMITS) for s in some], cost_mode=data.cost_mode)
+    asked = [(s.line.host, s.line.session_id, LIMITS if s.whole else BRIEF) for s in some]
+    found = dashboard_queries.details(connection, asked, cost_mode=data.cost_mode)
     details = {(detail.host, detail.session_id): detail for detail in found}
     lines = {(one.line.host, one.line.session_id): one for one in some}
 
@@ -184,7 +192,7 @@ def _write_sessions(
             host = discovery.hosts().get(line.host)
             resume = host.resuming(line.session_id, line.cwd) if host else ""
             images = pictures(store, rows.images) if rows and rows.images else {}
-            files = session_chunk.scripts(name, line, details.pop(key), rows, data, resume=resume, images=images)
+            files = session_chunk.scripts(name, line, details.pop(key), rows, resume=resume, images=images)
         for file, script in files.items():
             _put(folder / f"{file}.js", script)
 
@@ -204,17 +212,30 @@ def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, dat
     former: dict[str, Path] = {}
     with suppress(OSError):
         former = {path.name[: words.PLACE]: path for path in (site / "words").iterdir()}
+    due: list[words.Piece] = []
+    known: dict[tuple[str, str], list[words.Document]] = {}
+    fresh: list[SessionLine] = []
+
+    def write() -> None:
+        rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST, words.LONGEST_CALL)
+        told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
+        known.update({(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)})
+        for piece in due:
+            _put(building / "words" / f"{piece.name}.js", words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]))
+        for held in (due, known, fresh):
+            held.clear()
+
     for piece in found:
         file = f"{piece.name}.js"
         if _link(site / "words" / file, building / "words" / file):
             continue
+        due.append(piece)
         before = former.get(piece.name[: words.PLACE])
-        known = words.documents_of(before.read_bytes()) if before else {}
-        fresh = [s for s in piece.sessions if (s.key, s.stamp) not in known]
-        rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST)
-        told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
-        known |= {(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)}
-        _put(building / "words" / file, words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]))
+        known |= words.documents_of(before.read_bytes()) if before else {}
+        fresh += [s for s in piece.sessions if (s.key, s.stamp) not in known]
+        if sum(s.bytes for s in fresh) > _TEXTS:
+            write()
+    write()
     return [piece.name for piece in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,8 @@ pytestmark = [pytest.mark.browser, NEEDED]
 ORDINARY = range(60)
 ALL = [*ORDINARY, *(3 * (60 + n) for n in range(len(HOSTILE)))]
 """numbers of the made sessions, by which their figures are worked out"""
+HOSTS = ([i for i in ALL if i % 3 != 1], [i for i in ALL if i % 3 == 1])
+"""numbers of the sessions of Claude Code and of Codex"""
 
 
 def _panel(page: Page, name: str) -> Locator:
@@ -58,8 +61,10 @@ def test_a_signal_opens_with_its_reading_and_leads_to_the_events_of_a_session(pa
     signals.locator("input[type=search]").fill("failed command ratio")
     card = signals.locator(".card")
     assert card.count() == 1
-    values = sorted((i % 5) / (4 + i % 9) for i in ALL)
-    assert card.locator(".value").text_content() == f"{100 * values[len(values) // 2]:.0f}%"
+    ratio = {i: (i % 5) / (4 + i % 9) for i in ALL}
+    values = sorted(ratio.values())
+    assert card.locator(".agents > span > b").all_text_contents() == [f"{int(100 * median(ratio[i] for i in of) + 0.5)}%" for of in HOSTS]
+    assert card.locator(".agents > span > .of").all_text_contents() == [f"Claude Code, {len(HOSTS[0])}", f"Codex, {len(HOSTS[1])}"]
     card.click()
     opened = signals.locator(".opened")
     assert "Lower is better." in opened.text_content()
@@ -211,13 +216,16 @@ def test_every_active_day_is_a_coloured_square_of_the_year(page):
 def test_trajectories_of_all_sessions_have_a_summary_and_are_sorted(page):
     scores = _panel(page, "scores")
     steps = sorted(4 + i % 9 for i in ALL)
-    first = scores.locator("tbody tr").first.locator("td").all_text_contents()
-    shown = [int(text) for text in _cells(scores.locator("tbody tr"), 2)[1:]]
+    medians = [row.locator("td").all_text_contents()[:2] for row in scores.locator("tr.summary").all()]
+    shown = [int(text) for text in _cells(scores.locator("tbody tr"), 2)[2:]]
     scores.locator(".choices button", has_text="Validation").click()
 
-    assert first == [f"Median of {len(ALL)} sessions", str(steps[len(steps) // 2])]
+    assert medians == [
+        [f"Median of {len(of)} {title} sessions", f"{median(4 + i % 9 for i in of):g}"]
+        for title, of in zip(("Claude Code", "Codex"), HOSTS, strict=True)
+    ]
     assert shown == steps[:-13:-1]
-    assert set(_cells(scores.locator("tbody tr"), 2)[1:]) <= {"yes", "no"}
+    assert set(_cells(scores.locator("tbody tr"), 2)[2:]) <= {"yes", "no"}
 
 
 @pytest.mark.feature("dashboard.operator-panel")
@@ -286,4 +294,4 @@ def test_panels_in_view_at_the_start_wait_for_the_list_of_sessions(browser, site
 
     assert before == [[]]
     assert any(url.endswith("/panels/scores.js") for url in asked)
-    assert rows == 13, "the median and the first page of sessions"
+    assert rows == 14, "the medians of both agents and the first page of sessions"

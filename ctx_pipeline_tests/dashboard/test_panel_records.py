@@ -168,9 +168,10 @@ def test_a_signal_carries_its_figures_months_buckets_and_the_sessions_that_read_
         "sum": 6.0,
         "reasons": {"no prompt": 1, "too old": 5},
         "histogram": [(0.0, 1.0, 2)],
-        "trend": {"month": "2026-02", "mean": 1.5, "before": 1.0, "change": 0.5, "direction": "up", "verdict": "worse"},
+        "trend": {"month": "2026-02", "mean": 1.5, "before": 1.0, "change": 0.5, "direction": "up", "verdict": "worse", "host": "claude"},
+        "months": [("2026-02", 2, 1.5), ("2026-01", 2, 1.0)],
         "by": {
-            "month": {"2026-02": month, "2026-01": month | {"mean": 1.0}},
+            "host": {"codex": month | {"median": 9.0, "count": 0}, "claude": month | {"median": 1.0, "count": 3}},
             "project": {f"p{n}": month | {"count": n} for n in range(12)},
         },
     }
@@ -179,12 +180,13 @@ def test_a_signal_carries_its_figures_months_buckets_and_the_sessions_that_read_
     (found,) = signals.records(_data(sessions=(session,), aggregates=(record,), tops=tops))["signals"]
 
     assert (found["group"], found["median"], found["p90"], found["better"]) == ("outcome", 1.0, 4.0, "lower")
-    assert found["months"] == [["2026-01", 2, 1.0], ["2026-02", 2, 1.5]]
+    assert found["months"] == [("2026-01", 2, 1.0), ("2026-02", 2, 1.5)]
+    assert found["hosts"] == [["Claude Code", 3, {"median": 1.0, "mean": 1.5}]], "an agent without a reading has no figure"
     assert found["by"]["project"] == [[f"p{n}", n, 1.5] for n in range(11, 3, -1)]
     assert found["reasons"] == [("too old", 5), ("no prompt", 1)]
     assert found["tops"] == [[session.key, 4.0]]
     assert found["what"].endswith(".")
-    assert found["trend"]["verdict"] == "worse"
+    assert (found["trend"]["verdict"], found["trend"]["host"]) == ("worse", "Claude Code")
 
 
 @pytest.mark.feature("dashboard.scores-page")
@@ -251,7 +253,7 @@ def test_what_is_missing_is_listed_with_agent_project_and_reason():
     found = [(m.host.title, m.project, m.session, m.what, m.reason) for m in missing.lines(data)]
 
     assert found == [
-        ("Claude Code", "", "", "3 sessions, 2026-02-04 to 2026-02-06", "deleted by the agent before it was captured"),
+        ("Claude Code", "", "", "3 sessions, 4 Feb 2026 to 6 Feb 2026", "deleted by the agent before it was captured"),
         ("Claude Code", "till", sessions[0].key, "3 records", "not JSON; only NUL bytes"),
         ("Codex", "", "", "2 transcripts", "the agent deletes them after 30 days; what is captured stays"),
         ("Claude Code", "shop", sessions[1].key, "2 records", "of an unknown kind; kept with their payload"),

@@ -57,7 +57,10 @@ def site(environ, tmp_path):
 def test_the_page_is_a_private_folder_of_plain_files(site):
     pages = {file_of(panel.page) for panel in discovery.panels()}
     assert {p.name for p in site.iterdir()} == {*pages, *STYLES, *scripts(discovery.panels()), "data", "panels", "words", "made.json"}
-    assert {p.name for p in (site / "panels").iterdir()} == {f"{p.name}.js" for p in discovery.panels() if p.data is not None}
+    assert {p.name for p in (site / "panels").iterdir()} == {
+        "readings.js",
+        *(f"{p.name}.js" for p in discovery.panels() if p.data is not None),
+    }
     assert {stat.S_IMODE(p.stat().st_mode) for p in site.rglob("*") if p.is_file()} == {0o600}
     assert {stat.S_IMODE(p.stat().st_mode) for p in (site, site / "data", site / "panels")} == {0o700}
     assert [p.name for p in site.parent.iterdir() if p.name.startswith((".site", ".tmp-"))] == []
@@ -95,8 +98,8 @@ def test_a_session_row_names_its_chunk_and_the_chunk_holds_the_session(site):
     assert detail["tools"][0][1:4] == ["Bash", "shell", "uv run pytest -x -q tests/test_checkout.py"]
     assert [call[1:3] for call in detail["calls"]] == [["gpt-5.1-codex", 911]] * 4
     ratio = next(row for row in detail["signals"] if row[0] == "failed_command_ratio")
-    assert ratio[1:3] == ["numeric", pytest.approx(0.2)]
-    assert ratio[8:] == [[2], 1], "the event is the result that stands in the third item, a call"
+    assert ratio[1] == pytest.approx(0.2)
+    assert ratio[5:] == [[2], 1], "the event is the result that stands in the third item, a call"
     assert [(item[6]["tool"], item[6].get("state"), item[6]["r"][:9]) for item in items[2:4]] == [
         ("Bash", "failed", "E   asser"),
         ("Bash", None, "ok"),

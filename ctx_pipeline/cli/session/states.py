@@ -11,6 +11,7 @@ from ctx_pipeline.cli.options import host_option, require_project
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
+from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.state import Found
@@ -139,7 +140,7 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
             **row,
             "session": row["session_id"][:13],
             "last": (row["last"] or "")[:16].replace("T", " "),
-            "task": one_line(row["task"] or "", 60),
+            "task": one_line(title_text(row["task"] or ""), 60),
             "tokens": tokens(row["tokens"]),
             "cost": dollars(row["cost_nano"]),
         }

@@ -28,7 +28,7 @@ ctx.near("accounting", (body, data) => {
     else date.setUTCDate(date.getUTCDate() + (unit === "week" ? 7 : 1));
     return date.toISOString().slice(0, 10);
   }
-  const spoken = (day, unit) => (day === null ? "without a time" : new Date(`${day}T00:00:00Z`).toLocaleDateString("en-GB", { timeZone: "UTC", ...(unit === "month" ? {} : { day: "numeric" }), month: "short", year: "numeric" }));
+  const spoken = (day, unit) => (day === null ? "without a time" : ctx.month(new Date(`${day}T00:00:00Z`).toLocaleDateString("en-GB", { timeZone: "UTC", ...(unit === "month" ? {} : { day: "numeric" }), month: "short", year: "numeric" })));
   const NAMES = { model: (row) => data.models[row[MODEL]] || "not recorded", project: (row) => data.projects[row[PROJECT]] || "no project", host: (row) => (data.hosts[row[HOST]] || ["", "unknown"])[1] };
 
   function grouped(rows, way) {
@@ -55,13 +55,12 @@ ctx.near("accounting", (body, data) => {
       ["Cost", dollars(cost), unpriced ? `${ctx.plural(unpriced, "call")} without a price` : active ? `${dollars(cost / active)} an active day` : ""],
       ["Tokens", ctx.short(tokens), `${ctx.short(sum(rows, [OUT]))} generated`],
       ["Model calls", ctx.count(sum(rows, [CALLS])), `on ${ctx.plural(active, "active day")}`],
-      ["From the cache", prompt ? `${Math.round((100 * sum(rows, [READ])) / prompt)}%` : "\u2013", "of all prompt tokens"],
+      ["From the cache", ctx.share(sum(rows, [READ]), prompt), "of all prompt tokens"],
     ];
     totals.replaceChildren(...figures.map(([name, value, note]) => el("div", el("dt", name), el("dd", value), el("dd.note", note))));
     const parts = KINDS.map(([name, title, places]) => [name, sum(rows, places), title]);
-    const share = (part) => (tokens ? (part && part / tokens < 0.01 ? "<1%" : `${Math.round((100 * part) / tokens)}%`) : "\u2013");
     kinds.replaceChildren(
-      ...(tokens ? [ctx.strip(parts.map(([name, value, title]) => [name, value, `${title}: ${ctx.short(value)} tokens, ${share(value)}`])), el("ul.legend", parts.map(([name, value, title]) => el(`li.${name}`, el("span", title), el("b", ctx.short(value)), el("i", share(value)))))] : []),
+      ...(tokens ? [ctx.strip(parts.map(([name, value, title]) => [name, value, `${title}: ${ctx.short(value)} tokens, ${ctx.share(value, tokens)}`])), el("ul.legend", parts.map(([name, value, title]) => el(`li.${name}`, el("span", title), el("b", ctx.short(value)), el("i", ctx.share(value, tokens)))))] : []),
     );
     drawCharts(rows);
     drawTable(rows, way, cost);
@@ -117,7 +116,7 @@ ctx.near("accounting", (body, data) => {
       { ...number("Reasoning", REASONING, "n.hide-m"), cell: (line) => (line.sums[REASONING] ? ctx.short(line.sums[REASONING]) : "") },
       { name: "Tokens", kind: "n", key: (line) => line.tokens, cell: (line) => ctx.short(line.tokens) },
       { name: "Cost", kind: "n.strong", key: (line) => line.sums[COST], cell: (line) => (line.sums[UNPRICED] === line.sums[CALLS] && !line.sums[COST] ? el("span.muted", "no price") : dollars(line.sums[COST])) },
-      { name: "Share", kind: "bars.hide-s", key: null, cell: (line) => el("span", el("span.under", cost ? `${Math.round((100 * line.sums[COST]) / cost)}%` : ""), ctx.bar(line.sums[COST], cost)) },
+      { name: "Share", kind: "bars.hide-s", key: null, cell: (line) => el("span", el("span.under", cost ? ctx.share(line.sums[COST], cost) : ""), ctx.bar(line.sums[COST], cost)) },
     ];
     const made = ctx.grid({ columns, page: 14, by: timed ? 0 : 9, down: true, label: `Usage by ${way}`, empty: "No model call on these days." });
     made.show(lines);

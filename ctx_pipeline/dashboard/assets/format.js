@@ -3,6 +3,7 @@
 const ctx = (() => {
   const arrived = new Map();
   const waiting = new Map();
+  const coming = new Map();
 
   function receive(name, value) {
     const tell = waiting.get(name);
@@ -18,7 +19,8 @@ const ctx = (() => {
 
   function fetched(name, place) {
     if (arrived.has(name)) return Promise.resolve(arrived.get(name));
-    return new Promise((resolve, reject) => {
+    if (coming.has(name)) return coming.get(name);
+    const promise = new Promise((resolve, reject) => {
       const script = document.createElement("script");
       waiting.set(name, (value) => {
         arrived.set(name, value);
@@ -33,6 +35,8 @@ const ctx = (() => {
       script.src = place;
       document.head.append(script);
     });
+    coming.set(name, promise);
+    return promise.finally(() => coming.delete(name));
   }
 
   // What was packed into base64 of zlib: JSON, unpacked off the main thread by the browser.
@@ -134,12 +138,20 @@ const ctx = (() => {
     return `${octets} B`;
   }
 
+  function share(part, whole) {
+    if (!whole) return "\u2013";
+    return part > 0 && part / whole < 0.01 ? "<1%" : `${Math.round((100 * part) / whole)}%`;
+  }
+
   function reading(value, unit) {
-    if (["share", "ratio", "fraction"].includes(unit)) return `${Math.round(value * 100)}%`;
+    if (["share", "ratio", "fraction"].includes(unit)) return share(value, 1);
     if (["s", "second", "seconds"].includes(unit)) return duration(value);
     if (unit === "dollars") return value < 0 ? `-${money(-value)}` : money(value);
     return short(value) + (unit ? ` ${value === 1 && unit.endsWith("s") ? unit.slice(0, -1) : unit}` : "");
   }
+
+  // British English has one month of four letters; the rest of the page has three.
+  const month = (text) => text.replace("Sept", "Sep");
 
   let zone;
   const formats = new Map();
@@ -160,7 +172,7 @@ const ctx = (() => {
       }
       formats.set(style, format);
     }
-    return formats.get(style).format(ms);
+    return month(formats.get(style).format(ms));
   }
   const useZone = (name) => {
     zone = name || undefined;
@@ -193,5 +205,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, words, unpack, near, take, el, count, short, money, duration, size, reading, when, useZone, plural, copyable };
+  return { receive, load, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, copyable };
 })();

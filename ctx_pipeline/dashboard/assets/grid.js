@@ -5,9 +5,9 @@
   const DAY = 86400000;
 
   // ctx.grid({columns: [{name, key, kind, cell, sort, first}], page, empty, label}): a table with its pages below.
-  // `summary` is a first line of its own that is neither sorted nor paged.
+  // `summary` are first lines of their own that are neither sorted nor paged.
   // `key` gives the value that is sorted by, `cell` what is shown; `first` is "up" where the first click sorts upwards.
-  function grid({ columns, page = 15, empty = "Nothing fits.", label, by = 0, down = true, summary = null }) {
+  function grid({ columns, page = 15, empty = "Nothing fits.", label, by = 0, down = true, summary = [] }) {
     const state = { by, down, page: 0 };
     let rows = [];
     const heads = columns.map((column, i) => {
@@ -64,7 +64,7 @@
         cell.colSpan = columns.length;
         lines.push(el("tr", cell));
       }
-      if (summary && rows.length) lines.unshift(el("tr.summary", columns.map((column, i) => el(column.kind ? `td.${column.kind}` : "td", summary[i]))));
+      if (rows.length) lines.unshift(...summary.map((cells) => el("tr.summary", columns.map((column, i) => el(column.kind ? `td.${column.kind}` : "td", cells[i])))));
       body.replaceChildren(...lines);
       const last = Math.min(first + page, rows.length);
       shown.textContent = rows.length > page ? `${ctx.count(first + 1)} to ${ctx.count(last)} of ${ctx.count(rows.length)}` : "";

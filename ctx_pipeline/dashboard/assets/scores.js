@@ -1,4 +1,4 @@
-// Trajectory figures of all sessions: a theme's columns, the median of what is shown, and every session below it.
+// Trajectory figures of all sessions: a theme's columns, the median of each agent's that are shown, and every session below it.
 "use strict";
 ctx.near("scores", (body, { signals, rows }) => {
   const { el } = ctx;
@@ -60,9 +60,13 @@ ctx.near("scores", (body, { signals, rows }) => {
         cell: ({ row }) => shown(name, row[place.get(name)]),
       })),
     ];
-    const middle = ["Median of ", ctx.plural(found.length, "session")].join("");
-    const foot = [middle, ...names.map((name) => shown(name, median(found.map(({ row }) => row[place.get(name)]))))];
-    const made = ctx.grid({ columns, page: 12, by: 1, label: "Trajectory figures by session", empty: "No session fits.", summary: foot });
+    const agents = [...new Set(found.map(({ session }) => session.hostTitle))].sort();
+    const medians = agents.map((agent) => {
+      const own = found.filter(({ session }) => session.hostTitle === agent);
+      const words = `Median of ${ctx.plural(own.length, agents.length > 1 ? `${agent} session` : "session")}`;
+      return [words, ...names.map((name) => shown(name, median(own.map(({ row }) => row[place.get(name)]))))];
+    });
+    const made = ctx.grid({ columns, page: 12, by: 1, label: "Trajectory figures by session", empty: "No session fits.", summary: medians });
     made.show(found);
     table.replaceChildren(made.node);
   }

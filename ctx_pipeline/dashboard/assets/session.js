@@ -161,7 +161,7 @@
   function transcript(session, detail, about) {
     const reading = detail.signals.find((row) => row[0] === about);
     const memory = detail.memories.find((row) => row[0] === about);
-    const marked = reading ? reading[8] : memory ? memory[4] : [];
+    const marked = reading ? reading[5] || [] : memory ? memory[4] : [];
     const words = reading ? about.replaceAll("_", " ") : memory ? memory[2].slice(0, 140) : "";
     const event = /^e(\d+)-(\d+)$/.exec(about);
     return ctx.transcript(session, detail, session.chunk, marked, words, event && [Number(event[1]), Number(event[2])]);
@@ -215,10 +215,10 @@
         ctx.short(short),
         ctx.short(long),
         ctx.short(read),
-        prompt ? `${Math.round((100 * read) / prompt)}%` : "",
+        prompt ? ctx.share(read, prompt) : "",
         ctx.short(output),
         ctx.money(cost),
-        whole && cost !== null ? `${Math.round((100 * cost) / whole)}%` : "",
+        whole && cost !== null ? ctx.share(cost, whole) : "",
       ];
     });
     const heads = [["Model", "name"], ["Calls", "n"], ["Fresh input", "n.hide-s"], ["Written, 5 min", "n.hide-s"], ["Written, 1 h", "n.hide-s"], ["From cache", "n.hide-s"], ["Cached", "n"], ["Output", "n.hide-s"], ["Cost", "n.strong"], ["Share", "n.hide-s"]];
@@ -236,13 +236,22 @@
 
   function signals(session, detail, _, show) {
     if (!detail.signals.length) return empty("No signal has been measured for this session yet.");
-    const rows = detail.signals.map(([name, kind, value, label, unit, confidence, reason, what, places, total]) => [
-      el("span", name.replaceAll("_", " "), el("span.under", what)),
-      value === null && !label ? el("span.muted", reason || "not measured") : kind === "boolean" ? (value ? "yes" : "no") : label || ctx.reading(value, unit),
-      toEvidence(name, places, total, show),
-      `${Math.round(confidence * 100)}%`,
-    ]);
-    return grid([["Signal", ""], ["Reading", "n.wraps"], ["Evidence", "n"], ["Confidence", "n.hide-s"]], rows);
+    const read = new Map(detail.signals.map((row) => [row[0], row]));
+    const drawn = el("div.loading", "Loading");
+    ctx.panel("readings").then((known) => {
+      const rows = known.filter(([name]) => read.has(name)).map(([name, kind, unit, what]) => {
+        const [, value, label, confidence, reason, places = [], total = 0] = read.get(name);
+        return [
+          el("span", name.replaceAll("_", " "), el("span.under", what)),
+          value === null && !label ? el("span.muted", reason || "not measured") : kind === "boolean" ? (value ? "yes" : "no") : label || ctx.reading(value, unit),
+          toEvidence(name, places, total, show),
+          `${Math.round(confidence * 100)}%`,
+        ];
+      });
+      drawn.className = "";
+      drawn.replaceChildren(grid([["Signal", ""], ["Reading", "n.wraps"], ["Evidence", "n"], ["Confidence", "n.hide-s"]], rows));
+    });
+    return drawn;
   }
 
   function memories(session, detail, _, show) {

@@ -45,16 +45,23 @@ ctx.near("signals", (body, { signals }) => {
   function figure(s) {
     if (!s.count) return ["none", Object.keys(s.reasons).length ? s.reasons[0][0] : "not measured"];
     const of = `of ${ctx.plural(s.count, "session")}`;
-    if (s.kind === "boolean") return [ctx.reading(s.true / s.count, "share"), of];
-    if (s.kind === "numeric") return [ctx.reading(s.median, s.unit), `median ${of}`];
+    if (s.kind === "boolean" || s.kind === "numeric") return [level(s, s), `${s.kind === "numeric" ? "median " : ""}${of}`];
     return s.labels.length ? [s.labels[0][0], `most often, ${ctx.count(s.labels[0][1])} ${of}`] : [ctx.count(s.count), "sessions with a text"];
+  }
+
+  const level = (s, figures, n = s.count) => (s.kind === "boolean" ? ctx.reading((figures.true ?? 0) / n, "share") : ctx.reading(figures.median, s.unit));
+  const counted = (s) => s.kind === "numeric" || s.kind === "boolean";
+
+  // One figure over all agents would mix what they record: each has its own.
+  function byAgent(s) {
+    return el("span.agents", el("span.of", s.kind === "numeric" ? "median of sessions, by agent" : "of sessions, by agent"), s.hosts.map(([name, n, figures]) => el("span", el("b", level(s, figures, n)), el("span.of", `${name}, ${ctx.count(n)}`))));
   }
 
   function change(s) {
     if (!s.trend || s.trend.direction === "steady") return s.trend ? "steady" : "";
     const arrow = s.trend.direction === "up" ? "\u2191" : "\u2193";
     const size = s.trend.change === null ? "" : ` ${Math.abs(s.trend.change) >= 9.995 ? ">10x" : `${Math.round(Math.abs(s.trend.change) * 100)}%`}`;
-    return `${arrow}${size}${s.trend.verdict ? ` ${s.trend.verdict}` : ""}`;
+    return `${arrow}${size}${s.trend.verdict ? ` ${s.trend.verdict}` : ""}${s.hosts.length > 1 ? `, ${s.trend.host}` : ""}`;
   }
 
   function card(s) {
@@ -64,9 +71,7 @@ ctx.near("signals", (body, { signals }) => {
     const button = el(
       `button.card.${tone}`,
       el("span.name", title(s)),
-      el(/^[\d$<\u2013-]/.test(value) ? "b.value" : "b.value.word", value),
-      el("span.of", note),
-      s.kind === "numeric" && s.by.host.length > 1 ? el("span.of", `mean ${s.by.host.filter(([, , level]) => level !== null && level !== undefined).map(([name, , level]) => `${name} ${ctx.reading(level, s.unit)}`).join(", ")}`) : null,
+      ...(counted(s) && s.hosts.length > 1 ? [byAgent(s)] : [el(/^[\d$<\u2013-]/.test(value) ? "b.value" : "b.value.word", value), el("span.of", note)]),
       el("span.way", line.length > 1 ? ctx.spark(line, tone, `${title(s)} by month`) : null, el("span", change(s))),
     );
     button.type = "button";
@@ -86,22 +91,25 @@ ctx.near("signals", (body, { signals }) => {
   const better = { higher: "Higher is better.", lower: "Lower is better." };
   function detail(s) {
     const unit = unitOf(s);
-    const facts = s.kind === "numeric" && s.count ? [["Median", s.median], ["Nine of ten at most", s.p90], ["Mean", s.mean], ["Highest", s.max], ["Lowest", s.min]] : [];
+    const FACTS = [["Median", "median"], ["Nine of ten at most", "p90"], ["Mean", "mean"], ["Highest", "max"], ["Lowest", "min"]];
+    const facts = s.kind === "numeric" && s.hosts.length < 2 && s.count ? FACTS : [];
+    const agents = s.kind === "numeric" && s.hosts.length > 1 ? s.hosts : [];
     const about = el(
       "div",
       el("h3", title(s)),
       el("p", s.what),
       s.how ? el("p.muted", s.how) : null,
       el("p.note", better[s.better] || "Neither direction is better in itself.", s.missing ? ` Without a value in ${ctx.plural(s.missing, "session")}: ${s.reasons.map(([why, n]) => `${why} (${ctx.count(n)})`).join("; ")}.` : ""),
-      facts.length ? el("dl.small", facts.map(([name, value]) => el("div", el("dt", name), el("dd", ctx.reading(value, unit))))) : null,
+      facts.length ? el("dl.small", facts.map(([name, key]) => el("div", el("dt", name), el("dd", ctx.reading(s[key], unit))))) : null,
+      agents.length ? el("div.scroll", el("table.wide", el("thead", el("tr", el("th", "Agent"), FACTS.map(([name]) => el("th.n", name)))), el("tbody", agents.map(([name, , figures]) => el("tr", el("td", name), FACTS.map(([, key]) => el("td.n", ctx.reading(figures[key], unit)))))))) : null,
       el("p.note", ctx.copyable(el("code.command", `ctx signal summary --signal ${s.signal}`))),
     );
     const side = el("div");
     if (s.histogram.length > 1) side.append(el("h4", "How sessions spread"), ctx.histogram(s.histogram, unit), el("div.axis.flush", el("span", ctx.reading(s.histogram[0][0], unit)), el("span", ctx.reading(s.histogram[s.histogram.length - 1][1], unit))));
     if (s.labels.length) side.append(bars("Sessions", s.labels.map(([label, n]) => [label, n, ctx.count(n)])));
     const months = s.months.filter(([, , level]) => level !== null);
-    if (months.length > 1) side.append(bars("By month, mean", months.map(([month, n, level]) => [month, level, ctx.reading(level, unit), n])));
-    for (const [name, words] of [["project", "By project"], ["model", "By model"], ["host", "By agent"]]) {
+    if (months.length > 1) side.append(bars(s.hosts.length > 1 && s.trend ? `By month, ${s.trend.host}, mean` : "By month, mean", months.map(([month, n, level]) => [month, level, ctx.reading(level, unit), n])));
+    for (const [name, words] of [["project", "By project"], ["model", "By model"]]) {
       const found = s.by[name].filter(([, , level]) => level !== null && level !== undefined);
       if (found.length > 1) side.append(bars(`${words}, mean`, found.map(([bucket, n, level]) => [bucket || "none", level, ctx.reading(level, unit), n])));
     }

@@ -28,7 +28,7 @@
     function point(i) {
       at = Math.max(0, Math.min(points.length - 1, i));
       const [, ts, tokens, cost] = points[at];
-      const share = size ? `, ${Math.round((100 * tokens) / size)}% of the window` : "";
+      const share = size ? `, ${ctx.share(tokens, size)} of the window` : "";
       const words = `Call ${ctx.count(at + 1)} of ${ctx.count(points.length)}, ${ctx.when(ts, "minute")}: ${ctx.short(tokens)} tokens${share}${cost ? `, ${ctx.money(cost)}` : ""}`;
       cursor.setAttribute("d", `M${x(at).toFixed(1)} 0V${HIGH}`);
       full.setAttribute("aria-valuenow", String(at + 1));

@@ -10,7 +10,7 @@ ctx.near("year", (body, { days, steps }) => {
   }
   const found = new Map(days.map((row) => [row[0], row]));
   const iso = (ms) => new Date(ms).toISOString().slice(0, 10);
-  const said = (ms, words) => new Date(ms).toLocaleDateString("en-GB", { timeZone: "UTC", ...words });
+  const said = (ms, words) => ctx.month(new Date(ms).toLocaleDateString("en-GB", { timeZone: "UTC", ...words }));
   const level = (calls) => (calls ? 1 + Math.max(0, steps.findIndex((most) => calls <= most)) : 0);
 
   function map(first, last) {

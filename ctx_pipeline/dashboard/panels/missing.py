@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.dashboard.figures import plural
+from ctx_pipeline.dashboard.figures import day, plural
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
 
@@ -55,7 +56,8 @@ def _line(data: PageData, host: str, what: str, reason: str, *, session: Session
 
 
 def _span(first: str, last: str) -> str:
-    return first[:10] if first[:10] == last[:10] else f"{first[:10]} to {last[:10]}"
+    since, until = (day(datetime.fromisoformat(text)) for text in (first, last))
+    return since if since == until else f"{since} to {until}"
 
 
 @panel(title="Missing", order=90, page="Missing records")

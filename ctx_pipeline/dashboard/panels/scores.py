@@ -32,5 +32,5 @@ def _signal(signal: Any) -> list[str]:
 
 @panel(title="Trajectories", order=65, data=records, page="Trajectories")
 def build(data: PageData) -> str:
-    """How sessions went about their work, figure by figure; the first line is the median of those shown."""
+    """How sessions went about their work, figure by figure; the first lines are the medians of those shown, by agent."""
     return template("scores.html", total=len(data.scores))

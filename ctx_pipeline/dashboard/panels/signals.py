@@ -13,7 +13,7 @@ from ctx_pipeline.model.readings import LEAST_SESSIONS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctx_pipeline.dashboard.data import PageData
+    from ctx_pipeline.dashboard.data import HostLine, PageData
 
 MOST_BUCKETS = 8
 MOST_REASONS = 4
@@ -27,7 +27,9 @@ def records(data: PageData) -> dict[str, Any]:
 
     ``months`` are [month, sessions, level] and buckets [name, sessions, level], where the
     level is the mean of numbers and the share of true, None for words; the months are the
-    last MONTHS, the buckets those with most sessions.
+    last MONTHS of the trend's host, the buckets those with most sessions. ``hosts`` are
+    [title, sessions, figures by name]: hosts differ by what they record, so that figures
+    of several stand side by side.
     """
     keys = {(s.host, s.session_id): s.key for s in data.sessions}
     tops: dict[str, list[list[Any]]] = defaultdict(list)
@@ -36,12 +38,16 @@ def records(data: PageData) -> dict[str, Any]:
             tops[top.signal].append([keys[top.host, top.session_id], top.value])
     known = discovery.signals()
     return {
-        "signals": [_record(r, known[r["signal"]].describe if r["signal"] in known else "", tops[r["signal"]]) for r in data.aggregates]
+        "signals": [
+            _record(r, known[r["signal"]].describe if r["signal"] in known else "", tops[r["signal"]], data.host_titles)
+            for r in data.aggregates
+        ]
     }
 
 
-def _record(record: Mapping[str, Any], describe: str, tops: list[list[Any]]) -> dict[str, Any]:
+def _record(record: Mapping[str, Any], describe: str, tops: list[list[Any]], titles: Mapping[str, HostLine]) -> dict[str, Any]:
     what, how = halves(describe)
+    hosts = [(titles[host].title if host in titles else host, figures) for host, figures in _ranked(record["by"].get("host", {}))]
     by = record["by"]
     seen = record["trend"]
     return {
@@ -52,17 +58,24 @@ def _record(record: Mapping[str, Any], describe: str, tops: list[list[Any]]) -> 
         "histogram": record["histogram"],
         "labels": list(record.get("labels", {}).items())[:MOST_BUCKETS],
         "reasons": sorted(record["reasons"].items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_REASONS],
-        "trend": seen and {name: seen[name] for name in ("month", "mean", "before", "change", "direction", "verdict")},
-        "months": [_bucket(month, figures) for month, figures in sorted(by.get("month", {}).items())][-MONTHS:],
-        "by": {name: _most(by.get(name, {})) for name in ("project", "model", "host")},
+        "trend": seen
+        and {name: seen[name] for name in ("month", "mean", "before", "change", "direction", "verdict")}
+        | {"host": titles[seen["host"]].title if seen["host"] in titles else seen["host"]},
+        "months": sorted(record["months"])[-MONTHS:],
+        "hosts": [[title, figures["count"], {n: figures[n] for n in _FIGURES if figures.get(n) is not None}] for title, figures in hosts],
+        "by": {name: _most(by.get(name, {})) for name in ("project", "model")},
         "tops": tops,
     }
 
 
 def _most(buckets: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
     """Return the buckets with most sessions."""
-    ranked = sorted(buckets.items(), key=lambda pair: (-pair[1]["count"], pair[0]))
-    return [_bucket(name, figures) for name, figures in ranked[:MOST_BUCKETS]]
+    return [_bucket(name, figures) for name, figures in _ranked(buckets)[:MOST_BUCKETS]]
+
+
+def _ranked(buckets: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    measured = [(name, figures) for name, figures in buckets.items() if figures["count"]]
+    return sorted(measured, key=lambda pair: (-pair[1]["count"], pair[0]))
 
 
 def _bucket(name: str, figures: Mapping[str, Any]) -> list[Any]:

@@ -76,17 +76,25 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
     def dollars_of(day: date, host: str) -> float:
         return by_day.get((day, host), Usage()).cost_nano / 1e9
 
-    def hours_of(day: date, host: str) -> float:
-        return spent.get((day, host), 0.0) / 3600
+    longest = max((sum(spent.get((day, h.key), 0.0) for h in used) for day in days), default=0.0)
+    unit, seconds, name = next((one for one in _UNITS if longest >= one[1]), _UNITS[-1])
+
+    def time_of(day: date, host: str) -> float:
+        return spent.get((day, host), 0.0) / seconds
 
     cost = [_column(day, used, dollars_of, lambda v: money(round(v * 1e9))) for day in days]
-    time = [_column(day, used, hours_of, lambda v: duration(v * 3600)) for day in days]
+    time = [_column(day, used, time_of, lambda v: duration(v * seconds)) for day in days]
     charts = [
         ("Cost by day", "", stacked(cost, classes, dollars, title=f"Cost in dollars by day, {DRAWN_DAYS} days, stacked by agent")),
         (
             "Time by day",
             "in turns",
-            stacked(time, classes, _hours, title=f"Hours in turns by day, {DRAWN_DAYS} days, stacked by agent"),
+            stacked(
+                time,
+                classes,
+                lambda v: f"{v:g} {unit}" if v else "0",
+                title=f"{name} in turns by day, {DRAWN_DAYS} days, stacked by agent",
+            ),
         ),
     ]
     return used, charts, axis([f"{d.day} {d:%b}" for d in days], 5)
@@ -98,8 +106,8 @@ def _column(day: date, used: Sequence[HostLine], of: Callable[[date, str], float
     return Column(values, "\n".join([f"{day:%a} {day.day} {day:%b %Y}", *(parts or ["nothing"])]))
 
 
-def _hours(value: float) -> str:
-    return f"{value:g} h" if value >= 1 else f"{value * 60:.3g} min" if value else "0"
+_UNITS = (("h", 3600, "Hours"), ("min", 60, "Minutes"), ("s", 1, "Seconds"))
+"""Units of the scale of time: sign, seconds, name."""
 
 
 def quiet(data: PageData) -> list[tuple[str, str]]:
@@ -113,7 +121,7 @@ def title_of(week: Week) -> str:
     return f"The last seven days, {span}" if week.recent else f"The last week with calls, {span}"
 
 
-@panel(title="This week", order=5)
+@panel(title="The week", order=5)
 def build(data: PageData) -> str:
     """Every model call counted once, at the price of its day."""
     if data.week is None:

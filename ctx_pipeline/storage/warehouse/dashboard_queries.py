@@ -97,7 +97,7 @@ class Detail(NamedTuple):
     model_calls: list[tuple]
     """(milliseconds since 1970, model, input, output, cache writes, cache read, context, nano-dollars or None, thread number)"""
     readings: list[tuple]
-    """(signal, kind, value, label, unit, confidence, reason, ids of the events it rests on with spaces between)"""
+    """(signal, value, label, confidence, why it has no value, ids of the events it rests on with spaces between or None)"""
     memories: list[tuple]
     """(memory_id, kind, text, status, ids of the events it rests on, in this session and others, with spaces between)"""
     models: list[tuple]
@@ -167,9 +167,10 @@ _MODEL_CALLS = f"""
     ORDER BY a.n, c.ts NULLS LAST, c.start"""
 
 _READINGS = """
-    SELECT a.n, r.signal, r.kind, r.value, left(r.label, 300) AS label, r.unit, r.confidence, r.reason,
-           array_to_string(r.evidence, ' ') AS evidence
-    FROM readings r JOIN asked a ON a.host = r.host AND a.session_id = r.session_id ORDER BY r.family, r.signal"""
+    SELECT a.n, r.signal, r.value, left(r.label, 300) AS label, r.confidence,
+           CASE WHEN r.value IS NULL AND r.label IS NULL THEN r.reason END AS reason,
+           CASE WHEN len(r.evidence) > 0 THEN array_to_string(r.evidence, ' ') END AS evidence
+    FROM readings r JOIN asked a ON a.host = r.host AND a.session_id = r.session_id"""
 
 _MEMORIES = """
     WITH named AS (

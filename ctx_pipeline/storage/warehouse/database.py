@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Rises when an aggregate table changes."""
 
 MEMORY = "512MB"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 DIMENSIONS = ("all", "host", "model", "month", "project")
 """What readings are split by; ``all`` has one bucket without a name."""
 
+MONTH_OF_HOST = "host month"
+"""Dimension of the months of one host, which a trend compares; its buckets are a host and a month with a blank between."""
+
 _PLACED = """
     used AS (
         SELECT host, session_id, model, sum(context_tokens + output) AS tokens FROM model_calls WHERE owner GROUP BY ALL),
@@ -26,10 +29,11 @@ _PLACED = """
         FROM readings r JOIN sessions s ON s.host = r.host AND s.session_id = r.session_id
         LEFT JOIN mostly m ON m.host = r.host AND m.session_id = r.session_id)"""
 
-_SPLIT = """
-    CASE WHEN GROUPING(host) = 0 THEN 'host' WHEN GROUPING(model) = 0 THEN 'model' WHEN GROUPING(month) = 0 THEN 'month'
+_SPLIT = f"""
+    CASE WHEN GROUPING(host) = 0 AND GROUPING(month) = 0 THEN '{MONTH_OF_HOST}' WHEN GROUPING(host) = 0 THEN 'host'
+         WHEN GROUPING(model) = 0 THEN 'model' WHEN GROUPING(month) = 0 THEN 'month'
          WHEN GROUPING(project) = 0 THEN 'project' ELSE 'all' END AS dimension,
-    coalesce(host, model, month, project, '') AS bucket"""
+    concat_ws(' ', host, model, month, project) AS bucket"""
 
 QUERIES: Mapping[str, str] = {
     "signal_by": f"""
@@ -41,7 +45,7 @@ QUERIES: Mapping[str, str] = {
                round(list_sum(list_sort(list(value))), 9) AS total, count(*) FILTER (WHERE kind = 'boolean' AND value > 0) AS true_count
         FROM placed
         GROUP BY GROUPING SETS ((signal, kind, unit), (signal, kind, unit, host), (signal, kind, unit, model),
-                                (signal, kind, unit, month), (signal, kind, unit, project))
+                                (signal, kind, unit, month), (signal, kind, unit, project), (signal, kind, unit, host, month))
         ORDER BY ALL""",
     "signal_label_by": f"""
         WITH {_PLACED}

@@ -144,22 +144,24 @@ def whole_sessions(
 
 
 def searched_texts(
-    connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str]], kinds: Sequence[str], longest: int
+    connection: DuckDBPyConnection, wanted: Sequence[tuple[str, str]], kinds: Sequence[str], longest: int, longest_call: int
 ) -> Iterator[tuple[int, str, str, int | None, str | None]]:
     """Yield (number of the session, kind, event id, milliseconds since 1970, text) of what was said, each session in its order."""
     if 1 < len(wanted) <= FEW:
         for number, one in enumerate(wanted):
-            for _, kind, event_id, at, text in searched_texts(connection, [one], kinds, longest):
+            for _, kind, event_id, at, text in searched_texts(connection, [one], kinds, longest, longest_call):
                 yield number, kind, event_id, at, text
         return
     import pyarrow as pa
 
-    hosts, ids = zip(*wanted, strict=True) if wanted else ((), ())
+    if not wanted:
+        return
+    hosts, ids = zip(*wanted, strict=True)
     columns = {"n": list(range(len(wanted))), "host": pa.array(hosts, pa.string()), "session_id": pa.array(ids, pa.string())}
     connection.register("asked", pa.table(columns))
     try:
         only = _one(ids)
-        yield from connection.execute(_SAID.replace("{one}", only), [longest, *(ids if only else ()), list(kinds)]).fetchall()
+        yield from connection.execute(_SAID.replace("{one}", only), [longest_call, longest, *(ids if only else ()), list(kinds)]).fetchall()
     finally:
         connection.unregister("asked")
 
@@ -192,7 +194,7 @@ _EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.t
     FROM events x {_OF} {_THREAD} WHERE true {{one}}"""
 
 _SAID = f"""
-    SELECT a.n, x.kind, x.event_id, epoch_ms(x.ts), left(x.text, ?) FROM events x {_OF}
+    SELECT a.n, x.kind, x.event_id, epoch_ms(x.ts), left(x.text, CASE WHEN x.kind = 'tool_call' THEN ? ELSE ? END) FROM events x {_OF}
     WHERE true {{one}} AND list_contains(?, x.kind) ORDER BY a.n, x.thread_id, x.seq"""
 
 _QUERIES: tuple[tuple[type, str], ...] = (
