@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
 from ctx_pipeline.compression.shell_output import shorten
+from ctx_pipeline.compression.shown_lines import keep_shown, shown_to, window_of
 from ctx_pipeline.shell.commands import steps
 from ctx_pipeline.storage.journal import Journal
 
@@ -38,8 +39,14 @@ def replacement(payload: Mapping[str, Any], host_name: str, settings: Settings) 
     output = recipe.replaces.output(response)
     if len(output) < LEAST or (not recipe.replaces.successes and _may_have_failed(output)):
         return None
-    made = shorten(command, output, count=len, settings=_with_patterns(settings), again="ctx recall")
-    if made.kind == "raw" or made.tokens > (1 - SAVES) * made.raw_tokens:
+    window = window_of(payload, host_name)
+    before = shown_to(window, settings)
+    made = shorten(command, output, count=len, settings=_with_patterns(settings), again="ctx recall", shown=before)
+    worth = made.kind != "raw" and made.tokens <= (1 - SAVES) * made.raw_tokens
+    if not worth:
+        before.add(output.split("\n"))
+    keep_shown(window, before, settings)
+    if not worth:
         return None
     _log(payload, host_name, made, settings)
     return recipe.replaces.answer(response, made.text)

@@ -81,6 +81,16 @@ _BUILD = re.compile(
     r"|^> Task :\S+( UP-TO-DATE| NO-SOURCE)?$|^go: downloading "
     r"|^\[INFO\] (?:-{5,}|Download(?:ing|ed) |$)|^Download(?:ing|ed)(?: from)? "
 )
+_ANY = re.compile(
+    r"^(?:\[[\w:./-]+\]|\s*[\w.-]+ [\u2013|-])?\s*(?:Compiling|Checking|Downloaded|Downloading|Fresh|Unpacking|Fetching|Locking|Adding) "
+    r"(?:[\w.-]+ )?v?\d|^\s*[\u2800-\u28ff] |^\s*[✔✓\u276f] |^[\w .@\u2013-]+\[[=> ]+\]\s+\d+/\d+"
+    r"|^\s*[\w\u2013. -]+ \u2013 \d+ files? \u2013 |^ (?:create|delete) mode \d+ |^ [+*=] \[new (?:branch|tag|ref)\]"
+    r"|^\s*(?:\S+/)?[\w.@+-]+\.\w+\s+[\d.,]+ [kM]?B\b|^##\[(?:group|endgroup|debug)\]|^Generated an empty chunk"
+    r"|^\s*(?:remote: )?(?:Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Unpacking|Updating files)[ \w]*:\s"
+    r"|^\s*\d{1,3}%\|?[ █#=>.|-]|^\s*\d{1,3}(?:\.\d)?% \S* ?\[[#=> -]*\]"
+)
+"""Progress that any command may print: of what it starts, of hooks, of steps of a runner."""
+
 _INSTALL = re.compile(
     r"^\s*(?:Collecting|Downloading|Downloaded|Using cached|Requirement already satisfied|Obtaining|Preparing metadata|Building wheel"
     r"|Created wheel|Stored in directory|Installing build|Getting requirements|Get:\d+|Hit:\d+|Ign:\d+|Selecting previously"
@@ -122,6 +132,11 @@ def containers(lines: list[str]) -> Filtered:
     """Leave out progress of layers; columns of tables stand two blanks apart."""
     kept = without(lines, _DOCKER, "lines of progress")
     return Filtered([re.sub(r"(?<=\S) {3,}(?=\S)", "  ", line) for line in kept.lines], kept.exact)
+
+
+def progress(lines: list[str]) -> Filtered:
+    """Leave out progress that any command may print."""
+    return without(lines, _ANY, "lines of progress")
 
 
 _BLOBS = re.compile(r"^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}")
@@ -180,23 +195,45 @@ def logs(lines: list[str]) -> Filtered:
 
 
 _HIT = re.compile(r"^((?:\.{0,2}/)?[^\s:][^:\n]{0,300}?):(\d{1,7})([:-])(.*)$")
+_MANY_HITS, _HITS_A_FILE, _LONGEST_HIT = 60, 8, 200
 
 
 def hits(lines: list[str]) -> Filtered:
-    """Say the path of hits once, with line and text of each below it."""
+    """Say the path of hits once, with line and text of each below it; of very many the first ones in each file, and where the rest are."""
     found: list[str] = []
-    path = ""
+    path, here, rest = "", 0, list[str]()
+    exact = True
+    many = sum(1 for line in lines if _HIT.match(line)) > _MANY_HITS
+
+    def close() -> None:
+        nonlocal here, rest
+        if rest:
+            found.append(f" [{len(rest)} more: {' '.join(rest)}]")
+        here, rest = 0, []
+
     for line in lines:
         match = _HIT.match(line)
         if match is None:
+            close()
             path = ""
             found.append(line)
             continue
         if match[1] != path:
+            close()
             path = match[1]
             found.append(path)
-        found.append(f" {match[2]}{match[3]}{match[4]}")
-    return Filtered(found, exact=True)
+        here += 1
+        text = match[4].strip() if many else match[4]
+        if many and len(text) > _LONGEST_HIT:
+            text = f"{text[:_LONGEST_HIT]}…"
+        exact = exact and text == match[4]
+        if many and here > _HITS_A_FILE:
+            rest.append(match[2])
+            exact = False
+        else:
+            found.append(f" {match[2]}{match[3]}{text}")
+    close()
+    return Filtered(found, exact)
 
 
 _LONG_LIST = re.compile(

@@ -6,25 +6,26 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression import kept_outputs
-from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, repeated
+from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, progress, repeated
 from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctx_pipeline.compression.shown_lines import ShownLines
     from ctx_pipeline.settings import Settings
 
 LARGEST = 16 << 20
 """Characters of an output that are looked at: the first and the last half of them."""
 
-MOST_LINES = 400
+MOST_LINES = 240
 """Lines of a shortened output; of more those stay that tell of failures, the first and the last ones."""
 
 MOST_DIFF_LINES = 4_000
 """Lines of a difference: an edit may follow for which its text is needed."""
 
 _LONGEST_LINE = 2_000
-_HEAD, _TAIL = 120, 160
+_HEAD, _TAIL = 60, 100
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 FILE = "file"
 """Kind of what shows the text of files: it stays as it is, since an edit may follow."""
@@ -78,47 +79,56 @@ def shorten(
     settings: Settings,
     exit_status: int | None = None,
     again: str = "ctx_recall",
+    shown: ShownLines | None = None,
 ) -> Shortened:
     """Return an output in fewer tokens, as it was where that saves none once its last line is counted.
 
     Lines that may tell of a failure, and those around them, stay as they are. Secrets are
     replaced, sequences of a terminal and overwritten lines go. Where anything was left out
     the whole is kept, and the last line says by which handle it is read again: ``again`` is
-    the tool or command that does.
+    the tool or command that does. What was ``shown`` before is noted and not said again.
     """
     kind = kind_of(command)
     raw = count(output)
-    if kind == FILE:
-        plain = kept_outputs.redacted(output, settings)
-        return Shortened(plain, "raw", raw if plain == output else count(plain), raw, "")
-    plain = kept_outputs.redacted(_plain(output), settings)
+    plain = kept_outputs.redacted(output if kind == FILE else _plain(output), settings)
     made, kind = _made(plain, kind)
+    if shown is not None:
+        before = shown.without(made.lines)
+        made = Filtered(before, exact=made.exact and before == made.lines)
     text = "\n".join(made.lines)
-    left_out = not made.exact
     handle = ""
-    if left_out:
+    if not made.exact:
         handle = kept_outputs.handle_of(plain)
         status = f"exit {exit_status}, " if exit_status is not None else ""
         lines = plain.count("\n") + (not plain.endswith("\n"))
         text = f"{text.rstrip()}\n[ctx {handle}: {status}shortened from {lines} lines; whole: {again} {handle}]"
     tokens = count(text)
-    if tokens >= raw:
-        return Shortened(output if plain == output else plain, "raw", raw if plain == output else count(plain), raw, "")
-    if handle:
-        kept_outputs.keep(plain, settings)
-    return Shortened(text, kind, tokens, raw, handle)
+    if tokens >= raw or (kind == FILE and made.exact):
+        told = Shortened(plain, "raw", raw if plain == output else count(plain), raw, "")
+    else:
+        told = Shortened(text, kind, tokens, raw, handle)
+        if handle:
+            kept_outputs.keep(plain, settings)
+    if shown is not None:
+        shown.add(told.text.split("\n"))
+    return told
 
 
 def _made(plain: str, kind: str) -> tuple[Filtered, str]:
+    if kind == FILE:
+        return Filtered(plain.split("\n"), exact=True), kind
     if kind not in ("search", "test", "git") and (packed := as_json(plain)) is not None:
         return _fitting(Filtered(packed.split("\n"), exact=True)), "json"
     lines = plain.split("\n")
-    work_out = FILTERS.get(kind)
-    first = work_out(lines) if work_out else Filtered(lines, exact=True)
-    second = repeated(first.lines) if kind not in ("search", "git", "list", "tree", "log") else Filtered(first.lines, exact=True)
     hunks = any(line.startswith("@@ ") for line in lines)
-    third = _fitting(second, MOST_LINES if not hunks else MOST_DIFF_LINES)
-    return Filtered(third.lines, first.exact and second.exact and third.exact), kind
+    makers = [FILTERS[kind]] if kind in FILTERS else []
+    if kind not in ("search", "list", "tree") and not hunks:
+        makers += [progress] if kind == "log" else [progress, repeated]
+    found = Filtered(lines, exact=True)
+    for made in makers:
+        after = made(found.lines)
+        found = Filtered(after.lines, found.exact and after.exact)
+    return _fitting(found, MOST_DIFF_LINES if hunks else MOST_LINES), kind
 
 
 def _fitting(made: Filtered, most: int = MOST_LINES) -> Filtered:

@@ -9,7 +9,6 @@ import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.memories import RULE_KINDS
-from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -65,6 +64,8 @@ def before_command(command: str, memories: Iterable[Memory]) -> list[Memory]:
     A rule that wants another program, or forbids what the words say; a refusal of the
     same command; a cure of exactly this call, or of any call of the program it names.
     """
+    from ctx_pipeline.shell.commands import steps
+
     every = [step for step in steps(command) if step.words]
     programs = {step.words[0].rpartition("/")[2] for step in every}
     found = [m for m in memories if _speaks(m, command, every, programs)]
@@ -110,6 +111,7 @@ def _begins(step: Step, pattern: str) -> bool:
 def after_failure(command: str, output: str, cwd: str | None, memories: Iterable[Memory]) -> list[Memory]:
     """Return the memories of the error that a command just met, a cure before a warning; none where its line is another one."""
     from ctx_pipeline.mining.lessons.failures import quoted_as_name, salient_line, signature, without_place
+    from ctx_pipeline.shell.commands import steps
 
     every = [step for step in steps(command) if step.words]
     of_tests = any(s.purpose == "test" for s in every)

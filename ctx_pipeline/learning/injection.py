@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.learning.at_act import after_failure, before_command, command_of, output_of
-from ctx_pipeline.learning.memories import error_line
+from ctx_pipeline.learning.error_lines import words_of_error
 from ctx_pipeline.learning.repository_identity import place_among
 from ctx_pipeline.memory.injection_policy import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
 from ctx_pipeline.memory.prompt_block import estimate, weave
@@ -245,7 +245,7 @@ def _for_prompt(index: MemoryIndex, prompt: str, place: Place | None, choice: Ch
         return []
     hits = index.recall(
         words,
-        error=error_line(prompt, place.cwd if place else None),
+        error=words_of_error(prompt, place.cwd if place else None),
         allowed=lambda scope, repository, where: visible(scope, repository, where, place),
         least=choice.threshold,
         accepted_only=choice.accepted_only,
@@ -257,7 +257,7 @@ def _at_command(index: MemoryIndex, command: str, output: str, place: Place | No
     """Return what speaks of a command, or of the error that it met, at most two."""
     if place is None:
         return []
-    line = error_line(f"{output}\n", place.cwd) if output else []
+    line = words_of_error(f"{output}\n", place.cwd) if output else []
     recalled = index.recall(
         words_of(f"{command} {' '.join(line)}")[:PROMPT_WORDS],
         allowed=lambda scope, repository, where: visible(scope, repository, where, place),

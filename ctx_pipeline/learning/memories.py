@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.errors import AmbiguousName, UnknownName, UsageError
+from ctx_pipeline.learning.error_lines import error_line, words_of_error
 from ctx_pipeline.learning.repository_identity import known_place
 from ctx_pipeline.memory.consolidation import dangling
 from ctx_pipeline.memory.prompt_block import DEFAULT_BUDGET
 from ctx_pipeline.memory.prompt_block import weave as woven
-from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, ended, error_words, rank, words_of
+from ctx_pipeline.memory.ranking import CLOSE, LEAST_COVERED, Recalled, ended, rank, words_of
 from ctx_pipeline.memory.scope import place_of, visible
 from ctx_pipeline.mining.filters import contradiction, staleness
 from ctx_pipeline.model.memories import CASE, StoredCandidate
@@ -74,7 +75,7 @@ def retrieve(
 
     try:
         recalled = index.recall(
-            words_of(query), error=error_line(query, cwd), allowed=allowed, least=LEAST_COVERED, accepted_only=accepted_only
+            words_of(query), error=words_of_error(query, cwd), allowed=allowed, least=LEAST_COVERED, accepted_only=accepted_only
         )
         found = [Recalled(r.memory, r.score, r.covered) for r in recalled]
         if settings.embedder:
@@ -109,24 +110,10 @@ def _with_closeness(
         return found
     from ctx_pipeline.context.retrieval.embedding import load_embedding
 
-    near = index.near(load_embedding(embedder)([_error_line(query, cwd) or query])[0], embedder, **narrowed)
+    near = index.near(load_embedding(embedder)([error_line(query, cwd) or query])[0], embedder, **narrowed)
     known = {r.memory.memory_id for r in found}
     others = index.get([m for m, cosine in near.items() if cosine >= CLOSE and m not in known])
     return [r._replace(close=near.get(r.memory.memory_id, 0.0)) for r in found] + [Recalled(m, 0.0, 0.0, near[m.memory_id]) for m in others]
-
-
-def error_line(text: str, cwd: str | None = None) -> list[str]:
-    """Return the words of the line of a pasted output that says what went wrong; none of a single line."""
-    return error_words(text, lambda page: _error_line(page, cwd))
-
-
-def _error_line(text: str, cwd: str | None) -> str:
-    if "\n" not in text.strip():
-        return ""
-    # its patterns take milliseconds to compile
-    from ctx_pipeline.mining.lessons.failures import salient_line
-
-    return salient_line(text, cwd, of_any_form=True)
 
 
 def weave(

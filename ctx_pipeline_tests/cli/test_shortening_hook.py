@@ -152,6 +152,23 @@ def test_what_is_kept_holds_no_secret_and_without_a_store_nothing_is_said(enviro
     assert not Path(environ["CTX_HOME"]).exists()
 
 
+@pytest.mark.feature("hooks.shorten", "compression.shown-lines")
+def test_a_window_is_not_shown_the_same_lines_twice_until_it_is_emptied(environ, shorten):
+    listing = "".join(f"def part_{n}():\n    return {n}\n" for n in range(60))
+
+    assert shorten(claude("cat parts.py", listing)) is None
+    again = shorten(claude("cat parts.py", listing))
+    assert again is not None
+    assert again["hookSpecificOutput"]["updatedToolOutput"]["stdout"].startswith("[121 lines as shown before]\n[ctx ")
+    assert shorten(claude("cat parts.py", listing) | {"agent_id": "a1"}) is None
+    assert shorten(claude("cat parts.py", listing) | {"session_id": "another"}) is None
+    start = {"session_id": SESSION, "cwd": SHOP, "hook_event_name": "SessionStart"}
+    hook(environ, start | {"source": "resume"}, "--outputs")
+    assert shorten(claude("cat parts.py", listing)) is not None
+    hook(environ, start | {"source": "compact"}, "--outputs")
+    assert shorten(claude("cat parts.py", listing)) is None
+
+
 @pytest.mark.feature("hooks.shorten", "hooks.install", "hooks.uninstall")
 @pytest.mark.parametrize(("host", "name"), [("claude", "settings.json"), ("codex", "hooks.json")])
 def test_outputs_are_shortened_only_where_a_person_asked_for_it_and_taken_out_again(host, name, monkeypatch):

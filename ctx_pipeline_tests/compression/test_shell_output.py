@@ -12,6 +12,7 @@ import pytest
 from ctx_pipeline.compression import kept_outputs
 from ctx_pipeline.compression.compress import counting
 from ctx_pipeline.compression.shell_output import kind_of, shorten
+from ctx_pipeline.compression.shown_lines import ShownLines
 from ctx_pipeline.errors import UnknownName
 
 KEY = "sk-ant-api03-" + "a1B2" * 10
@@ -219,3 +220,68 @@ def test_a_command_is_run_with_its_status_and_its_whole_output_is_read_again(env
     assert ctx(environ, "run-command", "--raw", "--", "printf", "a\\0b").stdout == b"a\0b\n"
     assert ctx(environ, "run-command", "--", "no-such-program").returncode == 127
     assert ctx(environ, "run-command", "--", "exit 4; true").returncode == 4
+
+
+BUILD_LINES = many("[lint:clippy]     Checking crate-{n} v1.{n}.0\n")
+PUSH = many(" create mode 100644 src/part_{n}.py\n") + many("dist/assets/part-{n}.js   {n}.21 kB\n")
+
+
+@pytest.mark.feature("compression.shell-output")
+@pytest.mark.parametrize("command", ["make everything", "git push", "mise run lint-fix", "gh run view 7 --log"])
+def test_progress_is_counted_whatever_command_printed_it(short, command):
+    told = short(command, f"begin\n{BUILD_LINES}{PUSH}error: no space left\n")
+
+    assert "begin" in told.text
+    assert "error: no space left" in told.text
+    assert "crate-7" not in told.text
+    assert "part_7" not in told.text
+    assert "lines of progress]" in told.text
+    assert told.tokens < 0.5 * told.raw_tokens
+
+
+@pytest.mark.feature("compression.shell-output")
+def test_of_very_many_hits_each_file_tells_its_first_ones_and_the_lines_of_the_rest(short, chosen):
+    lines = [f"src/a.py:{n}:        total = order_{n}.total(currency)" for n in range(1, 71)] + ["src/b.py:3:only = total"]
+
+    told = short("rg -n total src", "\n".join(lines) + "\n")
+
+    rows = told.text.split("\n")
+    assert rows[:2] == ["src/a.py", " 1:total = order_1.total(currency)"]
+    assert rows[9] == f" [62 more: {' '.join(map(str, range(9, 71)))}]"
+    assert rows[10:12] == ["src/b.py", " 3:only = total"]
+    assert kept_outputs.recall(told.handle, chosen, first=70, last=70).text == lines[69]
+    few = short("rg -n total src", "\n".join(lines[:20]) + "\n")
+    assert few.handle == ""
+    assert " 20:        total = order_20.total(currency)" in few.text
+
+
+@pytest.mark.feature("compression.shown-lines")
+def test_what_the_same_window_was_shown_is_noted_and_what_changed_is_said(short, chosen):
+    text = "".join(f"def part_{n}():\n    return {n}\n\n" for n in range(30))
+    changed = text.replace("return 17\n", "return 18\n")
+    shown = ShownLines()
+
+    first = short("cat parts.py", text, shown=shown)
+    second = short("cat parts.py", text, shown=shown)
+    third = short("cat parts.py", changed, shown=shown)
+    part = short("sed -n 10,40p parts.py", "\n".join(text.split("\n")[9:40]) + "\n", shown=shown)
+
+    assert (first.kind, first.text) == ("raw", text)
+    assert second.text.startswith("[91 lines as shown before]\n[ctx ")
+    assert kept_outputs.recall(second.handle, chosen).text == text
+    assert "    return 18" in third.text
+    assert "return 3\n" not in third.text
+    assert part.tokens < 0.4 * part.raw_tokens
+    assert short("cat parts.py", text).kind == "raw"
+
+
+@pytest.mark.feature("compression.shown-lines")
+def test_lines_in_another_order_and_short_runs_are_said_again(short):
+    shown = ShownLines()
+    short("cat a.py", "".join(f"value_number_{n} = compute_the_value_of({n})\n" for n in range(20)), shown=shown)
+
+    mixed = "".join(f"value_number_{n} = compute_the_value_of({n})\n" for n in (0, 7, 3, 12, 5, 9, 1, 15, 2))
+    few = "".join(f"value_number_{n} = compute_the_value_of({n})\n" for n in (4, 5, 6, 7))
+
+    assert short("cat b.py", mixed, shown=shown).text == mixed
+    assert short("cat c.py", few, shown=shown).text == few

@@ -259,3 +259,14 @@ def test_the_consent_prompt_says_what_a_new_chat_will_be_told(monkeypatch):
     assert done.exit_code == 0, done.output
     assert "in a new chat: where the last session of the repository stood, at most 500 tokens" in done.output.partition("Add the hooks")[0]
     assert "hook weave claude --handoff" in (Path(os.environ["HOME"]) / ".claude" / "settings.json").read_text()
+
+
+@pytest.mark.feature("hooks.light")
+def test_a_hook_at_a_sessions_start_loads_no_web_client_and_nothing_that_judges_memories_or_commands():
+    code = (
+        "import sys; import ctx_pipeline.sessions.resume, ctx_pipeline.learning.injection\n"
+        "print({'http.client', 'ssl', 'email', 'ctx_pipeline.memory.consolidation', 'ctx_pipeline.learning.memories'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+
+    assert done.stdout.strip() == "set()"

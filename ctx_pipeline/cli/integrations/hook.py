@@ -29,6 +29,9 @@ DEADLINE = 1.0
 
 _LARGEST_LOG = 256 * 1024
 _LARGEST_PAYLOAD = 8 << 20
+_EMPTIED = ("clear", "compact")
+"""Sources of a session's start after which its window holds nothing of what it was shown."""
+
 _LEAST_SHORTENED = 1_200
 """Bytes of a payload from which on its output may be worth shortening."""
 
@@ -108,6 +111,10 @@ def _weave(data: bytes, host: str, named: dict[str, str], settings: Settings) ->
     payload: Any = json.loads(data) if len(data) <= _LARGEST_PAYLOAD else None
     if not isinstance(payload, dict):
         raise TypeError("the payload is no JSON object")
+    if "outputs" in named and payload.get("source") in _EMPTIED:
+        from ctx_pipeline.compression.shown_lines import forget_shown, window_of
+
+        forget_shown(window_of(payload, host), settings)
     note = _resume(payload, host, named, settings)
     try:
         note += inject(payload, host=host[:40], choice=parse_options(named), settings=settings)

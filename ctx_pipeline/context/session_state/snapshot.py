@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 from ctx_pipeline.context.session_state.state import BUNDLE
 from ctx_pipeline.model.display import cut
@@ -263,12 +263,12 @@ def _queries(state: SessionState, gone: Sequence[Piece]) -> list[str]:
 
 def element(text: str, longest: int) -> str:
     """Return a text as the content of an element: cut, on one line, without what XML cannot hold."""
-    return escape(cut(_NOT_XML.sub("", text), longest))
+    return html.escape(cut(_NOT_XML.sub("", text), longest), quote=False)
 
 
 def attribute(text: str, longest: int) -> str:
     """Return a text as a quoted attribute, likewise."""
-    return quoteattr(cut(_NOT_XML.sub("", text), longest))
+    return f'"{html.escape(cut(_NOT_XML.sub("", text), longest))}"'
 
 
 # A session's state as a few lines: the view for a person, the block that a fresh chat begins with.
