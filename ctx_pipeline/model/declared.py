@@ -48,6 +48,9 @@ class Database:
     """table -> the columns that are read, all where it is not named; leave out those that change with every use"""
     prefer_first: bool = False
     """Only the first table is read where it has rows of a stream (the others repeat what it says)."""
+    key_prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """table of keys and values -> beginnings of its ``order_by`` text, such as ``item:``. Only rows whose key begins so are
+    read, whatever else the table holds; a stream is named by the part of the key behind it, up to the next colon."""
     append_only: bool = False
     """Rows of the first table are only ever added: their number and last key tell whether it changed."""
 
