@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts._session_rows import (
+from ctx_pipeline.hosts.base import (
     Place,
     Rows,
     Usage,
