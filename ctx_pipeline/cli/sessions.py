@@ -48,7 +48,7 @@ def list_sessions(host: str | None, limit: int, as_json: bool) -> None:
                 "title": title_text(one.title or ""),
                 "cost": dollars(sums["cost_nano"]) if sums and known else "",
                 "host": one.host,
-                "captured": f"{one.state}, archived" if one.status == "archived" else one.state,
+                "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
                 "size": size(one.bytes),
                 "left": "" if one.days_left is None else f"{one.days_left} d",
             }

@@ -39,6 +39,8 @@ class Listed:
     """days until its host deletes the transcript; None: never, or it is gone"""
     last: float = 0.0
     """time of its last event in seconds since 1970; of one with newer bytes in the home the file's time"""
+    active: bool = False
+    """a program has it open now"""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
     facts = session_facts(store.lake)
     folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
+    active = _active(settings, wanted)
     shown: list[Listed] = []
     chosen: list[Listed] = []
     for key in sorted(wanted):
@@ -157,7 +160,7 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
         resume = discovery.hosts()[s.host].resuming(s.session_id, folders[place].cwd if place in folders else None)
         days = None if s.state == "gone" else keeping.get(place)
         left = None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400))
-        shown.append(Listed(*place, s.state, s.bytes, s.modified, project, title, resume, status, left, _last(s, facts)))
+        shown.append(Listed(*place, s.state, s.bytes, s.modified, project, title, resume, status, left, _last(s, facts), place in active))
     return Listing(
         sessions=shown,
         counts={key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)},
@@ -165,6 +168,16 @@ def list_sessions(store: Store, settings: Settings, *, host: str | None = None, 
         looked=[str(p) for key in sorted(wanted) for p in settings.candidate_roots(discovery.hosts()[key])],
         warnings=[w.message for w in scan.retention],
     )
+
+
+def _active(settings: Settings, wanted: Iterable[str]) -> set[tuple[str, str]]:
+    """Return (host, session) of what a program has open now."""
+    found = set()
+    for key in wanted:
+        host = discovery.hosts()[key]
+        if host.files.open_sessions is not None:
+            found |= {(key, session) for root in settings.roots_of(host) for session in host.files.open_sessions(root)}
+    return found
 
 
 def _last(session: Listed, facts: Mapping[tuple[str, str], tuple[str | None, str | None, str, float | None]]) -> float:

@@ -96,6 +96,8 @@ class HomeFiles:
     prompt_history: Callable[[str, bytes], Iterable[tuple[str, int]]] | None = None
     """prompt_history(kind, data) yields (session id, microseconds since 1970) of prompts that a stream
     of the home remembers: what it names and nobody captured was deleted before."""
+    open_sessions: Callable[[Path], Iterable[str]] | None = None
+    """open_sessions(home) yields the ids of the sessions that a program has open now, as marks in the home say."""
     announced: bool = False
     """Files in ``$CTX_HOME/stores`` name further roots of this host."""
     archive_name: str = ""
