@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from ctx_pipeline import settings
+from ctx_pipeline import discovery, settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests import processes
 
@@ -49,7 +49,8 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CTX_HOME", str(tmp_path / "store"))
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "CTX_CALLBACK_STORE", "CTX_COST_MODE", "DAGSTER_HOME"):
+    homes = (name for host in discovery.hosts().values() for name in (host.files.roots_env, *host.files.more_roots))
+    for name in (*homes, "APPDATA", "CTX_COST_MODE", "DAGSTER_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -66,7 +66,7 @@ def list_sessions(as_json: bool, **chosen: Any) -> None:
             "title": one_line(title_text(one.title or ""), 70),
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
-            "captured": f"{one.state}, archived" if one.status == "archived" else one.state,
+            "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
             "left": "" if one.days_left is None else f"{one.days_left} d",
         }
         for one in listing.sessions

@@ -47,6 +47,8 @@ class Listed:
     calls: int = 0
     cost_usd: float | None = None
     """at list prices unless the host recorded a cost; None where no call has a price"""
+    active: bool = False
+    """a program has it open now"""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,7 @@ def list_sessions(
     facts = session_facts(store.lake)
     folders = store.shown() if found else {}
     keeping = _keeping(store, settings, scan)
+    active = _active(settings, wanted)
     spent = usage("session", settings=settings).by_session() if found else {}
     counts = {key: sum(1 for s in found.values() if s.host == key) for key in sorted(wanted)}
     seen_now: dict[tuple[str, str], tuple[str | None, str | None]] = {}
@@ -217,6 +220,7 @@ def list_sessions(
                 days_left=None if days is None else max(0, int(days - (time.time() - s.modified) / 86_400)),
                 last=_last(s, facts),
                 calls=sums["calls"] if sums else 0,
+                active=place in active,
                 cost_usd=sums["cost_nano"] / 1e9 if sums and priced else None,
             )
         )
@@ -229,6 +233,16 @@ def list_sessions(
         total=len(fitting),
         empty=left_out,
     )
+
+
+def _active(settings: Settings, wanted: Iterable[str]) -> set[tuple[str, str]]:
+    """Return (host, session) of what a program has open now."""
+    found = set()
+    for key in wanted:
+        host = discovery.hosts()[key]
+        if host.files.open_sessions is not None:
+            found |= {(key, session) for root in settings.roots_of(host) for session in host.files.open_sessions(root)}
+    return found
 
 
 def _last(session: Listed, facts: Mapping[tuple[str, str], SessionFacts]) -> float:

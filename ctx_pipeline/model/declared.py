@@ -49,6 +49,9 @@ class Database:
     """table -> the columns that are read, all where it is not named; leave out those that change with every use"""
     prefer_first: bool = False
     """Only the first table is read where it has rows of a stream (the others repeat what it says)."""
+    key_prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """table of keys and values -> beginnings of its ``order_by`` text, such as ``item:``. Only rows whose key begins so are
+    read, whatever else the table holds; a stream is named by the part of the key behind it, up to the next colon."""
     append_only: bool = False
     """Rows of the first table are only ever added: their number and last key tell whether it changed."""
 
@@ -94,6 +97,8 @@ class HomeFiles:
     prompt_history: Callable[[str, bytes], Iterable[tuple[str, int]]] | None = None
     """prompt_history(kind, data) yields (session id, microseconds since 1970) of prompts that a stream
     of the home remembers: what it names and nobody captured was deleted before."""
+    open_sessions: Callable[[Path], Iterable[str]] | None = None
+    """open_sessions(home) yields the ids of the sessions that a program has open now, as marks in the home say."""
     announced: bool = False
     """Files in ``$CTX_HOME/stores`` name further roots of this host."""
     archive_name: str = ""

@@ -8,6 +8,8 @@ module that declares it.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import random
 import sys
@@ -23,6 +25,8 @@ from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import ACTORS, EVENT_KINDS, EVENTS, MODEL_CALLS, TABLES, TOOL_ACTIONS, TOOL_CALLS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.model.raw import Parsed
 
@@ -274,21 +278,62 @@ def test_any_value_of_any_wrong_type_is_survived(host: Host) -> None:
             return chance.choice(wrong)
         if isinstance(value, dict):
             return {k: bend(v, share) for k, v in value.items()}
+        if isinstance(value, str) and (inner := _inside(value)) is not None:
+            inside, written = inner
+            return written(json.dumps(bend(inside, share)))
         return [bend(v, share) for v in value] if isinstance(value, list) else value
+
+    def bent(data: bytes, share: float) -> bytes:
+        try:
+            return json.dumps(bend(json.loads(data), share)).encode()
+        except ValueError:
+            return b"".join(bent(line, share) + b"\n" for line in data.splitlines()) if b"\n" in data.strip() else data
 
     for session in sample_sessions(host).values():
         for share in (0.02, 0.1, 0.3) * 8:
-            streams = []
-            for stream in session.streams:
-                lines = []
-                for line in stream.data.splitlines():
-                    try:
-                        lines.append(json.dumps(bend(json.loads(line), share)).encode())
-                    except ValueError:
-                        lines.append(line)
-                streams.append(replace(stream, data=b"\n".join(lines) + b"\n"))
-            bent = replace(session, streams=tuple(streams))
-            assert_contract(bent, host.records.parse(bent))
+            changed = replace(session, streams=tuple(replace(s, data=bent(s.data, share)) for s in session.streams))
+            assert_contract(changed, host.records.parse(changed))
+
+
+def _inside(value: str) -> tuple[Any, Callable[[str], str]] | None:
+    """Return the object that a text holds as JSON, plain or in base64, and what writes it back; None where there is none."""
+    with contextlib.suppress(ValueError):
+        if value.startswith("{"):
+            return json.loads(value), str
+        if value.startswith("ey"):
+            return json.loads(base64.b64decode(value, validate=True)), lambda said: base64.b64encode(said.encode()).decode()
+    return None
+
+
+@every_host
+@pytest.mark.feature("hosts.hostile-bytes")
+def test_bytes_that_were_changed_lost_or_doubled_are_survived(host: Host) -> None:
+    chance = random.Random(7)
+
+    def changed(data: bytes) -> bytes:
+        for _ in range(chance.randint(1, 4)):
+            at, size = chance.randrange(len(data) + 1), chance.choice((1, 3, 40, 400))
+            piece = data[at : at + size]
+            middle = chance.choice((b"", piece * 2, bytes(chance.randrange(256) for _ in piece), piece[::-1], b"\n"))
+            data = data[:at] + middle + data[at + size :]
+        return data
+
+    for session in sample_sessions(host).values():
+        for _ in range(40):
+            hurt = replace(session, streams=tuple(replace(s, data=changed(s.data)) for s in session.streams))
+            assert_contract(hurt, host.records.parse(hurt))
+
+
+@every_host
+@pytest.mark.feature("hosts.samples")
+def test_an_older_generation_with_less_in_it_adds_no_call(host: Host) -> None:
+    for session in sample_sessions(host).values():
+        halves = [s.data[: s.data.rfind(b"\n", 0, len(s.data) // 2) + 1] for s in session.streams]
+        older = tuple(replace(s, data=half, current=False) for s, half in zip(session.streams, halves, strict=True) if half)
+        now = tuple(replace(s, generation=1) for s in session.streams)
+        alone, beside = (host.records.parse(replace(session, streams=streams)) for streams in (now, now + older))
+        assert_contract(replace(session, streams=now + older), beside)
+        assert sorted(row[0] for row in beside.model_calls) == sorted(row[0] for row in alone.model_calls)
 
 
 @every_host

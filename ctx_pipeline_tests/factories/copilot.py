@@ -258,7 +258,7 @@ def joined_chat() -> dict[str, Any]:
     }  # fmt: skip
     told = request(JOINED, 1, "list the owls", [{"value": "Barn owl."}], result={"metadata": metadata}, modelState={"value": 1})
     more = request(
-        CHAT, 2, "and hawks?", [{"value": "None."}], result={"metadata": {"promptTokens": 90, "outputTokens": 3}}, modelState={"value": 1}
+        JOINED, 2, "and hawks?", [{"value": "None."}], result={"metadata": {"promptTokens": 90, "outputTokens": 3}}, modelState={"value": 1}
     )
     return {"version": 3, "sessionId": JOINED, "creationDate": START, "responderUsername": "GitHub Copilot", "requests": [told, more]}
 

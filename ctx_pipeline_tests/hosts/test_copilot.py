@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from ctx_pipeline import discovery
+from ctx_pipeline.cli import cli
+from ctx_pipeline.integrations.import_sessions import list_sessions
 from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 from ctx_pipeline.model.tables import MODEL_CALLS, TOOL_CALLS
 from ctx_pipeline.settings import load
+from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import copilot as made
 
 HOST = discovery.host("copilot")
@@ -251,6 +255,24 @@ def test_a_folder_of_session_states_is_a_home_by_itself(tmp_path: Path):
     classify, enter = rules
     assert (classify("c/events.jsonl"), enter("c"), enter("")) == ("events", True, True)
     assert layout(tmp_path) is None
+
+
+@pytest.mark.feature("hosts.active")
+def test_a_session_that_is_open_is_listed_as_active(tmp_path: Path):
+    home = tmp_path / ".copilot"
+    made.write(home)
+    lock = home / "session-state" / made.CLI / "inuse.4711.lock"
+    lock.touch()
+    settings = load({"HOME": str(tmp_path)}, home=tmp_path / "store")
+
+    def active() -> set[str]:
+        with open_store(settings) as store:
+            return {one.session_id for one in list_sessions(store, settings, host="copilot").sessions if one.active}
+
+    assert active() == {made.CLI}
+    assert "new, active" in CliRunner().invoke(cli, ["list"], env={"HOME": str(tmp_path)}).output
+    lock.unlink()
+    assert active() == set()
 
 
 @pytest.mark.feature("hosts.samples")

@@ -29,8 +29,6 @@ _TASK_FILES = {
 _SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
 _STAMP = re.compile(rb'"ts"\s*:\s*(\d{12,14})\b')
 _STARTED = re.compile(rb'"started_at"\s*:\s*"([^"\\]{10,40})"')
-_PARENT = re.compile(rb'"parentTaskId"\s*:\s*"([^"\\]{1,128})"')
-_THREAD = re.compile(rb'"parentThreadId"\s*:\s*"([^"\\]{1,128})"')
 
 
 def classify(rel: str) -> str | None:
@@ -69,11 +67,7 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
     session = safe_id(parts[1])
     first = _STAMP.search(head)
     began = _believed(int(first[1]) * 1_000) if first else _started(head)
-    if kind == ITEM:
-        parent = _PARENT.search(head)
-        above = safe_id(parent[1].decode("utf-8", "replace")) if parent else session
-        return Identity(session, above if above != session else None, "beside", session, began)
-    if kind in {METADATA, MANIFEST}:
+    if kind in {METADATA, MANIFEST, ITEM}:
         return Identity(session, None, "beside", session, began)
     if kind == CLI and parts[2] != f"{parts[1]}.messages.json":
         member = safe_id(parts[2].removesuffix(".messages.json"))
@@ -83,7 +77,7 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
 
 def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
     """Yield what an index of tasks says of each: its folder, its text, its model, its parent's id."""
-    from ctx_pipeline.hosts._session_rows import items, mapping, read_json, words
+    from ctx_pipeline.hosts.base import items, mapping, read_json, words
 
     if kind != INDEX:
         return

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts._session_rows import (
+from ctx_pipeline.hosts.base import (
     Place,
     Rows,
     Usage,

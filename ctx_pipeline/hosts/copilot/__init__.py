@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.hosts.copilot.paths import SESSION_KINDS, STORE, USAGE_KINDS, classify, enter, identify, places
+from ctx_pipeline.hosts.copilot.paths import SESSION_KINDS, STORE, USAGE_KINDS, classify, enter, identify, open_sessions, places
 from ctx_pipeline.hosts.copilot.record_types import SHELLS, STORE_TABLES, types
 from ctx_pipeline.model.agent_config import Agent, ServerFile
 from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records, UsageRecords
@@ -39,6 +39,7 @@ HOST = Host(
         session_kinds=SESSION_KINDS,
         layout=places,
         databases={STORE: Database(tables=STORE_TABLES, split_by="session_id", split_as={"sessions": "id"})},
+        open_sessions=open_sessions,
         archive_name="vscode-copilot",
         rules_files=(".github/copilot-instructions.md", "AGENTS.md"),
     ),

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts._session_rows import (
+from ctx_pipeline.hosts.base import (
     Place,
     Rows,
     Usage,

@@ -11,7 +11,7 @@ from ctx_pipeline.model.declared import WITHHELD
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 CHAT, TRANSCRIPT, EVENTS, STORE = "chat", "transcript", "events", "store"
@@ -110,6 +110,13 @@ def places(root: Path) -> tuple[Callable[[str], str | None], Callable[[str], boo
     if root.name != STATE:
         return None
     return (lambda rel: classify(f"{STATE}/{rel}")), (lambda rel: rel in {"", "."} or enter(f"{STATE}/{rel}"))
+
+
+def open_sessions(home: Path) -> Iterator[str]:
+    """Yield the sessions of the command line that are open: each has a lock beside its events."""
+    states = home if home.name == STATE else home / STATE
+    for lock in states.glob("*/inuse.*.lock"):
+        yield safe_id(lock.parent.name)
 
 
 def safe_id(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts._session_rows import (
+from ctx_pipeline.hosts.base import (
     Rows,
     Usage,
     mapping,
@@ -26,7 +26,7 @@ from ctx_pipeline.hosts.copilot.record_types import FIELDS
 from ctx_pipeline.model.declared import Formats
 
 if TYPE_CHECKING:
-    from ctx_pipeline.hosts._session_rows import Record
+    from ctx_pipeline.hosts.base import Record
     from ctx_pipeline.hosts.copilot.chat import Chat, Request
     from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 

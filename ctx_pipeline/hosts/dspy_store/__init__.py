@@ -53,7 +53,7 @@ def _first_ts(line: bytes) -> int | None:
 HOST = Host(
     key="dspy",
     title="DSPy",
-    version=2,
+    version=3,
     files=HomeFiles(
         roots_env="CTX_CALLBACK_STORE",
         classify=classify,

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ctx_pipeline.hosts._lines import MAX_INT, read_records
+from ctx_pipeline.hosts.base import tokens
 from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
 
@@ -317,20 +318,20 @@ class _Rows:
             text = "\n".join(_plain(c) for c in body.completions) if body.completions else None
             self._event(fact, "answer", "assistant", text, ts=ended, key=key, parent=self._parent)
         usage = body.usage or Usage()
-        prompt, output = usage.prompt_tokens or 0, usage.completion_tokens or 0
+        prompt, output = tokens(usage.prompt_tokens), tokens(usage.completion_tokens)
         if body.error is not None and not (prompt or output):
             return
         if body.cache_hit:
             # DSPy answered from its own cache: nothing was asked for and nothing is billed
             usage, prompt, output = Usage(), 0, 0
-        read = min(usage.cache_read_tokens or 0, prompt)
-        written = min(usage.cache_write_tokens or 0, prompt - read)
+        read = min(tokens(usage.cache_read_tokens), prompt)
+        written = min(tokens(usage.cache_write_tokens), prompt - read)
         cost = 0 if body.cache_hit else _nano(body.cost)
         fresh = prompt - read - written
         self.model_calls.append(
             (
                 *(key, HOST, self.session_id, self.session_id, ended, body.model or ""),
-                *(fresh, output, written, 0, read, usage.reasoning_tokens or 0, prompt),
+                *(fresh, output, written, 0, read, tokens(usage.reasoning_tokens), prompt),
                 *(None, None, 0, cost, None, None, False, True, None, "own"),
                 *_place(fact),
             )

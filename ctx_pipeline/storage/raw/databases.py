@@ -128,17 +128,31 @@ class _Table:
     columns: tuple[str, ...]
     leading: bool
     """the first declared table"""
+    prefixes: tuple[str, ...] = ()
+    """beginnings of the keys that are read; empty: all rows"""
 
     def values(self) -> list[tuple[str, Any]]:
-        """Return the streams of the table: safe name and the column's value."""
+        """Return the streams of the table: safe name and the column's value, or the part of the key."""
+        if self.prefixes:
+            return sorted({(_safe(value), value) for prefix in self.prefixes for value in self._parts(prefix)})
         if self.split is None:
             return [(self.name, None)]
         rows = self.connection.execute(f"SELECT DISTINCT {_quoted(self.split)} FROM {_quoted(self.name)} ORDER BY 1")
         return [(_safe(value), value) for (value,) in rows]
 
+    def _parts(self, prefix: str) -> Iterator[str]:
+        """Yield the part of each key behind a prefix, up to the next colon."""
+        order, rest = _quoted(self.order), f"substr({_quoted(self.order)}, {len(prefix) + 1})"
+        query = (
+            f"SELECT DISTINCT substr({rest}, 1, instr({rest} || ':', ':') - 1) FROM {_quoted(self.name)} WHERE {order} >= ? AND {order} < ?"
+        )
+        for (part,) in self.connection.execute(query, (prefix, _after(prefix))):
+            if isinstance(part, str) and part:
+                yield part
+
     def named(self, name: str) -> list[Any]:
         """Return the values that go by a name; a name that is no digest is the value itself."""
-        if self.split is not None and not _DIGEST.fullmatch(name):
+        if (self.prefixes or self.split is not None) and not _DIGEST.fullmatch(name):
             return [name]
         return [value for found, value in self.values() if found == name]
 
@@ -149,10 +163,19 @@ class _Table:
 
     def content_mark(self, value: Any) -> str:
         """Return a hash of the rows."""
+        if self.prefixes:
+            return self._size_mark(value)
         state = hashlib.sha256()
         for line in self.lines(value):
             state.update(line)
         return state.hexdigest()[:32]
+
+    def _size_mark(self, value: Any) -> str:
+        """Return number, last row and size of the rows, which SQLite tells without reading the values, and a hash of the last ones."""
+        sizes = "+".join(f"ifnull(length({_quoted(column)}), 0)" for column in self.columns)
+        found = self._select(f"count(*), max(rowid), sum({sizes})", value).fetchone()
+        last = self._select(", ".join(map(_quoted, self.columns)), value, " ORDER BY rowid DESC LIMIT 2").fetchall()
+        return f"{':'.join(map(str, found))}:{digest(repr(last))}"
 
     def lines(self, value: Any) -> Iterator[bytes]:
         """Yield the rows as JSON lines."""
@@ -160,9 +183,15 @@ class _Table:
         for row in cursor:
             yield _encode({"row": dict(zip(self.columns, map(_plain, row), strict=True)), "table": self.name}) + b"\n"
 
-    def _select(self, what: str, value: Any, order: str = "") -> sqlite3.Cursor:
+    def _select(self, what: str, value: Any, order_by: str = "") -> sqlite3.Cursor:
+        if self.prefixes:
+            order = _quoted(self.order)
+            one = f"{order} = ? OR ({order} >= ? AND {order} < ?)"
+            keys = [text for prefix in self.prefixes for text in (f"{prefix}{value}", f"{prefix}{value}:", _after(f"{prefix}{value}:"))]
+            query = f"SELECT {what} FROM {_quoted(self.name)} WHERE {' OR '.join([one] * len(self.prefixes))}{order_by}"
+            return self.connection.execute(query, keys)
         where = "" if self.split is None else f" WHERE {_quoted(self.split)} IS ?"
-        query = f"SELECT {what} FROM {_quoted(self.name)}{where}{order}"
+        query = f"SELECT {what} FROM {_quoted(self.name)}{where}{order_by}"
         return self.connection.execute(query, () if self.split is None else (value,))
 
 
@@ -176,7 +205,10 @@ def _tables(connection: sqlite3.Connection, database: Database) -> Iterator[_Tab
         wanted = database.columns.get(table)
         read_columns = tuple(c for c in columns if wanted is None or c in wanted)
         by = order if order in columns else _by_position(connection, table, columns)
-        yield _Table(connection, table, by, split, read_columns or columns, table == database.tables[0][0])
+        prefixes = database.key_prefixes.get(table, ())
+        if prefixes and by != order:
+            continue
+        yield _Table(connection, table, by, split, read_columns or columns, table == database.tables[0][0], prefixes)
 
 
 def _by_position(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> str:
@@ -186,6 +218,11 @@ def _by_position(connection: sqlite3.Connection, table: str, columns: tuple[str,
     except sqlite3.OperationalError:
         return columns[0]
     return "rowid"
+
+
+def _after(prefix: str) -> str:
+    """Return the text behind all that begin with a prefix."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
 def _safe(value: Any) -> str:

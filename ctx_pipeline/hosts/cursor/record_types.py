@@ -1,0 +1,46 @@
+"""Names in Cursor's records: fields of a line, tools and what each does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIELDS = {"": frozenset({"role", "message", "type", "status"}), "message": frozenset({"content"})}
+
+_TOOLS = {
+    "read": "read_file read_file_v2 Read ReadFile fetch_rules read_lints ReadLints",
+    "edit": "edit_file edit_file_v2 search_replace StrReplace MultiEdit ApplyPatch apply_patch reapply edit_notebook EditNotebook",
+    "write": "write Write create_file delete_file Delete",
+    "search": "grep grep_search ripgrep_raw_search Grep glob_file_search file_search Glob list_dir list_dir_v2 LS codebase_search"
+    " semantic_search SemanticSearch semantic_search_full",
+    "shell": "run_terminal_cmd run_terminal_command run_terminal_command_v2 Shell",
+    "web": "web_search WebSearch web_fetch WebFetch",
+    "task": "task task_v2 Task Subagent",
+    "plan": "todo_write TodoWrite create_plan CreatePlan SwitchMode",
+    "ask": "ask_question AskQuestion",
+    "mcp": "call_mcp_tool CallMcpTool FetchMcpResource",
+}
+_ACTIONS = {name: action for action, names in _TOOLS.items() for name in names.split()}
+SHELLS = frozenset(name.lower() for name in _TOOLS["shell"].split())
+
+
+def action_of(name: str) -> str:
+    """Return what a tool does."""
+    return "mcp" if name.startswith(("mcp_", "mcp-")) else _ACTIONS.get(name, "other")
+
+
+def types() -> Iterator[str]:
+    """Yield a text for each kind of record and tool that is known."""
+    yield from (
+        "composerData",
+        "bubbleId",
+        "turn_ended",
+        "block:text",
+        "block:thinking",
+        "block:tool_use",
+        "block:tool_result",
+        "block:image",
+    )
+    yield from (f"tool:{name}:{action}" for name, action in _ACTIONS.items())

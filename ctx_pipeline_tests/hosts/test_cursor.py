@@ -1,0 +1,134 @@
+"""Cursor: what is read of its state database, and what its transcripts say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctx_pipeline import discovery
+from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
+from ctx_pipeline.model.tables import MODEL_CALLS, TOOL_CALLS
+from ctx_pipeline.settings import load
+from ctx_pipeline.storage.raw import databases
+from ctx_pipeline_tests.factories import cursor as made
+
+HOST = discovery.host("cursor")
+DATABASE = HOST.files.databases["state"]
+OTHER = "c0b50000-0000-4000-8000-00000000000f"
+
+
+def parsed(*streams: tuple[str, str, str], session: str = made.TALK) -> Parsed:
+    """Return what becomes of streams: (kind, path, text)."""
+    found = tuple(StreamBytes(f"{n:016x}", kind, rel, 0, said.encode(), session) for n, (kind, rel, said) in enumerate(streams))
+    return HOST.records.parse(SessionInput("cursor", session, found))
+
+
+def texts(found: Parsed, kind: str) -> list[Any]:
+    return [row[9] for row in found.events if row[6] == kind]
+
+
+@pytest.mark.feature("cursor.state")
+def test_only_the_keys_of_conversations_are_read_one_stream_each(tmp_path: Path):
+    path = tmp_path / "user" / "state.vscdb"
+    secret = {"agentKv:blob:1": "a file of the person's", f"checkpointId:{made.TALK}:c": "a file", f"composerData:{OTHER}": "{}"}
+    made.write_state(path, secret)
+
+    assert set(databases.streams(path, DATABASE)) == {made.TALK, OTHER}
+    read = databases.read(path, DATABASE, made.TALK)
+    assert read.decode() == made.rows()
+    assert sorted(p.name for p in path.parent.iterdir()) == ["state.vscdb"], "nothing is written beside it"
+
+
+@pytest.mark.feature("cursor.state")
+def test_a_conversation_that_grew_has_another_marker_and_the_others_do_not(tmp_path: Path):
+    path = tmp_path / "state.vscdb"
+    made.write_state(path, {f"bubbleId:{OTHER}:x": "{}"})
+    before = databases.streams(path, DATABASE)
+    path.unlink()
+    made.write_state(path, {f"bubbleId:{OTHER}:x": "{}", f"bubbleId:{OTHER}:y": "{}"})
+
+    after = databases.streams(path, DATABASE)
+
+    assert {name for name in after if after[name] != before[name]} == {OTHER}
+
+
+@pytest.mark.feature("cursor.state")
+def test_bubbles_stand_in_the_order_of_the_conversation_with_their_tools_and_tokens():
+    found = parsed(("state", f"globalStorage/state.vscdb#{made.TALK}", made.rows()))
+
+    assert [(t.action, t.argv, t.exit, t.is_error) for t in (TOOL_CALLS.row(*row) for row in found.tool_calls)] == [
+        ("read", [], None, False),
+        ("shell", ["pytest -q"], 1, True),
+        ("shell", ["rm -rf nests"], None, True),
+    ]
+    assert [(c.model, c.input, c.output) for c in (MODEL_CALLS.row(*row) for row in found.model_calls)] == [
+        ("claude-4.5-sonnet", 900, 40),
+        ("gpt-5", 1000, 20),
+        ("claude-4.5-sonnet", 1100, 10),
+    ]
+
+
+@pytest.mark.feature("cursor.state")
+def test_what_cursor_charged_stands_in_requests_and_cents_and_is_no_cost():
+    found = parsed(("state", f"globalStorage/state.vscdb#{made.TALK}", made.rows()))
+
+    billed = [json.loads(row[9]) for row in found.events if row[7] == "billed"]
+    assert billed == [{"model": "claude-4.5-sonnet", "requests": 2.0, "cents": 8.0}]
+    assert {MODEL_CALLS.row(*row).recorded_cost for row in found.model_calls} == {None}
+
+
+@pytest.mark.feature("cursor.transcripts")
+def test_a_transcript_is_read_only_where_the_database_has_nothing():
+    lines = "".join(json.dumps(record) + "\n" for record in made.transcript())
+    transcript = ("transcript", f"projects/x/agent-transcripts/{made.TALK}/{made.TALK}.jsonl", lines)
+
+    assert texts(parsed(transcript), "prompt") == ["name the owls"]
+    assert texts(parsed(transcript, ("state", f"globalStorage/state.vscdb#{made.TALK}", made.rows())), "prompt") == ["count the birds"]
+
+
+@pytest.mark.feature("cursor.transcripts")
+def test_a_transcript_of_plain_text_gives_thoughts_calls_results_and_prose():
+    found = parsed(("transcript", "projects/x/agent-transcripts/t.txt", made.PLAIN_TEXT))
+
+    assert texts(found, "prompt") == ["find the nest"]
+    assert texts(found, "reasoning") == ["It is in the oak."]
+    assert texts(found, "answer") == ["I look at the oak.", "The nest is in the oak."]
+    assert [TOOL_CALLS.row(*row).paths for row in found.tool_calls] == [["oak.txt"]]
+    assert texts(found, "tool_result") == ["a nest"]
+
+
+@pytest.mark.feature("cursor.state")
+@pytest.mark.parametrize(
+    ("rel", "kind"),
+    [
+        ("globalStorage/state.vscdb", "state"),
+        ("workspaceStorage/ab/state.vscdb", None),
+        ("globalStorage/state.vscdb.backup", None),
+        ("projects/x/agent-transcripts/t.txt", "transcript"),
+        ("projects/x/agent-transcripts/t/t.jsonl", "transcript"),
+        ("projects/x/agent-transcripts/t/subagents/u.jsonl", "transcript"),
+        ("projects/x/terminals/1.txt", None),
+        ("mcp.json", None),
+    ],
+)
+def test_files_are_told_apart(rel, kind):
+    assert HOST.files.classify(rel) == kind
+
+
+@pytest.mark.feature("cursor.state")
+def test_homes_are_found_on_every_system(tmp_path: Path):
+    settings = load({"HOME": str(tmp_path), "APPDATA": str(tmp_path / "a")})
+    found = [str(p.relative_to(tmp_path)) for p in settings.candidate_roots(HOST)]
+    assert found == [".cursor", ".config/Cursor/User", "Library/Application Support/Cursor/User", "a/Cursor/User"]
+
+
+@pytest.mark.feature("hosts.samples")
+def test_the_sample_is_what_its_factory_writes(tmp_path: Path):
+    made.write(tmp_path)
+    shipped = Path(made.__file__).parents[1] / "samples/cursor/home"
+
+    files = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    assert files == {p.relative_to(shipped): p.read_bytes() for p in shipped.rglob("*") if p.is_file()}
