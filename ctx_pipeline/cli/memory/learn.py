@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 
 def _rules_file_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for the rules file of each host, named after it."""
-    for host in discovery.hosts().values():
-        if name := host.agent.rules_file:
-            option = f"--{name.lower().replace('.', '-')}"
-            command = click.option(option, "files", flag_value=name, multiple=True, help=f"Print the block for {name}.")(command)
+    """Add an option for each rules file that hosts read, named after it."""
+    for name in dict.fromkeys(host.agent.rules_file for host in discovery.hosts().values() if host.agent.rules_file):
+        option = f"--{name.lower().replace('.', '-')}"
+        command = click.option(option, "files", flag_value=name, multiple=True, help=f"Print the block for {name}.")(command)
     return command
 
 
