@@ -215,13 +215,19 @@ class Rows:
         parent: str | None = None,
         key: str | None = None,
         paths: Sequence[str] = (),
+        action: str | None = None,
     ) -> str:
         """Add a call of a tool and return its id; files and the command are read from its arguments."""
         where = (place.stream, place.generation, place.line)
         own = call_id or f"{place.stream}.{place.generation}.{place.line}.{self._blocks.get(where, 0)}"
         while (thread, own) in self._calls:
             own = f"{own}+"
-        action = self.actions.get(tool) or self.actions.get(tool.lower()) or ("mcp" if "__" in tool or tool.startswith("mcp") else "other")
+        action = (
+            action
+            or self.actions.get(tool)
+            or self.actions.get(tool.lower())
+            or ("mcp" if "__" in tool or tool.startswith("mcp") else "other")
+        )
         text = plain(arguments)
         named = list(dict.fromkeys([*paths, *_paths(arguments)])) if action in {"read", "edit", "write", "search"} else list(paths)
         command = _command(arguments) if action == "shell" else []

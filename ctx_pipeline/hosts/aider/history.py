@@ -1,0 +1,176 @@
+"""From a chat history to rows: what a person typed stands behind ``####``, what the program said behind ``>``, the rest is the model's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.hosts._row_builder import MOST, Place, Records, Rows, Tokens, nano
+from ctx_pipeline.model.codec import micros
+from ctx_pipeline.model.host_records import OUT, Change, usual
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
+
+_STARTED = re.compile(r"# aider chat started at (\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
+_TOKENS = re.compile(
+    r"Tokens: (?P<sent>[\d.,]+[kM]?) sent(?:, (?P<write>[\d.,]+[kM]?) cache write)?"
+    r"(?:, (?P<hit>[\d.,]+[kM]?) (?:cache hit|cached))?, (?P<received>[\d.,]+[kM]?) received\.?"
+    r"(?: Cost: \$(?P<cost>[\d.,]+) (?:message|request))?"
+)
+_MODEL = re.compile(r"(?:Main model|Model|Models): (\S+) with ")
+_VERSION = re.compile(r"Aider v(\S+)")
+_EDITED = re.compile(r"(?:Applied edit to|Creating empty file) (.+)")
+_COMMAND = re.compile(r"Running (.+)")
+_COMMIT = re.compile(r"Commit [0-9a-f]{7,40} .+")
+_ERROR = re.compile(r"(?:litellm\.\w*Error|The API provider|Model .+ has hit a token limit|.+ failed to apply)", re.IGNORECASE)
+_STOPPED = re.compile(r"\^C|Keyboard ?Interrupt", re.IGNORECASE)
+_PREFIXES = {"k": 1_000, "M": 1_000_000}
+
+_PROMPT, _NOTICE, _ANSWER, _HEADER = "prompt", "notice", "answer", "header"
+
+
+def types() -> tuple[str, ...]:
+    """Return the lines of the program that are known."""
+    return ("started", "tokens", "model", "version", "edited", "commit", "error", "interrupt", "command")
+
+
+def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[], bytes]) -> str | Change:
+    """Return what an event does to the window; what the program told the person was never sent."""
+    return OUT if subtype in {"notice", "slash"} else usual(kind, text)
+
+
+def parse(session: SessionInput) -> Parsed:
+    """Return the rows of a history; each start of the program is a thread, since it begins with an empty window."""
+    records = Records(session)
+    rows = Rows(session, {"edit": "edit", "run": "shell"})
+    read: set[tuple[str, int]] = set()
+    for stream in records.streams:
+        walk = _Walk(rows)
+        for number, (kind, lines, place) in enumerate(_blocks(stream)):
+            records.lines += 1
+            mark = ("".join(lines), number)
+            walk.block(kind, lines, place, known=mark in read)
+            read.add(mark)
+    return rows.parsed(records)
+
+
+def _blocks(stream: StreamBytes) -> Iterator[tuple[str, list[str], Place]]:
+    """Yield the runs of lines of one speaker; blank lines belong to the run that they stand in."""
+    kind, start, first, at = "", 0, 0, 0
+    lines: list[str] = []
+    for number, raw in enumerate(stream.data.splitlines(keepends=True)):
+        text = raw.decode("utf-8", "replace").rstrip("\r\n")
+        found = _kind(text) if text.strip() else kind
+        if found != kind or _STARTED.match(text):
+            if lines and kind:
+                yield kind, lines, Place(stream.stream, stream.generation, start, at, first)
+            kind, lines, start, first = found, [], at, number
+        lines.append(text)
+        at += len(raw)
+    if lines and kind:
+        yield kind, lines, Place(stream.stream, stream.generation, start, at, first)
+
+
+def _kind(line: str) -> str:
+    if _STARTED.match(line):
+        return _HEADER
+    if line == "####" or line.startswith("#### "):
+        return _PROMPT
+    return _NOTICE if line == ">" or line.startswith("> ") else _ANSWER
+
+
+class _Walk:
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.thread = rows.session_id
+        self.ts: int | None = None
+        self.chats = self.calls = 0
+        self.model: str | None = None
+        self.key: str | None = None
+
+    def block(self, kind: str, lines: list[str], place: Place, *, known: bool) -> None:
+        """Follow a run of lines and add its rows, unless another copy of the history gave them."""
+        if kind == _HEADER:
+            self._started(lines[0])
+        for line in lines if kind == _NOTICE else ():
+            self._about(line.removeprefix(">").strip())
+        if known:
+            return
+        if kind == _HEADER:
+            self.rows.event(self.thread, place, "session_start", "system", None, ts=self.ts, subtype="started")
+        elif kind == _PROMPT:
+            text = "\n".join(line.removeprefix("####").strip() for line in lines if line.strip())
+            slash = text.startswith(("/", "!")) and not text.startswith(("/ask", "/code", "/architect"))
+            self.rows.event(
+                self.thread, place, "injected" if slash else "prompt", "user", text, ts=self.ts, subtype="slash" if slash else None
+            )
+        elif kind == _ANSWER:
+            text = "\n".join(lines).strip()
+            if text:
+                self.rows.event(self.thread, place, "answer", "assistant", text, ts=self.ts)
+        else:
+            self._notice([line.removeprefix(">").strip() for line in lines], place)
+
+    def _started(self, line: str) -> None:
+        found = _STARTED.match(line)
+        self.ts = micros(f"{found[1]}T{found[2]}Z") if found else None
+        self.chats += 1
+        self.calls = 0
+        self.thread = self.rows.session_id if self.chats == 1 else f"{self.rows.session_id}/{self.chats}"
+        self.rows.thread(self.thread)
+
+    def _about(self, text: str) -> None:
+        """Take over the model and the version that the program names when it starts or changes them."""
+        if found := _MODEL.match(text):
+            self.model = found[1].rpartition("/")[2]
+        elif found := _VERSION.match(text):
+            self.rows.thread(self.thread, version=found[1])
+
+    def _notice(self, lines: list[str], place: Place) -> None:
+        rows, rest = self.rows, []
+        for line in lines:
+            if found := _TOKENS.match(line):
+                self._tokens(found, place)
+            elif found := _EDITED.match(line):
+                call = rows.tool_call(self.thread, place, None, "edit", {"path": found[1].strip()}, ts=self.ts)
+                rows.tool_result(self.thread, place, call, line, ts=self.ts)
+            elif found := _COMMAND.match(line):
+                rows.tool_call(self.thread, place, None, "run", {"command": found[1].strip()}, ts=self.ts)
+            elif _ERROR.match(line):
+                rows.event(self.thread, place, "error", "system", line, ts=self.ts, subtype="error")
+            elif _STOPPED.search(line):
+                rows.event(self.thread, place, "injected", "user", line, ts=self.ts, subtype="interrupt")
+            elif line:
+                rest.append(line)
+        if rest:
+            rows.event(self.thread, place, "injected", "system", "\n".join(rest), ts=self.ts, subtype="notice")
+
+    def _tokens(self, found: re.Match[str], place: Place) -> None:
+        """Count a report: the calls since the one before it, in rounded numbers; what the cache held and took is part of what was sent."""
+        sent, written, read, received = (_number(found[name]) for name in ("sent", "write", "hit", "received"))
+        read = min(read, sent)
+        written = min(written, sent - read)
+        used = Tokens(sent - read - written, received, read, written)
+        self.calls += 1
+        cost = (
+            nano(float(found["cost"].replace(",", "").rstrip(".")))
+            if found["cost"] and re.fullmatch(r"[\d,]*\.?\d+", found["cost"])
+            else None
+        )
+        key = f"{self.thread}#{self.calls}"
+        self.rows.model_call(self.thread, place, key, self.model, used, ts=self.ts, cost=cost or None)
+
+
+def _number(text: str | None) -> int:
+    """Return the number of tokens that ``2,345``, ``2.3k`` or ``1.2M`` stands for; 0 for none."""
+    if not text:
+        return 0
+    factor = _PREFIXES.get(text[-1], 1)
+    try:
+        value = round(float(text.rstrip("kM").replace(",", "")) * factor)
+    except (ValueError, OverflowError):
+        return 0
+    return value if 0 <= value <= MOST else 0

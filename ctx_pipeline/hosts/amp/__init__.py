@@ -1,0 +1,55 @@
+"""Amp: threads as documents below ``~/.local/share/amp/threads``."""
+
+from __future__ import annotations
+
+import re
+
+from ctx_pipeline.hosts._row_builder import since_epoch
+from ctx_pipeline.hosts._values import safe_id
+from ctx_pipeline.model.agent_config import Agent
+from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records
+from ctx_pipeline.model.host_records import ShellAnswers
+from ctx_pipeline.model.raw import Identity
+
+THREAD = "thread"
+
+_FILE = re.compile(r"(?:threads/)?T-[^/]+\.json")
+_CREATED = re.compile(rb'"created"\s*:\s*(\d{12,14})\b')
+
+
+def classify(rel: str) -> str | None:
+    """Return the kind of a file of the home."""
+    return THREAD if _FILE.fullmatch(rel) else None
+
+
+def enter(rel: str) -> bool:
+    """Tell whether a folder holds threads."""
+    return rel in {"", ".", "threads"}
+
+
+def identify(kind: str, rel: str, head: bytes) -> Identity | None:
+    """Return whose a document is: its name says it."""
+    thread = safe_id(rel.rpartition("/")[2].removesuffix(".json"))
+    if kind != THREAD or thread is None or not head.strip():
+        return None
+    when = _CREATED.search(head)
+    return Identity(thread, first_ts=since_epoch(int(when.group(1))) if when else None)
+
+
+HOST = Host(
+    key="amp",
+    title="Amp",
+    version=1,
+    files=HomeFiles(
+        roots_env="AMP_DATA_DIR",
+        roots_default=("$XDG_DATA_HOME/amp", "~/.local/share/amp"),
+        classify=classify,
+        enter=enter,
+        identify=identify,
+        session_kinds=frozenset({THREAD}),
+        rules_files=("AGENTS.md",),
+    ),
+    records=Records(parse=Deferred("ctx_pipeline.hosts.amp.thread:parse"), types=Deferred("ctx_pipeline.hosts.amp.thread:types")),
+    shell=ShellAnswers(tools=frozenset({"bash"}), folder="cwd"),
+    agent=Agent(called=("amp",), resume="amp threads continue {session_id}", rules_file="AGENTS.md"),
+)
