@@ -48,7 +48,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.aider.history:parse"),
-        types=Deferred("ctx_pipeline.hosts.aider.history:types"),
         window=Deferred("ctx_pipeline.hosts.aider.history:window"),
     ),
     agent=Agent(called=("aider",), rules_file="CONVENTIONS.md"),

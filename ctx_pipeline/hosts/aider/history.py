@@ -32,11 +32,6 @@ _PREFIXES = {"k": 1_000, "M": 1_000_000}
 _PROMPT, _NOTICE, _ANSWER, _HEADER = "prompt", "notice", "answer", "header"
 
 
-def types() -> tuple[str, ...]:
-    """Return the lines of the program that are known."""
-    return ("started", "tokens", "model", "version", "edited", "commit", "error", "interrupt", "command")
-
-
 def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[], bytes]) -> str | Change:
     """Return what an event does to the window; what the program told the person was never sent."""
     return OUT if subtype in {"notice", "slash"} else usual(kind, text)

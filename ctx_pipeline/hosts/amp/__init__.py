@@ -49,7 +49,7 @@ HOST = Host(
         session_kinds=frozenset({THREAD}),
         rules_files=("AGENTS.md",),
     ),
-    records=Records(parse=Deferred("ctx_pipeline.hosts.amp.thread:parse"), types=Deferred("ctx_pipeline.hosts.amp.thread:types")),
+    records=Records(parse=Deferred("ctx_pipeline.hosts.amp.thread:parse")),
     shell=ShellAnswers(tools=frozenset({"bash"}), folder="cwd"),
     agent=Agent(called=("amp",), resume="amp threads continue {session_id}", rules_file="AGENTS.md"),
 )

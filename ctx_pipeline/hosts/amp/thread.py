@@ -27,11 +27,6 @@ _ACTIONS = {
 _BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image")
 
 
-def types() -> tuple[str, ...]:
-    """Return the types of blocks and the roles of messages that are known."""
-    return (*_BLOCKS, "user", "assistant", "usageLedger")
-
-
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of a thread; an older writing of its document adds the messages that the newest no longer has."""
     records = Records(session)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctx_pipeline.hosts.cline.paths import SESSION_KINDS, USAGE_KINDS, classify, enter, hints, identify
-from ctx_pipeline.hosts.cline.record_types import SHELLS, types
+from ctx_pipeline.hosts.cline.record_types import SHELLS
 from ctx_pipeline.model.agent_config import Agent, ServerFile
 from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords
 from ctx_pipeline.model.host_records import ShellAnswers
@@ -21,7 +21,7 @@ def _stores(extension: str) -> tuple[str, ...]:
     return tuple(f"{user}/globalStorage/{extension}" for user in _USERS)
 
 
-_RECORDS = Records(parse=Deferred("ctx_pipeline.hosts.cline.task:parse"), types=types)
+_RECORDS = Records(parse=Deferred("ctx_pipeline.hosts.cline.task:parse"))
 _USAGE = UsageRecords(kinds=USAGE_KINDS)
 _SHELL = ShellAnswers(tools=SHELLS)
 

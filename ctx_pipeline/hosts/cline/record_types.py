@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ANSWERS = frozenset({"text", "completion_result", "plan_mode_respond", "act_mode_respond", "followup"})
 PROMPTS = frozenset({"task", "user_feedback"})
 ERRORS = frozenset(
@@ -54,10 +49,3 @@ ROO_WHOLE_SINCE = 1_761_955_200_000_000
 def action_of(name: str) -> str:
     """Return what a tool does."""
     return _ACTIONS.get(name, "other")
-
-
-def types() -> Iterator[str]:
-    """Yield a text for each kind of message and tool that is known."""
-    known = (ANSWERS, PROMPTS, ERRORS, TOOLS, RESULTS, USAGE, COMPACTIONS, NOTES)
-    yield from (f"{number}:{name}" for number, names in enumerate(known) for name in names)
-    yield from (f"tool:{name}:{action}" for name, action in _ACTIONS.items())

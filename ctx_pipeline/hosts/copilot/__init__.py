@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctx_pipeline.hosts.copilot.paths import SESSION_KINDS, STORE, USAGE_KINDS, classify, enter, identify, open_sessions, places
-from ctx_pipeline.hosts.copilot.record_types import SHELLS, STORE_TABLES, types
+from ctx_pipeline.hosts.copilot.record_types import SHELLS, STORE_TABLES
 from ctx_pipeline.model.agent_config import Agent, ServerFile
 from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records, UsageRecords
 from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
@@ -45,7 +45,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.copilot.session:parse"),
-        types=types,
         formats=Deferred("ctx_pipeline.hosts.copilot.session:known"),
         interruptions=frozenset({"interrupt", "abort"}),
         compact_command=r"^\s*/compact\b",

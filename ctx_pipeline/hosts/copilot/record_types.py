@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 NOTES = frozenset(
     {
         *("assistant.turn_start", "assistant.turn_end", "assistant.intent", "assistant.idle", "assistant.fusion_phase_completed"),
@@ -102,10 +97,3 @@ SHELLS = frozenset({"bash", "powershell", "shell", "run_in_terminal", "local_she
 def action_of(name: str, *, mcp: bool = False) -> str:
     """Return what a tool does."""
     return "mcp" if mcp or name.startswith(("mcp_", "mcp__")) else _ACTIONS.get(name, "other")
-
-
-def types() -> Iterator[str]:
-    """Yield a text for each record type, part and tool that is known."""
-    for label, names in (("note", NOTES), ("permission", PERMISSIONS), ("event", MEANT), ("part", PARTS | ASKED_PARTS | MEANT_PARTS)):
-        yield from (f"{label}:{name}" for name in names)
-    yield from (f"tool:{name}:{action}" for name, action in _ACTIONS.items())

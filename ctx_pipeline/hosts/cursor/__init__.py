@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctx_pipeline.hosts.cursor.paths import BUBBLE, COMPOSER, SESSION_KINDS, STATE, classify, enter, identify
-from ctx_pipeline.hosts.cursor.record_types import SHELLS, types
+from ctx_pipeline.hosts.cursor.record_types import SHELLS
 from ctx_pipeline.model.agent_config import Agent, ServerFile
 from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records, UsageRecords
 from ctx_pipeline.model.host_records import ShellAnswers
@@ -36,7 +36,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.cursor.session:parse"),
-        types=types,
         formats=Deferred("ctx_pipeline.hosts.cursor.session:known"),
     ),
     usage=UsageRecords(kinds=frozenset({STATE})),

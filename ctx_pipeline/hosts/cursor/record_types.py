@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 FIELDS = {"": frozenset({"role", "message", "type", "status"}), "message": frozenset({"content"})}
 
 _TOOLS = {
@@ -29,18 +24,3 @@ SHELLS = frozenset(name.lower() for name in _TOOLS["shell"].split())
 def action_of(name: str) -> str:
     """Return what a tool does."""
     return "mcp" if name.startswith(("mcp_", "mcp-")) else _ACTIONS.get(name, "other")
-
-
-def types() -> Iterator[str]:
-    """Yield a text for each kind of record and tool that is known."""
-    yield from (
-        "composerData",
-        "bubbleId",
-        "turn_ended",
-        "block:text",
-        "block:thinking",
-        "block:tool_use",
-        "block:tool_result",
-        "block:image",
-    )
-    yield from (f"tool:{name}:{action}" for name, action in _ACTIONS.items())

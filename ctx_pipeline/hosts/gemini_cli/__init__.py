@@ -28,7 +28,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.gemini_cli.conversation:parse"),
-        types=Deferred("ctx_pipeline.hosts.gemini_cli.conversation:types"),
         formats=Deferred("ctx_pipeline.hosts.gemini_cli.conversation:known"),
         window=Deferred("ctx_pipeline.hosts.gemini_cli.conversation:window"),
         compact_command=r"^\s*/(?:compress|summarize)\b",

@@ -40,11 +40,6 @@ class _Message(NamedTuple):
     place: Place
 
 
-def types() -> tuple[str, ...]:
-    """Return the types of messages and of records that are known."""
-    return (*_TYPES, "$set", "$rewindTo", "metadata")
-
-
 def known() -> Formats:
     """Return the known fields of JSONL recordings."""
     message = "id timestamp type content displayContent toolCalls thoughts tokens model"

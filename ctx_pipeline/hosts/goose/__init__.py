@@ -89,7 +89,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.goose.session:parse"),
-        types=Deferred("ctx_pipeline.hosts.goose.session:types"),
         formats=Deferred("ctx_pipeline.hosts.goose.session:known"),
         window=Deferred("ctx_pipeline.hosts.goose.session:window"),
         compact_command=r"^\s*/(?:compact|summarize)\b",

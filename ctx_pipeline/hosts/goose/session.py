@@ -33,11 +33,6 @@ _CONTENTS = (
 _DECLINED = "The user has declined to run this tool"
 
 
-def types() -> tuple[str, ...]:
-    """Return the types of contents that are known."""
-    return ("session", "user", "assistant", *_CONTENTS)
-
-
 def known() -> Formats:
     """Return the known fields of lines."""
     about = (

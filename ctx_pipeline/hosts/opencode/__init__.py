@@ -34,7 +34,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.opencode.session:parse"),
-        types=Deferred("ctx_pipeline.hosts.opencode.session:types"),
         window=Deferred("ctx_pipeline.hosts.opencode.session:window"),
         compact_command=r"^\s*/(?:compact|summarize)\b",
         approval_tools=frozenset({"plan_exit"}),

@@ -50,11 +50,6 @@ class _Item(NamedTuple):
     place: Place
 
 
-def types() -> tuple[str, ...]:
-    """Return the types of parts and the roles of messages that are known."""
-    return (*_PARTS, "user", "assistant", "session", "todo")
-
-
 def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[], bytes]) -> str | Change:
     """Return what an event does to the window; the order to compact and marks of steps were never sent."""
     return OUT if subtype in {"compaction", "ignored"} else usual(kind, text)

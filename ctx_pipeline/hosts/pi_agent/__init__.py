@@ -74,7 +74,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.pi_agent.session:parse"),
-        types=Deferred("ctx_pipeline.hosts.pi_agent.session:types"),
         formats=Deferred("ctx_pipeline.hosts.pi_agent.session:known"),
         window=Deferred("ctx_pipeline.hosts.pi_agent.session:window"),
         compact_command=r"^\s*/compact\b",

@@ -33,11 +33,6 @@ _EXIT = re.compile(r"Command exited with code (\d{1,10})")
 _ABORTED = "aborted"
 
 
-def types() -> tuple[str, ...]:
-    """Return the types of entries and the roles of messages that are known."""
-    return (*_ENTRIES, *(f"message/{role}" for role in _ROLES))
-
-
 def known() -> Formats:
     """Return the known fields of entries."""
     entry = (

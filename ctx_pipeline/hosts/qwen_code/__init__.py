@@ -25,7 +25,6 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.qwen_code.session:parse"),
-        types=Deferred("ctx_pipeline.hosts.qwen_code.session:types"),
         formats=Deferred("ctx_pipeline.hosts.qwen_code.session:known"),
         window=Deferred("ctx_pipeline.hosts.qwen_code.session:window"),
         compact_command=r"^\s*/(?:compress|summarize)\b",

@@ -44,11 +44,6 @@ _SYSTEM = {
 """subtype of a record that is no message of the API -> kind of its event"""
 
 
-def types() -> tuple[str, ...]:
-    """Return the types and subtypes of records that are known."""
-    return ("user", "assistant", "tool_result", "system", *sorted(_PROMPTS), *_SYSTEM)
-
-
 def known() -> Formats:
     """Return the known fields of records."""
     fields = (
