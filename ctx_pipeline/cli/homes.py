@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.cli.output import say
+from ctx_pipeline.cli.output import counted, say
 from ctx_pipeline.storage import FORGETTING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ctx_pipeline.model.declared import Database, Host
     from ctx_pipeline.settings import Settings
 
@@ -56,8 +58,16 @@ def _resolve(settings: Settings, *, demo: bool, samples: bool) -> tuple[Settings
     hosts = discovery.hosts().values()
     if any(_has_session(host, root, settings) for host in hosts for root in settings.roots_of(host)) or holds_words(settings.home):
         return settings, ""
-    looked = ", ".join(str(root) for host in hosts for root in settings.candidate_roots(host))
-    return _demo(settings), f"No sessions found; looked in {looked}. Showing sample sessions instead."
+    return _demo(settings), f"No sessions found; {looked(settings, hosts)}. Showing sample sessions instead."
+
+
+def looked(settings: Settings, hosts: Collection[Host]) -> str:
+    """Return where sessions were looked for: the homes that are there or that a variable names, and how many agents have none."""
+    named = {h.key: settings.roots_of(h) or (settings.candidate_roots(h) if settings.environ.get(h.files.roots_env) else ()) for h in hosts}
+    places = ", ".join(str(root) for roots in named.values() for root in roots)
+    without = sum(not roots for roots in named.values())
+    none = f"no home of {counted(without, 'agent' if not places else 'other agent')} that ctx reads" if without else ""
+    return ", ".join(filter(None, (f"looked in {places}" if places else "", none)))
 
 
 def for_reading() -> Settings:

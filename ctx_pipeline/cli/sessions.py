@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline import discovery
+from ctx_pipeline.cli.homes import for_reading, looked
 from ctx_pipeline.cli.options import host_option, project_option, require_project
 from ctx_pipeline.cli.output import (
     age,
@@ -80,7 +81,7 @@ def list_sessions(as_json: bool, **chosen: Any) -> None:
         say(f"{counts}; times in {zone_name(zone)}")
         more_rows(listing.total, len(rows))
     elif not sum(listing.counts.values()):
-        say("no sessions found; looked in " + ", ".join(listing.looked))
+        say(f"no sessions found; {looked(settings, [discovery.hosts()[key] for key in listing.hosts])}")
     else:
         say("no session fits")
     if listing.empty:
