@@ -31,6 +31,10 @@ from ctx_pipeline.model.display import title_text
 _SORTS = ("date", "cost", "calls", "size", "name")
 
 
+_FAR = 3_650
+"""Days from which on a deletion is not worth a column: an agent was told to keep everything."""
+
+
 @click.command("list")
 @host_option
 @project_option
@@ -68,7 +72,7 @@ def list_sessions(as_json: bool, **chosen: Any) -> None:
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
             "host": one.host,
             "captured": one.state + (", archived" if one.status == "archived" else "") + (", active" if one.active else ""),
-            "left": "" if one.days_left is None else f"{one.days_left} d",
+            "left": "" if one.days_left is None or one.days_left > _FAR else f"{one.days_left} d",
         }
         for one in listing.sessions
     ]
