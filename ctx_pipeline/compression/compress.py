@@ -1,4 +1,4 @@
-"""Files said with fewer tokens: one measured, several as a checkpoint or in a form; from the disk or from what a session captured."""
+"""Compressed files: one measured, several as a checkpoint or in a form; from the disk or from what a session captured."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def plain_memory(found: Memory) -> dict[str, Any]:
 
 
 def condition(*, settings: Settings | None = None) -> dict[str, Any]:
-    """Return how many memories there are by status, scope, kind and source, the links that lead nowhere, what is held back, and marks.
+    """Return how many memories there are by status, scope, kind and source, broken links, what is held back, and marks.
 
     ``marks`` says by memory what a reader must know of it: see :func:`ctx_pipeline.learning.memories.marks`.
     """

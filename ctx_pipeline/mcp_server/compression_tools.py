@@ -1,4 +1,4 @@
-"""The tools that say files with fewer tokens, under the names that lean-ctx's users know; each a thin call of ``api``."""
+"""The tools that compress files, under the names that lean-ctx's users know; each a thin call of ``api``."""
 
 import os
 from pathlib import Path

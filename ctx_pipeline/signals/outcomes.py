@@ -117,7 +117,7 @@ def _evidence(found: list[Any]) -> tuple[str, ...]:
 
 @signal(version=4, group="outcome", unit="commands", better="lower", reads=_RUNS)
 def failed_command_count(view: SessionView) -> Reading:
-    """Shell commands that ran and ended badly: by exit status, by the host's word, or by what a check behind a pipe reported.
+    """Shell commands that ran and failed: by exit status, by the host's word, or by what a check behind a pipe reported.
 
     Each command counts once, however many records it left. A search that found nothing
     (grep, rg, diff with status 1) is an answer and not a failure; a command that the
@@ -132,7 +132,7 @@ def failed_command_count(view: SessionView) -> Reading:
 
 @signal(version=4, group="outcome", unit="ratio", better="lower", reads=_RUNS)
 def failed_command_ratio(view: SessionView) -> Reading:
-    """Share of answered shell commands that ended badly, 0 to 1.
+    """Share of answered shell commands that failed, 0 to 1.
 
     The same commands as ``failed_command_count`` are counted above and below the line,
     so the two never disagree. Above 0.3 the agent is usually fighting the environment

@@ -102,7 +102,7 @@ class Against:
     """in dollars, per model: today's prices against those of the day, what is counted twice or never, recorded costs"""
 
     def rules(self) -> list[dict[str, Any]]:
-        """Return each rule with the calls, tokens and dollars that it makes more or less, the dearest first."""
+        """Return each rule with the calls, tokens and dollars that it makes more or less, the most expensive first."""
         found: dict[str, dict[str, Any]] = {}
         for one in self.differences:
             told = found.setdefault(one.rule, {"rule": one.rule, "calls": 0, "tokens": 0, "nano": 0, "examples": []})

@@ -249,7 +249,7 @@ def outcomes(
     cost_mode: str | None = None,
     settings: Settings | None = None,
 ) -> tuple[list[Outcomes], Outcomes]:
-    """Return what each project, host, month or session came to for its money, dearest first, and all together.
+    """Return what each project, host, month or session came to for its money, most expensive first, and all together.
 
     ``since`` and ``until`` are days on which sessions began: a session counts whole. Its
     usage is that of ``ctx usage session --stored``, since the rest is known of the tables

@@ -104,7 +104,7 @@ def status(as_json: bool) -> None:
 def _ended(row: dict[str, Any]) -> str:
     if row["ok"] is None:
         return ""
-    return f"well, in {row['seconds']} s" if row["ok"] else f"badly: {plain(str(row['said']))}"
+    return f"succeeded in {row['seconds']} s" if row["ok"] else f"failed: {plain(str(row['said']))}"
 
 
 @schedule.command()
@@ -138,7 +138,7 @@ def run_now(job: str, as_json: bool) -> None:
     if as_json:
         emit({"job": job, **note})
     else:
-        say(plain(note["said"]) or f"{job} ended {'well' if note['ok'] else 'badly'}", err=not note["ok"])
+        say(plain(note["said"]) or f"{job} {'succeeded' if note['ok'] else 'failed'}", err=not note["ok"])
     if not note["ok"]:
         raise SystemExit(1)
     if not note["ok"]:

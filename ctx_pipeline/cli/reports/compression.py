@@ -45,9 +45,9 @@ def compress(
     PATHS are files and folders. Without any it is what the newest session of this folder
     had in its context window at its end, from what was captured.
 
-    Of each file its most important signatures stand there: exported ones, and those that
-    other files name. Signs, with their meaning in the second line, or words are used, whichever
-    costs fewer tokens.
+    Each file is cut to its most important signatures: exported ones, and those that other
+    files name. They are written as words or as signs (explained in the second line),
+    whichever takes fewer tokens.
     """
     from ctx_pipeline.cli.homes import for_reading
     from ctx_pipeline.compression import compress as compression

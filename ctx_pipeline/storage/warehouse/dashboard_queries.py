@@ -101,7 +101,7 @@ class Detail(NamedTuple):
     memories: list[tuple]
     """(memory_id, kind, text, status, ids of the events it rests on, in this session and others, with spaces between)"""
     models: list[tuple]
-    """(model, calls, input, output, cache writes of five minutes, of an hour, cache read, nano-dollars or None), the dearest first"""
+    """(model, calls, input, output, cache writes of five minutes, of an hour, cache read, nano-dollars or None), by cost"""
 
 
 def rows(connection: DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
