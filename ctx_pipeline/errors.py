@@ -15,6 +15,7 @@ CtxError
 │  ├─ UnknownChoice     a word of a fixed list was misspelled; lists the nearest
 │  └─ AmbiguousName     a short name means several things; lists them
 ├─ NothingFound         nothing in the records fits what was asked for
+├─ MissingExtra         a library is not installed; names the extra that brings it
 ├─ UsageError           the words of a command do not fit together
 └─ BudgetTooSmall       asked, minimum
 
@@ -24,6 +25,7 @@ A command ends with 2 where its words are wrong (UsageError, UnknownChoice) and 
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -88,6 +90,33 @@ def unreadable(error: BaseException) -> StoreDamaged | None:
         return None
     said = next(iter(str(error).splitlines()), "")
     return StoreDamaged(f"a file of the store cannot be read: {said}", hint="ctx doctor names it and what makes it again")
+
+
+class MissingExtra(CtxError):
+    """A library that is not part of the slim installation is needed."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
+    """Return which extra of this package brings a module that was not found; None where none does."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    module = (error.name or "").partition(".")[0]
+    try:
+        declared = requires("ctx-pipeline") or []
+    except PackageNotFoundError:
+        return None
+    brought: dict[str, set[str]] = {}
+    for line in declared:
+        name, _, condition = line.partition(";")
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", condition)
+        if extra:
+            brought.setdefault(extra[1], set()).add(re.split(r"[<>=!~ \[]", name.strip(), maxsplit=1)[0].replace("-", "_"))
+    fitting = [extra for extra, modules in brought.items() if module in modules]
+    if not fitting:
+        return None
+    least = min(fitting, key=lambda extra: len(brought[extra]))
+    hint = f"pip install 'ctx-pipeline[{least}]'; everything: 'ctx-pipeline[all]'"
+    return MissingExtra(f"{module} is not installed", hint=hint, extra=least)
 
 
 class SchemaTooNew(StoreError):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import sysconfig
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import PathDistribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ctx_pipeline_tests import processes
+from ctx_pipeline_tests.factories.environments import link, required
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
@@ -75,6 +79,64 @@ def test_the_wheel_alone_runs_a_demo_twice_and_its_dagster_configuration_loads(i
     assert {"raw/segments", "memory/consolidated", "dashboard/site"} <= set(checked.split())
     assert "enabled: false" in next((tmp_path / "ctx").rglob("dagster.yaml")).read_text("utf-8")
     assert list((tmp_path / "empty").iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def slim(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that holds the wheel and what it requires without an extra."""
+    (wheel,) = dist.glob("*.whl")
+    folder = tmp_path_factory.mktemp("slim") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", str(folder))
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", f"--python={folder / 'bin' / 'python'}")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel))
+    packages = next(folder.glob("lib/python*/site-packages"))
+    (own,) = packages.glob("ctx_pipeline-*.dist-info")
+    link(required(PathDistribution(own)), packages)
+    return folder / "bin"
+
+
+@pytest.mark.slow
+@pytest.mark.feature("package.slim")
+def test_the_command_line_works_without_the_graph_dspy_and_the_server_and_names_the_extra_of_the_rest(slim: Path, tmp_path: Path):
+    shell = bare(slim, tmp_path)
+
+    def ctx(*words: str) -> Any:
+        return processes.run((str(slim / "ctx"), *words), **shell)
+
+    assert "ModuleNotFoundError" in processes.run((str(slim / "python"), "-c", "import dagster"), **shell).stderr
+    first = json.loads(run("ctx", "run", "--json", **shell))
+    assert (first["sessions"], first["model_calls"], first["quarantined"]) == (6, 46, 0)
+    assert "<html" in Path(first["site"]).read_text("utf-8")
+    assert json.loads(run("ctx", "run", "--json", **shell))["sessions_parsed"] == 0
+    assert json.loads(run("ctx", "usage", "daily", "--json", **shell))["totals"]["calls"] == 46
+    assert len(json.loads(run("ctx", "list", "--json", **shell))["sessions"]) == 6
+    assert json.loads(run("ctx", "search", "freezegun", "--json", **shell))["hits"]
+    for words in ((), ("cost",), ("show",), ("hints",), ("render", "--share"), ("status",), ("doctor",), ("learn", "--all"), ("sync",)):
+        done = ctx(*words)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), (words, done.stderr)
+    needing = {
+        ("ui", "--check"): "graph",
+        ("mcp",): "serve",
+        ("dashboard", "serve", "--port", "0"): "serve",
+        ("rot", "dashboard"): "terminal",
+    }
+    for words, extra in needing.items():
+        done = ctx(*words)
+        assert (done.returncode, "Traceback" in done.stderr) == (1, False), (words, done.stdout, done.stderr)
+        assert f"hint: pip install 'ctx-pipeline[{extra}]'" in done.stderr, (words, done.stderr)
+
+
+@pytest.mark.feature("package.slim")
+def test_all_extras_together_are_what_the_first_command_of_the_readme_installs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    slim = {re.split(r"[<>=\[]", line)[0] for line in project["dependencies"]}
+
+    assert not slim & {"dagster", "dagster-duckdb", "dagster-webserver", "dspy", "mcp", "starlette", "uvicorn"}
+    assert {"pydantic", "tiktoken"} <= slim
+    assert extras["all"] == [f"ctx-pipeline[{','.join(name for name in extras if name not in {'all', 'dev'})}]"]
+    assert "ctx-pipeline[all]" in extras["dev"]
+    assert ".[dev]" in (ROOT / "README.md").read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -105,10 +105,14 @@ def _begin_journal(store: Store, *, yes: bool) -> None:
 
 def _switched(settings: Settings) -> list[dict[str, Any]]:
     """Return what runs without being asked: entered hooks, timers, and the sensors, automation and schedule of the store's instance."""
-    from ctx_pipeline.defs import upkeep
     from ctx_pipeline.integrations.status import entered, timed
+    from ctx_pipeline.pipeline.run import graph_installed
 
     by_others = [one._asdict() for one in (*entered(settings), *timed(settings))]
+    if not graph_installed():
+        return by_others
+    from ctx_pipeline.defs import upkeep
+
     return [*by_others, *(one._asdict() for one in upkeep.switches(settings))]
 
 

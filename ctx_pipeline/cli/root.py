@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ctx_pipeline.cli.output import one_line, say
-from ctx_pipeline.errors import CtxError, unreadable
+from ctx_pipeline.errors import CtxError, missing_extra, unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -278,7 +278,7 @@ def run(args: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        damage = unreadable(error)
+        damage = unreadable(error) or (missing_extra(error) if isinstance(error, ModuleNotFoundError) else None)
         if damage is None:
             raise
         _fail(damage)

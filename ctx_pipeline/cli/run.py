@@ -30,7 +30,7 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
     from ctx_pipeline.pipeline import capture, plan
     from ctx_pipeline.pipeline.repair import damaged_outputs
     from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
-    from ctx_pipeline.pipeline.run import summary
+    from ctx_pipeline.pipeline.run import graph_installed, run_stages, summary
     from ctx_pipeline.storage import open_store
 
     began = time.monotonic()
@@ -46,14 +46,19 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
         if not as_json and not store.ledger.sources():
             _first_run(scan)
         todo = plan.plan(store, settings, scan)
-        outcome = None if todo.nothing_to_do and not full else _execute(settings, scan, quiet=as_json, full=full)
-        if outcome is None or not outcome.held:
-            damaged_outputs.note(store)
-        report = summary(store, settings, outcome, seconds=time.monotonic() - began)
+        nothing = todo.nothing_to_do and not full
+        if nothing or graph_installed():
+            outcome = None if nothing else _execute(settings, scan, quiet=as_json, full=full)
+            if outcome is None or not outcome.held:
+                damaged_outputs.note(store)
+            report = summary(store, settings, outcome, seconds=time.monotonic() - began)
+        else:
+            with ProgressLine(quiet=as_json) as progress:
+                report = run_stages(store, settings, scan=scan, progress=progress)
     if as_json:
         emit(report.to_json())
     else:
-        _tell(settings, scan, report, changed=outcome is not None)
+        _tell(settings, scan, report, changed=not nothing)
     if report.failed:
         raise SystemExit(1)
 

@@ -1,10 +1,11 @@
-"""All stages in their order, without Dagster: what tests, `ctx sync` of everything and the fallback use."""
+"""All stages in their order, without Dagster: what tests use, and `ctx run` where the graph is not installed."""
 
 from __future__ import annotations
 
 import importlib
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.pipeline.repair.damaged_outputs import note, release_damaged
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.pipeline import StageReport
     from ctx_pipeline.settings import Settings
 
-__all__ = ["STEPS", "Outcome", "RunReport", "run_stages", "step", "summary"]
+__all__ = ["STEPS", "Outcome", "RunReport", "graph_installed", "run_stages", "step", "summary"]
 
 STEPS: dict[str, tuple[str, str]] = {
     "capture": ("pipeline.capture", "capture"),
@@ -66,6 +67,11 @@ class Outcome:
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as plain values."""
         return {"cells_materialized": self.cells_materialized, "runs": self.runs, "held": self.held, "seconds": round(self.seconds, 3)}
+
+
+def graph_installed() -> bool:
+    """Tell whether runs can be recorded in the asset graph: the extra ``graph`` brings Dagster."""
+    return find_spec("dagster") is not None
 
 
 def step(name: str, store: Any, settings: Settings, **options: Any) -> list[StageReport]:

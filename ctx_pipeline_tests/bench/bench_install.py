@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 from ctx_pipeline_tests.bench.rows import TRIAL, Row
+from ctx_pipeline_tests.factories.environments import required, size
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -26,8 +28,11 @@ def install_rows() -> list[Row]:
         _run(sys.executable, "-m", "venv", "--without-pip", str(environment))
         _run(*pip, f"--python={environment / 'bin' / 'python'}", "install", *(("--no-deps", "--no-index") if alone else ()), str(wheel))
         taken = time.perf_counter() - began
-        size = sum(p.lstat().st_size for p in environment.rglob("*") if p.is_file() and not p.is_symlink())
-    return [Row("install: a fresh environment with the package", taken), Row("install: its size", size / 1e6, "MB")]
+        (own,) = environment.glob("lib/python*/site-packages/ctx_pipeline-*.dist-info")
+        slim, whole = (size(required(PathDistribution(own), extras)) / 1e6 for extras in (frozenset[str](), frozenset({"all"})))
+        octets = sum(p.lstat().st_size for p in environment.rglob("*") if p.is_file() and not p.is_symlink())
+    rows = [Row("install: its libraries", slim, "MB"), Row("install: its libraries with all extras", whole, "MB")]
+    return [Row("install: a fresh environment with the package", taken), Row("install: its size", octets / 1e6, "MB"), *rows]
 
 
 def _run(*command: str) -> None:

@@ -106,4 +106,6 @@ BUDGETS = {
     # what a newcomer waits for
     "install: a fresh environment with the package": Budget(None),
     "install: its size": Budget(None, "MB"),
+    "install: its libraries": Budget(450, "MB"),
+    "install: its libraries with all extras": Budget(None, "MB"),
 }
