@@ -5,10 +5,11 @@ from typing import Any
 
 import dagster as dg
 from dagster_duckdb import DuckDBResource
+from pydantic import Field
 
 from ctx_pipeline.defs import recording
 from ctx_pipeline.defs.automation import when_inputs_or_code_change
-from ctx_pipeline.defs.resources import Pipeline, beside
+from ctx_pipeline.defs.resources import FORCE, Pipeline, beside
 from ctx_pipeline.pipeline.code_versions import Versions
 from ctx_pipeline.pipeline.plan import OFF_PATH, Asset, graph
 
@@ -26,6 +27,12 @@ KINDS = {
     "warehouse": {"duckdb"},
     "dashboard": {"html"},
 }
+
+
+class Options(dg.Config):
+    """What a person may choose in the launchpad."""
+
+    force: bool = Field(default=False, description="Make anew also what is fresh. The run tag ctx/force does the same for all steps.")
 
 
 def build(versions: Versions, cells: dg.PartitionsDefinition) -> list[Any]:
@@ -77,9 +84,9 @@ def _partitioned(
         backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=recording.RETRIES,
     )
-    def body(context: dg.AssetExecutionContext, pipeline: dg.ResourceParam[Pipeline]) -> Iterator[dg.MaterializeResult]:
-        chosen = {choice: sorted(key.path[-1] for key in context.selected_asset_keys)} if choice else {}
-        yield from recording.materialize_cells(context, pipeline, step, **chosen)
+    def body(context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline]) -> Iterator[dg.MaterializeResult]:
+        chosen: dict[str, Any] = {choice: sorted(key.path[-1] for key in context.selected_asset_keys)} if choice else {}
+        yield from recording.materialize_cells(context, pipeline, step, **chosen, **_forced(context, config))
 
     return body
 
@@ -88,8 +95,8 @@ def _whole(node: Asset, versions: Versions) -> dg.AssetsDefinition:
     """Return one unpartitioned asset of the tail."""
 
     @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES)
-    def body(context: dg.AssetExecutionContext, pipeline: dg.ResourceParam[Pipeline]) -> dg.MaterializeResult:
-        return recording.materialize_whole(context, pipeline, node.stage)
+    def body(context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline]) -> dg.MaterializeResult:
+        return recording.materialize_whole(context, pipeline, node.stage, **_forced(context, config))
 
     return body
 
@@ -98,10 +105,17 @@ def _warehouse(node: Asset, versions: Versions) -> dg.AssetsDefinition:
     """Return the warehouse: the new file is written through the resource, which waits while another process holds it."""
 
     @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES)
-    def body(context: dg.AssetExecutionContext, pipeline: dg.ResourceParam[Pipeline], duckdb: DuckDBResource) -> dg.MaterializeResult:
-        return recording.materialize_whole(context, pipeline, node.stage, connect=lambda path: beside(duckdb, path))
+    def body(
+        context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline], duckdb: DuckDBResource
+    ) -> dg.MaterializeResult:
+        forced = _forced(context, config)
+        return recording.materialize_whole(context, pipeline, node.stage, connect=lambda path: beside(duckdb, path), **forced)
 
     return body
+
+
+def _forced(context: dg.AssetExecutionContext, config: Options) -> dict[str, bool]:
+    return {"force": True} if config.force or context.run.tags.get(FORCE) == "true" else {}
 
 
 def _spec(node: Asset, versions: Versions, *, skippable: bool = False) -> dg.AssetSpec:

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import logging
+import sys
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from ctx_pipeline.defs.location import build
 from ctx_pipeline.defs.partitions import boxes, definition, key_of
-from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.defs.resources import FORCE, Pipeline
+from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.plan import OFF_PATH
 from ctx_pipeline.pipeline.run import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ctx_pipeline.defs.partitions import Box
-    from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.pipeline import StageReport
     from ctx_pipeline.pipeline.plan import Plan
     from ctx_pipeline.settings import Settings
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """Run config; printing debug lines takes as long as the run itself. Failures come back as results."""
+
+LOCATION = "ctx_pipeline.definitions"
+"""Name of the code location: the module that ``workspace.yaml`` and ``pyproject.toml`` name."""
+
+_ORIGIN = RemoteRepositoryOrigin(
+    ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(executable_path=sys.executable, module_name=LOCATION), LOCATION),
+    SINGLETON_REPOSITORY_NAME,
+)
+
+_PARTITIONED_STEPS = ("capture", "normalize", "facts", "measure", "mine", "count")
 
 _STEPS_SHOWN = {"STEP_START", "STEP_SUCCESS", "STEP_FAILURE", "STEP_SKIPPED"}
 
@@ -40,8 +56,9 @@ class Execution:
         pipeline: Pipeline | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         by: str = "ctx run",
+        force: bool = False,
     ) -> None:
-        self._by = by
+        self._tags = {"ctx/by": by, "user": by, REPOSITORY_LABEL_TAG: _ORIGIN.get_label(), **({FORCE: "true"} if force else {})}
         self._instance = instance
         self._progress = progress
         self._pipeline = pipeline or Pipeline(settings, progress=progress)
@@ -76,22 +93,44 @@ class Execution:
         return self._pipeline.plan()
 
     def run_cells(
-        self, cells: Iterable[Cell], *, held: Mapping[Cell, str] | None = None, stage: str = "", assets: Sequence[str] | None = None
+        self,
+        cells: Iterable[Cell] | Mapping[Cell, Collection[str]],
+        *,
+        assets: Collection[str] | None = None,
+        held: Mapping[Cell, str] | None = None,
     ) -> None:
-        """Materialize the partitioned assets, or only some, over the cells.
+        """Materialize in each cell the assets that are named for it, else ``assets``, else all partitioned ones.
 
-        Cells that Dagster has no partition for (a host no longer installed, a month that
-        has not begun) go through the stages without it.
+        Cells of the same assets are run as ranges, so that a run records what it was asked
+        for and nothing else. Cells that Dagster has no partition for (a host no longer
+        installed, a month that has not begun) go through the stages without it.
         """
-        known = {cell for cell in cells if self._partitions.has_partition_key(key_of(cell))}
-        strange = sorted(set(cells) - known)
-        keys = assets if assets is not None else self._partitioned_keys()
-        bad = dict(held or {})
-        for box in boxes(known, apart=bad):
-            self._run_box(box, keys, known, bad)
-        if strange:
-            for step in [stage] if stage else ["capture", "normalize", "facts", "measure", "mine"]:
-                self._pipeline.step(step, cells=strange)
+        wanted = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, assets or self._partitioned_keys())
+        alike: dict[frozenset[str], set[Cell]] = {}
+        strange: dict[str, list[Cell]] = {}
+        graph = self._pipeline.graph()
+        for cell, named in sorted(wanted.items()):
+            if self._partitions.has_partition_key(key_of(cell)):
+                alike.setdefault(frozenset(named), set()).add(cell)
+            else:
+                for step in {graph[asset].stage for asset in named}:
+                    strange.setdefault(step, []).append(cell)
+        for chosen, same in alike.items():
+            for box in boxes(same, apart=held or ()):
+                self._run_box(box, [key for key in graph if key in chosen], held or {})
+        for step in [s for s in _PARTITIONED_STEPS if s in strange]:
+            self._pipeline.step(step, cells=strange[step])
+
+    def made(self, reports: Iterable[StageReport]) -> dict[Cell, set[str]]:
+        """Return cell -> partitioned assets that stages in other processes wrote or failed to write."""
+        found: dict[Cell, set[str]] = {}
+        for report in reports:
+            keys = [key for key, node in self._pipeline.graph().items() if node.partitioned and node.stage == report.stage]
+            for cell, told in report.cells.items():
+                touched = {key for key in keys if told.wrote(key) or told.failure_of(key)} if cell else set()
+                if touched:
+                    found.setdefault(Cell.of(cell), set()).update(touched)
+        return found
 
     def run_tail(self, made: Collection[str] = (), *, full: bool = False) -> None:
         """Plan anew and materialize, in one run, the unpartitioned assets that need it or whose stage has just ``made`` them."""
@@ -114,29 +153,44 @@ class Execution:
     def _partitioned_keys(self) -> list[str]:
         return [key for key, node in self._pipeline.graph().items() if node.partitioned and node.stage not in OFF_PATH]
 
-    def _run_box(self, box: Box, keys: Sequence[str], wanted: set[Cell], bad: dict[Cell, str]) -> None:
-        """Run a box; where cells of it are held, run the good ones again without them, then each bad one alone."""
-        inside = [cell for cell in wanted if cell.host == box.host and box.first <= cell.month <= box.last]
+    def _run_box(self, box: Box, keys: Sequence[str], bad: Mapping[Cell, str]) -> None:
+        """Run a range; where something of it is held, or a check blocks it, run the rest again without that."""
         before = len(self._pipeline.reports)
         result = self._run(keys, tags=box.tags, title=box.title)
         if result.success:
-            self._recorded.update(inside)
+            self._recorded.update(box.cells)
             return
-        said = {key: error for report in self._pipeline.reports[before:] for key, error in report.failed_partitions.items()}
-        found = {cell: said[cell.key] for cell in inside if cell.key in said}
-        if box.first == box.last:
-            self.outcome.held |= {cell.key: error for cell, error in found.items()} or {f"{box.host}|{box.first}": _why(result)}
+        why, held = _blocked(result), set()
+        graph = self._pipeline.graph()
+        for report in self._pipeline.reports[before:]:
+            of_stage = [key for key in keys if graph[key].stage == report.stage]
+            for cell in box.cells:
+                told = report.cells.get(cell.key)
+                failed = [key for key in of_stage if told and told.failure_of(key)]
+                if told and failed:
+                    why[cell] = told.error
+                    held |= {(key, cell) for key in failed}
+        if not why:
+            self.outcome.held[box.title if box.first != box.last else box.cells[0].key] = _why(result)
             return
-        if not found:
-            self.outcome.held[box.title] = _why(result)
-            return
-        for again in boxes(inside, apart={**bad, **found}):
-            self._run_box(again, keys, wanted, {**bad, **found})
+        self.outcome.held |= {cell.key: error for cell, error in why.items()}
+        done = _materialized(result)
+        # what lies below tables or facts waits for them; a family or a method that fails takes nothing with it
+        stopped = {cell for cell in why if not held or any(graph[key].stage not in ("measure", "mine") for key, c in held if c == cell)}
+        self._recorded.update(cell for cell in box.cells if cell not in stopped)
+        left = {
+            cell: rest
+            for cell in box.cells
+            if cell not in stopped and (rest := [k for k in keys if (k, cell) not in held and (k, cell.key) not in done])
+        }
+        if held or len(left) < len(box.cells):
+            self.run_cells(left, held={**bad, **why})
 
     def _run(self, keys: Sequence[str], *, tags: Mapping[str, str], title: str) -> dg.ExecuteInProcessResult:
         run_id = str(uuid.uuid4())
         steps = _Steps(title, self._progress)
         self._instance.add_event_listener(run_id, steps)
+        self._instance.add_event_listener(run_id, self._give_origin)
         level = logging.root.manager.disable
         logging.disable(logging.CRITICAL)
         try:
@@ -145,13 +199,20 @@ class Execution:
                 instance=self._instance,
                 run_id=run_id,
                 asset_selection=[dg.AssetKey(key.split("/")) for key in keys],
-                tags={**tags, "ctx/by": self._by},
+                tags={**tags, **self._tags},
                 raise_on_error=False,
             )
         finally:
             logging.disable(level)
         self.outcome.runs.append(run_id)
         return result
+
+    def _give_origin(self, entry: dg.EventLogEntry) -> None:
+        """Say at a run's start of which code location it is, so that the timeline shows it and the UI can execute it again."""
+        if entry.dagster_event and entry.dagster_event.event_type == dg.DagsterEventType.RUN_START:
+            run = self._instance.get_run_by_id(entry.run_id)
+            if run is not None:
+                self._instance.run_storage.replace_job_origin(run, RemoteJobOrigin(_ORIGIN, run.job_name))
 
 
 class _Steps:
@@ -174,6 +235,24 @@ class _Steps:
 
 def _why(result: Any) -> str:
     return "; ".join(_failures(result).values()) or "the run failed; see its page in ctx ui"
+
+
+def _materialized(result: Any) -> set[tuple[str, str]]:
+    """Return (asset, partition) of what a run recorded."""
+    events = [event for event in result.all_events if event.event_type_value == "ASSET_MATERIALIZATION"]
+    return {(event.asset_key.to_user_string(), str(event.partition)) for event in events if event.asset_key}
+
+
+def _blocked(result: Any) -> dict[Cell, str]:
+    """Return cell -> the checks that it failed and that stop what lies below."""
+    found: dict[Cell, str] = {}
+    for event in result.all_events:
+        if event.event_type_value == "ASSET_CHECK_EVALUATION":
+            check = event.asset_check_evaluation_data
+            if check.blocking and not check.passed and check.severity == dg.AssetCheckSeverity.ERROR and check.partition:
+                cell = Cell.of(str(check.partition))
+                found[cell] = "; ".join([*([found[cell]] if cell in found else []), f"check {check.check_name} failed"])
+    return found
 
 
 def _failures(result: Any) -> dict[str, str]:

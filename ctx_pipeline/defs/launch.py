@@ -181,11 +181,19 @@ def run(
         derived = ahead.wait("derive", progress) if ahead else []
         job.take(ingested if ahead else [], derived)
         made = [*ingested, *derived]
-        touched = {Cell.of(key) for r in made for key, cell in r.cells.items() if key and cell.status != "unchanged"}
         held = {Cell.of(key): error for r in made for key, error in r.failed_partitions.items() if key}
         plan = job.plan()
-        known = {cell for node in plan.assets.values() if node.asset.partitioned for cell in node.cells}
-        job.run_cells(known if full else {*plan.partitioned_cells(), *touched}, held=held)
+        if full:
+            job.run_cells({cell for node in plan.assets.values() if node.asset.partitioned for cell in node.cells}, held=held)
+        else:
+            wanted = job.made(made)
+            left = plan.dirty_assets()
+            for cell, assets in left.items():
+                wanted.setdefault(cell, set()).update(assets)
+            job.run_cells(wanted, held=held)
+            if left:
+                # what only new code changed makes stale what is below it, and not before
+                job.run_cells({c: below for c, below in job.plan().dirty_assets().items() if c.key not in job.outcome.held}, held=held)
         tail = ahead.wait("tail", progress) if ahead else []
         job.take(tail)
         job.run_tail({r.stage for r in (*ingested, *tail) if r.changed or r.totals}, full=full)
@@ -210,7 +218,10 @@ def backfill(
     began = time.perf_counter()
     from ctx_pipeline.defs.execution import Execution
 
-    with instance(settings) as found, Execution(settings, found, pipeline=pipeline, progress=progress, by="ctx backfill") as job:
+    with (
+        instance(settings) as found,
+        Execution(settings, found, pipeline=pipeline, progress=progress, by="ctx backfill", force=force) as job,
+    ):
         plan = job.plan()
         if asset not in plan.assets:
             raise UnknownName("asset", asset, plan.assets)
@@ -224,8 +235,8 @@ def backfill(
         if node.asset.partitioned:
             facts = plan.assets[FACTS_ASSET]
             if asset != FACTS_ASSET and (behind := wanted & set(facts.dirty())):
-                job.run_cells(behind, stage=facts.asset.stage, assets=[FACTS_ASSET])
-            job.run_cells(wanted, stage=node.asset.stage, assets=[asset])
+                job.run_cells(behind, assets=[FACTS_ASSET])
+            job.run_cells(wanted, assets=[asset])
         elif wanted:
             job.run_whole([asset])
     job.outcome.seconds = time.perf_counter() - began

@@ -31,10 +31,11 @@ def build(pipeline: Pipeline | None = None, versions: code_versions.Versions | N
 
     settings = pipeline.settings if pipeline else _settings()
     cells = partitions.definition(settings.first_month)
+    known = versions or code_versions.collect(settings)
     watching = bool(settings.environ.get(WATCH))
     return dg.Definitions(
-        assets=assets.build(versions or code_versions.collect(settings), cells),
-        asset_checks=[checks.build(cells), *history_checks.build()],
+        assets=assets.build(known, cells),
+        asset_checks=[checks.build(cells), *checks.of_signals(known.families), *history_checks.build()],
         sensors=[*sensors.build(running=watching), automation.sensor(running=watching)],
         schedules=[automation.build(settings, running=watching)],
         jobs=[automation.job()],

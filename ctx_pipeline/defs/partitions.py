@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
-BRIDGE = 2
-"""Idle months that a box may span: recording an empty cell costs less than starting another run."""
-
 
 def definition(first_month: str) -> dg.MultiPartitionsDefinition:
     """Return host by month from ``first_month`` up to and including the current month (UTC).
@@ -54,6 +51,12 @@ class Box(NamedTuple):
         return {RANGE_START: str(key_of(Cell(self.host, self.first))), RANGE_END: str(key_of(Cell(self.host, self.last)))}
 
     @property
+    def cells(self) -> list[Cell]:
+        """The cells in order of time."""
+        months = range(_number(self.first), _number(self.last) + 1)
+        return [Cell(self.host, f"{(number - 1) // 12:04d}-{(number - 1) % 12 + 1:02d}") for number in months]
+
+    @property
     def title(self) -> str:
         """Short name for progress and logs."""
         return f"{self.host} {self.first}" if self.first == self.last else f"{self.host} {self.first} to {self.last}"
@@ -62,19 +65,16 @@ class Box(NamedTuple):
 def boxes(cells: Iterable[Cell], *, apart: Iterable[Cell] = ()) -> list[Box]:
     """Return the fewest ranges over the cells, host by host in order of time.
 
-    A range spans gaps of at most :data:`BRIDGE` months, but never a cell of ``apart``:
-    each of these that is among the cells is a range of its own, at the end.
+    A range holds no month that is not among the cells, since each would be recorded as
+    made. Each cell of ``apart`` that is among them is a range of its own, at the end.
     """
     alone = set(apart)
-    barred = {(c.host, _number(c.month)) for c in alone}
     found: list[Box] = []
     for cell in sorted(set(cells) - alone):
         last = found[-1] if found else None
-        if last and last.host == cell.host:
-            between = range(_number(last.last) + 1, _number(cell.month))
-            if len(between) <= BRIDGE and not any((cell.host, number) in barred for number in between):
-                found[-1] = last._replace(last=cell.month)
-                continue
+        if last and last.host == cell.host and _number(last.last) + 1 == _number(cell.month):
+            found[-1] = last._replace(last=cell.month)
+            continue
         found.append(Box(cell.host, cell.month, cell.month))
     return [*found, *(Box(c.host, c.month, c.month) for c in sorted(set(cells) & alone))]
 

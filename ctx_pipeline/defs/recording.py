@@ -50,22 +50,24 @@ def steady() -> Iterator[None]:
 def materialize_cells(context: dg.AssetExecutionContext, pipeline: Pipeline, step: str, **options: Any) -> Iterator[dg.MaterializeResult]:
     """Run a step over the cells of this run and yield one result for each selected asset.
 
-    A held cell is not materialized: the others of the range get their event, then the
-    step fails and names the held ones, so that only they turn red.
+    What is held, an asset in a partition, is not materialized: all others of the run get
+    their event, then the step fails and names the held ones, so that only they turn red.
     """
     keys = list(context.partition_keys)
     assets = sorted(context.selected_asset_keys)
     with steady():
         reports = pipeline.step(step, cells=[cell_of(key) for key in keys], **options)
         facts = {(asset, key): metadata(pipeline, asset, cell_of(key), reports) for asset in assets for key in keys}
-    held = {key: error for report in reports for key, error in report.failed_partitions.items() if key in set(keys)}
-    if held:
+    failed = {key: error for report in reports for key, error in report.failed_partitions.items() if key in set(keys)}
+    if failed:
         for (asset, key), values in facts.items():
-            if key not in held:
-                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=values))
+            told = [report.cells[key] for report in reports if key in report.cells]
+            if not any(cell.failure_of(asset.to_user_string()) for cell in told):
+                version = {"dagster/code_version": str(context.assets_def.specs_by_key[asset].code_version)}
+                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=values, tags=version))
         raise dg.Failure(
-            f"failed partitions: {', '.join(sorted(held))}",
-            metadata={"held": dg.MetadataValue.json(dict(sorted(held.items())))},
+            f"failed partitions: {', '.join(sorted(failed))}",
+            metadata={"held": dg.MetadataValue.json(dict(sorted(failed.items())))},
             allow_retries=False,
         )
     for asset in assets:
@@ -94,17 +96,32 @@ def metadata(pipeline: Pipeline, asset: dg.AssetKey, cell: Cell, reports: Sequen
     facts: dict[str, Any] = {}
     if row is not None:
         facts = {"dagster/row_count": int(row.rows or 0), "content_hash": str(row.content_hash)[:16]}
+        facts |= _files(pipeline, asset, cell)
     elif cell != WHOLE:
         facts = {"sessions": len(pipeline.store.ledger.sessions(cells=[cell]))}
     for report in reports:
         told = report.cells.get("" if cell == WHOLE else cell.key)
         if told is None:
             continue
-        facts["status"] = told.status
+        facts["status"] = "done" if told.wrote(asset.to_user_string()) else "unchanged"
         facts["seconds"] = round(float(told.seconds or report.seconds), 3)
-        facts |= {name: value for name, value in sorted(told.counts.items())[:12] if isinstance(value, int | float)}
+        # what one step counted over several families is the figure of none of them
+        if len(told.made) > 1:
+            facts["sessions_read"] = told.counts.get("sessions", 0)
+        else:
+            facts |= {name: value for name, value in sorted(told.counts.items())[:12] if isinstance(value, int | float)}
         facts |= dict(sorted(told.figures.items())[:24])
     return facts
+
+
+def _files(pipeline: Pipeline, asset: dg.AssetKey, cell: Cell) -> dict[str, Any]:
+    """Return the bytes and the folder of what an asset has in a partition of the lake."""
+    group, *rest = asset.path
+    manifest = pipeline.store.lake.manifest(group if group == "normalized" else asset.to_user_string(), cell)
+    parts = [part for part in manifest.parts if group != "normalized" or part.table == rest[0]] if manifest else []
+    if not parts:
+        return {}
+    return {"bytes": sum(part.bytes for part in parts), "path": dg.MetadataValue.path(str((pipeline.store.home / parts[0].path).parent))}
 
 
 def column_schema(table: str) -> dg.TableSchema:

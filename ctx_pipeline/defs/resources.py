@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 
+FORCE = "ctx/force"
+"""Run tag: every step of the run makes anew also what is fresh."""
+
+
 class Pipeline:
     """The stages over one store. Everything is opened on first use, so that definitions load on an empty machine.
 
@@ -55,6 +59,11 @@ class Pipeline:
 
     def step(self, name: str, **options: Any) -> list[StageReport]:
         """Run one step of :data:`ctx_pipeline.pipeline.run.STEPS`; return and keep its reports."""
+        if options.pop("force", False):
+            if name == "normalize":
+                self.store.ledger.forget_decoded(options["cells"])
+            elif name != "capture":  # what was captured is never made anew
+                options["force"] = True
         if self.progress and name in running.TELLING:
             options["progress"] = self.progress
         if name in ("capture", "ingest"):

@@ -34,7 +34,11 @@ class Due:
     def __init__(self, store: Store, assets: Mapping[str, tuple[str, tuple[str, ...]]]) -> None:
         self._store = store
         self.versions = {key: version for key, (version, _) in assets.items()}
-        self.upstream = {key: above for key, (_, above) in assets.items()}
+        self.upstream = {key: tuple(above) for key, (_, above) in assets.items()}
+
+    def only(self, asset: str) -> Due:
+        """Return one of the assets by itself."""
+        return Due(self._store, {asset: (self.versions[asset], self.upstream[asset])})
 
     def contents(self, cell: Cell) -> dict[str, str]:
         """Return upstream asset -> its content hash in a cell, empty where it has none."""
@@ -131,29 +135,65 @@ def run_cells(
 
 
 def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, force: bool) -> dict[str, CellReport]:
-    """Make a cell for all stages at once; when that fails, stage by stage, so that only the one that fails is held."""
+    """Make a cell for all stages at once; when that fails, stage by stage and asset by asset, so that only the one that fails is held."""
     began = time.perf_counter()
     counts: dict[str, Counter[str]] = {}
     failed: dict[str, CellReport] = {}
+    written: dict[str, set[str]] = {}
     try:
-        _together(store, stages, cell, counts, force=force)
+        _together(store, stages, cell, counts, written, force=force)
     except (StoreLocked, StoreFull):
         raise
     except Exception as error:  # noqa: BLE001 - one bad cell holds back itself alone
         left = {name: stage for name, stage in stages.items() if name not in counts}
         if len(stages) == 1:
-            return {name: CellReport(HELD, seconds=time.perf_counter() - began, error=reason(error)) for name in stages}
+            ((name, (due, begin)),) = stages.items()
+            stale = due.stale(cell, force=force)
+            if len(stale) > 1:
+                return {name: _apart([_made(store, {name: (due.only(asset), begin)}, cell, force=force)[name] for asset in stale])}
+            why = reason(error)
+            return {name: CellReport(HELD, seconds=time.perf_counter() - began, error=why, held=dict.fromkeys(stale, why))}
         failed = {name: report for stage in left.items() for name, report in _made(store, dict([stage]), cell, force=force).items()}
     seconds = (time.perf_counter() - began) / max(1, len(counts))
     return {
         name: failed.get(name)
-        or CellReport(DONE if name in counts else UNCHANGED, dict(counts.get(name, {})), _content(store, due.versions, cell), seconds)
+        or CellReport(
+            DONE if name in counts else UNCHANGED,
+            dict(counts.get(name, {})),
+            _content(store, due.versions, cell),
+            seconds,
+            made=tuple(sorted(written.get(name, ()))),
+        )
         for name, (due, _) in stages.items()
     }
 
 
-def _together(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, counts: dict[str, Counter[str]], *, force: bool) -> None:
-    """Make what is stale in one read, then what only that made stale in another; add to ``counts`` what each stage did."""
+def _apart(reports: Sequence[CellReport]) -> CellReport:
+    """Return the report of a stage whose assets were made one by one, since they failed together."""
+    counts: Counter[str] = Counter()
+    for report in reports:
+        counts.update(report.counts)
+    held = {asset: why for report in reports for asset, why in report.held.items()}
+    return CellReport(
+        HELD if held else DONE,
+        dict(counts),
+        seconds=sum(report.seconds for report in reports),
+        error="; ".join(f"{asset}: {why}" for asset, why in sorted(held.items())),
+        made=tuple(sorted(asset for report in reports for asset in report.made)),
+        held=held,
+    )
+
+
+def _together(
+    store: Store,
+    stages: Mapping[str, tuple[Due, Begin]],
+    cell: Cell,
+    counts: dict[str, Counter[str]],
+    written: dict[str, set[str]],
+    *,
+    force: bool,
+) -> None:
+    """Make what is stale in one read, then what only that made stale in another; add what each stage did, and which assets it wrote."""
     made: set[str] = set()
     while (waiting := _waiting(stages, cell, made, force=force)) and store.lake.manifest("normalized", cell) is not None:
         with ExitStack() as leases:
@@ -170,6 +210,7 @@ def _together(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell,
                 made_of = {asset: stages[name][0].fingerprint(asset, cell, contents) for asset in visitor.assets}
                 counted = visitor.commit(made_of)
                 counts.setdefault(name, Counter()).update(counted)
+                written.setdefault(name, set()).update(visitor.assets)
                 contents |= stages[name][0].made(cell, visitor.assets)
             made.update(asset for v in visitors.values() for asset in v.assets)
         if not visitors:

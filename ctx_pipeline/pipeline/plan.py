@@ -169,6 +169,15 @@ class Plan:
         waited = [p for p in self.assets.values() if p.asset.partitioned and (off_path or p.asset.stage not in OFF_PATH)]
         return sorted({cell for plan in waited for cell in plan.dirty()})
 
+    def dirty_assets(self) -> dict[Cell, set[str]]:
+        """Return cell -> partitioned assets that are missing or stale in it, of those that a run makes."""
+        found: dict[Cell, set[str]] = {}
+        for key, plan in self.assets.items():
+            if plan.asset.partitioned and plan.asset.stage not in OFF_PATH:
+                for cell in plan.dirty():
+                    found.setdefault(cell, set()).add(key)
+        return found
+
     def tail(self, *, off_path: bool = False) -> list[str]:
         """Return the unpartitioned assets to make, upstream ones first; with ``off_path`` also those that no run waits for."""
         waited = {k: p for k, p in self.assets.items() if not p.asset.partitioned and (off_path or p.asset.stage not in OFF_PATH)}

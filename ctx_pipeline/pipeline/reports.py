@@ -57,6 +57,18 @@ class CellReport:
     """shares and means, by name"""
     error: str = ""
     """why the cell is held; never text of a session"""
+    made: tuple[str, ...] = ()
+    """assets that were written, where the stage makes some and not others"""
+    held: dict[str, str] = field(default_factory=dict)
+    """asset -> why it is held; empty in a held cell where all are"""
+
+    def wrote(self, asset: str) -> bool:
+        """Tell whether an asset of the stage was written."""
+        return asset in self.made if self.made or self.held else self.status == DONE
+
+    def failure_of(self, asset: str) -> str:
+        """Return why an asset of the stage was not committed; empty where it was."""
+        return self.error if self.status == HELD and not self.held else self.held.get(asset, "")
 
 
 @dataclass(slots=True)

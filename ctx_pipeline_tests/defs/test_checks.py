@@ -7,15 +7,18 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.event_log.base import PartitionKeyFilter
 
+from ctx_pipeline import discovery
 from ctx_pipeline.defs import launch
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline.pipeline.run import step
+from ctx_pipeline.pipeline.session_errors import stored_errors
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import contract_checks
 from ctx_pipeline_tests.factories.claude import ClaudeHome, text, tool_use
-from ctx_pipeline_tests.factories.months import settings_of
+from ctx_pipeline_tests.factories.months import settings_of, write_month
 
 CELL = Cell("claude", "2026-01")
 
@@ -54,31 +57,37 @@ def spoken(home, *, broken=0, unknown=0, unanswered=0, answered=1):
 
 def checked(store, settings):
     step("ingest", store, settings)
-    return contract_checks.run(store, store.ledger.cells())
+    return found(store)
+
+
+def found(store):
+    """Return the findings in the only partition."""
+    (findings,) = contract_checks.run(store, store.ledger.cells()).values()
+    return findings
 
 
 @pytest.mark.feature("checks.bytes-conserved")
 def test_every_captured_byte_was_read_and_a_segment_behind_the_tables_is_noticed(store, settings, home):
     path = spoken(home, broken=1)
-    found = checked(store, settings)["bytes_conserved"]
-    assert found.passed
-    assert found.numbers == {"captured_bytes": path.stat().st_size, "read_bytes": path.stat().st_size}
+    conserved = checked(store, settings)["bytes_conserved"]
+    assert conserved.passed
+    assert conserved.numbers == {"captured_bytes": path.stat().st_size, "read_bytes": path.stat().st_size}
 
     with path.open("a") as file:
         file.write(json.dumps({"type": "summary", "summary": "a title"}) + "\n")
     step("capture", store, settings)
 
-    found = contract_checks.run(store, store.ledger.cells())["bytes_conserved"]
-    assert not found.passed
-    assert found.numbers["captured_bytes"] - found.numbers["read_bytes"] == len('{"type": "summary", "summary": "a title"}\n')
+    behind = found(store)["bytes_conserved"]
+    assert not behind.passed
+    assert behind.numbers["captured_bytes"] - behind.numbers["read_bytes"] == len('{"type": "summary", "summary": "a title"}\n')
 
 
 @pytest.mark.feature("checks.unique-events", "checks.one-cell")
 def test_an_event_twice_and_a_session_in_two_cells_are_noticed(store, settings, home):
     spoken(home)
-    found = checked(store, settings)
-    assert found["unique_event_ids"].passed
-    assert found["session_in_one_cell"].passed
+    once = checked(store, settings)
+    assert once["unique_event_ids"].passed
+    assert once["session_in_one_cell"].passed
     (cell,) = store.ledger.cells()
     other = Cell("claude", "2025-07")
     events = [tuple(row) for row in store.lake.read_rows("events", cell)]
@@ -86,7 +95,7 @@ def test_an_event_twice_and_a_session_in_two_cells_are_noticed(store, settings, 
     doubled = [*events, events[0]]
     store.lake.replace("normalized", other, {"events": doubled, "sessions": sessions}, code_version="1", input_fp="", content_hash="x")
 
-    again = contract_checks.run(store, [other])
+    again = contract_checks.run(store, [other])[other]
 
     assert again["unique_event_ids"].numbers == {"events": len(doubled), "duplicates": 1}
     assert not again["unique_event_ids"].passed
@@ -100,9 +109,9 @@ def test_an_event_twice_and_a_session_in_two_cells_are_noticed(store, settings, 
 def test_more_than_a_tenth_of_calls_without_a_result_is_a_warning(store, settings, home, unanswered, passed):
     spoken(home, answered=9, unanswered=unanswered)
 
-    found = checked(store, settings)["calls_have_results"]
+    rate = checked(store, settings)["calls_have_results"]
 
-    assert (found.passed, found.numbers) == (passed, {"calls": 9 + unanswered, "open": unanswered})
+    assert (rate.passed, rate.numbers) == (passed, {"calls": 9 + unanswered, "open": unanswered})
 
 
 @pytest.mark.feature("checks.parse-rate")
@@ -114,13 +123,13 @@ def test_more_than_a_hundredth_of_broken_records_is_a_warning(store, settings, h
 
     with path.open("a") as file:
         file.write("{broken\n")
-    found = checked(store, settings)["parse_rate"]
-    assert (found.passed, found.numbers["quarantined"]) == (True, 1)
+    rate = checked(store, settings)["parse_rate"]
+    assert (rate.passed, rate.numbers["quarantined"]) == (True, 1)
 
     with path.open("a") as file:
         file.write("{broken\n{broken\n")
-    found = checked(store, settings)["parse_rate"]
-    assert (found.passed, found.numbers["quarantined"]) == (False, 3)
+    rate = checked(store, settings)["parse_rate"]
+    assert (rate.passed, rate.numbers["quarantined"]) == (False, 3)
 
 
 @pytest.mark.feature("checks.unknown-types")
@@ -141,3 +150,62 @@ def test_unknown_types_are_listed_in_the_ui_as_a_warning(settings, home):
     assert sum(known.metadata["unknown"].value.values()) == 2
     assert any("weather" in label for label in known.metadata["unknown"].value)
     assert found["unique_event_ids"].passed
+
+
+@pytest.mark.feature("checks.by-partition")
+def test_a_range_records_each_check_for_each_of_its_partitions(settings, environ):
+    root = Path(environ["CLAUDE_CONFIG_DIR"])
+    write_month(root, "2026-03", 1)
+    broken = write_month(root, "2026-04", 2)
+    broken.write_text(broken.read_text() + "{broken\n" * 3)
+
+    outcome = launch.run(settings)
+
+    assert outcome.failed == []
+    with launch.instance(settings) as instance:
+        of_april = dg.AssetRecordsFilter(asset_key=dg.AssetKey(["normalized", "events"]), asset_partitions=["claude|2026-04"])
+        (newest,) = instance.fetch_materializations(of_april, limit=1).records
+
+        def last(name, asset, month):
+            key = dg.AssetCheckKey(dg.AssetKey(["normalized", asset]), name)
+            one = PartitionKeyFilter(key=f"claude|{month}")
+            (record,) = instance.event_log_storage.get_asset_check_execution_history(key, limit=1, partition_filter=one)
+            return record.status.value, record.event.dagster_event.event_specific_data
+
+        assert [last("parse_rate", "events", month)[0] for month in ("2026-03", "2026-04")] == ["SUCCEEDED", "FAILED"]
+        status, evaluation = last("unique_event_ids", "events", "2026-04")
+    assert (status, evaluation.blocking, evaluation.partition) == ("SUCCEEDED", True, "claude|2026-04")
+    assert evaluation.target_materialization_data.run_id == newest.run_id
+
+
+@pytest.mark.feature("checks.signal-errors")
+def test_a_signal_that_raises_is_told_by_its_family_alone_until_it_is_mended(settings, environ):
+    write_month(Path(environ["CLAUDE_CONFIG_DIR"]), "2026-03", 1)
+    folder = settings.home / "config" / "signals"
+    folder.mkdir(parents=True)
+    text = (
+        "from ctx_pipeline.model.declared import Reading, signal\n\n\n"
+        '@signal(group=\'activity\', reads=(\'events\',))\ndef fragile(view):\n    """Break."""\n'
+        "    return Reading(1 / BELOW)\n\n\nBELOW = 0\n"
+    )
+    (folder / "own_fragile.py").write_text(text)
+
+    def told():
+        discovery.reload()
+        outcome = launch.run(settings)
+        assert outcome.failed == []
+        with open_store(settings) as store, launch.instance(settings) as instance:
+            keys = {name: dg.AssetCheckKey(dg.AssetKey(["signals", name]), "signal_errors") for name in ("own_fragile", "activity")}
+            history = {n: instance.event_log_storage.get_asset_check_execution_history(key, limit=1) for n, key in keys.items()}
+            return {n: record.status.value for n, (record,) in history.items()}, [(e.asset, e.reason) for e in stored_errors(store)]
+
+    try:
+        assert told() == (
+            {"own_fragile": "FAILED", "activity": "SUCCEEDED"},
+            [("signals/own_fragile@claude|2026-03", "fragile: the signal raised ZeroDivisionError, line 7")],
+        )
+        (folder / "own_fragile.py").write_text(text.replace("BELOW = 0", "BELOW = 2"))
+        assert told() == ({"own_fragile": "SUCCEEDED", "activity": "SUCCEEDED"}, [])
+    finally:
+        discovery.look_in(None)
+        discovery.reload()

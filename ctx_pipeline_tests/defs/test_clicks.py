@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ctx_pipeline.defs import launch
+from ctx_pipeline_tests.waiting import eventually
 
 LOCATION = "ctx_pipeline.definitions"
 
@@ -112,3 +113,38 @@ def test_a_cell_is_materialized_and_a_range_is_backfilled_by_a_click(ui, setting
     assert cells(settings, "normalized/events") == {"2026-03": 2, "2026-04": 2}
     made = [r for r in post(RUNS)["results"] if {"key": "dagster/backfill", "value": begun["backfillId"]} in r["tags"]]
     assert [r["status"] for r in made] == ["SUCCESS"], "one run makes the whole range"
+
+
+AGAIN = """
+mutation ($id: String!) {
+  launchRunReexecution(reexecutionParams: {parentRunId: $id, strategy: ALL_STEPS}) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+  }
+}
+"""
+
+TIMELINE = """
+{ runsOrError { ... on Runs { results {
+  runId status tags { key value } repositoryOrigin { repositoryName repositoryLocationName }
+} } } }
+"""
+
+
+@pytest.mark.feature("launch.origin")
+def test_a_run_of_the_command_line_stands_on_the_timeline_and_can_be_executed_again(settings, ui) -> None:
+    ask, _ = ui
+    outcome = launch.run(settings)
+
+    shown = {run["runId"]: run for run in ask(TIMELINE)["results"]}
+    assert shown.keys() == set(outcome.runs)
+    origin = {"repositoryName": "__repository__", "repositoryLocationName": LOCATION}
+    assert all(run["repositoryOrigin"] == origin for run in shown.values())
+    assert all({"key": "user", "value": "ctx run"} in run["tags"] for run in shown.values())
+
+    again = ask(AGAIN, id=outcome.runs[0])
+
+    assert again["__typename"] == "LaunchRunSuccess", again
+    eventually(lambda: next(r["status"] for r in ask(TIMELINE)["results"] if r["runId"] == again["run"]["runId"]) in ("SUCCESS", "FAILURE"))
+    assert next(r["status"] for r in ask(TIMELINE)["results"] if r["runId"] == again["run"]["runId"]) == "SUCCESS"

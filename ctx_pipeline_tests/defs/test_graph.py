@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.defs import checks, history_checks, location, partitions
+from ctx_pipeline import settings as settings_file
+from ctx_pipeline.defs import checks, history_checks, location, partitions, sensors
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import plan
 
@@ -132,19 +133,23 @@ def test_contracts_block_and_drift_only_warns(definitions):
     blocking = {key.name for key in graph.asset_check_keys if graph.get(key).blocking}
 
     assert blocking == {"unique_event_ids", "session_in_one_cell"}
-    assert {key.name for key in graph.asset_check_keys} == {*checks.CHECKS, history_checks.GAPS, history_checks.IDENTITY}
+    assert {key.name for key in graph.asset_check_keys} == {
+        *checks.CHECKS,
+        checks.SIGNAL_ERRORS,
+        history_checks.GAPS,
+        history_checks.IDENTITY,
+    }
 
 
 @pytest.mark.feature("dagster.off-by-default")
 def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     repository = definitions.get_repository_def()
 
-    of_hosts = {h.sensor_name or f"{h.key}_sensor" for h in discovery.hosts().values()}
-    assert {"callback_store_sensor", "claude_sensor", "codex_sensor"} <= of_hosts
-    assert {s.name for s in repository.sensor_defs} == {"automation", *of_hosts}
+    assert {s.name for s in repository.sensor_defs} == {"automation", *map(sensors.sensor_name, discovery.hosts().values())}
     assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
     nightly = repository.get_schedule_def("nightly")
-    assert (nightly.cron_schedule, nightly.default_status) == ("17 3 * * *", dg.DefaultScheduleStatus.STOPPED)
+    hour, minute = map(int, settings_file.NIGHTLY.split(":"))
+    assert (nightly.cron_schedule, nightly.default_status) == (f"{minute} {hour} * * *", dg.DefaultScheduleStatus.STOPPED)
 
 
 @pytest.mark.feature("schedule.hour")

@@ -9,7 +9,8 @@ import sys
 import dagster as dg
 import pytest
 
-from ctx_pipeline.defs import launch, web
+from ctx_pipeline import discovery
+from ctx_pipeline.defs import checks, launch, web
 from ctx_pipeline.defs.execution import Execution
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
@@ -42,13 +43,13 @@ def test_a_first_run_is_one_box_and_one_tail_and_stays_in_the_history(settings):
         assert materialized(instance, "signals/activity") == {MARCH.key, APRIL.key}
         last = instance.get_latest_materialization_event(dg.AssetKey(["normalized", "events"])).asset_materialization
         assert last.metadata["dagster/row_count"].value == 2
-        checks = instance.get_records_for_run(outcome.runs[0], of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
+        evaluated = instance.get_records_for_run(outcome.runs[0], of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION).records
         found = {
             r.event_log_entry.dagster_event.event_specific_data.check_name: r.event_log_entry.dagster_event.event_specific_data
-            for r in checks
+            for r in evaluated
         }
         assert {name: c.passed for name, c in found.items()} == dict.fromkeys(found, True)
-        assert len(found) == 8
+        assert len(found) == len(checks.CHECKS) + 2, "one for the history, one name for all families"
         assert found["bytes_conserved"].metadata["captured_bytes"].value > 0
 
 
@@ -125,6 +126,31 @@ def test_a_backfill_makes_one_asset_and_nothing_else(settings):
         launch.backfill(settings, "signals/none")
     with pytest.raises(UnknownName):
         launch.backfill(settings, "signals/activity", cells=["claude|2031-01"])
+
+
+@pytest.mark.feature("launch.force")
+@pytest.mark.parametrize("how", ["backfill", "launchpad"])
+def test_what_is_fresh_is_made_anew_where_a_person_forces_it(settings, how):
+    launch.run(settings)
+    assert launch.backfill(settings, "signals/activity").runs == []
+
+    if how == "backfill":
+        outcome = launch.backfill(settings, "signals/activity", cells=[MARCH.key], force=True)
+        reports = outcome.reports
+    else:
+        with launch.instance(settings) as instance, Execution(settings, instance) as job:
+            result = job._job.execute_in_process(
+                run_config={"ops": {"signals": {"config": {"force": True}}}},
+                instance=instance,
+                asset_selection=[dg.AssetKey(["signals", "activity"])],
+                tags={"dagster/partition": MARCH.key},
+            )
+            assert result.success
+        reports = job.outcome.reports
+
+    (measured,) = [report for report in reports if report.stage == "measure"]
+    assert measured.cells[MARCH.key].made == ("signals/activity",)
+    assert measured.totals["readings"] == len(discovery.families()["activity"].signals)
 
 
 @pytest.mark.feature("launch.progress")

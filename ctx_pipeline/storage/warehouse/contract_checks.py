@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.warehouse.database import connect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from ctx_pipeline.model.raw import Cell
 
 
 # How well each version of a host is understood, from the tables: records, types, and where that drops.
@@ -55,12 +55,12 @@ def format_shares_dropped(here: Sequence[VersionShare], everywhere: Sequence[Ver
     return found
 
 
-def versions(store: Any, cells: Sequence[Cell] | None = None) -> list[VersionShare]:
-    """Return how well each version of each host was understood, over some cells or all."""
+def versions(store: Any) -> list[VersionShare]:
+    """Return how well each version of each host was understood."""
     with closing(store.lake.connect()) as connection:
         rows = connection.execute(
             "SELECT host, coalesce(version, ''), count(*), sum(lines), sum(quarantined), sum(unknown) "
-            f"FROM ({store.lake.relation_sql('sessions', cells)}) GROUP BY ALL ORDER BY ALL"
+            f"FROM ({store.lake.relation_sql('sessions')}) GROUP BY ALL ORDER BY ALL"
         ).fetchall()
     return [VersionShare(host, version, *map(int, numbers)) for host, version, *numbers in rows]
 
@@ -100,64 +100,86 @@ class Finding:
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
-def run(store: Any, cells: Sequence[Cell]) -> dict[str, Finding]:
-    """Return every check of the normalized tables over some cells, by name."""
-    connection = store.lake.connect()
-    try:
-        tables = {name: store.lake.relation_sql(name, cells) for name in ("events", "sessions", "tool_calls")}
+def run(store: Any, cells: Sequence[Cell]) -> dict[Cell, dict[str, Finding]]:
+    """Return every check of the normalized tables in each of some cells, by name; the tables are read once for all."""
+    if not cells:
+        return {}
+    with closing(store.lake.connect()) as connection:
+
+        def by_cell(table: str, figures: str) -> dict[str, tuple[int, ...]]:
+            """Return cell key -> figures over its rows of a table."""
+            rows = connection.execute(f"SELECT cell, {figures} FROM ({_with_cell(store, table, cells)}) GROUP BY cell").fetchall()
+            return {cell: tuple(map(int, numbers)) for cell, *numbers in rows}
+
         everywhere = store.lake.relation_sql("sessions")
-
-        def one(query: str) -> Any:
-            return connection.execute(query).fetchone()
-
-        events, unique = one(f"SELECT count(*), count(DISTINCT event_id) FROM ({tables['events']})")
-        sessions, twice = one(
-            f"SELECT count(*), coalesce(sum(CAST(n > 1 AS INTEGER)), 0) FROM "
-            f"(SELECT host, session_id, count(*) AS n FROM ({everywhere}) GROUP BY ALL)"
-        )
-        calls, answered = one(f"SELECT count(*), count(result_event) FROM ({tables['tool_calls']})")
-        lines, bad, read = one(
-            f"SELECT coalesce(sum(lines), 0), coalesce(sum(quarantined), 0), coalesce(sum(bytes), 0) FROM ({tables['sessions']})"
-        )
-    finally:
-        connection.close()
-    unknown = _unknown(store, cells)
-    captured = _captured(store, cells)
-    return {
-        "bytes_conserved": Finding(int(read) == captured, {"captured_bytes": captured, "read_bytes": int(read)}),
-        "unique_event_ids": Finding(events == unique, {"events": events, "duplicates": events - unique}),
-        "session_in_one_cell": Finding(not twice, {"sessions": sessions, "in_several_cells": int(twice)}),
-        "calls_have_results": Finding(not calls or answered / calls >= MATCH_RATE, {"calls": calls, "open": calls - answered}),
-        "parse_rate": Finding(not lines or 1 - bad / lines >= PARSE_RATE, {"records": int(lines), "quarantined": int(bad)}),
-        "formats_understood": _formats(store, cells),
-        "known_types": Finding(not unknown, {"unknown": dict(sorted(unknown.items(), key=lambda i: (-i[1], i[0]))[:50])}),
-    }
-
-
-def _formats(store: Any, cells: Sequence[Cell]) -> Finding:
-    """Return whether every version of a host in the cells is understood as well as its other versions."""
-    here = versions(store, cells)
-    dropped = format_shares_dropped(here, versions(store))
-    lowest = min((one.share for one in here if one.records >= FEW), default=1.0)
-    return Finding(not dropped, {"versions": len(here), "lowest_share": round(lowest, 4), "dropped": dropped})
+        query = f"SELECT host, session_id FROM ({everywhere}) GROUP BY ALL HAVING count(*) > 1"
+        twice = set(connection.execute(query).fetchall())
+        events = by_cell("events", "count(*), count(DISTINCT event_id)")
+        calls = by_cell("tool_calls", "count(*), count(result_event)")
+        read = by_cell("sessions", "count(*), coalesce(sum(lines), 0), coalesce(sum(quarantined), 0), coalesce(sum(bytes), 0)")
+        named = connection.execute(f"SELECT cell, host, session_id FROM ({_with_cell(store, 'sessions', cells)})").fetchall()
+    sessions: dict[Cell, set[tuple[str, str]]] = {cell: set() for cell in cells}
+    for key, *session in named:
+        sessions[Cell.of(key)].add(tuple(session))
+    unknown, captured, formats = _unknown(store), _captured(store), _formats(store, cells)
+    found = {}
+    for cell in cells:
+        rows, unique = events.get(cell.key, (0, 0))
+        made, answered = calls.get(cell.key, (0, 0))
+        count, lines, bad, octets = read.get(cell.key, (0, 0, 0, 0))
+        strange: Counter[str] = Counter()
+        for session in sessions[cell]:
+            strange.update(unknown.get(session, {}))
+        found[cell] = {
+            "bytes_conserved": Finding(octets == captured[cell], {"captured_bytes": captured[cell], "read_bytes": octets}),
+            "unique_event_ids": Finding(rows == unique, {"events": rows, "duplicates": rows - unique}),
+            "session_in_one_cell": Finding(
+                not twice & sessions[cell], {"sessions": count, "in_several_cells": len(twice & sessions[cell])}
+            ),
+            "calls_have_results": Finding(not made or answered / made >= MATCH_RATE, {"calls": made, "open": made - answered}),
+            "parse_rate": Finding(not lines or 1 - bad / lines >= PARSE_RATE, {"records": lines, "quarantined": bad}),
+            "formats_understood": formats[cell],
+            "known_types": Finding(not strange, {"unknown": dict(sorted(strange.items(), key=lambda i: (-i[1], i[0]))[:50])}),
+        }
+    return found
 
 
-def _captured(store: Any, cells: Sequence[Cell]) -> int:
-    """Return the bytes that raw holds of the cells' sessions, all generations."""
-    wanted = set(cells)
-    streams = [s.stream for s in store.ledger.sources().values() if s.month and (s.host, s.month) in wanted]
-    segments = store.ledger.segments_of(streams)
-    return sum(segment.end - segment.start for rows in segments.values() for segment in rows)
+def _with_cell(store: Any, table: str, cells: Sequence[Cell]) -> str:
+    """Return a query for the rows of a table with the key of their cell."""
+    return " UNION ALL BY NAME ".join(f"SELECT '{cell.key}' AS cell, * FROM ({store.lake.relation_sql(table, [cell])})" for cell in cells)
 
 
-def _unknown(store: Any, cells: Sequence[Cell]) -> dict[str, int]:
-    """Return how often each unknown record, block or value type occurs in the cells."""
-    wanted = set(cells)
-    months = {(s.host, s.session_id) for s in store.ledger.sessions() if (s.host, s.month) in wanted}
-    found: dict[str, int] = {}
+def _formats(store: Any, cells: Sequence[Cell]) -> dict[Cell, Finding]:
+    """Return whether every version of a host in each cell is understood as well as its other versions."""
+    with closing(store.lake.connect()) as connection:
+        rows = connection.execute(
+            "SELECT cell, host, coalesce(version, ''), count(*), sum(lines), sum(quarantined), sum(unknown) "
+            f"FROM ({_with_cell(store, 'sessions', cells)}) GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+    everywhere = versions(store)
+    found = {}
+    for cell in cells:
+        here = [VersionShare(host, version, *map(int, numbers)) for key, host, version, *numbers in rows if key == cell.key]
+        dropped = format_shares_dropped(here, everywhere)
+        lowest = min((one.share for one in here if one.records >= FEW), default=1.0)
+        found[cell] = Finding(not dropped, {"versions": len(here), "lowest_share": round(lowest, 4), "dropped": dropped})
+    return found
+
+
+def _captured(store: Any) -> Counter[Cell]:
+    """Return the bytes that raw holds of each cell's sessions, all generations."""
+    streams = {s.stream: Cell(s.host, s.month) for s in store.ledger.sources().values() if s.month}
+    found: Counter[Cell] = Counter()
+    for stream, segments in store.ledger.segments_of(list(streams)).items():
+        found[streams[stream]] += sum(segment.end - segment.start for segment in segments)
+    return found
+
+
+def _unknown(store: Any) -> dict[tuple[str, str], Counter[str]]:
+    """Return how often each unknown record, block or value type occurs in each session."""
+    found: dict[tuple[str, str], Counter[str]] = {}
     for host, session_id, label, times in store.ledger.unknown_rows():
-        if (host, session_id) in months:
-            found[label] = found.get(label, 0) + times
+        found.setdefault((host, session_id), Counter())[label] += times
     return found
 
 
