@@ -34,7 +34,8 @@ from ctx_pipeline.storage.warehouse.days import local_day
 from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, searched_texts, whole_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
@@ -118,8 +119,10 @@ def _write(
             names, due = _named(data, former, site, building, most)
             errors = SessionErrors()
             for first in range(0, len(due), _BATCH):
-                _write_sessions(connection, store, building / "data", data, due[first : first + _BATCH], errors=errors)
-            searched = _write_words(connection, site, building, data)
+                some = due[first : first + _BATCH]
+                with _reading(connection, store, data, (one.line for one in some)):
+                    _write_sessions(connection, store, building / "data", data, some, errors=errors)
+            searched = _write_words(connection, store, site, building, data)
         for name, content in page.files(data, names, searched).items():
             _put(building / name, content)
         content_hash = digest(page.content_of(data), size=64)
@@ -135,6 +138,12 @@ def _write(
         shutil.rmtree(building, ignore_errors=True)
     written, carried = len(due) - len(errors), len(data.sessions) - len(due)
     return made, {"sessions": len(data.sessions), "chunks_written": written, "chunks_kept": carried, "errors": len(errors)}, data
+
+
+def _reading(connection: DuckDBPyConnection, store: Store, data: PageData, sessions: Iterable[SessionLine]) -> AbstractContextManager[None]:
+    """Let a connection to the warehouse read only the parts of some sessions."""
+    wanted = {s.session_id for s in sessions}
+    return database.of_sessions(connection, store.lake, wanted, timezone=data.timezone, cost_mode=data.cost_mode)
 
 
 class _Due(NamedTuple):
@@ -203,7 +212,7 @@ def _write_sessions(
         write(key, NO_ROWS if one.whole else None)
 
 
-def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, data: PageData) -> list[str]:
+def _write_words(connection: DuckDBPyConnection, store: Store, site: Path, building: Path, data: PageData) -> list[str]:
     """Write the pieces that are searched from disk, or take them over; return their names, the newest first.
 
     In a piece that changed, only sessions that changed are read.
@@ -217,9 +226,10 @@ def _write_words(connection: DuckDBPyConnection, site: Path, building: Path, dat
     fresh: list[SessionLine] = []
 
     def write() -> None:
-        rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST, words.LONGEST_CALL)
-        told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
-        known.update({(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)})
+        with _reading(connection, store, data, fresh):
+            rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST, words.LONGEST_CALL)
+            told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
+            known.update({(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)})
         for piece in due:
             _put(building / "words" / f"{piece.name}.js", words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]))
         for held in (due, known, fresh):

@@ -280,11 +280,17 @@ class Lake:
         """Raise StoreDamaged where a committed part of a table cannot be trusted."""
         self.parts(table)
 
-    def relation_sql(self, table: str, cells: Iterable[Cell] | None = None) -> str:
-        """Return a DuckDB SELECT over exactly the live rows of a table, typed even when there is none."""
+    def relation_sql(self, table: str, cells: Iterable[Cell] | None = None, *, sessions: Collection[str] | None = None) -> str:
+        """Return a DuckDB SELECT over exactly the live rows of a table, typed even when there is none.
+
+        With ``sessions`` parts that hold no live row of one of them are left out.
+        """
         from ctx_pipeline.storage.lake.queries import relation
 
-        return relation(TABLES[table], [(str(self._files.local(p.path)), p) for p in self.parts(table, cells)])
+        parts = self.parts(table, cells)
+        if sessions is not None:
+            parts = [p for p in parts if not set(sessions).isdisjoint(p.live)]
+        return relation(TABLES[table], [(str(self._files.local(p.path)), p) for p in parts])
 
     def connect(self) -> LakeConnection:
         """Return a DuckDB connection in memory: 2 threads, files below the store only, no extensions."""

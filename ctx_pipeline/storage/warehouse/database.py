@@ -23,7 +23,7 @@ from ctx_pipeline.storage.warehouse.days import day_sql
 from ctx_pipeline.storage.warehouse.usage_sql import amounts_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -97,6 +97,31 @@ def connect(path: Path, *, read_only: bool = False) -> Iterator[DuckDBPyConnecti
         connection.close()
 
 
+@contextlib.contextmanager
+def of_sessions(
+    connection: DuckDBPyConnection, lake: Any, wanted: Collection[str], *, timezone: str | None, cost_mode: str
+) -> Iterator[None]:
+    """Let the views of a warehouse read only the parts that hold rows of some sessions, by id; their other rows may be missing meanwhile.
+
+    Where the lake holds other parts than the file names, the views stay as they are.
+    """
+    made_of = connection.execute("SELECT value FROM meta WHERE key = 'fingerprint'").fetchall()
+    narrowed: list[str] = []
+    if made_of == [(fingerprint(views(lake), timezone=timezone, cost_mode=cost_mode),)]:
+        narrowed = [name for name, table in TABLES.items() if "session_id" in table.names]
+    for name in narrowed:
+        connection.execute(f"CREATE TEMP VIEW {name} AS {lake.relation_sql(name, sessions=wanted)}")
+    try:
+        yield
+    finally:
+        for name in narrowed:
+            connection.execute(f"DROP VIEW temp.{name}")
+
+
+_OF_READINGS = ("host", "session_id", "signal", "family", "version", "kind", "value", "label", "unit", "reason")
+"""Columns of the readings that aggregates are made of."""
+
+
 def build(
     relations: Mapping[str, str],
     target: Path,
@@ -120,6 +145,8 @@ def build(
             fresh.chmod(0o600)
             for name, relation in relations.items():
                 connection.execute(f"CREATE VIEW {name} AS {relation}")
+            # half of the aggregates ask the readings, which lie in hundreds of small parts: these are read once
+            connection.execute(f"CREATE TEMP TABLE readings AS SELECT {', '.join(_OF_READINGS)} FROM main.readings")
             _reuse_redactions(connection, target)
             for name, query in _aggregates(timezone, cost_mode).items():
                 connection.execute(f"CREATE TABLE {name} AS {query}")
