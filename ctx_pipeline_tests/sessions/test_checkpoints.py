@@ -14,7 +14,6 @@ from ctx_pipeline.sessions.state import checkpoints, make_snapshot
 from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.sessions.conftest import Shop
 
-
 SHOP = "/w/shop"
 
 
