@@ -335,9 +335,11 @@ def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> N
 def _summary(found: Verification) -> None:
     counts = found.counts
     say(f"checks: {counts['pass']} pass, {counts['fail']} fail, {counts['no data']} without data")
-    say(f"pass rate: {_percent(found.rate)}")
+    looked = counts["pass"] + counts["fail"]
+    say(f"pass rate: {_percent(found.rate)}" + (f" of {counted(looked, 'check')} with data" if counts["no data"] and looked else ""))
     say(f"limits: {len(found.limits)}, violated: {sum(bool(v.violated) for v in found.limits)}")
-    say("not verified" if found.failed else "no data" if found.rate is None else "verified")
+    verified = f"verified, but for {counted(counts['no data'], 'check')} without data" if counts["no data"] else "verified"
+    say("not verified" if found.failed else "no data" if found.rate is None else verified)
 
 
 def _percent(rate: float | None) -> str:

@@ -21,7 +21,7 @@ from ctx_pipeline.settings import Settings
 HEATMAP_ACTIONS = ("status", "directory", "dirs", "cold", "co-reads", "json")
 CACHE_ACTIONS = ("status", "causes", "clear", "invalidate")
 ARTIFACT_ACTIONS = ("list", "status", "index", "reindex", "search", "show", "remove")
-GAIN_ACTIONS = ("report", "score", "json", "reset")
+GAIN_ACTIONS = ("report", "score", "live", "json", "reset")
 
 MOST_ROWS = 100
 
@@ -135,17 +135,22 @@ class ReportTools:
         cwd: Folder = None,
         since_reset: Annotated[bool, Field(description="Only what came after the last reset.")] = False,
     ) -> Report:
-        """Tell what was spent, what the cache saved and what was avoidable, surely, likely and at most: report, score, json, reset.
+        """Tell what was spent, what the cache saved and what was avoidable, surely, likely and at most: report, score, live, json, reset.
 
-        No sum is above what was billed. reset marks a baseline; history stays.
+        No sum is above what was billed. live captures what is new first. reset marks a baseline; history stays.
         """
         if action not in GAIN_ACTIONS:
             raise unknown_action(action, GAIN_ACTIONS)
         if action == "reset":
             return Report(value=self._act("baseline", by="agent"))
+        if action == "live":
+            self._act("save", by="agent")
         told = gain(period, session=session_id, model=model, baseline=since_reset, cwd=cwd, settings=self._settings).to_json()
-        names = ("schema", "period", "score", "parts", "previous_score", "trend")
-        return Report(value={n: told[n] for n in names} if action == "score" else told)
+        names = {
+            "score": ("schema", "period", "score", "parts", "previous_score", "trend"),
+            "live": ("schema", "period", "session_id", "calls", "spent_nano", "avoidable_nano", "score"),
+        }.get(action, tuple(told))
+        return Report(value={n: told[n] for n in names})
 
     @answering
     def ctx_wrapped(

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ctx_pipeline import discovery
+from ctx_pipeline.compression.hook_output import SHORTENED
 from ctx_pipeline.compression.source import NOTICE_TOKENS
 from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, file_accesses
+from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.sessions.repeated_reads import WHOLE, covered
+from ctx_pipeline.sessions.resume import RESUMED
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.signals.context_cache import rebuilds
-from ctx_pipeline.signals.context_window import carried
+from ctx_pipeline.signals.context_window import Carried, carried
+from ctx_pipeline.signals.inputs.timeline import timelines
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.cache_efficiency import STREAMS, by_stream
 from ctx_pipeline.usage.periods import Period, before, period
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
-    from ctx_pipeline.signals.context_window import Carried
     from ctx_pipeline.storage import Store
 
 
@@ -48,6 +52,23 @@ MECHANISMS = {
 """Mechanism -> what happened."""
 
 _AVOIDABLE = ("expired", "model changed")
+
+
+OWN = ("blocks", "answers", "schemas")
+"""What this program itself puts into a window: what hooks tell, what its tools answer, and what its tools are."""
+
+_SCHEMA_TOKENS = 1_500
+"""Tokens of the schemas of a set of tools, at most; they count in sessions that used one."""
+
+_OWN_TOOL = re.compile(r"(?:^|__)ctx(?:__|[./])\w")
+_CHARACTERS_A_TOKEN = 4
+
+
+class HookTokens(NamedTuple):
+    """What hooks told a session, and what they took out of its outputs, in tokens."""
+
+    blocks: int = 0
+    shortened: int = 0
 
 
 class Bounds(NamedTuple):
@@ -77,6 +98,11 @@ class SessionGain:
     saved_by_cache: int = 0
     """nano-dollars: cached prompts at the price of fresh input, less what the cache cost; below 0 where it cost more"""
     mechanisms: dict[str, Bounds] = field(default_factory=dict)
+    own_tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OWN, 0))
+    own_nano: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OWN, 0))
+    """what these cost, carried along included: a part of what was billed"""
+    shortened: int = 0
+    """tokens that hooks took out of outputs"""
 
     @property
     def spent(self) -> int:
@@ -90,6 +116,7 @@ def session_gain(
     cost_of: Callable[[Any], int | None],
     *,
     within: tuple[int | None, int | None] = (None, None),
+    hooks: HookTokens = HookTokens(),  # noqa: B008 - a tuple never changes
 ) -> SessionGain:
     """Return what a session's calls (of a time, from the first moment up to before the last) cost, and what was avoidable.
 
@@ -105,7 +132,29 @@ def session_gain(
     for name, bounds in _mechanisms(view, rate_of, within).items():
         gain.mechanisms[name] = bounds
     _cut(gain.mechanisms, max(0, prompts))
+    _own(gain, view, _Prices(rate_of), within, hooks)
     return gain
+
+
+def _own(gain: SessionGain, view: Any, prices: _Prices, within: tuple[int | None, int | None], hooks: HookTokens) -> None:
+    """Count what this program put into the windows of a session: answers at their place, the rest from the first call on."""
+
+    def add(name: str, c: Carried) -> None:
+        gain.own_tokens[name] += round(c.tokens)
+        gain.own_nano[name] += round(prices.whole(c))
+
+    gain.shortened += hooks.shortened
+    for c in view.once(carried):
+        if _OWN_TOOL.search(c.result.tool or "") and in_time(next_call(c).ts, within):
+            add("answers", c)
+    line = next((line for line in view.once(timelines) if line.calls and in_time(line.calls[0].ts, within)), None)
+    if line is None:
+        return
+    end = line.cleared(-1)
+    last = len(line.calls) if end is None else line.after(end)
+    for name, tokens in (("blocks", hooks.blocks), ("schemas", _SCHEMA_TOKENS if gain.own_tokens["answers"] else 0)):
+        if tokens and last:
+            add(name, Carried(cast("Any", None), float(tokens), 0, last, line))
 
 
 def _bill(
@@ -267,6 +316,10 @@ def summed(gains: Sequence[SessionGain]) -> SessionGain:
         for name in STREAMS:
             total.tokens[name] += g.tokens[name]
             total.nano[name] += g.nano[name]
+        total.shortened += g.shortened
+        for name in OWN:
+            total.own_tokens[name] += g.own_tokens[name]
+            total.own_nano[name] += g.own_nano[name]
         for name, bounds in g.mechanisms.items():
             total.mechanisms[name] = total.mechanisms.get(name, Bounds()).plus(bounds)
     return total
@@ -330,6 +383,9 @@ class Gain:
                 }
                 for n, b in t.mechanisms.items()
             ],
+            "own": [{"what": n, "tokens": t.own_tokens[n], "nano": t.own_nano[n]} for n in OWN],
+            "shortened_tokens": t.shortened,
+            "net_tokens": t.shortened - sum(t.own_tokens.values()),
             "score": score(t),
             "parts": parts(t),
             "previous_score": score(self.previous) if self.previous else None,
@@ -405,7 +461,10 @@ def gain(
             choice = select_session(store, settings, session, cwd=cwd)
             row = store.ledger.session(choice.host, choice.session_id)
             views = list(store.lake.read_sessions(row.partition, {choice.session_id}, _TABLES, _COLUMNS, set(_KINDS))) if row else []
-            found = [session_gain(v, rate_of, cost_of, within=(from_iso(mark), None)) for v in views]
+            of_session = _hook_tokens(store)
+            found = [
+                session_gain(v, rate_of, cost_of, within=(from_iso(mark), None), hooks=of_session(v.host, v.session_id)) for v in views
+            ]
             total = found[0] if found else SessionGain(choice.host, choice.session_id)
             return Gain(one, total, len(found), model, None, mark)
         told = [_within(one, zone)]
@@ -415,14 +474,30 @@ def gain(
         if mark is not None:
             start = from_iso(mark) or 0
             told[0] = (max(start, told[0][0] or 0), told[0][1])
+        of_session = _hook_tokens(store)
         gains: list[list[SessionGain]] = [[] for _ in told]
         for view in _views(store, key, project, told):
             for members, within in zip(gains, told, strict=True):
-                made = session_gain(view, rate_of, cost_of, within=within)
+                made = session_gain(view, rate_of, cost_of, within=within, hooks=of_session(view.host, view.session_id))
                 if made.calls:
                     members.append(made)
     previous = summed(gains[1]) if len(gains) > 1 and gains[1] else None
     return Gain(one, summed(gains[0]), len(gains[0]), model, previous, mark)
+
+
+def _hook_tokens(store: Store) -> Callable[[str, str], HookTokens]:
+    """Return what gives for a session what hooks told it and took out of its outputs."""
+    blocks: Counter[tuple[str, str]] = Counter()
+    shortened: Counter[tuple[str, str]] = Counter()
+    for kind in (INJECTED, RESUMED, SHORTENED):
+        for fact in store.journal.facts(kind):
+            p = fact.payload
+            key = (str(p.get("host")), str(p.get("session_id")))
+            if kind == SHORTENED:
+                shortened[key] += (p["characters_before"] - p["characters_after"]) // _CHARACTERS_A_TOKEN
+            elif not p.get("withheld") and p.get("event") not in ("retrieve", "weave"):
+                blocks[key] += int(p.get("tokens") or 0)
+    return lambda host, session: HookTokens(blocks[host, session], shortened[host, session])
 
 
 def last_baseline(store: Store) -> str | None:

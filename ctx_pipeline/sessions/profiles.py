@@ -47,6 +47,26 @@ def profile(name: str, settings: Settings) -> Profile:
     return named(name, profiles(settings.home / FOLDER))
 
 
+def beyond(name: str, *, host: str, session_id: str, settings: Settings) -> list[str]:
+    """Return the limits of a profile that a session went beyond, each with its figure."""
+    chosen = profile(name, settings)
+    calls = usage("session", stored=True, host=host, settings=settings).by_session()
+    spent = calls.get((host, session_id), {}).get("cost_nano", 0) / 1e9
+    with reading(settings) as (store, _):
+        row = store.ledger.session(host, session_id)
+        if row is None:
+            return []
+        made = int(row.rows.get("tool_calls") or 0)
+        rows = store.lake.read_rows("model_calls", row.partition, "normalized")
+        peak = max((c.context_tokens for c in rows if c.session_id == session_id and c.owner), default=0)
+    figures = (
+        (chosen.context_tokens, peak, f"a prompt of {peak:,} tokens (at most {chosen.context_tokens:,})"),
+        (chosen.tool_calls, made, f"{made:,} tool calls (at most {chosen.tool_calls:,})"),
+        (chosen.cost_usd, spent, f"${spent:,.2f} (at most ${chosen.cost_usd:,.2f})"),
+    )
+    return [text for most, value, text in figures if most and value > most]
+
+
 class Trial(NamedTuple):
     """What a profile would have meant for the recorded sessions of a repository."""
 

@@ -167,8 +167,9 @@ def window_files(
 ) -> Window:
     """Return what the window of a session's thread (the main one) holds of files at its end, or at a moment.
 
-    ``ttl`` are the seconds for which the provider keeps a prompt: without it five minutes,
-    or an hour where the calls wrote an hour's cache; 0 leaves idle time out of account.
+    ``ttl`` are the seconds for which the provider keeps a prompt: without it those of
+    ``LEAN_CTX_CACHE_TTL``, else five minutes, or an hour where the calls wrote an hour's
+    cache; 0 leaves idle time out of account.
     Raises UnknownName and UsageError.
     """
     with reading(settings) as (store, chosen_settings):
@@ -178,6 +179,9 @@ def window_files(
         events = [e for e in view.events if e.thread_id == main]
         effects = effects_of(store, choice.host, events)
         notes = [n for n in notes_of(store, choice.host, choice.session_id) if n.what in ("cleared", "invalidated")]
+        said = chosen_settings.environ.get("LEAN_CTX_CACHE_TTL", "")
+    if ttl is None and said.isdecimal():
+        ttl = int(said)
     marks = [(from_iso(n.at) or 0, n.path) for n in notes]
     return _window(_WindowHistory(view, main, effects, marks, ttl), choice, at)
 

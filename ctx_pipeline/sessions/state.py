@@ -371,22 +371,99 @@ def snapshot_recall(
     name: str | None = None, *, budget: int = snapshots.BUDGET, cwd: str | None = None, settings: Settings | None = None
 ) -> list[SnapshotRecall]:
     """Return for each compaction of a session what a snapshot right before it would have kept of the files used again behind it."""
-    with reading(settings) as (store, asked):
-        choice = select_session(store, asked, name, cwd=cwd)
-        view = view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls", "threads"))
+    view = _whole_view(name, cwd, settings)
     main = view.events[0].thread_id
     marks = [e for e in view.events if e.kind == "compaction" and e.thread_id == main]
+    ends = [*marks[1:], view.events[-1]] if marks else []
+    return [
+        _recalled(view, f"before-compaction:{n}", (mark.seq - 1, mark.ts), _upto_event(view, end), budget)
+        for n, (mark, end) in enumerate(zip(marks, ends, strict=True), 1)
+    ]
+
+
+INTERVAL = 15
+"""Tool calls between two checkpoints, unless ``LEAN_CTX_CHECKPOINT_INTERVAL`` says otherwise; 0 is none."""
+
+_PAUSE_SECONDS = 900
+_MOST_CHECKPOINTS = 200
+
+
+class Checkpoint(NamedTuple):
+    """A moment of a session at which its state is worth having, and what a snapshot there held of what was used afterwards."""
+
+    moment: str
+    """as ``--at`` takes it"""
+    why: str
+    """interval, compaction or pause"""
+    at: str | None
+    tool_calls: int
+    """so many had been made"""
+    used: int
+    """files known at the moment that were used again up to the end"""
+    held: int
+    """of these, in the snapshot"""
+
+
+def checkpoints(name: str | None = None, *, budget: int = snapshots.BUDGET, cwd: str | None = None, settings: Settings) -> list[Checkpoint]:
+    """Return the checkpoints of a session, which nobody has to ask for: every state stands in the records.
+
+    They lie after every so many tool calls of its main thread, before each compaction, and
+    before a pause of a quarter of an hour.
+    """
+    every = _interval(settings)
+    view = _whole_view(name, cwd, settings)
+    main = view.events[0].thread_id
+    made = compactions = 0
+    marks: list[tuple[int, Any, str, str, int]] = []
+    before = view.events[0]
+    for e in view.events:
+        if e.thread_id != main:
+            continue
+        now, then = _micros(e.ts), _micros(before.ts)
+        paused = now is not None and then is not None and now - then >= _PAUSE_SECONDS * 1_000_000
+        if e.kind == "compaction":
+            compactions += 1
+            marks.append((e.seq - 1, e, "compaction", f"before-compaction:{compactions}", made))
+        elif paused and made:
+            marks.append((before.seq, before, "pause", before.event_id, made))
+        if e.kind == "tool_call":
+            made += 1
+            if every and made % every == 0:
+                marks.append((e.seq, e, "interval", e.event_id, made))
+        before = e
+    later = _upto_event(view, view.events[-1])
     found = []
-    for n, mark in enumerate(marks):
-        before = fold(upto(view, main, mark.seq - 1, _micros(mark.ts)))
-        end = marks[n + 1] if n + 1 < len(marks) else view.events[-1]
-        later = fold(upto(view, main, end.seq if end.thread_id == main else 10**9, _micros(end.ts)))
-        touched = {f.path: f.reads + f.changes for f in before.files}
-        used = [f.path for f in later.files if f.path in touched and f.reads + f.changes > touched[f.path]]
-        xml = snapshots.snapshot(safe(before), budget).xml
-        held = [path for path in used if snapshots.attribute(path, 200) in xml]
-        found.append(SnapshotRecall(f"before-compaction:{n + 1}", len(used), len(held), [p for p in used if p not in held]))
+    for seq, event, why, moment, calls in marks[-_MOST_CHECKPOINTS:]:
+        told = _recalled(view, moment, (seq, event.ts), later, budget)
+        found.append(Checkpoint(moment, why, iso(event.ts), calls, told.used, told.held))
     return found
+
+
+def _interval(settings: Settings) -> int:
+    said = settings.environ.get("LEAN_CTX_CHECKPOINT_INTERVAL", "")
+    return int(said) if said.isdecimal() else INTERVAL
+
+
+def _whole_view(name: str | None, cwd: str | None, settings: Settings | None) -> Any:
+    with reading(settings) as (store, asked):
+        choice = select_session(store, asked, name, cwd=cwd)
+        return view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "model_calls", "threads"))
+
+
+def _upto_event(view: Any, end: Any) -> SessionState:
+    main = view.events[0].thread_id
+    return fold(upto(view, main, end.seq if end.thread_id == main else 10**9, _micros(end.ts)))
+
+
+def _recalled(view: Any, moment: str, place: tuple[int, Any], later: SessionState, budget: int) -> SnapshotRecall:
+    """Return what a snapshot at a ``seq`` and time of the main thread held of the files that a later state shows to be used."""
+    seq, ts = place
+    before = fold(upto(view, view.events[0].thread_id, seq, _micros(ts)))
+    touched = {f.path: f.reads + f.changes for f in before.files}
+    used = [f.path for f in later.files if f.path in touched and f.reads + f.changes > touched[f.path]]
+    xml = snapshots.snapshot(safe(before), budget).xml
+    held = [path for path in used if snapshots.attribute(path, 200) in xml]
+    return SnapshotRecall(moment, len(used), len(held), [p for p in used if p not in held])
 
 
 def _micros(ts: Any) -> int | None:

@@ -110,6 +110,8 @@ def test_a_file_is_printed_in_a_form_without_secrets_and_without_what_a_terminal
 def test_a_project_is_measured_for_a_terminal_as_markdown_and_as_json(ctx, shop: Path):
     told = json.loads(ctx("benchmark", shop, "--runs", "2", "--json").stdout)
     printed = ctx("benchmark", shop, "--runs", "1").stdout
+    assert ctx("benchmark", "run", shop, "--runs", "0").stdout.split("\n")[:2] == printed.split("\n")[:2]
+    assert "| form | tokens |" in ctx("benchmark", "report", shop, "--runs", "0").stdout
     page = ctx("benchmark", shop, "--runs", "1", "--format", "markdown").stdout
 
     assert [row["path"] for row in told["files"]] == ["cart.py", "data.json", "use.ts"]

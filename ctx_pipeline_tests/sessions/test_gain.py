@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pricing.price_book import Rates
-from ctx_pipeline.sessions.gain import Bounds, Gain, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
+from ctx_pipeline.sessions.gain import Bounds, Gain, HookTokens, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.cache_efficiency import STREAMS
 from ctx_pipeline.usage.engine import usage
@@ -67,6 +67,25 @@ def test_a_text_that_nobody_touched_again_is_carried_for_nothing():
     share = [1000 / (2000 + n) for n in (1, 2)]
     expected = round(1200 * sum(300 * s + 3000 * (1 - s) for s in share))
     assert found == Bounds(0, expected, expected, 2400)
+
+
+@pytest.mark.feature("session.gain-own")
+def test_what_this_program_put_into_prompts_itself_is_a_part_of_the_bill():
+    made = session(calls=2)
+    made.tool("mcp__ctx__ctx_read", action="other", text="y" * 2000)
+    made.model(3000, 10, read=2000, written=1000, cost=600_000 + 3_750_000)
+
+    found = session_gain(made.build(), priced, cost, hooks=HookTokens(blocks=300, shortened=900))
+    without = session_gain(session().build(), priced, cost)
+
+    # 2,000 characters are 600 tokens, written once; blocks and schemas stand in all three prompts
+    assert found.own_tokens == {"blocks": 300, "answers": 600, "schemas": 1500}
+    assert found.own_nano["answers"] == 600 * 3750
+    carried = (300 * 0.5 + 3000 * 0.5) + (300 * 2 / 3 + 3000 / 3)
+    assert found.own_nano["blocks"] == pytest.approx(300 * (3750 + carried), rel=1e-6)
+    assert (found.shortened, summed([found, found]).shortened) == (900, 1800)
+    assert summed([found, without]).own_tokens == found.own_tokens
+    assert set(without.own_tokens.values()) == {0}
 
 
 @pytest.mark.feature("session.gain")

@@ -36,6 +36,8 @@ def test_every_report_answers_as_a_tool(own: Shop, tools: ReportTools):
     assert tools.ctx_artifacts("search", "nothing").value == {"results": []}
     assert tools.ctx_cache("invalidate", "shop/cart.py", cwd=cwd).value["by"] == "agent"
     assert tools.ctx_cache("status", cwd=cwd).value["files"] == []
+    live = tools.ctx_gain("live", cwd=cwd).value
+    assert set(live) == {"schema", "period", "session_id", "calls", "spent_nano", "avoidable_nano", "score"}
     assert tools.ctx_gain("reset").value["at"]
 
 

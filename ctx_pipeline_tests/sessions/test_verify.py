@@ -130,5 +130,10 @@ def test_a_verification_is_json_or_four_lines_and_is_kept(own: Shop, monkeypatch
     past = own.json(monkeypatch, "verify", "--history", "9")["history"]
 
     assert (told["schema"], told["counts"], told["pass_rate"]) == (1, {"pass": 4, "fail": 0, "no data": 3}, 1.0)
-    assert lines == ["checks: 4 pass, 0 fail, 3 without data", "pass rate: 100.0 %", "limits: 0, violated: 0", "verified"]
+    assert lines == [
+        "checks: 4 pass, 0 fail, 3 without data",
+        "pass rate: 100.0 % of 4 checks with data",
+        "limits: 0, violated: 0",
+        "verified, but for 3 checks without data",
+    ]
     assert [(p["pass"], p["fail"], p["no_data"], p["pass_rate"]) for p in past] == [(4, 0, 3, 1.0)] * 2

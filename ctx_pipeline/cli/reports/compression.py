@@ -162,7 +162,7 @@ def form_cells(row: Any) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("path", default=".", type=click.Path(path_type=Path))
+@click.argument("words", nargs=-1, metavar="[run|report] [PATH]")
 @click.option("--files", default=50, show_default=True, type=click.IntRange(1, 1000), help="Files of the sample of a folder.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Which sample is drawn; the same seed draws the same files.")
 @click.option("--runs", default=5, show_default=True, type=click.IntRange(0, 100), help="Times that each form is made; 0 measures no time.")
@@ -171,7 +171,7 @@ def form_cells(row: Any) -> dict[str, Any]:
 @click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(["terminal", "markdown", "json"]))
 @json_option
 def benchmark(
-    path: Path, files: int, seed: int, runs: int, sessions: tuple[str, ...], replay: int | None, form: str, as_json: bool
+    words: tuple[str, ...], files: int, seed: int, runs: int, sessions: tuple[str, ...], replay: int | None, form: str, as_json: bool
 ) -> None:
     """Measure every form of a file, or of a sample of a folder: tokens, what is kept, time.
 
@@ -181,10 +181,18 @@ def benchmark(
 
     A replay goes through what real sessions read and tells what shorter forms would have
     saved: certain (nothing new was read), likely (read once, not changed), upper (all).
+
+    run is what happens without a word; report prints Markdown.
     """
     from ctx_pipeline.compression import benchmark as api
     from ctx_pipeline.compression.benchmark import page_of_file, page_of_project
 
+    asked = words[0] if words and words[0] in ("run", "report") and not (len(words) == 1 and Path(words[0]).exists()) else ""
+    rest = words[1:] if asked else words
+    if len(rest) > 1:
+        raise click.UsageError(f"one path is measured at a time, not {len(rest)}")
+    path = Path(rest[0] if rest else ".")
+    form = "markdown" if asked == "report" and form == "terminal" else form
     as_json = as_json or form == "json"
     if sessions or replay:
         _replayed(sessions, replay, form, as_json=as_json)

@@ -132,6 +132,10 @@ def _report(found: Gain, scope: str) -> None:
         if t.saved_by_cache >= 0
         else f"The cache cost {dollars(-t.saved_by_cache)} more than it saved"
     )
+    own, own_cost = sum(t.own_tokens.values()), sum(t.own_nano.values())
+    if own or t.shortened:
+        parts_of = ", ".join(f"{tokens(n)} of {name}" for name, n in t.own_tokens.items() if n) or "nothing"
+        say(f"ctx itself put {parts_of} into prompts ({dollars(own_cost)}) and took {tokens(t.shortened)} tokens out of outputs")
     say()
     say("Avoidable, by mechanism:", bold=True)
     shown = [

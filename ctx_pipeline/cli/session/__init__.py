@@ -22,6 +22,7 @@ _ACTIONS: dict[str, tuple[str, str]] = {
         ("list", "states:list_states", "List sessions of every agent with task, calls, tokens and cost."),
         ("cleanup", "states:cleanup", "Show old snapshots and other artefacts, and take them away."),
         ("snapshot", "blocks:snapshot", "Keep what matters of a session as XML of at most 2,048 bytes."),
+        ("checkpoints", "blocks:checkpoints", "List the moments of a session that are worth going back to, which nobody has to save."),
         ("restore", "blocks:restore", "Print the newest snapshot of this repository."),
         ("resume", "blocks:resume", "Print a block for a fresh chat."),
         ("export", "blocks:export", "Write a session's state into a file for another machine."),

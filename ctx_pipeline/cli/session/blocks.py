@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say
+from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 
@@ -53,6 +53,33 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
         return
     say(f"Snapshot saved ({len(made.xml.encode()):,} bytes) - {kept['artifact_id']}", bold=True)
     say(made.xml, nl=False)
+
+
+@click.command()
+@session_name()
+@json_option
+def checkpoints(name: str | None, as_json: bool) -> None:
+    """List the moments of a session that are worth going back to, which nobody has to save.
+
+    One after every 15 tool calls (LEAN_CTX_CHECKPOINT_INTERVAL; 0 is none), before each
+    compaction and before a pause of 15 minutes, with how many of the files that were used
+    afterwards a snapshot there holds. `ctx session snapshot --at MOMENT` makes it.
+    """
+    from ctx_pipeline.sessions import state as api
+    from ctx_pipeline.sessions.profiles import active
+
+    settings = for_reading()
+    found = api.checkpoints(name, budget=active(settings).snapshot_bytes, settings=settings)
+    used, held = sum(c.used for c in found), sum(c.held for c in found)
+    if as_json:
+        emit({"checkpoints": [c._asdict() for c in found], "used": used, "held": held})
+        return
+    if not found:
+        say("no checkpoint: the session is too short")
+        return
+    rows = [{**c._asdict(), "at": (c.at or "")[:16].replace("T", " "), "held": f"{c.held} of {c.used}"} for c in found]
+    table(rows, {"moment": "moment", "why": "why", "at": "time", "tool_calls": "calls", "held": "files used again that it holds"})
+    say(f"{held} of {used} together" if used else "nothing that stood there was used again")
 
 
 @click.command()

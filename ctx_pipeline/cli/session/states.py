@@ -26,11 +26,19 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
     """Show the state of a session, at its end or at any moment."""
     from ctx_pipeline.sessions.state import session_state
 
-    found = session_state(name, at=at, settings=for_reading())
+    settings = for_reading()
+    found = session_state(name, at=at, settings=settings)
     if as_json:
         emit(found.to_json())
-    else:
-        _view(found)
+        return
+    _view(found)
+    if at is None and found.choice.captured:
+        from ctx_pipeline.sessions.profiles import active, beyond
+
+        chosen = active(settings).name
+        over = beyond(chosen, host=found.state.host, session_id=found.state.session_id, settings=settings)
+        if over:
+            say(f"Beyond the limits of profile {plain(chosen)}: {'; '.join(over)}", fg="yellow")
 
 
 @click.command()
