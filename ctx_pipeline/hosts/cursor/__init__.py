@@ -37,6 +37,7 @@ HOST = Host(
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.cursor.session:parse"),
         types=types,
+        changes=Deferred("ctx_pipeline.hosts.cursor.file_changes:changes"),
         formats=Deferred("ctx_pipeline.hosts.cursor.session:known"),
     ),
     usage=UsageRecords(kinds=frozenset({STATE})),
