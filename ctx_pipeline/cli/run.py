@@ -124,10 +124,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     say(f"page: {report.site}")
     say("next: ctx, ctx cost, ctx list, ctx open")
     if settings.demo_roots:
-        from ctx_pipeline import discovery
-
-        agents = " or ".join(h.title for h in discovery.hosts().values() if h.agent.resume)
-        say(f"These are sample sessions. Your own appear as soon as {agents} has written some.")
+        say("These are sample sessions. Your own appear as soon as an agent has written some.")
 
 
 @click.command()
