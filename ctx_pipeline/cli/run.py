@@ -129,7 +129,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     say(f"page: {report.site}")
     say("next: ctx, ctx cost, ctx list, ctx open")
     if settings.demo_roots:
-        say("These are sample sessions. Your own appear as soon as an agent on this machine has written some.")
+        say("These are sample sessions. Your own appear as soon as an agent has written some.")
 
 
 @click.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.hosts._values import without_blobs
 from ctx_pipeline.model.codec import LATEST, micros
+from ctx_pipeline.model.host_records import FileChange, difference
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
@@ -401,6 +402,62 @@ def _range(said: Mapping[str, Any]) -> list[str]:
     last = next((said[name] for name in _ENDS if name in said), pair[1] if len(pair) == 2 else None)
     whole = type(first) is int and type(last) is int and 0 < first <= last < _MOST_TOKENS
     return [f"{first}-{last}"] if whole else []
+
+
+_BEFORE, _AFTER, _WHOLE = (
+    ("old_str", "oldString", "old_string"),
+    ("new_str", "newString", "new_string"),
+    ("file_text", "content", "contents"),
+)
+_BLOCK = re.compile(r"^[-<]{5,} SEARCH[^\n]*\n(.*?)^={5,}[^\n]*\n(.*?)^[+>]{5,} REPLACE", re.MULTILINE | re.DOTALL)
+_DEEPEST = 12
+"""Levels of a value in which calls are looked for."""
+
+
+def changes_of(call_id: str, arguments: Any) -> Iterator[FileChange]:
+    """Yield what the arguments of an edit ask for: texts to replace, blocks of them, or a whole file."""
+    said = mapping(read_json(arguments) if isinstance(arguments, str) else arguments)
+    for part in (said, *map(mapping, items(said.get("replacements")))):
+        path = next(_named({k: v for k, v in part.items() if k in _PATHS}), "") or next(
+            _named({k: v for k, v in said.items() if k in _PATHS}), ""
+        )
+        old, new, content = (
+            next((t for name in names if (t := text(part.get(name))) is not None), None) for names in (_BEFORE, _AFTER, _WHOLE)
+        )
+        blocks = _BLOCK.findall(text(part.get("diff")) or "")
+        if not path:
+            continue
+        if old is not None and new is not None:
+            yield FileChange(call_id, path, None, None, difference(old, new))
+        elif blocks:
+            yield FileChange(call_id, path, None, None, "\n".join(difference(before, after) for before, after in blocks))
+        elif content is not None:
+            yield FileChange(call_id, path, None, content, difference("", content))
+
+
+def objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in a value, itself too."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        deeper: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                yield one
+                deeper += one.values()
+            elif isinstance(one, list):
+                deeper += one
+        level = [one for one in deeper if isinstance(one, dict | list)]
+
+
+def values_of(data: bytes) -> Iterator[Any]:
+    """Yield the value of a document, or those of the lines of a stream; what is broken is left out."""
+    whole_value = read_json(data)
+    if whole_value is not None:
+        yield whole_value
+        return
+    for line in data.splitlines():
+        if (value := read_json(line)) is not None:
+            yield value
 
 
 # Records of a JSONL stream, and documents.

@@ -346,6 +346,22 @@ def test_a_stream_cut_anywhere_is_read_up_to_the_cut(host: Host) -> None:
             assert_contract(short, host.records.parse(short))
 
 
+@every_host
+@pytest.mark.feature("hosts.hostile-bytes")
+def test_changes_of_files_name_calls_of_the_session_and_survive_broken_bytes(host: Host) -> None:
+    changes = host.records.changes
+    if changes is None:
+        return
+    for session in sample_sessions(host).values():
+        calls = {row[0] for row in host.records.parse(session).tool_calls}
+        for stream in session.streams:
+            for change in changes(stream.data):
+                assert change.call_id in calls
+                assert change.path
+            for cut in range(0, len(stream.data), max(1, len(stream.data) // 20)):
+                list(changes(stream.data[:cut] + b"\x00\xff{" + stream.data[cut:]))
+
+
 @pytest.mark.feature("hosts.discovery")
 def test_the_hosts_of_the_package_are_found_by_folder_scan() -> None:
     assert {"claude", "codex", "dspy"} <= set(HOSTS)

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.integrations import export
 from ctx_pipeline.maintenance.doctor import understood
 from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.pipeline.capture.scanning import scan
 from ctx_pipeline.pipeline.facts import make_facts
 from ctx_pipeline.pipeline.ingest import ingest
+from ctx_pipeline.pipeline.render import render as render_page
+from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.sessions.markdown import render
 from ctx_pipeline.settings import Settings, load
 from ctx_pipeline.storage import open_store
@@ -187,6 +190,26 @@ def test_facts_transcript_and_formats_show_each_session(host: Host, tmp_path: Pa
         assert all(words in shown for prompt in one.get("prompts", ()) for words in (prompt or "").split()[:3])
     with pytest.raises(UnknownName):
         render(host.key, "nobody-has-this-id", settings=chosen)
+
+
+@every_host
+@pytest.mark.feature("hosts.surfaces")
+def test_page_and_exports_hold_every_session_and_event(host: Host, tmp_path: Path):
+    copied(host, tmp_path / "home")
+    chosen = store_at(tmp_path / "store", host, tmp_path / "home")
+    ingested(chosen)
+    events = sum(sum(one["events"].values()) for one in expected(host).values())
+
+    with open_store(chosen) as store:
+        make_facts(store, chosen)
+        build_warehouse(store, chosen)
+        render_page(store, chosen)
+        site = store.files.local("site")
+    page = "".join(p.read_text("utf-8", "replace") for p in sorted(site.rglob("*")) if p.suffix in {".html", ".js", ".json"})
+    assert all(session in page for session in expected(host))
+    assert export.parquet(tmp_path / "tables", settings=chosen)["events"] == events
+    assert export.opentraces(tmp_path / "traces.jsonl", settings=chosen)[0] == len(expected(host))
+    assert len(export.markdown(tmp_path / "texts", settings=chosen)) == len(expected(host))
 
 
 @every_host

@@ -257,6 +257,35 @@ def test_a_folder_of_session_states_is_a_home_by_itself(tmp_path: Path):
     assert layout(tmp_path) is None
 
 
+@pytest.mark.feature("copilot.chat")
+def test_edits_are_shown_with_what_they_replace():
+    edits = [
+        ("edit", {"path": "/a", "old_str": "1\n", "new_str": "2\n"}),
+        ("replace_string_in_file", json.dumps({"filePath": "/b", "oldString": "x", "newString": "y"})),
+        ("create_file", {"filePath": "/c", "content": "new\n"}),
+        ("multi_replace_string_in_file", {"replacements": [{"filePath": "/d", "oldString": "p", "newString": "q"}]}),
+        ("bash", {"command": "ls"}),
+    ]
+    log = made.Log()
+    for number, (name, arguments) in enumerate(edits):
+        log.add(number, "tool.execution_start", toolCallId=f"t{number}", toolName=name, arguments=arguments)
+
+    assert HOST.records.changes is not None
+    found = [(c.call_id, c.path, c.diff.splitlines()[1:]) for c in HOST.records.changes(made.lines(log.records).encode())]
+
+    assert found == [("t0", "/a", ["-1", "+2"]), ("t1", "/b", ["-x", "+y"]), ("t2", "/c", ["+new"]), ("t3", "/d", ["-p", "+q"])]
+
+
+@pytest.mark.feature("copilot.events")
+def test_the_folder_is_told_where_it_changes():
+    log = made.Log().add(0, "session.start", context={"cwd": "/a"}).add(1, "user.message", content="go")
+    log.add(2, "session.context_changed", cwd="/b").add(3, "session.resume", context={"cwd": "/b"})
+    data = made.lines(log.records).encode()
+
+    assert HOST.records.directories is not None
+    assert [(data[:start].count(b"\n"), folder) for start, folder in HOST.records.directories(data)] == [(0, "/a"), (2, "/b")]
+
+
 @pytest.mark.feature("hosts.active")
 def test_a_session_that_is_open_is_listed_as_active(tmp_path: Path):
     home = tmp_path / ".copilot"

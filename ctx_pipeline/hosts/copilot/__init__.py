@@ -45,6 +45,8 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.copilot.session:parse"),
+        directories=Deferred("ctx_pipeline.hosts.copilot.file_changes:directories"),
+        changes=Deferred("ctx_pipeline.hosts.copilot.file_changes:changes"),
         formats=Deferred("ctx_pipeline.hosts.copilot.session:known"),
         interruptions=frozenset({"interrupt", "abort"}),
         compact_command=r"^\s*/compact\b",

@@ -36,6 +36,7 @@ HOST = Host(
     ),
     records=Records(
         parse=Deferred("ctx_pipeline.hosts.cursor.session:parse"),
+        changes=Deferred("ctx_pipeline.hosts.cursor.file_changes:changes"),
         formats=Deferred("ctx_pipeline.hosts.cursor.session:known"),
     ),
     usage=UsageRecords(kinds=frozenset({STATE})),
