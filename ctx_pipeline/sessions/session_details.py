@@ -43,9 +43,9 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
     """
     from ctx_pipeline.storage.warehouse.session_queries import session_detail
 
-    with reading(settings) as (store, _):
+    with reading(settings) as (store, chosen):
         key, full = resolve(store, host, session_id)
-        detail = session_detail(store.lake, key, full)
+        detail = session_detail(store.lake, key, full, cost_mode=chosen.cost_mode)
         if detail is None:
             raise UnknownName(f"{key} session", full, ())
         unknown = store.ledger.unknowns(key, full)

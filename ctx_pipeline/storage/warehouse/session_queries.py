@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.storage.warehouse.database import connect
+from ctx_pipeline.storage.warehouse.usage_sql import COST_SQL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ _EVENT_QUOTES = """
     FROM events WHERE list_contains(?, host || '/' || session_id) AND list_contains(?, event_id)"""
 
 
-def session_detail(lake: Lake, host: str, session_id: str) -> dict[str, Any] | None:
+def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "auto") -> dict[str, Any] | None:
     """Return session, threads, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there."""
     sums = ", ".join(f"coalesce(sum({column}), 0)::BIGINT AS {name}" for name, column in _SUMS.items())
     with closing(lake.connect()) as connection:
@@ -49,7 +50,9 @@ def session_detail(lake: Lake, host: str, session_id: str) -> dict[str, Any] | N
         if not sessions:
             return None
         kinds = rows(f"SELECT kind, count(*) AS n FROM events {_ONE} GROUP BY kind ORDER BY n DESC, kind")
-        usage = rows(f"SELECT count(*) AS calls, {sums}, sum(cost)::BIGINT AS cost_nano FROM model_calls {_ONE} AND owner")
+        usage = rows(
+            f"SELECT count(*) AS calls, {sums}, sum({COST_SQL[cost_mode]})::BIGINT AS cost_nano FROM model_calls c {_ONE} AND owner"
+        )
         readings = rows(_READINGS)
         failed = next((r["value"] for r in readings if r["signal"] == "failed_tool_call_count"), None)
         if failed is not None:
