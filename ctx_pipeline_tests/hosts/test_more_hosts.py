@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from ctx_pipeline.settings import Settings
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline_tests.factories import aider, amp, gemini, goose, opencode, pi_agent
-from ctx_pipeline_tests.factories.sample_homes import put
+from ctx_pipeline_tests.factories.sample_homes import put, sessions_of
 
 CALLS = {"aider": 2, "amp": 4, "gemini_cli": 6, "goose": 2, "opencode": 4, "pi_agent": 5, "qwen_code": 5}
 RECORDED = {"opencode": 9_300_000, "pi_agent": 2_000_000, "aider": 9_300_000}
@@ -74,3 +75,54 @@ def test_a_host_that_is_not_installed_costs_one_look_at_each_of_its_places(machi
         host = discovery.host(key)
         assert nobody.roots_of(host) == ()
         assert len(looked) <= len(host.files.roots_default)
+
+
+def _half(files: dict[str, str]) -> dict[str, str]:
+    """Return the files as they were when half of each was written: lines, or messages of a document."""
+    found = {}
+    for rel, text in files.items():
+        if rel.endswith(".jsonl"):
+            lines = text.splitlines(keepends=True)
+            found[rel] = "".join(lines[: len(lines) // 2])
+        elif rel.endswith(".json") and "messages" in (document := json.loads(text)):
+            document["messages"] = document["messages"][: len(document["messages"]) // 2]
+            found[rel] = json.dumps(document, indent=2)
+        elif rel.endswith(".md"):
+            found[rel] = text[: len(text) // 2]
+    return found
+
+
+@pytest.mark.feature("hosts.growing-homes")
+@pytest.mark.parametrize(
+    ("key", "files"),
+    [
+        ("aider", aider.home()),
+        ("amp", amp.home()),
+        ("gemini_cli", gemini.gemini_home()),
+        ("pi_agent", pi_agent.home_with_fork()),
+        ("qwen_code", gemini.qwen_home()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_home_that_grew_between_two_runs_counts_as_one_that_was_there_at_once(key: str, files: dict[str, str], tmp_path: Path) -> None:
+    sessions_of(key, put(tmp_path / "home", _half(files)), tmp_path / "store")
+    grown = sessions_of(key, put(tmp_path / "home", files), tmp_path / "store")
+    whole = sessions_of(key, tmp_path / "home", tmp_path / "other")
+
+    facts = ("title", "prompts", "events", "tool_calls", "threads", "calls", "cwd", "status")
+    assert {name: [s[f] for f in facts] for name, s in grown.items()} == {name: [s[f] for f in facts] for name, s in whole.items()}
+
+
+@pytest.mark.feature("hosts.growing-homes")
+def test_a_database_that_grew_between_two_runs_counts_as_one_that_was_there_at_once(tmp_path: Path) -> None:
+    made, all_of_it = tmp_path / "home" / "opencode.db", opencode.everything()
+    sessions, messages, parts = all_of_it
+    opencode.write_database(made, (sessions, messages[:2], parts[:9]))
+    sessions_of("opencode", made.parent, tmp_path / "store")
+    made.unlink()
+    opencode.write_database(made, all_of_it)
+    grown = sessions_of("opencode", made.parent, tmp_path / "store")
+    whole = sessions_of("opencode", made.parent, tmp_path / "other")
+
+    facts = ("title", "prompts", "events", "tool_calls", "calls")
+    assert {name: [s[f] for f in facts] for name, s in grown.items()} == {name: [s[f] for f in facts] for name, s in whole.items()}
