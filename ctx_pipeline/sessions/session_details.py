@@ -45,7 +45,7 @@ def show(host: str, session_id: str, *, settings: Settings | None = None) -> dic
 
     with reading(settings) as (store, chosen):
         key, full = resolve(store, host, session_id)
-        detail = session_detail(store.lake, key, full, chosen.cost_mode)
+        detail = session_detail(store.lake, key, full, cost_mode=chosen.cost_mode)
         if detail is None:
             raise UnknownName(f"{key} session", full, ())
         unknown = store.ledger.unknowns(key, full)

@@ -189,6 +189,7 @@ GROUPINGS: dict[str, Grouping] = {
             needs_rows=True,
             with_repository=True,
         ),
+        Grouping("host", "By host and model.", "host", of_session=lambda s: s.host),
         Grouping("home", "By home: a host can have several.", "home", of_session=lambda s: s.home, none="(no home)", needs_home=True),
         Grouping("thread", "By main thread and subagents.", "thread", of_thread=lambda main: "main" if main else "subagent"),
         Grouping("tool", "By tool: a call's tokens are shared among the tools it called.", "tool", names=lambda u: [u[0]], none="(answer)"),

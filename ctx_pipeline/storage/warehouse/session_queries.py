@@ -42,7 +42,7 @@ _EVENT_QUOTES = """
     FROM events WHERE list_contains(?, host || '/' || session_id) AND list_contains(?, event_id)"""
 
 
-def session_detail(lake: Lake, host: str, session_id: str, cost_mode: str = "auto") -> dict[str, Any] | None:
+def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "auto") -> dict[str, Any] | None:
     """Return session, threads, kinds (event kind -> count), usage (owner rows) and readings; None when it is not there.
 
     A reading with a value has ``median`` (of all sessions of the host), ``others`` (how many more were measured),
