@@ -1,4 +1,4 @@
-"""Stores of Cline and Roo Code, made from the description of their formats in ``docs/hosts-cline.md``: nobody's tasks.
+"""Stores of Cline and Roo Code, made from the description of their formats in ``docs/hosts/cline.md``: nobody's tasks.
 
 ``python -m ctx_pipeline_tests.factories.cline FOLDER`` writes ``FOLDER/cline/home`` and ``FOLDER/roo/home``.
 """

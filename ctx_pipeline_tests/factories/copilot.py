@@ -1,4 +1,4 @@
-"""A home of GitHub Copilot, made from the description of its formats in ``docs/hosts-copilot.md``: nobody's sessions.
+"""A home of GitHub Copilot, made from the description of its formats in ``docs/hosts/copilot.md``: nobody's sessions.
 
 ``python -m ctx_pipeline_tests.factories.copilot FOLDER`` writes it; ``samples/copilot/home`` is what it writes.
 """

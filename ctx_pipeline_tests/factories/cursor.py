@@ -1,4 +1,4 @@
-"""A home of Cursor, made from the description of its formats in ``docs/hosts-cursor.md``: nobody's conversations.
+"""A home of Cursor, made from the description of its formats in ``docs/hosts/cursor.md``: nobody's conversations.
 
 ``python -m ctx_pipeline_tests.factories.cursor FOLDER`` writes it; ``samples/cursor/home`` is what it writes.
 """

@@ -21,9 +21,7 @@ def _stores(extension: str) -> tuple[str, ...]:
     return tuple(f"{user}/globalStorage/{extension}" for user in _USERS)
 
 
-_RECORDS = Records(
-    parse=Deferred("ctx_pipeline.hosts.cline.task:parse"), changes=Deferred("ctx_pipeline.hosts.cline.file_changes:changes")
-)
+_RECORDS = Records(parse=Deferred("ctx_pipeline.hosts.cline.task:parse"), changes=Deferred("ctx_pipeline.hosts.cline.file_changes:changes"))
 _USAGE = UsageRecords(kinds=USAGE_KINDS)
 _SHELL = ShellAnswers(tools=SHELLS)
 
