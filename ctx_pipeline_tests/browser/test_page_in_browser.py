@@ -204,6 +204,26 @@ def test_a_link_to_a_session_opens_it(page):
     assert page.locator("#session-title").text_content() == heading
 
 
+@pytest.mark.feature("dashboard.session-table")
+def test_times_are_in_one_zone_that_is_named_once(page):
+    words = page.locator("body").inner_text()
+
+    assert words.count("Europe/Berlin") == 1
+    assert "UTC" not in words
+
+
+@pytest.mark.feature("dashboard.drill-down")
+def test_the_readings_of_a_session_say_what_they_mean_in_the_order_of_the_signals(page):
+    page.locator("#session-table tbody a").first.click()
+    page.wait_for_selector("dialog[open] [role=tab]")
+    page.locator("#tab-5").click()
+    page.wait_for_selector("#session-tab td .under")
+    rows = [cell.inner_text().split("\n", 1) for cell in page.locator("#session-tab tbody td:first-child").all()]
+
+    assert len(rows) == int(page.locator("#tab-5 span").inner_text()) > 1
+    assert all(name and meaning.endswith(".") for name, meaning in rows)
+
+
 @pytest.mark.feature("dashboard.text-escaped")
 @pytest.mark.parametrize("number", range(len(HOSTILE)))
 def test_hostile_titles_models_ids_and_paths_are_words_and_run_nothing(page, number):
