@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.output import emit, json_option, local_time, moment_word, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import title_text
@@ -66,7 +66,9 @@ def history(
     if diff and (at is not None or weigh or file):
         raise UsageError("--diff stands alone, or with --select", hint="ctx history HOST ID --diff before-compaction after-compaction")
     settings = for_reading()
-    window = open_window(host, session_id, thread=thread, moments=diff or ("end" if at is None else at,), settings=settings)
+    zone = settings.timezone
+    moments = ["end" if word is None else moment_word(word, zone) or "" for word in diff or (at,)]
+    window = open_window(host, session_id, thread=thread, moments=moments, settings=settings)
     moment = window.asked[0]
     if file is not None:
         written = view.export(window, moment, file, settings=settings)
@@ -94,11 +96,11 @@ def history(
         _range(picked.differences, limit)
         return
     if at is None and selector is None and not weigh:
-        _print_snapshots(window)
+        _print_snapshots(window, zone)
     if picked and picked.every:
         say(f"in the windows up to {here['moment']} ({_event(here)}): {_components(len(found))}", bold=True)
     else:
-        _head(here, window)
+        _head(here, window, zone)
     if weigh:
         _weights(view.weights(found))
     elif selector is None:
@@ -107,12 +109,13 @@ def history(
         _listed((("", row) for row in found), len(found), limit)
 
 
-def _print_snapshots(window: SessionWindow) -> None:
+def _print_snapshots(window: SessionWindow, zone: str | None) -> None:
     from ctx_pipeline.sessions.windows import view
 
     say(one_line(title_text(window.title or "") or window.session_id, 120), bold=True)
     thread = window.thread
-    say(f"{window.host} {plain(window.session_id)}, {thread.kind} thread, {thread.events:,} events, {window.model or 'no model'}")
+    about = f"{thread.kind} thread, {thread.events:,} events, {window.model or 'no model'}; times in {zone_name(zone)}"
+    say(f"{window.host} {plain(window.session_id)}, {about}")
     for other in window.threads:
         if other.thread_id != thread.thread_id and other.events:
             say(f"  --thread {plain(other.thread_id)}: {plain(other.agent or other.kind)}, {other.events:,} events")
@@ -128,7 +131,7 @@ def _print_snapshots(window: SessionWindow) -> None:
             {
                 "moment": row["moment"],
                 "seq": str(row["seq"]),
-                "time": (row["time"] or "")[:19],
+                "time": local_time(row["time"], zone, seconds=True),
                 "components": row["components"],
                 "counted": tokens(row["counted_tokens"]),
                 "unseen": "" if row["unseen_tokens"] is None else tokens(row["unseen_tokens"]),
@@ -143,11 +146,11 @@ def _print_snapshots(window: SessionWindow) -> None:
     say()
 
 
-def _head(here: dict[str, Any], window: SessionWindow) -> None:
+def _head(here: dict[str, Any], window: SessionWindow, zone: str | None) -> None:
     unseen = "" if here["unseen_tokens"] is None else f" and {tokens(here['unseen_tokens'])} unseen"
     about = "about " if window.approximate else ""
     say(
-        f"window at {here['moment']} ({_event(here)}{', ' + here['time'][:19] if here['time'] else ''}): "
+        f"window at {here['moment']} ({_event(here)}{', ' + local_time(here['time'], zone, seconds=True) if here['time'] else ''}): "
         f"{_components(here['components'])}, {about}{tokens(here['counted_tokens'])} tokens{unseen}",
         bold=True,
     )

@@ -235,6 +235,20 @@ def local_time(moment: int | str | None, zone: str | None, *, seconds: bool = Fa
         return str(moment)[:16]
 
 
+def moment_word(word: str | None, zone: str | None) -> str | None:
+    """Return the word for a moment of a window; a time without an offset is read on the clock of a zone."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    try:
+        at = datetime.fromisoformat(word) if word and word[:4].isdecimal() and "-" in word else None
+    except ValueError:
+        return word
+    if at is None or at.tzinfo is not None:
+        return word
+    return (at.replace(tzinfo=ZoneInfo(zone)) if zone else at.astimezone()).isoformat()
+
+
 def zone_name(zone: str | None) -> str:
     """Return the name of a zone, or of this machine's own."""
     from datetime import datetime

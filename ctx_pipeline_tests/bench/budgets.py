@@ -49,6 +49,13 @@ BUDGETS = {
     "sync: nothing new, whole process": Budget(0.2),
     "read: every session, without text": Budget(2, megabytes=500),
     "read: every session, with text": Budget(2, megabytes=500),
+    # page
+    "page: drawn anew, over a home": Budget(3, megabytes=500),
+    "page: drawn anew, over a home, processor": Budget(None),
+    "page: drawn anew, 5,000 short sessions": Budget(None),
+    "page: drawn anew, 5,000 short sessions, processor": Budget(None),
+    "page: first view, over a home": Budget(1),
+    "page: first view, 5,000 short sessions": Budget(1),
     # search
     "search: query, median": Budget(10, "ms"),
     "search: query and twenty rows, median": Budget(None, "ms"),

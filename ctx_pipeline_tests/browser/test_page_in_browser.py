@@ -10,7 +10,7 @@ import pytest
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
-from ctx_pipeline_tests.browser.conftest import NEEDED
+from ctx_pipeline_tests.browser.conftest import NEEDED, PAGES
 from ctx_pipeline_tests.factories.history import HOSTILE, TITLES
 from ctx_pipeline_tests.signals.golden import SAMPLES
 
@@ -202,6 +202,64 @@ def test_a_link_to_a_session_opens_it(page):
     page.wait_for_selector("dialog[open] [role=tab]")
 
     assert page.locator("#session-title").text_content() == heading
+
+
+@pytest.mark.feature("dashboard.session-table")
+def test_times_are_in_one_zone_that_is_named_once(page):
+    words = page.locator("body").inner_text()
+
+    assert words.count("Europe/Berlin") == 1
+    assert "UTC" not in words
+
+
+CONTRAST = """() => {
+  const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = colour.map((v) => (v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const [r, g, b, a = 1] = numbers(getComputedStyle(node).backgroundColor);
+      if (a === 1) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const words = (node) => [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+  const read = (node) => words(node) && node.getBoundingClientRect().width && !node.disabled && !node.closest("[aria-hidden=true]");
+  const shown = [...document.querySelectorAll("body *")].filter(read);
+  return shown.map((node) => {
+    const style = getComputedStyle(node);
+    const [a, b] = [light(numbers(node.closest("svg") ? style.fill : style.color).slice(0, 3)), light(behind(node))];
+    const large = parseFloat(style.fontSize) >= 24;
+    return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) >= (large ? 3 : 4.5), node.tagName, node.className, style.color];
+  }).filter(([enough]) => !enough);
+}"""
+
+
+@pytest.mark.feature("dashboard.responsive")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_stand_out_from_what_is_behind_them(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    faint = {}
+    for name in ["index", *(title.lower().replace(" ", "-") for title in PAGES)]:
+        page.goto(page.url.rpartition("/")[0] + f"/{name}.html")
+        page.wait_for_function("() => !document.querySelector('.live:not(.drawn)') || (scrollTo(0, document.body.scrollHeight), false)")
+        faint[name] = page.evaluate(CONTRAST)
+
+    assert {name: found for name, found in faint.items() if found} == {}
+
+
+@pytest.mark.feature("dashboard.drill-down")
+def test_the_readings_of_a_session_say_what_they_mean_in_the_order_of_the_signals(page):
+    page.locator("#session-table tbody a").first.click()
+    page.wait_for_selector("dialog[open] [role=tab]")
+    page.locator("#tab-5").click()
+    page.wait_for_selector("#session-tab td .under")
+    rows = [cell.inner_text().split("\n", 1) for cell in page.locator("#session-tab tbody td:first-child").all()]
+
+    assert len(rows) == int(page.locator("#tab-5 span").inner_text()) > 1
+    assert all(name and meaning.endswith(".") for name, meaning in rows)
 
 
 @pytest.mark.feature("dashboard.text-escaped")

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -49,6 +51,18 @@ def test_without_options_it_shows_every_moment_then_the_tree_at_the_end(past: Ct
 
 
 MOMENTS = ["turn:1", "before-compaction:1", "after-compaction:1", "end"]
+
+
+def test_times_are_local_in_the_answer_and_in_the_question(past: Ctx):
+    tokyo = Ctx(past.folder, past.environ | {"TZ": "Asia/Tokyo"})
+    told = past.json("history", "claude", SESSION)["moments"][0]
+    lines = tokyo("history", "claude", SESSION).stdout.splitlines()
+    moment = datetime.fromisoformat(told["time"]).astimezone(ZoneInfo("Asia/Tokyo"))
+
+    assert lines[1].endswith("; times in Asia/Tokyo")
+    assert f"{moment:%Y-%m-%d %H:%M:%S}" in next(line for line in lines if line.startswith("turn:1 "))
+    at = tokyo.json("history", "claude", SESSION, "--at", f"{moment:%Y-%m-%dT%H:%M:%S}")
+    assert at["components"] == past.json("history", "claude", SESSION, "--at", told["time"])["components"]
 
 
 def test_a_difference_prints_what_a_compaction_removed(past: Ctx):

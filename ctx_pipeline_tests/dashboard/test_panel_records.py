@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from ctx_pipeline.dashboard import data as page
+from ctx_pipeline.dashboard.page import session_list
 from ctx_pipeline.dashboard.panels import accounting, habits, memories, missing, numbers, scores, signals, year
 
 WHEN = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -286,3 +287,11 @@ def test_the_cards_count_sessions_days_projects_memories_and_what_needs_a_look()
     assert found["Need a look"][0] == "3"
     assert (found["Cost"][0], found["Tokens"][0]) == ("$2.00", "1.00k")
     assert found["Memories"] == ("4", "1 accepted by you")
+
+
+@pytest.mark.feature("dashboard.session-table")
+def test_titles_show_the_text_of_links_and_no_markdown():
+    line = _session("a")._replace(title="## fix [jdx/mise#1](https://github.com/jdx/mise/pull/1) in `__init__.py` **now**")
+    (row,) = session_list(_data(sessions=(line,)), {line: "chunk"})["rows"]
+
+    assert row[3] == line.label == "fix jdx/mise#1 in __init__.py now"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from ctx_pipeline.dashboard.data import Day, DayLine, PageData, Spent, Usage, Week
+from ctx_pipeline.dashboard.data import Day, DayLine, HostLine, PageData, Spent, Usage, Week
 from ctx_pipeline.dashboard.panels import week
 from ctx_pipeline.model.readings import Finding
 
@@ -67,3 +68,14 @@ def test_three_findings_of_the_week_and_one_line_about_records():
 def test_time_is_that_of_turns_and_left_out_where_it_is_not_known():
     assert {f.name: f.value for f in week.figures(_week(seconds=5_400.0))}["Time in turns"] == "1 h 30"
     assert "Time in turns" not in {f.name for f in week.figures(_week())}
+
+
+@pytest.mark.feature("dashboard.numbers-with-units")
+@pytest.mark.parametrize(
+    ("seconds", "scale"), [(10.0, ["10 s", "5 s", "0"]), (90.0, ["2 min", "1 min", "0"]), (9_000.0, ["4 h", "2 h", "0"])]
+)
+def test_the_scale_of_time_has_a_unit_that_fits(seconds, scale):
+    html = _page(_week(), hosts=(HostLine("claude", "Claude Code", 0),), working=((TODAY, "claude", seconds),))
+    chart = html.partition("Time by day")[2]
+
+    assert re.findall(r"<span>([^<]*)</span>", chart.partition('class="scale">')[2].partition("</div>")[0]) == scale

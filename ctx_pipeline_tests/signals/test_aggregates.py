@@ -228,7 +228,9 @@ def test_the_page_says_which_signals_moved_and_whether_that_is_worse(store, tmp_
     with database.connect(target, read_only=True) as connection:
         data = page_records.collect(connection, store, settings.Settings(home=store.home))
     shown = {record["signal"]: record for record in signals.records(data)["signals"]}
-    assert [(month, level) for month, _, level in shown["command_count"]["months"]] == [("2026-01", 1.5), ("2026-02", 10)]
+    assert [(month, level) for month, _, level in shown["command_count"]["months"]] == [("2026-01", 2), ("2026-02", 10)], (
+        "of Claude Code alone"
+    )
     assert shown["command_count"]["trend"]["direction"] == "up"
     # three sessions are too few to call anything better
     assert (shown["failed_command_ratio"]["trend"]["direction"], shown["failed_command_ratio"]["trend"]["verdict"]) == ("down", "")

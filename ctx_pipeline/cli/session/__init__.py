@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ctx_pipeline.cli.homes import for_reading
+from ctx_pipeline.cli.output import moment_word
 from ctx_pipeline.cli.root import LazyGroup
 from ctx_pipeline.cli.session_names import complete_sessions
 
@@ -46,8 +48,14 @@ class Actions(LazyGroup):
 session_option = click.option(
     "--session", "-s", "name", metavar="SESSION", help="Another session, named as in ctx show.", shell_complete=complete_sessions
 )
+
+
+def _moment(_ctx: click.Context, _option: click.Parameter, word: str | None) -> str | None:
+    return moment_word(word, for_reading().timezone) if word else word
+
+
 at_option = click.option(
-    "--at", metavar="MOMENT", help="As of this moment, as ctx history names them: an event, a time, before-compaction:1."
+    "--at", metavar="MOMENT", callback=_moment, help="As of this moment, as ctx history names them: an event, a time, before-compaction:1."
 )
 
 

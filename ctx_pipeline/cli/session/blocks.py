@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 
@@ -96,7 +96,7 @@ def restore(name: str | None, as_json: bool) -> None:
     if as_json:
         emit(found.to_json())
         return
-    kept = f"kept {found.at[:16].replace('T', ' ')}" if found.at else "made now, none was kept"
+    kept = f"kept {local_time(found.at, for_reading().timezone)}" if found.at else "made now, none was kept"
     say(f"Snapshot of {found.host} {plain(found.session_id)}, {kept}", bold=True)
     say(found.xml, nl=False)
 

@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, require_project
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 from ctx_pipeline.model.display import title_text
@@ -56,10 +56,8 @@ def load(name: str | None, as_json: bool) -> None:
         emit(told.to_json())
         return
     state = told.found.state
-    say(
-        f"Restored session ({(state.as_of or 'not captured yet')[:16].replace('T', ' ')}), {state.host} {plain(state.session_id)}",
-        bold=True,
-    )
+    last = local_time(state.as_of, for_reading().timezone) or "not captured yet"
+    say(f"Restored session ({last}), {state.host} {plain(state.session_id)}", bold=True)
     _lines(told.found)
     if told.command:
         say(f"Resume it with: {plain(told.command)}")
@@ -137,6 +135,7 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     from ctx_pipeline.sessions.listing import listed
 
     settings = for_reading()
+    zone = settings.timezone
     rows, total = listed(host=host, project=project, here=here, limit=limit, settings=settings)
     if not total:
         require_project(settings, project)
@@ -147,7 +146,7 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
         {
             **row,
             "session": row["session_id"][:13],
-            "last": (row["last"] or "")[:16].replace("T", " "),
+            "last": local_time(row["last"], zone),
             "task": one_line(title_text(row["task"] or ""), 60),
             "tokens": tokens(row["tokens"]),
             "cost": dollars(row["cost_nano"]),
@@ -156,8 +155,8 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     ]
     heads = {n: n for n in ("host", "session", "last", "project", "task")}
     table(shown, {**heads, "tool_calls": "calls", "tokens": "tokens", "cost": "cost", "notes": "notes"})
-    if total > len(rows):
-        say(f"and {total - len(rows):,} more: --limit {total}")
+    more = f"; {total - len(rows):,} more: --limit {total}" if total > len(rows) else ""
+    say(f"times in {zone_name(zone)}{more}")
 
 
 @click.command()
@@ -197,7 +196,7 @@ def _view(found: Found) -> None:
     state = found.state
     stats = state.stats
     head = [f"{state.host} {plain(state.session_id)}"]
-    head += [(state.as_of or "")[:16].replace("T", " ")] if state.as_of else ["not captured yet"]
+    head += [local_time(state.as_of, for_reading().timezone)] if state.as_of else ["not captured yet"]
     head += [f"{counted(stats['tool_calls'], 'call')}, {tokens(stats['prompt_tokens'])} prompt tokens"] if stats else []
     say(" | ".join(head), bold=True)
     if found.moment != "end":
