@@ -11,10 +11,11 @@ import importlib
 import json
 import os
 import sys
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ctx_pipeline
 from ctx_pipeline import discovery
@@ -28,7 +29,7 @@ from ctx_pipeline.pipeline.reports import placed, table_version
 from ctx_pipeline.storage.warehouse.days import day_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ctx_pipeline.redaction import Redactor
     from ctx_pipeline.settings import Settings
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 CACHE = "plan.json"
 _NAME = ctx_pipeline.__name__
 _PACKAGE = Path(ctx_pipeline.__file__).parent
+_STARTED = time.time_ns()
 
 STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "raw/segments": ("pipeline.capture", ()),
@@ -95,12 +97,51 @@ def versions(files: Files, settings: Settings, *, keep: bool = True) -> Versions
     if kept is not None:
         discovery.remember_left_out(kept.left_out)
         return _with_settings(kept, settings)
+    if keep and _edited_since_start(settings) and (elsewhere := _of_new_process(files, settings)) is not None:
+        return _with_settings(elsewhere, settings)
+    return _with_settings(work_out(files if keep else None, settings), settings)
+
+
+def work_out(files: Files | None, settings: Settings) -> Versions:
+    """Import every extension, keep what they and the stages say of their versions where files are given, and return it."""
     fresh, plugins = _imported(settings)
-    if keep:
+    if files is not None:
         source_versions.keep()
         stamp, sources = _stamp(plugins, settings), source_versions.worked_out()
         files.write(CACHE, json.dumps({"stamp": stamp, "plugins": plugins, "versions": asdict(fresh), "sources": sources}).encode())
-    return _with_settings(fresh, settings)
+    return fresh
+
+
+def _edited_since_start(settings: Settings) -> bool:
+    """Tell whether a file of the package, or of the person's own, is newer than this process, which may hold it as it was."""
+    folders = [settings.home / "config" / kind for kind in ("signals", "methods")]
+    # a folder is as new as the last file that was removed from it
+    own = [_status(str(path))[2] for folder in folders for path in (folder, *folder.glob("*.py"))]
+    return max((*(changed for _, _, changed in _package_files()), *own)) > _STARTED
+
+
+_NEW_PROCESS = """
+from ctx_pipeline import discovery, settings
+from ctx_pipeline.pipeline import code_versions
+from ctx_pipeline.storage.files import Files
+found = settings.load()
+discovery.look_in(found.home / "config")
+code_versions.work_out(Files(found.home), found)
+"""
+
+
+def _of_new_process(files: Files, settings: Settings) -> Versions | None:
+    """Return the versions as a process sees them that begins now; None where it fails, as it does for a file that cannot be imported.
+
+    A daemon that watches for days neither answers with modules that were edited or upgraded
+    meanwhile nor writes their versions.
+    """
+    import subprocess
+
+    command = [sys.executable, "-c", _NEW_PROCESS]
+    done = subprocess.run(command, env={**os.environ, **settings.environ}, capture_output=True, check=False)  # noqa: S603 - our own
+    kept = _read(files) if done.returncode == 0 else None
+    return _versions(kept) if kept else None
 
 
 def decoders(files: Files, settings: Settings, *, later: bool = False) -> dict[str, str]:
@@ -215,6 +256,10 @@ def _cached(files: Files, settings: Settings) -> Versions | None:
     if not kept or kept["stamp"] != _stamp(kept["plugins"], settings):
         return None
     source_versions.remember(kept["sources"])
+    return _versions(kept)
+
+
+def _versions(kept: Mapping[str, Any]) -> Versions:
     found = kept["versions"]
     return Versions(
         assets=found["assets"],

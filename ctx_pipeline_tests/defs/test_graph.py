@@ -178,7 +178,13 @@ def test_watching_declares_sensors_automation_and_schedule_running(monkeypatch):
 def test_dirty_cells_become_few_ranges_and_a_bad_cell_one_of_its_own():
     cells = [Cell("claude", m) for m in ("2025-11", "2025-12", "2026-01", "2026-04", "2026-09")] + [Cell("codex", "2026-01")]
 
-    assert partitions.boxes(cells) == [("claude", "2025-11", "2026-04"), ("claude", "2026-09", "2026-09"), ("codex", "2026-01", "2026-01")]
+    assert partitions.boxes(cells) == [
+        ("claude", "2025-11", "2026-01"),
+        ("claude", "2026-04", "2026-04"),
+        ("claude", "2026-09", "2026-09"),
+        ("codex", "2026-01", "2026-01"),
+    ]
+    assert [cell for box in partitions.boxes(cells) for cell in box.cells] == cells, "no month is recorded that was not asked for"
     assert partitions.boxes(cells[:3], apart=[cells[1]]) == [
         ("claude", "2025-11", "2025-11"),
         ("claude", "2026-01", "2026-01"),

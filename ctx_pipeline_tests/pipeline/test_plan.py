@@ -213,3 +213,27 @@ def test_a_touched_extension_file_is_looked_at_again(store, settings, monkeypatc
     code_versions.versions(store.files, settings)
 
     assert seen == [1]
+
+
+@pytest.mark.feature("plan.edited-under-a-daemon")
+def test_a_process_that_began_before_an_edit_plans_with_what_the_files_say_now(store, settings):
+    folder = settings.home / "config" / "signals"
+    folder.mkdir(parents=True)
+    text = (
+        "from ctx_pipeline.model.declared import Reading, signal\n\n\n"
+        "@signal(group='activity', reads=('events',))\ndef later(view):\n    return Reading(1.0)\n"
+    )
+    before = code_versions.versions(store.files, settings)
+    assert "later_family" not in before.families
+
+    (folder / "later_family.py").write_text(text)
+    added = code_versions.versions(store.files, settings)
+    (folder / "later_family.py").write_text(text.replace("1.0", "2.0"))
+    edited = code_versions.versions(store.files, settings)
+    (folder / "later_family.py").unlink()
+    removed = code_versions.versions(store.files, settings)
+
+    assert "signals/later_family" in graph(added)
+    assert added.of("signals/later_family") != edited.of("signals/later_family")
+    assert {a for a in edited.assets if edited.assets[a] != added.assets[a]} == {"signals/later_family"}
+    assert removed == before
