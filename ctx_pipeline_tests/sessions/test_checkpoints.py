@@ -55,7 +55,7 @@ def test_the_interval_is_that_of_the_environment_and_nothing_is_none(long_sessio
     assert calls("often") == [15, 30]
 
 
-@pytest.mark.feature("session.cache-ttl")
+@pytest.mark.feature("session.cache-ttl-switch")
 def test_the_life_of_a_cached_prompt_is_that_of_the_environment(long_session):
     settings = replace(long_session, environ={**long_session.environ, "LEAN_CTX_CACHE_TTL": "90"})
 

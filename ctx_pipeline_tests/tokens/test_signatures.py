@@ -30,7 +30,7 @@ def _no(): pass
         [
             "const pub LIMIT:int",
             "fn async pub find(by:dict[str, int], *args:n, name?:str | None) → list[str] — Find one.",
-            "class pub Box<T> — Keeps.",
+            "class pub Box<T>:Base — Keeps.",
             " const pub MAX:number",
             " fn pub value(a, b?)",
             "fn _no()",
@@ -363,3 +363,47 @@ def test_the_page_says_what_every_word_means_and_names_every_language():
     assert [word for word in {*WORDS.values(), "pub", "async", "?"} if f"| `{word}` |" not in page] == []
     names = {"cpp": "C++", "csharp": "C#", "tsx": "TSX", "php": "PHP", "javascript": "JavaScript", "typescript": "TypeScript"}
     assert [one for one in CODE if names.get(one, one.capitalize()) not in page] == []
+
+
+@pytest.mark.feature("compress.signature-calls")
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        (
+            "python",
+            (
+                "class Base(Exception, metaclass=Meta):\n    @property\n    def name(self) -> str:\n        return ''\n\n"
+                "    @staticmethod\n    def make(x, /, y=3, *, z, **more): ...\n"
+            ),
+            [
+                "class pub Base:Exception, metaclass=Meta",
+                " fn pub name() → str @property",
+                " fn pub make(x, /, y?, *, z, **more) @staticmethod",
+            ],
+        ),
+        (
+            "rust",
+            "pub struct Foo<T>(T);\npub trait Show { fn show(&self) -> u8; }\nimpl<T> Show for Foo<T> { fn show(&self) -> u8 { 1 } }\n",
+            ["class pub Foo<T>", "interface pub Show", " fn pub show(&self) → u8", "impl pub Show for Foo<T>", " fn show(&self) → u8"],
+        ),
+        (
+            "javascript",
+            (
+                "describe('cart', () => {\n  function total(items) { return 0 }\n  const later = async (z) => { return z }\n});\n"
+                "(function () { class Hidden extends Base {} })();\n"
+            ),
+            ["fn total(items)", "fn async later(z)", "class Hidden:Base"],
+        ),
+        ("typescript", "@Injectable()\nexport class A extends B implements C {}\n", ["class pub A:B implements C @Injectable()"]),
+        ("java", "public class A extends B implements C, D {}\n", ["class pub A:B, C, D"]),
+        ("csharp", "public class A : B, IC {}\n", ["class pub A:B, IC"]),
+        ("cpp", "class A : public B {};\n", ["class pub A:public B"]),
+        ("ruby", "class A < B\nend\n", ["class pub A:B"]),
+        ("swift", "public class A: B {}\n", ["class pub A:B"]),
+    ],
+)
+def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected):
+    found = outline(text, language).symbols
+
+    assert lines(found) == expected
+    assert read("\n".join(lines(found))) == [(s.kind, s.name) for s in found]

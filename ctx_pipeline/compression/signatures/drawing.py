@@ -10,6 +10,9 @@ from ctx_pipeline.compression.signatures.parts import (
     DIALECTS,
     FUNCTIONS,
     Around,
+    bases_of,
+    callbacks_of,
+    decorators_of,
     documented,
     flat,
     generics_of,
@@ -30,6 +33,8 @@ MOST_SYMBOLS = 10_000
 
 _DEEPEST = 40
 """Scopes inside each other that are followed."""
+
+_SCRIPTS = frozenset({"javascript", "typescript", "tsx"})
 
 _WORDS = {
     "interface": "interface",
@@ -106,6 +111,10 @@ class Drawing:
                 self.walk(node.children(), level, shown=access, said=carries)
             elif kind in {"call", "command"}:
                 self.calls(node)
+            elif kind == "call_expression" and not level and self._language in _SCRIPTS:
+                # a module of tests, or one that is wrapped in a function, declares everything there
+                for body in callbacks_of(node):
+                    self.walk(body.children(), level, shown=False)
         self._depth -= 1
 
     def declare(self, node: SgNode, kind: str, around: Around) -> None:
@@ -123,10 +132,11 @@ class Drawing:
         callable_ = kind == "function" or "record" in node.kind() or node.kind() == "class_definition"
         if self._language in {"c", "cpp"} and kind in {"class", "enum"} and node.field("body") is None:
             return
-        if kind == "implementation" and not name:
+        trait = node.field("trait")
+        if kind == "implementation" and (trait is not None or not name):
             held = node.field("type") or next((c for c in node.children() if c.kind() == "user_type"), None)
-            trait = node.field("trait")
-            name = (f"{flat(trait.text())} for " if trait is not None else "") + (flat(held.text()) if held is not None else "")
+            made = flat(held.text()) if held is not None else ""
+            name = f"{flat(trait.text())} for {made.partition('<')[0]}" if trait is not None else made
         if not name:
             return
         target, returns = self.callable(node), ""
@@ -138,6 +148,8 @@ class Drawing:
             value = node.field("value") or node.field("right") or node.field("type")
             value = value or next((c for c in reversed(node.children()) if c.is_named()), None)
             returns = flat(value.text()) if value is not None else ""
+        elif kind in {"class", "interface", "enum"}:
+            returns = bases_of(node)
         parameters = parameters_of(target, self.grammar) if callable_ else None
         if callable_ and kind != "function" and not parameters:
             parameters = None
@@ -182,7 +194,9 @@ class Drawing:
         doc = documented(node, self.grammar) or documented(around.said, self.grammar)
         last = place.end.line + (0 if place.end.column == 0 and place.end.line > place.start.line else 1)
         first, generics = place.start.line + 1, generics_of(node)
-        self.symbols.append(Symbol(kind, name, exported, around.level, first, last, parameters, returns, generics, asynchronous, doc))
+        decorators = decorators_of(node, around.said)
+        held = (kind, name, exported, around.level, first, last, parameters, returns, generics, asynchronous, doc, decorators)
+        self.symbols.append(Symbol(*held))
 
     def _values(self, node: SgNode, around: Around) -> None:
         """Add the constants and variables of a declaration; a function that is given a name is a function."""

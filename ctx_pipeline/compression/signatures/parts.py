@@ -130,7 +130,7 @@ def parameter(text: str, order: str) -> Iterator[Parameter]:
     text = text.removeprefix("this.")
     place = _top_level(text, "=")
     optional, text = place >= 0, text[:place].rstrip() if place >= 0 else text
-    if text in {"/", "*", "void"}:
+    if text == "void":
         return
     colon = _top_level(text, ":")
     if order == "keyword":
@@ -186,6 +186,54 @@ def returned_by(node: SgNode) -> str:
         return ""
     text = flat(found.text()).removeprefix(":").removeprefix("->").strip()
     return re.sub(r"^returns ?\((.*)\)$", r"\1", text)
+
+
+_HERITAGE = frozenset(
+    [
+        "argument_list",
+        "superclass",
+        "super_interfaces",
+        "extends_interfaces",
+        "class_heritage",
+        "extends_type_clause",
+        "base_class_clause",
+        "base_list",
+        "delegation_specifiers",
+        "inheritance_specifier",
+        "base_clause",
+        "class_interface_clause",
+        "extends_clause",
+        "interfaces",
+    ]
+)
+"""Nodes that hold what a class is made from."""
+
+
+def bases_of(node: SgNode) -> str:
+    """Return what a class or an interface is made from, as written, without the words before it; empty for what is made from nothing."""
+    held = [flat(child.text()) for child in node.children() if child.kind() in _HERITAGE]
+    bare = [re.sub(r"^(?:\(|:|<|extends\b|implements\b|with\b)\s*", "", text).rstrip(")" if text.startswith("(") else "") for text in held]
+    return ", ".join(text.strip() for text in bare if text.strip())
+
+
+def decorators_of(node: SgNode, said: SgNode) -> tuple[str, ...]:
+    """Return the decorators of a declaration without their mark, long arguments left out."""
+    found = [flat(c.text())[1:] for held in (said, node) for c in held.children() if c.kind() == "decorator"]
+    return tuple(dict.fromkeys(text if len(text) <= _LONGEST_DECORATOR else text.partition("(")[0] for text in found))
+
+
+_LONGEST_DECORATOR = 40
+
+
+def callbacks_of(node: SgNode) -> list[SgNode]:
+    """Return the bodies of functions that a call is given, or that it calls at once."""
+    held = node.field("arguments")
+    given = list(held.children()) if held is not None else []
+    called = node.field("function")
+    if called is not None and called.kind() == "parenthesized_expression":
+        given += called.children()
+    bodies = [body for c in given if c.kind() in FUNCTIONS and (body := c.field("body")) is not None]
+    return [body for body in bodies if body.kind() == "statement_block"]
 
 
 def generics_of(node: SgNode) -> str:

@@ -37,12 +37,14 @@ class Symbol(NamedTuple):
     parameters: tuple[Parameter, ...] | None = None
     """None for what takes none, such as a constant"""
     returns: str = ""
-    """type that a function returns, that a value has or that an alias stands for"""
+    """type that a function returns, that a value has or that an alias stands for; what a class is made from"""
     generics: str = ""
     """type parameters, without brackets"""
     asynchronous: bool = False
     doc: str = ""
     """first line of its documentation"""
+    decorators: tuple[str, ...] = ()
+    """without their mark"""
 
 
 class Outline(NamedTuple):
@@ -100,7 +102,8 @@ def signature(symbol: Symbol) -> str:
     held = ", ".join(_parameter(p, _SHORT.get(p.type, p.type)) for p in symbol.parameters or ())
     arrow = " → " if symbol.kind == "function" else ":"
     taken = f"({held})" if symbol.parameters is not None else ""
-    return f"{' ' * symbol.level}{begins}{taken}{arrow + symbol.returns if symbol.returns else ''}"
+    marks = "".join(f" @{text}" for text in symbol.decorators)
+    return f"{' ' * symbol.level}{begins}{taken}{arrow + symbol.returns if symbol.returns else ''}{marks}"
 
 
 def _parameter(parameter: Parameter, kind: str) -> str:
@@ -122,7 +125,7 @@ def read(text: str) -> list[tuple[str, str]]:
 
 def _name(rest: str, kind: str) -> str:
     """Return the name at the start of what follows the kind: up to its type parameters, parameters or type."""
-    said = _PLACE.sub("", rest.partition(_DOC)[0])
+    said = _PLACE.sub("", rest.partition(_DOC)[0]).partition(" @")[0]
     if kind == "implementation":
         return said.partition("<")[0]
     match = re.match(r"(?:[\w:~]*::)?operator ?(?:\(\)|[^\w\s(]+)", said) or re.match(r"(?:::|[^(<:→])+", said)
