@@ -91,7 +91,7 @@ def test_samples_go_with_the_first_session_and_do_not_come_back(bare: Ctx):
     after = bare("usage", "daily", "--json")
     assert after.stderr == ""
     assert json.loads(after.stdout)["totals"]["calls"] == calls
-    assert bare.json("list")["counts"] == {"claude": 1, "codex": 0, "dspy": 0}
+    assert {host: count for host, count in bare.json("list")["counts"].items() if count} == {"claude": 1}
 
 
 @pytest.mark.feature("cli.samples")
