@@ -84,7 +84,7 @@ def test_a_session_that_goes_on_counts_the_output_that_no_account_includes_yet()
     assert counted(parsed(events(log))) == [("claude-sonnet-4.5", 100, 20, 0), ("gpt-5", 0, 7, 0)]
 
 
-@pytest.mark.feature("copilot.usage")
+@pytest.mark.feature("copilot.usage", "copilot.cli")
 def test_rows_of_the_usage_database_come_before_every_other_account():
     usage = {"id": 1, "session_id": SESSION, "model": "gpt-5", "input_tokens": 100, "output_tokens": 9, "cache_read_tokens": 60}
     rows = [{"row": {**usage, "created_at": "2026-03-01 10:00:00"}, "table": "assistant_usage_events"}]
@@ -172,7 +172,7 @@ def test_a_call_that_the_person_denied_is_refused():
     assert [TOOL_CALLS.row(*row).argv for row in found.tool_calls] == [["rm -rf x"]]
 
 
-@pytest.mark.feature("copilot.joined")
+@pytest.mark.feature("copilot.joined", "copilot.vscode")
 def test_a_turn_that_transcript_and_chat_both_tell_is_read_once_with_the_usage_of_the_chat():
     transcript = ("transcript", "t.jsonl", made.lines(made.transcript()))
     found = parsed(transcript, ("chat", "x.json", json.dumps(made.joined_chat())))
@@ -286,7 +286,7 @@ def test_the_folder_is_told_where_it_changes():
     assert [(data[:start].count(b"\n"), folder) for start, folder in HOST.records.directories(data)] == [(0, "/a"), (2, "/b")]
 
 
-@pytest.mark.feature("hosts.active")
+@pytest.mark.feature("hosts.active", "copilot.activity")
 def test_a_session_that_is_open_is_listed_as_active(tmp_path: Path):
     home = tmp_path / ".copilot"
     made.write(home)
