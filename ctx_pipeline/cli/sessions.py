@@ -108,7 +108,7 @@ def import_sessions(
     no_render: bool,
     as_json: bool,
 ) -> None:
-    """Capture and normalize chosen sessions of HOST; HOST = all stands for all hosts, and for every session unless others are chosen."""
+    """Capture and normalize chosen sessions of HOST; HOST `all` means every host, and every session unless some are chosen."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UsageError
@@ -179,7 +179,8 @@ def show(host: str, session_id: str, turns: bool, as_json: bool) -> None:
         f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
     )
     say(f"{s['tool_calls']:,} tool calls, {s['failed_tool_calls']:,} failed")
-    say(f"unknown: {s['unknown']}  quarantined: {s['quarantined']}")
+    if s["unknown"] or s["quarantined"]:
+        say(f"{counted(s['unknown'], 'record')} of an unknown kind, {counted(s['quarantined'], 'record')} that could not be read")
     for label, count in detail["unknown"].items():
         say(f"  unknown {label}: {count}")
     for record in detail["quarantined"][:20]:

@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, require_project
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, more_rows, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 
@@ -98,7 +98,7 @@ def finding(text: str, name: str | None, as_json: bool) -> None:
 @click.command()
 @click.argument("text")
 @click.option("--because", "reason", metavar="WHY", help="The reason.")
-@click.option("--replaces", metavar="TEXT", help="The decision that this one stands for, as it was noted.")
+@click.option("--replaces", metavar="TEXT", help="The earlier decision that this one replaces, as it was noted.")
 @session_option
 @json_option
 def decision(text: str, reason: str | None, replaces: str | None, name: str | None, as_json: bool) -> None:
@@ -138,7 +138,7 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
         {
             **row,
             "session": row["session_id"][:13],
-            "last": (row["last"] or "")[:16].replace("T", " "),
+            "last": local_time(row["last"], settings.timezone),
             "task": one_line(row["task"] or "", 60),
             "tokens": tokens(row["tokens"]),
             "cost": dollars(row["cost_nano"]),
@@ -147,8 +147,7 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     ]
     heads = {n: n for n in ("host", "session", "last", "project", "task")}
     table(shown, {**heads, "tool_calls": "calls", "tokens": "tokens", "cost": "cost", "notes": "notes"})
-    if total > len(rows):
-        say(f"and {total - len(rows):,} more: --limit {total}")
+    more_rows(total, len(rows))
 
 
 @click.command()
@@ -157,12 +156,12 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     default=7,
     show_default=True,
     type=click.IntRange(0, 36_500),
-    help="Artefacts that are older go, but the newest of each kind and session.",
+    help="Delete older artifacts, but for the newest of each kind and session.",
 )
-@click.option("--yes", "-y", "really", is_flag=True, help="Take them away; without it they are only shown.")
+@click.option("--yes", "-y", "really", is_flag=True, help="Delete them; without it they are only shown.")
 @json_option
 def cleanup(days: int, really: bool, as_json: bool) -> None:
-    """Show old snapshots and other artefacts, and take them away with --yes.
+    """Show old snapshots and other artifacts, and delete them with --yes.
 
     What was captured and what you noted stay; `ctx forget` removes sessions.
     """
@@ -176,9 +175,9 @@ def cleanup(days: int, really: bool, as_json: bool) -> None:
         say(f"{row['artifact_id']:<14} {row['at'][:10]}  {row['host']} {one_line(row['session_id'], 40)}")
     count = len(told["artifacts"]) + told["orphans"]
     say(
-        f"{counted(told['removed'], 'artefact')} removed"
+        f"{counted(told['removed'], 'artifact')} removed"
         if really
-        else f"{counted(count, 'artefact')} would go" + (": --yes" if count else "")
+        else f"{counted(count, 'artifact')} would go" + (": --yes" if count else "")
     )
 
 
