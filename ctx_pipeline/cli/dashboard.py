@@ -215,7 +215,7 @@ def dashboard_view_show(data: PageData) -> None:
         say("None moved by more than a tenth from one month to the next.")
     _head("Memories")
     states = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in sorted(data.memory_status.items()))
-    say(states or "Nothing has been learnt yet.")
+    say(states or "Nothing has been learned yet.")
     _head("Newest sessions")
     table(
         [

@@ -146,11 +146,11 @@ _KEPT = ("take", "newer", "held")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 def adopt(folder: Path, dry_run: bool, take_conflicts: bool, yes: bool, as_json: bool) -> None:
-    """Take over the sessions of FOLDER: a flat-file archive (raw/<host>/<session>/) or another store of ctx.
+    """Import the sessions of FOLDER: a flat-file archive (raw/<host>/<session>/) or another store of ctx.
 
     FOLDER is only read. What the store has already is left, conflicts are named; files are
     checked by their checksums before anything is captured, and raw is compared with them
-    after. Said again it goes on where it was interrupted.
+    after. Run again, it continues where it stopped.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations import adopt as stage

@@ -11,7 +11,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.output import emit, json_option, local_time, moment_word, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.display import title_text
+from ctx_pipeline.model.display import percent, title_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -215,7 +215,7 @@ def _listed(rows: Iterable[tuple[str, dict[str, Any]]], count: int, limit: int) 
 
 
 def _weights(groups: Sequence[dict[str, Any]]) -> None:
-    rows = [{**g, "what": _what(g), "percent": f"{100 * g['share']:.1f} %"} for g in groups]
+    rows = [{**g, "what": _what(g), "percent": percent(g["share"])} for g in groups]
     total = {"what": "total", "components": sum(g["components"] for g in groups), "tokens": sum(g["tokens"] for g in groups)}
     table(rows, {"what": "what", "components": "components", "tokens": "tokens", "percent": "share"}, total=total)
 

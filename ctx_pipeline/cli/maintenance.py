@@ -10,7 +10,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project
 from ctx_pipeline.cli.output import confirm, counted, emit, json_option, one_line, plain, say, table
 from ctx_pipeline.cli.session_names import complete_sessions, read_name
-from ctx_pipeline.model.display import size
+from ctx_pipeline.model.display import percent, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -343,4 +343,4 @@ def _summary(found: Verification) -> None:
 
 
 def _percent(rate: float | None) -> str:
-    return "no data" if rate is None else f"{100 * rate:.1f} %"
+    return "no data" if rate is None else percent(rate)

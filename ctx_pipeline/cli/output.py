@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.display import escaped, money, truncate, visible
+from ctx_pipeline.model.display import escaped, money, percent, truncate, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -198,8 +198,8 @@ def cell_text(value: Any) -> str:
 
 
 def shares(rows: Sequence[Mapping[str, Any]], of: str, whole: int) -> list[str]:
-    """Return what part of a whole each row's amount is, as percent; nothing where the whole is nothing."""
-    return ["" if not whole else f"{100 * int(row.get(of) or 0) / whole:.0f}%" for row in rows]
+    """Return what part of a whole each row's amount is, in percent; nothing where the whole is nothing."""
+    return ["" if not whole else percent(int(row.get(of) or 0) / whole) for row in rows]
 
 
 def short_ids(ids: Collection[str]) -> dict[str, str]:

@@ -229,7 +229,7 @@ def cli(context: click.Context, as_json: bool) -> None:
 
         overview(as_json=as_json)
     elif as_json:
-        raise click.UsageError(f"--json stands behind the command: ctx {context.invoked_subcommand} ... --json")
+        raise click.UsageError(f"--json goes after the command: ctx {context.invoked_subcommand} ... --json")
 
 
 def _end_forgetting() -> None:

@@ -22,7 +22,7 @@ def run_command(words: tuple[str, ...], raw: bool) -> None:
     """Run a command and print its output in fewer tokens, with the command's own exit status.
 
     Failures stay as they stand, passes are counted, and the whole output is kept for
-    `ctx recall`. One word with blanks is run by the shell: ctx run-command -- 'cd app && npm test'.
+    `ctx recall`. One argument with spaces is run by the shell: ctx run-command -- 'cd app && npm test'.
     """
     line = words[0] if len(words) == 1 else None
     command = [os.environ.get("SHELL") or "/bin/sh", "-c", line] if line and not line.isalnum() else list(words)

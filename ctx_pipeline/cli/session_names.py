@@ -72,7 +72,7 @@ def read_name(words: tuple[str, ...], option: str | None) -> tuple[str, str]:
             host = ""
     name = " ".join(words[1:] if host else words).strip()
     if option and name:
-        raise UsageError(f"two sessions are named, {option!r} and {name!r}", hint="name one")
+        raise UsageError(f"two sessions were named, {option!r} and {name!r}", hint="name one")
     return host, option or name
 
 

@@ -115,7 +115,7 @@ def import_sessions(
     no_render: bool,
     as_json: bool,
 ) -> None:
-    """Capture and normalize chosen sessions of HOST; HOST = all stands for all hosts, and for every session unless others are chosen."""
+    """Capture and normalize chosen sessions of HOST; HOST `all` means every host, and every session unless some are chosen."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UsageError
@@ -192,7 +192,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     )
     say(f"{s['prompts']:,} prompts, {s['tool_calls']:,} tool calls, {s['failed_tool_calls']:,} failed")
     if s["unknown"] or s["quarantined"]:
-        say(f"{s['unknown']} records of an unknown kind, {s['quarantined']} that could not be read")
+        say(f"{counted(s['unknown'], 'record')} of an unknown kind, {counted(s['quarantined'], 'record')} that could not be read")
     for label, count in detail["unknown"].items():
         say(f"  unknown {label}: {count}")
     for record in detail["quarantined"][:20]:

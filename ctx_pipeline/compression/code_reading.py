@@ -232,7 +232,7 @@ def tree(path: str, *, roots: Sequence[Path], depth: int = 3, limit: int = 300) 
     """Return the folders and files of the project below a path: one blank a level, deeper ones as a count of files."""
     root, real = root_of(path, roots)
     if not real.is_dir():
-        raise UsageError(f"{path} is no folder", hint="name a folder of the project")
+        raise UsageError(f"{path} is not a folder", hint="name a folder of the project")
     below: dict[str, list[str]] = {}
     deep: dict[str, int] = {}
     for name in project_at(real).files:

@@ -87,7 +87,7 @@ def project_at(folder: Path | str) -> Project:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="name a folder, or use a file's own path")
+        raise UsageError(f"{folder} is not a folder", hint="name a folder, or use a file's own path")
     root = root.resolve()
     listed = _listed(root)
     every = set(_walked(root) if listed is None else listed)

@@ -1,4 +1,4 @@
-"""One session's drill-down as a data chunk: what happened, which tools, which calls, what was measured and learnt."""
+"""One session's drill-down as a data chunk: what happened, which tools, which calls, what was measured and learned."""
 
 from __future__ import annotations
 

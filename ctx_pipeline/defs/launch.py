@@ -65,11 +65,11 @@ def demand(home: Path) -> None:
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         raise StoreError(
             f"{path} cannot be read: {next(iter(str(error).splitlines()), '')}",
-            hint="it is not the one that ctx writes, so it stays: mend it, or move it away and run again",
+            hint="it is not the one that ctx writes, so it stays: fix it, or move it away and run again",
             path=str(path),
         ) from error
     if found is not None and not isinstance(found, dict):
-        raise StoreError(f"{path} holds no settings", hint="it is not the one that ctx writes, so it stays: mend it, or move it away")
+        raise StoreError(f"{path} holds no settings", hint="it is not the one that ctx writes, so it stays: fix it, or move it away")
 
 
 def _readable(path: Path, table: str) -> bool:

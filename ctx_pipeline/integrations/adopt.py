@@ -87,7 +87,7 @@ def entries_of(folder: Path) -> list[Entry]:
             return list(_archived(folder, names))
         if packed:
             return list(_stored(folder, packed))
-    raise UsageError(f"{folder} is no archive and no store", hint="name a folder that holds raw/<host>/...")
+    raise UsageError(f"{folder} is neither an archive nor a store", hint="name a folder that holds raw/<host>/...")
 
 
 def _hosts() -> dict[str, Host]:

@@ -60,7 +60,7 @@ def retrieve(
     With a ``threshold`` they hold at least that share of the query's weight, as what hooks inject does.
 
     Without ``cwd`` everything may be seen; with it only what holds everywhere or was
-    learnt in its repository; a folder that is not on this machine has the repository that
+    learned in its repository; a folder that is not on this machine has the repository that
     sessions in it recorded. What is held back for review is never among them. The
     list is empty when nothing covers the query or there is no index yet. Where the
     settings name an embedding function, memories close to the query in meaning are found
@@ -223,7 +223,7 @@ def export_skill(
     found = memory(memory_id, settings=settings)
     named = name or skill_name(found)
     if not re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", named) or len(named) > 64:
-        raise UsageError(f"{named!r} is no name of a skill", hint="small letters, digits and hyphens, at most 64")
+        raise UsageError(f"{named!r} cannot be the name of a skill", hint="small letters, digits and hyphens, at most 64")
     text = skill_text(found, named)
     if out is None:
         return text, named, None

@@ -196,7 +196,7 @@ def _sums(settings: Settings) -> Check:
 
 
 def _artifacts(store: Store, settings: Settings) -> list[Check]:
-    """Return whether kept snapshots are XML within their bytes, and whether any artefact holds a secret."""
+    """Return whether kept snapshots are XML within their bytes, and whether any artifact holds a secret."""
     redactor = Redactor(settings.patterns)
     kept = [(m, m.content) for m in made_of(store)]
     snapshots = [(m, text) for m, text in kept if m.kind == "snapshot"]
@@ -205,7 +205,7 @@ def _artifacts(store: Store, settings: Settings) -> list[Check]:
     return [
         Check("snapshots parse and fit", "snapshot", len(snapshots), len(broken), broken[:_EXAMPLES]),
         _complete(store, snapshots, settings),
-        Check("artefacts hold no secret", "redaction", len(kept), len(leaking), leaking[:_EXAMPLES]),
+        Check("artifacts hold no secret", "redaction", len(kept), len(leaking), leaking[:_EXAMPLES]),
     ]
 
 

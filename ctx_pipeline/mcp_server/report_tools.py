@@ -9,7 +9,7 @@ from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.maintenance.verify import verify
 from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.mcp_server.session_tools import Act, Action, Folder, Moment, Session
-from ctx_pipeline.sessions import artifacts as artefacts
+from ctx_pipeline.sessions import artifacts
 from ctx_pipeline.sessions import files as heats
 from ctx_pipeline.sessions.gain import gain
 from ctx_pipeline.sessions.metrics import metrics
@@ -176,16 +176,16 @@ class ReportTools:
         if action in ("search", "show", "remove") and not query:
             raise UsageError(f"{action} needs words", hint="give them as query")
         if action == "list":
-            return Report(value={"artifacts": [a._asdict() for a in artefacts.artifacts(settings=self._settings)[-limit:]]})
+            return Report(value={"artifacts": [a._asdict() for a in artifacts.artifacts(settings=self._settings)[-limit:]]})
         if action == "search":
-            hits = artefacts.search(query or "", limit=limit, settings=self._settings)
+            hits = artifacts.search(query or "", limit=limit, settings=self._settings)
             return Report(value={"results": [h._asdict() for h in hits]})
         if action == "show":
-            one, text = artefacts.content(query or "", settings=self._settings)
+            one, text = artifacts.content(query or "", settings=self._settings)
             return Report(text=text[:60_000], value=one._asdict())
         if action == "remove":
-            return Report(value=self._act("remove", by="agent", **artefacts.of_id(query or "", settings=self._settings)))
-        synced, counts = artefacts.indexed(afresh=action == "reindex", settings=self._settings)
+            return Report(value=self._act("remove", by="agent", **artifacts.of_id(query or "", settings=self._settings)))
+        synced, counts = artifacts.indexed(afresh=action == "reindex", settings=self._settings)
         return Report(value={**counts, **synced._asdict()})
 
     @answering

@@ -68,7 +68,7 @@ class SessionTools:
         at: Moment = None,
         reason: Annotated[str | None, Field(max_length=20_000, description="Why a decision was taken.")] = None,
         replaces: Annotated[
-            str | None, Field(max_length=20_000, description="The decision that this one stands for, as it was noted.")
+            str | None, Field(max_length=20_000, description="The earlier decision that this one replaces, as it was noted.")
         ] = None,
         budget: Annotated[int | None, Field(ge=60, le=20_000, description="Tokens of a resume block; else as the profile says.")] = None,
     ) -> SessionAnswer:

@@ -335,7 +335,7 @@ def _of_kind(kind: str, asked: Sequence[Asked], shuffled: dict[int, bool]) -> di
         "kind": kind,
         "questions": len(asked),
         "sessions": len({a.session for a in asked}),
-        "learnt": len(known),
+        "learned": len(known),
         "hit_at_1": _mean(asked, lambda a: a.hit(1)),
         "hit_at_5": _mean(asked, lambda a: a.hit(SHOWN)),
         "learnt_hit_at_1": _mean(known, lambda a: a.hit(1)),

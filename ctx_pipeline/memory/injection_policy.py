@@ -17,7 +17,7 @@ THRESHOLD = 0.4
 
 ACCEPTED, PROVEN, NOTHING = "accepted", "proven", "nothing"
 STARTS = (NOTHING, ACCEPTED, PROVEN)
-"""What is told at the start of a session, where no question is asked: nothing; what somebody accepted; that, and what was learnt twice."""
+"""What is told at the start of a session, where no question is asked: nothing; what somebody accepted; that, and what was learned twice."""
 
 WORTH = 0.4
 """What a memory must have been worth, 0 to 1, to be told at the start: its score without the match."""
@@ -87,7 +87,7 @@ def at_start(held: Iterable[Memory], *, place: Place | None, choice: Choice, now
     """Return what is worth knowing at a place whatever is asked, by the rule that was chosen for the start.
 
     Nothing covers a question that was not asked: here a memory must have been accepted (or, where
-    that was chosen, learnt in more than one session) and have proved to be worth something.
+    that was chosen, learned in more than one session) and have proved to be worth something.
     """
     if choice.start == NOTHING:
         return []

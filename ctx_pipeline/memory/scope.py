@@ -1,4 +1,4 @@
-"""Who may see a memory: the repository and the folder it was learnt in, and the ones that are asked for."""
+"""Who may see a memory: the repository and the folder it was learned in, and the ones that are asked for."""
 
 from __future__ import annotations
 

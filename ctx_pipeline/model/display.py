@@ -40,6 +40,14 @@ def money(nano: int) -> str:
     return f"{sign}<$0.01" if nano and not cents else f"{sign}${cents / 100:,.2f}"
 
 
+def percent(share: float) -> str:
+    """Return a share as percent: 69%, 7.8%, <0.1%, 0%."""
+    value = 100 * share
+    if value == 0 or abs(value) >= 9.95:
+        return f"{value:.0f}%"
+    return "<0.1%" if 0 < value < 0.05 else f"{value:.1f}%"
+
+
 def size(octets: int) -> str:
     """Return bytes with a unit of a thousand: 512 B, 4.0 kB, 1.2 MB."""
     value = float(octets)

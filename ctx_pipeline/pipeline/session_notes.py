@@ -19,7 +19,7 @@ LONGEST = 20_000
 """Characters of a note; a longer one is refused."""
 
 KEPT_DAYS = 7
-"""Days for which an artefact is kept that is not the newest of its kind and session."""
+"""Days for which an artifact is kept that is not the newest of its kind and session."""
 
 
 def note(
@@ -41,7 +41,7 @@ def note(
     if what not in NOTES:
         raise UsageError(f"{what!r} is nothing that is noted", hint=f"one of {', '.join(NOTES)}")
     if not text.strip() and what != "cleared":
-        raise UsageError(f"the {what} has no words", hint=f'write it behind the command: ctx session {what} "..."')
+        raise UsageError(f"the {what} has no words", hint=f'write it after the command: ctx session {what} "..."')
     if max(len(t or "") for t in (text, reason, replaces)) > LONGEST:
         raise UsageError(f"a note holds {LONGEST:,} characters at most", hint="say it shorter, and name the file that has the rest")
     host, session_id = session
@@ -60,7 +60,7 @@ def note(
 def keep(
     store: Store, settings: Settings, kind: str, session: tuple[str, str], content: str, *, name: str, about: dict[str, Any], by: str
 ) -> Made:
-    """Keep an artefact that was made of a session (host, id), redacted, and return it with its id."""
+    """Keep an artifact that was made of a session (host, id), redacted, and return it with its id."""
     host, session_id = session
     words = {
         "kind": kind,
@@ -85,7 +85,7 @@ class Cleaned(NamedTuple):
 
 
 def clean(store: Store, *, days: int = KEPT_DAYS, really: bool, by: str, now: datetime | None = None) -> Cleaned:
-    """Take away artefacts older than some days but the newest of each kind and session; without ``really`` only say which.
+    """Take away artifacts older than some days but the newest of each kind and session; without ``really`` only say which.
 
     Notes of people and agents stay, and so do the sessions themselves (``ctx forget``
     removes those).

@@ -67,7 +67,7 @@ def checked(value: Any, where: str) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, AttributeError):
         sound = False
     if not sound:
-        raise SettingsError(f"{where} is no price list", hint=_HINT, path=where)
+        raise SettingsError(f"{where} is not a price list", hint=_HINT, path=where)
     return {"source": source, "providers": providers}
 
 

@@ -187,7 +187,7 @@ class Redactor:
                 self._extra.append((name, re.compile(pattern.encode())))
             except re.error as error:
                 raise SettingsError(
-                    f"redaction pattern {name} is not a regular expression: {error}", hint="mend it in config.toml"
+                    f"redaction pattern {name} is not a regular expression: {error}", hint="fix it in config.toml"
                 ) from error
 
     @property

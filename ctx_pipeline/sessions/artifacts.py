@@ -1,4 +1,4 @@
-"""What the pipeline made and kept: snapshots and other artefacts of sessions, the page, and documents that a person added."""
+"""What the pipeline made and kept: snapshots and other artifacts of sessions, the page, and documents that a person added."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _added(store: Store) -> list[str]:
 
 
 def content(artifact_id: str, *, settings: Settings) -> tuple[Artifact, str]:
-    """Return an artefact with its text, secrets out; raises UnknownName."""
+    """Return an artifact with its text, secrets out; raises UnknownName."""
     with reading(settings) as (store, _):
         one = _named(store, artifact_id)
         kept = next((m for m in made_of(store) if m.artifact_id == one.artifact_id), None)
@@ -90,7 +90,7 @@ def content(artifact_id: str, *, settings: Settings) -> tuple[Artifact, str]:
 def _named(store: Store, artifact_id: str) -> Artifact:
     known = {a.artifact_id: a for a in (*_made(store), *_documents(store))}
     if artifact_id not in known:
-        raise UnknownName("artefact", artifact_id[:80], known)
+        raise UnknownName("artifact", artifact_id[:80], known)
     return known[artifact_id]
 
 
@@ -146,7 +146,7 @@ def _wanted(store: Store, settings: Settings) -> Iterator[Document]:
 
 
 def search(query: str, *, limit: int = 10, settings: Settings) -> list[Found]:
-    """Return the chunks of artefacts and documents that hold some of the words, best first; what is new is indexed before."""
+    """Return the chunks of artifacts and documents that hold some of the words, best first; what is new is indexed before."""
     if not query.strip():
         raise UsageError("there is nothing to look for", hint="ctx artifacts search WORDS")
     indexed(settings=settings)
@@ -158,7 +158,7 @@ def search(query: str, *, limit: int = 10, settings: Settings) -> list[Found]:
 
 
 def of_id(artifact_id: str, *, settings: Settings) -> dict[str, Any]:
-    """Return what taking an artefact away needs: its file of words, or its path; raises UnknownName, UsageError for the page."""
+    """Return what taking an artifact away needs: its file of words, or its path; raises UnknownName, UsageError for the page."""
     with reading(settings) as (store, _):
         one = _named(store, artifact_id)
         kept = next((m for m in made_of(store) if m.artifact_id == one.artifact_id), None)

@@ -138,7 +138,8 @@ def _unknown(store: Store, noun: str, written: SessionName, rows: Sequence[Sessi
     if _LATEST.fullmatch(name.lower()):
         return UnknownName(noun, name, (), hint=f"{len(rows):,} are captured; the oldest is latest~{len(rows) - 1}" if rows else "")
     near = _near(rows, name)
-    hint = f"did you mean{described(near)}" if near else ""
+    newest = sorted(rows, key=lambda row: -(row.first_own_ts or 0))[:_NEAREST]
+    hint = f"did you mean{described(near)}" if near else f"the newest are{described(newest)}\n  all of them: ctx list" if newest else ""
     if Path(name).is_file():
         hint = f"the file is not captured yet: ctx sync{chr(10) + hint if hint else ''}"
     return UnknownName(noun, name, [row.session_id for row in rows], hint=hint)

@@ -144,4 +144,4 @@ def _following(events: Iterable[Any], after: str) -> list[Any]:
     for number, event in enumerate(listed):
         if event.event_id == after:
             return listed[number + 1 :]
-    raise UsageError(f"{after!r} is no event of this session", hint="use the cursor of the page before, or none to begin at the start")
+    raise UsageError(f"{after!r} is not an event of this session", hint="use the cursor of the page before, or none to begin at the start")

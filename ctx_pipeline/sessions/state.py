@@ -40,7 +40,7 @@ ENCODING = "o200k_base"
 """What counts the tokens of a block."""
 
 SNAPSHOT = "snapshot"
-"""Kind of the artefact."""
+"""Kind of the artifact."""
 
 _COLD = 4
 """Characters a token, for what was read before: an order of magnitude, and said to be one."""
@@ -516,7 +516,7 @@ def read(data: bytes) -> tuple[SessionState, dict[str, int]]:
         redacted = {str(k): int(v) for k, v in dict(value.get("redacted") or {}).items()}
         host = discovery.host(state.host).key
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, UnknownName) as error:
-        raise UsageError(f"the file is no bundle: {type(error).__name__}", hint="ctx session export makes bundles") from error
+        raise UsageError(f"the file is not a bundle: {type(error).__name__}", hint="ctx session export makes bundles") from error
     if not _ID.fullmatch(state.session_id):
         raise UsageError("the file names no session", hint="ctx session export makes bundles")
 

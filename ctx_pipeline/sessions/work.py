@@ -13,7 +13,7 @@ from ctx_pipeline.context.recorded import micros
 from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_program
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.model.codec import micros as from_iso
-from ctx_pipeline.model.display import table_text, truncate, visible
+from ctx_pipeline.model.display import percent, table_text, truncate, visible
 from ctx_pipeline.sessions.resume import RESUMED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
@@ -170,7 +170,8 @@ def report(found: list[Work], *, top: int = _TOP) -> str:
         lines += [f"## {'All agents' if one.host == ALL else one.host}", ""]
         calls = one.tool_calls
         lines.append(
-            f"{one.commands.times:,} commands, {one.commands.rate:.1%} failed; {calls.times:,} tool calls, {calls.rate:.1%} failed."
+            f"{one.commands.times:,} commands, {percent(one.commands.rate)} failed; {calls.times:,} tool calls,"
+            f" {percent(calls.rate)} failed."
         )
         lines.append("")
         for title, name, members in (

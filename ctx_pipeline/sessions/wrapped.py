@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.context.session_state.snapshot import element
 from ctx_pipeline.errors import UsageError
-from ctx_pipeline.model.display import money, truncate
+from ctx_pipeline.model.display import money, percent, truncate
 from ctx_pipeline.sessions.gain import gain, score
 from ctx_pipeline.sessions.work import Ran, Work, work
 from ctx_pipeline.usage.engine import usage
@@ -185,7 +185,7 @@ def text_card(card: Wrapped) -> str:
 
 def line_card(card: Wrapped) -> str:
     """Return the card as one line to share."""
-    cached = f", {card.cached:.0%} cached" if card.cached is not None else ""
+    cached = f", {percent(card.cached)} cached" if card.cached is not None else ""
     spent = f"{count(card.tokens)} tokens, {money(card.cost_nano)}"
     return f"{card.title}: {spent}, {card.sessions} sessions, {card.active_days} active days{cached}"
 
@@ -248,7 +248,7 @@ def _facts(card: Wrapped) -> list[str]:
 
 
 def _notes(card: Wrapped) -> list[str]:
-    notes = [f"Cache hit rate: {card.cached:.1%}" if card.cached is not None else "Cache hit rate: no data"]
+    notes = [f"Cache hit rate: {percent(card.cached)}" if card.cached is not None else "Cache hit rate: no data"]
     notes += [f"Busiest day: {card.busiest[0]} ({count(card.busiest[1])} tokens)"] if card.busiest else []
     notes += [f"Most used: {', '.join(f'{name} {n:,}x' for name, n in card.tools)}"] if card.tools else []
     return [*notes, "Gain score: no data" if card.score is None else f"Gain score: {card.score} of 100"]

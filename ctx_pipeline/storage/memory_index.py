@@ -397,12 +397,12 @@ class MemoryIndex:
         return [_memory(text) for (text,) in rows]
 
     def repositories_at(self, folder: str) -> list[str]:
-        """Return the repositories of what was learnt in exactly this folder."""
+        """Return the repositories of what was learned in exactly this folder."""
         db = self._open()
         return [name for (name,) in db.execute(_REPOSITORIES_AT, [folder])] if db is not None else []
 
     def folders(self) -> list[str]:
-        """Return the folders in which something was learnt that holds in a repository, at most two thousand."""
+        """Return the folders in which something was learned that holds in a repository, at most two thousand."""
         db = self._open()
         return [folder for (folder,) in db.execute(_FOLDERS, [_MOST_OF_PLACES])] if db is not None else []
 

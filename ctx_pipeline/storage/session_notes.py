@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SAID = "session.said"
 MADE = "session.made"
 REMOVED = "session.removed"
-"""Kinds of the facts in the journal: a note, an artefact, an artefact taken away."""
+"""Kinds of the facts in the journal: a note, an artifact, an artifact taken away."""
 
 FOLDER = "session"
 """Folder of the words in the store."""
@@ -50,7 +50,7 @@ class Said(NamedTuple):
 
 
 class Made(NamedTuple):
-    """One artefact: a snapshot, a bundle, a checkpoint, a report."""
+    """One artifact: a snapshot, a bundle, a checkpoint, a report."""
 
     fact: int
     at: str
@@ -102,7 +102,7 @@ def notes_of(store: Store, host: str, session_id: str) -> list[Said]:
 
 
 def made_of(store: Store, host: str | None = None, session_id: str | None = None) -> list[Made]:
-    """Return the artefacts that are there, of one session or of all, oldest first."""
+    """Return the artifacts that are there, of one session or of all, oldest first."""
     if not store.journal.is_there():
         return []
     gone = {str(f.payload.get("words")) for f in store.journal.facts(REMOVED)}
@@ -156,7 +156,7 @@ def write(store: Store, fact: str, words: Mapping[str, Any], actor: str) -> str:
 
 
 def remove(store: Store, rels: Collection[str], actor: str) -> int:
-    """Take away the words of artefacts and say so in the journal; return how many were there."""
+    """Take away the words of artifacts and say so in the journal; return how many were there."""
     there = [rel for rel in rels if store.files.exists(rel)]
     store.journal.append_all(REMOVED, [{"words": rel} for rel in there], actor=actor)
     _take_away(store, there)
@@ -164,7 +164,7 @@ def remove(store: Store, rels: Collection[str], actor: str) -> int:
 
 
 def forget(store: Store, sessions: Collection[tuple[str, str]], text: str | None = None) -> int:
-    """Remove the words of all notes and artefacts of these sessions, and those that contain a text; return how many.
+    """Remove the words of all notes and artifacts of these sessions, and those that contain a text; return how many.
 
     Words that no fact names are looked at too: their writer died before it could say what
     it had written.
@@ -213,7 +213,7 @@ def _take_away(store: Store, rels: Collection[str]) -> None:
 
 
 def _out_of_index(store: Store, rels: Collection[str]) -> None:
-    """Take artefacts out of the index; a search puts in again what is there."""
+    """Take artifacts out of the index; a search puts in again what is there."""
     if rels and store.files.exists(FILE) and store.journal.is_there():
         wanted = set(rels)
         facts = [f for f in store.journal.facts(MADE) if f.payload.get("words") in wanted]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# Full-text index over artefacts and documents: chunks that follow headings, ranked by BM25, whose term weight
+# Full-text index over artifacts and documents: chunks that follow headings, ranked by BM25, whose term weight
 # saturates.
 
 

@@ -146,7 +146,7 @@ def _window(what: str, found: Calls, zone: str | None, settings: Settings) -> li
 
     start = _moment(what.strip(), zone)
     if start is None:
-        raise UsageError(f"{what!r} is not the begin of a window", hint="write it as in ctx usage blocks: '2026-04-10 20:00'")
+        raise UsageError(f"{what!r} is not the start of a window", hint="write it as in ctx usage blocks: '2026-04-10 20:00'")
     minute = 60_000_000
     windows = [b for b in blocks(settings=settings, owned=found.owned) if b.start // minute == start // minute]
     return [

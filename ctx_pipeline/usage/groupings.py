@@ -182,7 +182,7 @@ GROUPINGS: dict[str, Grouping] = {
         Grouping("hour", "By hour of the day.", "hour", of_time=lambda t: f"{t.hour:02}:00"),
         Grouping(
             "branch",
-            "By git branch on which sessions began, with its repository.",
+            "By the git branch on which sessions began, with its repository.",
             "branch",
             of_session=lambda s: s.branch,
             none="(no branch)",

@@ -254,8 +254,8 @@ def outcomes(
     ``since`` and ``until`` are days on which sessions began: a session counts whole. Its
     usage is that of ``ctx usage session --stored``, since the rest is known of the tables
     alone. Commits are those that git showed in the
-    session's time, and where nobody could look, the ``git commit`` commands that went
-    well; corrections are those of the signal ``user_correction_count``. Raises UsageError.
+    session's time, and where nobody could look, the ``git commit`` commands that
+    succeeded; corrections are those of the signal ``user_correction_count``. Raises UsageError.
     """
     if by not in GROUPS:
         raise UsageError(f"outcomes by {by!r} are not known", hint=f"use one of {', '.join(GROUPS)}")

@@ -28,7 +28,7 @@ class Period(NamedTuple):
 def period(name: str, *, zone: str | None, today: date | None = None) -> Period:
     """Return the period of a name that today lies in. Raises UsageError for an unknown one."""
     if name not in PERIODS:
-        raise UsageError(f"{name!r} is no period", hint=f"one of {', '.join(PERIODS)}")
+        raise UsageError(f"{name!r} is not a period", hint=f"one of {', '.join(PERIODS)}")
     here = today or local_day(datetime.now(UTC), zone)
     if name == "day":
         return Period(name, here, here)

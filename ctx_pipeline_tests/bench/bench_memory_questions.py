@@ -139,11 +139,11 @@ def questions(memories: Sequence[Memory], views: Sequence[SessionView]) -> list[
             made += [Question("work", a, m.cwd, frozenset(mine)) for a in rest[:2]]
         elif m.kind == "repo_convention":
             made += [Question("habit", HABITS[k], m.cwd, frozenset({m.memory_id})) for k in body.get("kinds", ()) if k in HABITS]
-    learnt = [signature(f"{m.text} {m.structured or ''}") for m in memories]
+    learned = [signature(f"{m.text} {m.structured or ''}") for m in memories]
     for view in views:
         for run in view.once(runs):
             error = salient_line(run.output, view.session.cwd) if run.failed else ""
-            if error and view.session.cwd and not any(signature(error) in said for said in learnt):
+            if error and view.session.cwd and not any(signature(error) in said for said in learned):
                 at = run.output.find(error[:30])
                 pasted = run.output[max(0, at - 300) : at + 300]
                 made += [Question(f"unlearnt{way}", text, view.session.cwd, frozenset()) for way, text in _ways(pasted, view.session.cwd)]

@@ -128,7 +128,7 @@ def test_options_replace_each_other_and_the_first_backup_is_what_comes_back(pers
 
 
 def measured(person: Path, prompts: float, start: float) -> None:
-    """Keep figures of a backtest: so much was right at prompts from 0.5 on, and of what was learnt twice."""
+    """Keep figures of a backtest: so much was right at prompts from 0.5 on, and of what was learned twice."""
 
     def figure(value: float) -> dict[str, Any]:
         return {"value": value, "low": 0.0, "high": 1.0, "of": 20}

@@ -35,7 +35,7 @@ def test_mining_shows_marks_filters_and_a_block_to_paste(ran: Ctx):
     assert "freezegun" in block
 
     wrong = ran("mine", "--filter", "risk_awar", ok=False)
-    assert wrong.returncode == 1
+    assert wrong.returncode == 2
     assert "risk_aware" in wrong.stderr
 
 

@@ -22,7 +22,7 @@ def day(name, number, **place):
 
 
 @pytest.fixture
-def learnt(environ):
+def learned(environ):
     """Return what mines sessions and indexes what they taught, as a run does."""
 
     def learn(*sessions):
@@ -57,17 +57,17 @@ def failed(environ, command, output, host="claude", **more):
 
 
 @pytest.mark.feature("hooks.before-command")
-def test_three_wordings_of_pnpm_are_told_before_npm_and_not_before_pnpm(environ, learnt):
+def test_three_wordings_of_pnpm_are_told_before_npm_and_not_before_pnpm(environ, learned):
     said = ["we use pnpm here", "pnpm please", "use pnpm, not npm"]
-    learnt(*(day(name, n).prompt(f"Add a page.\n{words}") for n, (name, words) in enumerate(zip("abc", said, strict=True))))
+    learned(*(day(name, n).prompt(f"Add a page.\n{words}") for n, (name, words) in enumerate(zip("abc", said, strict=True))))
     assert "use pnpm, not npm" in before(environ, "npm install left-pad")
     for number, quiet in enumerate(["pnpm install", "npx tsc", "git commit -m 'npm is gone'", "cat npm.txt", "ls"]):
         assert before(environ, quiet, session_id=f"other-{number}") == ""
 
 
 @pytest.mark.feature("hooks.before-command")
-def test_once_is_enough_where_the_very_program_is_about_to_run_and_the_same_session_hears_it_once(environ, learnt):
-    learnt(day("a", 1).prompt("pnpm please"))
+def test_once_is_enough_where_the_very_program_is_about_to_run_and_the_same_session_hears_it_once(environ, learned):
+    learned(day("a", 1).prompt("pnpm please"))
     assert "pnpm" in before(environ, "cd web && npm install")
     assert before(environ, "npm install") == ""
     (fact,) = logged(environ)
@@ -75,23 +75,23 @@ def test_once_is_enough_where_the_very_program_is_about_to_run_and_the_same_sess
 
 
 @pytest.mark.feature("hooks.before-command")
-def test_black_gives_way_to_ruff(environ, learnt):
-    learnt(day("a", 1).prompt("we use black here"), day("b", 2).prompt("use ruff instead of black from now on"))
+def test_black_gives_way_to_ruff(environ, learned):
+    learned(day("a", 1).prompt("we use black here"), day("b", 2).prompt("use ruff instead of black from now on"))
     assert "ruff instead of black" in before(environ, "black .")
     assert before(environ, "ruff format .", session_id="other") == ""
 
 
 @pytest.mark.feature("hooks.before-command")
-def test_a_push_to_main_is_told_the_rule_and_another_push_is_not(environ, learnt):
-    learnt(day("a", 1).shell("git push origin main", text="ok").prompt("never push to main"))
+def test_a_push_to_main_is_told_the_rule_and_another_push_is_not(environ, learned):
+    learned(day("a", 1).shell("git push origin main", text="ok").prompt("never push to main"))
     assert "never push to main" in before(environ, "git push origin main")
     assert before(environ, "git push origin fix-it", session_id="other") == ""
 
 
 @pytest.mark.feature("hooks.before-command", "hooks.after-failure")
-def test_the_variable_that_the_tests_need_is_told_before_the_call_that_failed_and_after_the_failure(environ, learnt):
+def test_the_variable_that_the_tests_need_is_told_before_the_call_that_failed_and_after_the_failure(environ, learned):
     error, works = "KeyError: 'DATABASE_URL'", "DATABASE_URL=sqlite:// pytest -q"
-    learnt(*(day(n, i).shell("pytest -q", exit=1, text=error).shell(works, text="3 passed") for i, n in enumerate("abc")))
+    learned(*(day(n, i).shell("pytest -q", exit=1, text=error).shell(works, text="3 passed") for i, n in enumerate("abc")))
     assert works in failed(environ, "pytest -q", f"collected 3 items\n{error}")
     assert failed(environ, "pytest -q", "E   AssertionError: assert 1 == 2", session_id="two") == ""
     assert before(environ, works, session_id="three") == ""
@@ -99,37 +99,37 @@ def test_the_variable_that_the_tests_need_is_told_before_the_call_that_failed_an
 
 @pytest.mark.feature("hooks.after-failure")
 @pytest.mark.parametrize("host", ["claude", "codex"])
-def test_the_same_import_error_that_three_sessions_cured_finds_its_cure_in_either_agent(environ, learnt, host):
+def test_the_same_import_error_that_three_sessions_cured_finds_its_cure_in_either_agent(environ, learned, host):
     error = "ModuleNotFoundError: No module named 'yaml'"
     cured = [
         day(n, i).shell("pytest -q", exit=1, text=error).shell("pip install pyyaml", text="ok").shell("pytest -q", text="3 passed")
         for i, n in enumerate("abc")
     ]
-    learnt(*cured)
+    learned(*cured)
     assert "pip install pyyaml" in failed(environ, "pytest -q tests/", f"Traceback (most recent call last):\n{error}", host=host)
     assert failed(environ, "node a.js", "Error: no module", host=host, session_id="two") == ""
 
 
 @pytest.mark.feature("hooks.after-failure")
-def test_a_refused_connection_is_told_what_started_the_service(environ, learnt):
+def test_a_refused_connection_is_told_what_started_the_service(environ, learned):
     refused = "psycopg2.OperationalError: connection refused"
     session = day("a", 1).shell("pytest -q", exit=1, text=refused).shell("docker compose up -d db", text="Started")
-    learnt(session.shell("pytest -q", text="3 passed"))
+    learned(session.shell("pytest -q", text="3 passed"))
     assert "docker compose up -d db" in failed(environ, "pytest -q", refused)
 
 
 @pytest.mark.feature("hooks.after-failure")
-def test_a_dangerous_cure_is_told_to_nobody(environ, learnt):
+def test_a_dangerous_cure_is_told_to_nobody(environ, learned):
     error = "error: unknown option '--soft-clean'"
     session = day("a", 1).shell("git clean --soft-clean", exit=1, text=error).shell("git clean -fdx", text="ok")
-    learnt(session)
+    learned(session)
     assert "git clean -fdx" not in failed(environ, "git clean --soft-clean", error)
     assert before(environ, "git clean --soft-clean", session_id="other") == ""
 
 
 @pytest.mark.feature("hooks.before-command")
-def test_the_option_turns_it_off_and_another_tool_or_a_strange_payload_is_silent(environ, learnt):
-    learnt(day("a", 1).prompt("use pnpm, not npm"))
+def test_the_option_turns_it_off_and_another_tool_or_a_strange_payload_is_silent(environ, learned):
+    learned(day("a", 1).prompt("use pnpm, not npm"))
     payload = {"session_id": SESSION, "cwd": SHOP, "hook_event_name": "PreToolUse", "tool_name": "Bash"}
     assert hook(environ, payload | {"tool_input": {"command": "npm install"}}, "--no-commands") == ""
     for strange in ({"file_path": "npm"}, {"command": 5}, {"command": []}, "npm", None, {"command": "'" * 5_000}):
@@ -137,8 +137,8 @@ def test_the_option_turns_it_off_and_another_tool_or_a_strange_payload_is_silent
 
 
 @pytest.mark.feature("hooks.before-command", "hooks.after-failure")
-def test_the_hook_is_silent_at_commands_that_nothing_is_known_of(environ, learnt):
-    learnt(
+def test_the_hook_is_silent_at_commands_that_nothing_is_known_of(environ, learned):
+    learned(
         day("a", 1)
         .prompt("use pnpm, not npm")
         .shell("pytest -q", exit=1, text="bash: pytest: command not found")

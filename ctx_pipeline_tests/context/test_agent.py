@@ -21,7 +21,7 @@ def test_a_function_answers_and_nothing_answers_nothing():
     silent = Agent()
     assert silent.call("hello") == ""
     assert [m["content"] for m in silent.messages()] == ["hello"]
-    with pytest.raises(UsageError, match="is no provider"):
+    with pytest.raises(UsageError, match="is not a provider"):
         Agent(7)
     with pytest.raises(UsageError, match="a provider answered int"):
         Agent(lambda _m: 7).call("hello")
@@ -234,7 +234,7 @@ def double(x: int) -> int:
         ({"tools": [double, double]}, "two tools are called 'double'"),
         ({"provider": "gpt"}, "'gpt' names no provider"),
         ({"provider": ""}, "'' names no provider"),
-        ({"provider": 5}, "5 is no provider"),
+        ({"provider": 5}, "5 is not a provider"),
     ],
 )
 def test_what_no_agent_can_be_made_of_is_refused_at_once(parts, message):

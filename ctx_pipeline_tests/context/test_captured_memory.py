@@ -10,7 +10,7 @@ import pytest
 
 from ctx_pipeline import CapturedMemory, ContextBuilder, InMemoryMemory, SessionStore, SQLiteMemory
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import StoreError, UnknownName, UsageError
+from ctx_pipeline.errors import NothingFound, StoreError, UnknownName, UsageError
 from ctx_pipeline.pipeline.capture import capture
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.storage import open_store
@@ -123,7 +123,7 @@ def test_the_last_messages_and_the_first_characters_of_an_id_will_do(sessions):
         memory.sync.load_context("claude/nobody")
     with pytest.raises(UnknownName, match="thread"):
         memory.sync.load_context(f"claude/{SESSION}/nobody")
-    with pytest.raises(UsageError, match="no captured session"):
+    with pytest.raises(NothingFound, match="not a captured session"):
         memory.sync.load_context("claude/")
 
 

@@ -11,7 +11,7 @@ import pytest
 from ctx_pipeline import Context, ContextHistory, window_history
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.context.errors import InvalidSelector, ReadOnlyHistory, UnknownSnapshot
-from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
+from ctx_pipeline.errors import AmbiguousName, CtxError, StoreError, UnknownName
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.windows.view import component_rows, difference, export, moment_row, selected, weights
 from ctx_pipeline.sessions.windows.window_history import open_window, thread_named
@@ -146,13 +146,13 @@ def test_an_event_of_a_subagent_chooses_its_thread(settings):
         ("999", "the thread has no event 999"),
         ("before-compaction:2", "there is no before-compaction:2"),
         ("turn:0", "there is no turn:0"),
-        ("2026-13-45", "is no time"),
+        ("2026-13-45", "is not a time"),
         ("seen-by:0", "no model wrote event 0"),
         ("seen-by:toolu_9", "there is no event or moment 'toolu_9'"),
     ],
 )
 def test_a_moment_that_is_not_there_is_an_error_that_says_how_to_name_one(settings, word, message):
-    with pytest.raises(UsageError, match=message) as caught:
+    with pytest.raises(CtxError, match=message) as caught:
         named(settings, word)
     assert caught.value.hint
 

@@ -156,5 +156,5 @@ def test_a_reward_that_is_no_share_is_refused_before_anything_is_written(mined, 
 
     for name, value in mined.environ.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="is no reward"):
+    with pytest.raises(UsageError, match="is not a reward"):
         _judge("memory.rewarded", "mem-any", reward=reward)

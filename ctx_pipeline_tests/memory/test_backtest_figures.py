@@ -52,7 +52,7 @@ def test_recall_counts_what_was_found_first_and_in_five_beside_chance_and_raw_te
         ]
     )
 
-    assert (row["kind"], row["questions"], row["sessions"], row["learnt"]) == ("error", 4, 4, 3)
+    assert (row["kind"], row["questions"], row["sessions"], row["learned"]) == ("error", 4, 4, 3)
     figures = {name: row[name]["value"] for name in ("hit_at_1", "hit_at_5", "raw_at_1", "raw_at_5", "injected", "chance_at_1")}
     assert figures == {"hit_at_1": 0.25, "hit_at_5": 0.5, "raw_at_1": 0.25, "raw_at_5": 0.5, "injected": 0.25, "chance_at_1": 0.1875}
     assert row["learnt_hit_at_5"]["value"] == pytest.approx(2 / 3, abs=1e-4)

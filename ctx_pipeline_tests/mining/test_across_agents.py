@@ -1,4 +1,4 @@
-"""Claude Code and Codex share one store: what one learnt in a repository counts and is offered in the other."""
+"""Claude Code and Codex share one store: what one learned in a repository counts and is offered in the other."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_a_folder_in_which_two_repositories_were_recorded_and_a_worktree_alone(c
 
 @pytest.mark.feature("memory.cross-agent")
 def test_a_lesson_learnt_in_codex_is_woven_where_claude_works_and_nowhere_else(chosen, checkout, tmp_path):
-    learnt = view("d", host="codex", cwd="/elsewhere/app", repository=REMOTE)
-    learnt = learnt.shell("pytest", exit=127, text="bash: pytest: command not found").shell("uv run pytest", text="3 passed")
+    learned = view("d", host="codex", cwd="/elsewhere/app", repository=REMOTE)
+    learned = learned.shell("pytest", exit=127, text="bash: pytest: command not found").shell("uv run pytest", text="3 passed")
     (tmp_path / "other").mkdir()
     with open_store(chosen) as store:
         normalized(store, view("a", cwd=checkout).prompt("hello"))
-        normalized(store, learnt, cell=CODEX)
+        normalized(store, learned, cell=CODEX)
         mine(store, chosen, cells=[CELL, CODEX])
         consolidate(store, chosen)
         index_memory(store, chosen)

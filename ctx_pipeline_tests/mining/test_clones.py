@@ -63,9 +63,9 @@ def checked(name, number, folder):
     return view(name, start=START + number * 86_400 * SECOND, cwd=str(folder)).shell("make check", text="ok")
 
 
-def learnt(chosen, folder, *others):
+def learned(chosen, folder, *others):
     """Learn in one folder how pytest is called; work in the others."""
-    failed = view("learnt", cwd=str(folder)).shell("pytest", exit=127, text="bash: pytest: command not found")
+    failed = view("learned", cwd=str(folder)).shell("pytest", exit=127, text="bash: pytest: command not found")
     with open_store(chosen) as store:
         normalized(store, failed.shell("uv run pytest", text="3 passed"), *(checked(f"o{n}", n, f) for n, f in enumerate(others, 1)))
         mine(store, chosen, cells=[CELL])
@@ -89,7 +89,7 @@ def test_a_lesson_is_offered_in_every_checkout_of_its_repository_and_in_no_other
         git(app, "worktree", "add", "-q", str(here), "-b", "side")
     elif how != "subfolder":
         here = clone(app, "again", remote=how == "clone")
-    learnt(chosen, app, *([here] if how == "clone-without-remote" else []), other)
+    learned(chosen, app, *([here] if how == "clone-without-remote" else []), other)
     assert "`uv run pytest` works" in api.weave(QUERY, cwd=str(here), settings=chosen)
     assert api.weave(QUERY, cwd=str(other), settings=chosen) == ""
 
@@ -97,7 +97,7 @@ def test_a_lesson_is_offered_in_every_checkout_of_its_repository_and_in_no_other
 @pytest.mark.feature("memory.clones")
 def test_a_hook_tells_it_in_a_clone_without_a_remote_in_which_somebody_worked(chosen, app):
     here, fresh = clone(app, "again"), clone(app, "fresh")
-    learnt(chosen, app, here)
+    learned(chosen, app, here)
     for folder, told in ((here, True), (fresh, False)):
         payload = {"hook_event_name": "UserPromptSubmit", "session_id": f"s-{folder.name}", "cwd": str(folder), "prompt": QUERY}
         choice = Choice(threshold=0.0)

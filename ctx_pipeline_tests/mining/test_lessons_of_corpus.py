@@ -1,4 +1,4 @@
-"""What is learnt from published sessions quotes what really happened there."""
+"""What is learned from published sessions quotes what really happened there."""
 
 from __future__ import annotations
 

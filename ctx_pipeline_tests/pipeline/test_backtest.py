@@ -1,4 +1,4 @@
-"""A history by hand, replayed: what was learnt before a day is asked with what came after, and nothing later leaks in."""
+"""A history by hand, replayed: what was learned before a day is asked with what came after, and nothing later leaks in."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_what_was_learnt_before_the_day_answers_the_error_that_came_after_it(sto
         {"before": "2026-01-03", "sessions_before": 2, "memories": 2, "sessions_after": 1, "prompts": 1, "questions": 3}
     ]
     error = rows(report)["error"]
-    assert (error["questions"], error["learnt"]) == (1, 1)
+    assert (error["questions"], error["learned"]) == (1, 1)
     assert [error[name]["value"] for name in ("hit_at_1", "hit_at_5", "raw_at_1", "injected")] == [1.0, 1.0, 1.0, 1.0]
     assert (error["chance_at_1"]["value"], error["chance_at_5"]["value"]) == (0.5, 1.0)
     assert rows(report)["failed"]["hit_at_1"]["value"] == 1.0
-    assert (rows(report)["ran"]["learnt"], rows(report)["ran"]["hit_at_5"]["value"]) == (0, 0.0)
+    assert (rows(report)["ran"]["learned"], rows(report)["ran"]["hit_at_5"]["value"]) == (0, 0.0)
 
 
 @pytest.mark.feature("backtest.warned")
@@ -187,7 +187,7 @@ def test_a_repository_that_another_agent_recorded_of_the_folder_hides_no_lesson_
     report = replayed(store, chosen, cured("a", "pytest", 0), recorded, again("c", "pytest", 3))
 
     error = rows(report)["error"]
-    assert (error["questions"], error["learnt"], error["hit_at_1"]["value"]) == (1, 1, 1.0)
+    assert (error["questions"], error["learned"], error["hit_at_1"]["value"]) == (1, 1, 1.0)
 
 
 @pytest.mark.feature("backtest.held-out")

@@ -127,7 +127,7 @@ def test_chunks_follow_headings_and_cut_no_word():
 
 
 @pytest.mark.feature("session.artifacts-index")
-def test_forgetting_a_session_takes_its_artefacts_out_of_the_index(own: Shop, monkeypatch):
+def test_forgetting_a_session_takes_its_artifacts_out_of_the_index(own: Shop, monkeypatch):
     own.json(monkeypatch, "session", "snapshot")
     assert indexed(own, monkeypatch, "search", "discounts")["results"]
     with open_store(own.settings) as store:

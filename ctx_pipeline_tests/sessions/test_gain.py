@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import NothingFound, UsageError
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pricing.price_book import Rates
 from ctx_pipeline.sessions.gain import Bounds, Gain, HookTokens, SessionGain, _cut, gain, parts, repeated, score, session_gain, summed
@@ -188,7 +188,7 @@ def test_gain_is_told_at_any_models_prices_and_says_that_it_is_an_estimate(shop:
     assert dear.to_json()["estimate"] is True
     assert dear.total.spent == 15 * cheap.total.spent  # 15, 75, 18.75 and 1.5 dollars a million against 1, 5, 1.25 and 0.1
     assert gain(session=WORK, settings=shop.settings).to_json()["estimate"] is False
-    with pytest.raises(UsageError, match="no price is known"):
+    with pytest.raises(NothingFound, match="no price is known"):
         gain(session=WORK, model="nobodys-model", settings=shop.settings)
 
 
@@ -206,7 +206,7 @@ def test_a_baseline_is_marked_and_history_stays(own: Shop, monkeypatch):
 def test_what_cannot_be_told_is_refused_and_not_left_out_in_silence(shop: Shop):
     with pytest.raises(UsageError, match="of a period"):
         gain(host="codex", settings=shop.settings)
-    with pytest.raises(UsageError, match="no baseline"):
+    with pytest.raises(NothingFound, match="no baseline"):
         gain("all", baseline=True, settings=shop.settings)
 
 

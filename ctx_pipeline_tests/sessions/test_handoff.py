@@ -16,7 +16,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from ctx_pipeline.errors import UsageError
+from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.memory.prompt_block import estimate
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.sessions.state import loaded, restored, resume_block, session_state
@@ -140,7 +140,7 @@ def test_a_session_of_a_parent_folder_never_speaks_for_a_repository_below_it(own
     read_in(own)
 
     for folder in (inner, repository(own.clone / "vendor" / "lib", "git@example.com:acme/lib.git")):
-        with pytest.raises(UsageError, match="no other session of this folder's repository"):
+        with pytest.raises(NothingFound, match="no other session of this folder's repository"):
             resume_block(cwd=str(folder), settings=asking(own))
     assert resume_block(cwd=str(work / "drafts"), settings=asking(own)).session_id == LATER
 

@@ -73,7 +73,7 @@ def test_sessions_of_both_agents_are_listed_with_task_calls_and_tokens(own: Shop
     assert [r["host"] for r in own.json(monkeypatch, "session", "list", "--host", "codex")["sessions"]] == ["codex"]
     assert own.json(monkeypatch, "session", "list", "--here", cwd=own.clone.parent)["total"] == 0
     assert own.json(monkeypatch, "session", "list", "--here", cwd=own.other)["total"] == 2
-    assert "; 1 more: --limit 2" in own.ctx(monkeypatch, "session", "list", "--limit", "1").stdout
+    assert "1 more: --limit 2" in own.ctx(monkeypatch, "session", "list", "--limit", "1").stdout
 
 
 @pytest.mark.feature("session.restore", "session.snapshot")

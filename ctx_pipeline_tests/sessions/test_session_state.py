@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ctx_pipeline.context.session_state.state import placed
-from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
 from ctx_pipeline.pipeline.forget.sessions import Selection, forget
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.session_notes import keep, note
@@ -91,7 +91,7 @@ def test_without_a_name_it_is_the_newest_session_of_the_repository_from_any_clon
     # the session of March 5 ran in one clone, that of March 1 in the other
     for folder in (shop.clone, shop.clone / "docs", shop.other):
         assert state(shop, None, cwd=str(folder)).session_id == WORK
-    with pytest.raises(UsageError, match="no session of this folder's repository"):
+    with pytest.raises(NothingFound, match="no session of this folder's repository"):
         state(shop, None, cwd=str(shop.clone.parent / "nowhere"))
 
 

@@ -26,7 +26,7 @@ def test_what_nobody_looked_at_is_no_pass(shop: Shop):
         "sums by tool, server, thread, session and day equal the bill": "pass",
         "snapshots parse and fit": "no data",
         "snapshots name what they left out": "no data",
-        "artefacts hold no secret": "no data",
+        "artifacts hold no secret": "no data",
     }
     assert (found.counts, found.rate, found.failed) == ({"pass": 4, "fail": 0, "no data": 3}, 1.0, False)
     nothing = Verification([Check("x", "y", 0, 0, [])], [])
@@ -34,7 +34,7 @@ def test_what_nobody_looked_at_is_no_pass(shop: Shop):
 
 
 @pytest.mark.feature("session.verify")
-def test_a_broken_artefact_fails_its_check_and_is_named(own: Shop, monkeypatch):
+def test_a_broken_artifact_fails_its_check_and_is_named(own: Shop, monkeypatch):
     own.json(monkeypatch, "session", "snapshot")
     assert verify(settings=own.settings).counts["no data"] == 0
     broken = ("<session_snapshot><task>a & b</task></session_snapshot>", "<a>" + "x" * 3000 + "</a>", f"<a>{KEY}</a>")
@@ -48,7 +48,7 @@ def test_a_broken_artefact_fails_its_check_and_is_named(own: Shop, monkeypatch):
 
     assert {name: (c.checked, c.failed, c.examples) for name, c in found.items()} == {
         "snapshots parse and fit": (4, 2, ids[:2]),
-        "artefacts hold no secret": (4, 1, ids[2:]),
+        "artifacts hold no secret": (4, 1, ids[2:]),
     }
     assert own.ctx(monkeypatch, "verify").exit_code == 1
 
@@ -132,7 +132,7 @@ def test_a_verification_is_json_or_four_lines_and_is_kept(own: Shop, monkeypatch
     assert (told["schema"], told["counts"], told["pass_rate"]) == (1, {"pass": 4, "fail": 0, "no data": 3}, 1.0)
     assert lines == [
         "checks: 4 pass, 0 fail, 3 without data",
-        "pass rate: 100.0 % of 4 checks with data",
+        "pass rate: 100% of 4 checks with data",
         "limits: 0, violated: 0",
         "verified, but for 3 checks without data",
     ]

@@ -34,7 +34,9 @@ _share = click.FloatRange(0, 1)
 @click.option("--precision", type=_share, help="Tell only what was right so often in your own history (ctx memory backtest), e.g. 0.5.")
 @click.option("--threshold", type=_share, help="Share of a prompt's weight that a memory must hold; 0.4 by default.")
 @click.option(
-    "--start", type=click.Choice(STARTS), help="What is told when a session starts: accepted by default, proven adds what was learnt twice."
+    "--start",
+    type=click.Choice(STARTS),
+    help="What a session is told at its start: accepted by default; proven adds what two sessions taught.",
 )
 @click.option("--holdout", type=_share, help="Withhold memories from this share of sessions, to learn what they do; 0 ends it.")
 @click.option("--accepted-only/--candidates-too", default=None, help="Only memories that somebody accepted.")
@@ -111,7 +113,7 @@ def _options(held: dict[str, str], given: dict[str, Any], settings: Settings) ->
 
     precision, threshold = given["precision"], given["threshold"]
     if precision is not None and threshold is not None:
-        raise UsageError("--precision and --threshold say the same in two ways", hint="a precision chooses the threshold; give one of them")
+        raise UsageError("--precision and --threshold say the same thing twice", hint="a precision chooses the threshold; give one of them")
     options = dict(held)
     if threshold is not None:
         for name in ("precision", "no-prompts"):
@@ -213,7 +215,7 @@ def _warn(states: Iterable[HookState]) -> None:
 @click.argument("host")
 @json_option
 def uninstall(host: str, as_json: bool) -> None:
-    """Take the hooks out again: byte for byte as it was where nobody changed the file since."""
+    """Remove the hooks: byte for byte as it was where nobody changed the file since."""
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations import agent_config

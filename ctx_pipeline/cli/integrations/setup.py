@@ -31,7 +31,7 @@ def setup(
 
     Asks for what the options do not say, shows every change with the command that makes
     it alone, and asks once more before anything is done. The agents' own files are only
-    touched where hooks are wanted. It can be run again: what is set stays set.
+    touched where hooks are wanted. Run it again at any time: what is set stays set.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations import setup as setting_up

@@ -142,17 +142,34 @@ def _iso(micros: int) -> str:
     return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def _query(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add WORDS, or --query, to a command, which gets ``query``."""
+
+    @functools.wraps(command)
+    def asked(*, words: tuple[str, ...], query: str | None, **options: Any) -> Any:
+        text = " ".join(words).strip() or query
+        if not text:
+            path = click.get_current_context().command_path
+            raise UsageError("give a question, a prompt or an error", hint=f"{path} why does the upload fail")
+        if words and query:
+            raise UsageError("the question was given twice", hint="leave --query out")
+        return command(query=text, **options)
+
+    option = click.option("--query", "-q", help="The same as WORDS.")
+    return click.argument("words", nargs=-1)(option(asked))
+
+
 @click.command()
-@click.option("--query", "-q", required=True, help="What is to be done, in words.")
+@_query
 @click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here; other repositories' stay out.")
 @click.option("--everywhere", is_flag=True, help="The cases of all repositories.")
 @click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 100))
 @json_option
 def cases(query: str, cwd: str | None, everywhere: bool, limit: int, as_json: bool) -> None:
-    """Show tasks like this one that were solved before.
+    """Show similar tasks that were solved before.
 
     Each with the steps that were taken, the check that passed and its session. A case is
-    one turn that was not sent back and whose last check passed after the last change.
+    one turn that the person did not send back and whose last check passed after the last change.
     """
     from ctx_pipeline.learning.memories import cases as solved
     from ctx_pipeline.learning.memories import plain as plain_scored
@@ -170,7 +187,7 @@ def cases(query: str, cwd: str | None, everywhere: bool, limit: int, as_json: bo
             say(f"    {one_line(str(step), 200)}")
         say(f"  `{plain(str(body.get('verification', '')))}` passed")
     if not found:
-        say("no task like this was solved" if everywhere else "no task like this was solved here (--everywhere asks all repositories)")
+        say("no task like this was solved" if everywhere else "no task like this was solved here (all repositories: --everywhere)")
 
 
 @click.command()
@@ -262,22 +279,6 @@ def memory() -> None:
     """Lessons from earlier sessions: look up, weave into a prompt, judge."""
 
 
-def _query(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add WORDS, or --query, to a command, which gets ``query``."""
-
-    @functools.wraps(command)
-    def asked(*, words: tuple[str, ...], query: str | None, **options: Any) -> Any:
-        text = " ".join(words).strip() or query
-        if not text:
-            raise UsageError("give a question, a prompt or an error", hint="ctx memory retrieve why does the upload fail")
-        if words and query:
-            raise UsageError("the question is given twice", hint="leave --query out")
-        return command(query=text, **options)
-
-    option = click.option("--query", "-q", help="The same as WORDS.")
-    return click.argument("words", nargs=-1)(option(asked))
-
-
 _cwd = click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here; other repositories' stay out.")
 _everywhere = click.option("--everywhere", is_flag=True, help="The memories of all repositories.")
 _explained = click.option("--explain", is_flag=True, help="Show the parts of each score.")
@@ -319,7 +320,7 @@ def retrieve(
     if len(found) < len(answers):
         say(f"{len(answers) - len(found):,} more left out: beyond the budget of {budget:,} tokens")
     elif not found:
-        say("no memory answers this" if everywhere else "no memory answers this here (--everywhere asks all repositories)")
+        say("no memory answers this" if everywhere else "no memory answers this here (all repositories: --everywhere)")
 
 
 @memory.command()
@@ -378,7 +379,7 @@ def asked_at(cwd: str | None, everywhere: bool) -> str | None:
 
 
 def _current() -> str:
-    """Return the current folder; the root, in which nothing was learnt, where it was removed meanwhile."""
+    """Return the current folder; the root, in which nothing was learned, where it was removed meanwhile."""
     try:
         return str(Path.cwd())
     except OSError:
@@ -461,7 +462,7 @@ def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:
     from ctx_pipeline.storage import open_store
 
     if "reward" in payload and not 0 <= payload["reward"] <= 1:
-        raise UsageError(f"{payload['reward']} is no reward", hint="a number from 0 to 1")
+        raise UsageError(f"{payload['reward']} is not a reward", hint="a number from 0 to 1")
     settings, _ = choose(settings_module.load(), demo=False)
     found = _a_memory(memory_id, settings)
     full = found.memory_id
@@ -529,7 +530,7 @@ def accept(memory_id: str, reviewed: bool, until: datetime | None, not_when: str
     After that day it is never retrieved. What a check held back needs --reviewed.
     """
     if until and until.date() < datetime.now().astimezone().date():
-        raise UsageError(f"{until.date().isoformat()} is over: it would never be retrieved", hint="give a later day, or ctx memory retire")
+        raise UsageError(f"{until.date().isoformat()} is in the past", hint="give a later day, or ctx memory retire")
     if not reviewed:
         _reviewed_first(memory_id)
     limits = ({"valid_until": until.date().isoformat()} if until else {}) | ({"not_when": not_when} if not_when else {})

@@ -186,7 +186,7 @@ _CAME = {
     "ran": "a check, before it ran",
     "ruled": "a rule, before it was typed",
 }
-_STARTS = {"accepted": "what was accepted", "proven": "what was accepted or learnt twice"}
+_STARTS = {"accepted": "what was accepted", "proven": "what was accepted or learned twice"}
 
 
 @click.command()
@@ -264,7 +264,7 @@ def _recall(report: Mapping[str, Any]) -> None:
         {
             "what": _CAME[r["kind"]],
             "questions": r["questions"],
-            "learnt": r["learnt"],
+            "learned": r["learned"],
             "first": _estimate(r["hit_at_1"]),
             "five": _estimate(r["hit_at_5"]),
             "chance": _share(r["chance_at_5"]["value"]),
@@ -274,7 +274,14 @@ def _recall(report: Mapping[str, Any]) -> None:
         }
         for r in report["recall"]
     ]
-    columns = {"what": "asked with", "questions": "questions", "learnt": "learnt", "first": "first", "five": "in five", "chance": "chance"}
+    columns = {
+        "what": "asked with",
+        "questions": "questions",
+        "learned": "learned",
+        "first": "first",
+        "five": "in five",
+        "chance": "chance",
+    }
     table(rows, {**columns, "shuffled": "other session", "raw": "raw text", "told": "hooks told"})
 
 

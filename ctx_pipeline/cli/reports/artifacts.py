@@ -22,7 +22,7 @@ def artifacts(action: str, words: tuple[str, ...], kind: str | None, limit: int,
 
     Snapshots and bundles register themselves. `index PATH ...` adds documents of your own (files or
     folders), `reindex` makes the index anew, `search WORDS` brings it up to date and
-    searches. `remove ID` takes an artefact away, or a document out of the index; your files
+    searches. `remove ID` takes an artifact away, or a document out of the index; your files
     stay.
     """
     from ctx_pipeline.errors import UsageError

@@ -11,6 +11,7 @@ from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import timezone_option
 from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session_names import complete_sessions, session_name, session_of_person
+from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
     from ctx_pipeline.sessions.gain import Gain
@@ -100,8 +101,8 @@ def _score(found: Gain) -> None:
         return
     say(f"Gain score: {value} of 100" + (f", {found.trend} against the {found.period.name} before" if found.trend else ""), bold=True)
     told = parts(found.total)
-    say(f"  kept    {told['kept']:.1%} of the bill was not likely avoidable (60 points)")
-    say(f"  cached  {told['cached']:.1%} of the prompt tokens came from the cache (40 points)")
+    say(f"  kept    {percent(told['kept'] or 0.0)} of the bill was not likely avoidable (60 points)")
+    say(f"  cached  {percent(told['cached'] or 0.0)} of the prompt tokens came from the cache (40 points)")
 
 
 def _report(found: Gain, scope: str) -> None:
@@ -218,7 +219,7 @@ def metrics(name: str | None, limit: int, as_json: bool) -> None:
 
 
 def _percent(share: float | None) -> str:
-    return "no data" if share is None else f"{100 * share:.1f} %"
+    return "no data" if share is None else percent(share)
 
 
 # ctx wrapped: a week, a month or everything as a card.

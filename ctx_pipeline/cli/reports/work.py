@@ -8,7 +8,8 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import dollars, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.model.display import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,10 +77,10 @@ def _show(one: Work) -> None:
     told = one.to_json(_TOP)
     say(one.host, bold=True)
     calls = one.tool_calls
-    say(f"{one.commands.times:,} commands, {one.commands.rate:.1%} failed; {calls.times:,} tool calls, {calls.rate:.1%} failed")
+    say(f"{one.commands.times:,} commands, {percent(one.commands.rate)} failed; {calls.times:,} tool calls, {percent(calls.rate)} failed")
     for name, rows in (("program", told["top_programs"]), ("command", told["top_commands"]), ("tool", told["top_tools"])):
         if rows:
-            shown = [{**row, name: one_line(row[name], 80), "failure_rate": f"{row['failure_rate']:.0%}"} for row in rows]
+            shown = [{**row, name: one_line(row[name], 80), "failure_rate": percent(row["failure_rate"])} for row in rows]
             table(shown, {name: name, "times": "times", "failed": "failed", "failure_rate": ""})
     if told["transitions"]:
         say("most often: " + ", ".join(f"{t['from']} then {t['to']} {t['times']:,}" for t in told["transitions"][:6]))
@@ -108,9 +109,10 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
         say("no finding: no habit is shown by two sessions or more; without readings there are none: ctx run")
     for one in found:
         cost = f", {dollars(round(one.usd * 1e9))}" if one.usd and one.signal else ""
-        of = f"{one.cases:,} of {one.of:,} sessions: " if one.signal else ""
-        say(f"{of}{plain(one.title)}{cost}", bold=True)
-        for text in (one.detail if not one.signal else "", one.advice):
+        habit = one.rule == one.signal.replace("_", "-") and one.of
+        of = f" ({one.cases:,} of {counted(one.of, 'session')})" if habit else ""
+        say(f"{plain(one.title)}{of}{cost}", bold=True)
+        for text in ("" if habit else one.detail, one.advice):
             if text:
                 say(f"  {plain(text)}")
         for shown in one.examples if one.signal else ():

@@ -22,13 +22,13 @@ _ACTIONS: dict[str, tuple[str, str]] = {
         ("finding", "states:finding", "Note something that was found."),
         ("decision", "states:decision", "Note a decision, with its reason and what it replaces."),
         ("list", "states:list_states", "List sessions of every agent with task, calls, tokens and cost."),
-        ("cleanup", "states:cleanup", "Show old snapshots and other artefacts, and take them away."),
+        ("cleanup", "states:cleanup", "Show old snapshots and other artifacts, and delete them."),
         ("snapshot", "blocks:snapshot", "Keep what matters of a session as XML of at most 2,048 bytes."),
         ("checkpoints", "blocks:checkpoints", "List the moments of a session that are worth going back to, which nobody has to save."),
         ("restore", "blocks:restore", "Print the newest snapshot of this repository."),
         ("resume", "blocks:resume", "Print a block for a fresh chat."),
         ("export", "blocks:export", "Write a session's state into a file for another machine."),
-        ("import", "blocks:import_bundle", "Take in the state of a session that another machine wrote."),
+        ("import", "blocks:import_bundle", "Import the state of a session that another machine wrote."),
         ("profile", "states:profile", "Show the profiles, switch to one, or try one on recorded sessions."),
         ("diff", "blocks:diff", "Show what two sessions differ by, or one at two moments."),
     )
@@ -65,5 +65,5 @@ def session() -> None:
 
     Without --session it is the session whose agent runs the command, else the newest one of
     this folder's repository, in whichever clone or worktree it ran. Everything is drawn
-    from what was captured; what you say here is kept at once and for ever.
+    from what was captured; what you say here is kept right away, for good.
     """

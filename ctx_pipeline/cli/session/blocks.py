@@ -18,13 +18,13 @@ from ctx_pipeline.cli.session_names import session_name
 @session_name()
 @at_option
 @click.option("--bytes", "asked", type=click.IntRange(512, 100_000), help="Bytes at most; without it as the active profile says.")
-@click.option("--recall", is_flag=True, help="Measure instead: how much of what was used behind each compaction a snapshot there held.")
+@click.option("--recall", is_flag=True, help="Measure instead: how much of what was used after each compaction a snapshot there held.")
 @json_option
 def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, as_json: bool) -> None:
     """Keep what matters of a session as XML of at most 2,048 bytes.
 
     Task and changed files first, then decisions, findings and done steps, then the last
-    test run and what is to do, then figures. What does not fit is named, with commands that
+    test run and what is left to do, then figures. What does not fit is named, with commands that
     bring it back. `ctx session restore` prints it again.
     """
     from ctx_pipeline.sessions import state as api
@@ -107,7 +107,7 @@ def restore(name: str | None, as_json: bool) -> None:
 @click.option("--effect", is_flag=True, help="Measure instead: calls between a compaction and the next change, with a block and without.")
 @json_option
 def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) -> None:
-    """Print what a new chat needs of the last one: what was asked, decided, changed and checked, and what is to do.
+    """Print what a new chat needs of the last one: what was asked, decided, changed and checked, and what is left to do.
 
     Without --session it is the last other session of this repository that did something,
     of any agent. The last line resumes it.
@@ -222,7 +222,7 @@ def export(file: Path, name: str | None, at: str | None, as_json: bool) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
 def import_bundle(file: Path, as_json: bool) -> None:
-    """Take in the state of a session from FILE; `ctx session load --session ID` shows it.
+    """Import the state of a session from FILE; `ctx session load --session ID` shows it.
 
     A session that is captured here keeps its own state.
     """

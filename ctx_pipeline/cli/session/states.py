@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, require_project
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, table, tokens, zone_name
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, more_rows, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 from ctx_pipeline.model.display import title_text
@@ -105,7 +105,7 @@ def finding(text: str, name: str | None, as_json: bool) -> None:
 @click.command()
 @click.argument("text")
 @click.option("--because", "reason", metavar="WHY", help="The reason.")
-@click.option("--replaces", metavar="TEXT", help="The decision that this one stands for, as it was noted.")
+@click.option("--replaces", metavar="TEXT", help="The earlier decision that this one replaces, as it was noted.")
 @session_option
 @json_option
 def decision(text: str, reason: str | None, replaces: str | None, name: str | None, as_json: bool) -> None:
@@ -155,8 +155,8 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     ]
     heads = {n: n for n in ("host", "session", "last", "project", "task")}
     table(shown, {**heads, "tool_calls": "calls", "tokens": "tokens", "cost": "cost", "notes": "notes"})
-    more = f"; {total - len(rows):,} more: --limit {total}" if total > len(rows) else ""
-    say(f"times in {zone_name(zone)}{more}")
+    say(f"times in {zone_name(zone)}")
+    more_rows(total, len(rows))
 
 
 @click.command()
@@ -165,12 +165,12 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     default=7,
     show_default=True,
     type=click.IntRange(0, 36_500),
-    help="Artefacts that are older go, but the newest of each kind and session.",
+    help="Delete older artifacts, but for the newest of each kind and session.",
 )
-@click.option("--yes", "-y", "really", is_flag=True, help="Take them away; without it they are only shown.")
+@click.option("--yes", "-y", "really", is_flag=True, help="Delete them; without it they are only shown.")
 @json_option
 def cleanup(days: int, really: bool, as_json: bool) -> None:
-    """Show old snapshots and other artefacts, and take them away with --yes.
+    """Show old snapshots and other artifacts, and delete them with --yes.
 
     What was captured and what you noted stay; `ctx forget` removes sessions.
     """
@@ -184,9 +184,9 @@ def cleanup(days: int, really: bool, as_json: bool) -> None:
         say(f"{row['artifact_id']:<14} {row['at'][:10]}  {row['host']} {one_line(row['session_id'], 40)}")
     count = len(told["artifacts"]) + told["orphans"]
     say(
-        f"{counted(told['removed'], 'artefact')} removed"
+        f"{counted(told['removed'], 'artifact')} removed"
         if really
-        else f"{counted(count, 'artefact')} would go" + (": --yes" if count else "")
+        else f"{counted(count, 'artifact')} would go" + (": --yes" if count else "")
     )
 
 

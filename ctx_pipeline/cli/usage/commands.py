@@ -115,7 +115,7 @@ def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
 def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any) -> None:
     """Tokens and cost per commit, per correction and per tool call.
 
-    Commits are those that git showed, else the git commit commands that went well.
+    Commits are those that git showed, else the git commit commands that succeeded.
     """
     from ctx_pipeline.usage.known_names import known_names
     from ctx_pipeline.usage.limits import outcomes as run
@@ -282,7 +282,7 @@ def _command(grouping: Grouping) -> None:
 
     run.__doc__ = grouping.help
     made = click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many rows.")(filters(run))
-    made = click.option("--sort", type=click.Choice(SORTS), help="Most or newest first; names in their order.")(made)
+    made = click.option("--sort", type=click.Choice(SORTS), help="Most or newest first; names in alphabetical order.")(made)
     if grouping.names is None:  # no cache figure is shared among what a call asked for
         made = click.option("--cache", is_flag=True, help="With the share of cache hits, rebuilds and what the cache saved.")(made)
     usage.command(grouping.name)(made)

@@ -12,6 +12,7 @@ from ctx_pipeline.cli.options import host_option, project_option, since_option, 
 from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import NothingFound
+from ctx_pipeline.model.display import percent
 from ctx_pipeline.model.usage_rules import UNNAMED
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ Any figure of any table of ctx usage is named by its row and its table:
 @timezone_option
 @click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
 @click.option("--stored", is_flag=True, help="The tables alone.")
-@click.option("--against", "tool", metavar="TOOL", help="Where another tool's rules give another number: ccusage.")
+@click.option("--against", "tool", metavar="TOOL", help="Compare with the rules of another tool: ccusage.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Calls to print.")
 @json_option
 def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: Any) -> None:
@@ -135,7 +136,7 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
     if as_json:
         emit(found.to_json())
         return
-    say(f"{found.kind} {plain(what)}: here and by the rules of {tool}, over the same files, at the same list prices", bold=True)
+    say(f"{found.kind} {plain(what)}: counted here and by the rules of {tool}, from the same files, at list prices of the day", bold=True)
     columns = {
         "who": "",
         "calls": "calls",
@@ -147,7 +148,7 @@ def _against(tool: str, what: str, *, limit: int, as_json: bool, **chosen: Any) 
     }
     table([_side("here", found.ours), _side(tool, found.theirs)], columns)
     if not found.differences:
-        say("both count every call alike")
+        say("Both count the same calls and tokens.")
     _bridge(tool, found)
     for rule in found.rules():
         say(f"\n{_calls(rule['calls'])}, {rule['tokens']:+,} tokens, {_signed(rule['nano'])}: {rule['rule']}", bold=True)
@@ -168,22 +169,22 @@ def _bridge(tool: str, found: Against) -> None:
         signed = {name: _signed(nano) if nano else "" for name, nano in amounts.items()}
         return {"model": one.model or UNNAMED, "here": _usd(one.here), **signed, "there": _usd(one.there)}
 
-    say(f"\nwhat {tool} says, which takes the prices of today whatever the day:", bold=True)
-    columns = {"model": "model", "here": "price of the day", "prices": "prices of today", "more": "counted twice"}
+    say(f"\nFrom the cost here to what {tool} prints; it prices every day at today's list:", bold=True)
+    columns = {"model": "model", "here": "here", "prices": "today's prices", "more": "counted twice"}
     columns |= {"less": "never counted", "terms": "other terms", "there": tool}
     shown = [line(one) for one in rows]
     columns = {key: heading for key, heading in columns.items() if key in {"model", "here", "there"} or any(row[key] for row in shown)}
     table(shown, columns, total=line(whole) | {"model": "total"})
     if whole.here and whole.there != whole.here:
         apart = (whole.there - whole.here) / whole.here
-        say(f"{tool} is {abs(apart):.1%} {'above' if apart > 0 else 'below'} the price of the day")
+        say(f"{tool} prints {percent(abs(apart))} {'more' if apart > 0 else 'less'} than the prices of the day come to.")
     if whole.recorded_calls:
         say(
-            f"the agents recorded {_usd(whole.recorded)} for {_calls(whole.recorded_calls)}; at the list of the day these are"
-            f" {_usd(whole.recorded_here)} ({_signed(whole.recorded - whole.recorded_here)})"
+            f"The agents recorded {_usd(whole.recorded)} for {_calls(whole.recorded_calls)}; at list prices of the day they cost"
+            f" {_usd(whole.recorded_here)} ({_signed(whole.recorded - whole.recorded_here)})."
         )
     else:
-        say("the agents recorded no cost of these calls")
+        say("The agents recorded no cost for these calls.")
 
 
 def _usd(nano: int) -> str:
@@ -303,10 +304,10 @@ def show(models: tuple[str, ...], day: str | None, as_json: bool) -> None:
 @click.option("--since", metavar="DAY", help="First day on which the list holds; default: today.")
 @json_option
 def refresh(file: str | None, online: bool, since: str | None, as_json: bool) -> None:
-    """Take over a price list: of the installed genai-prices, or of --file.
+    """Install a price list: that of the installed genai-prices, or --file.
 
-    Earlier calls keep the prices of the lists before it. The next run costs what it
-    changes anew, from the tables alone.
+    Earlier calls keep the prices of the lists before it. The next run reprices what
+    it changes, from the tables alone.
     """
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.usage.periods import day
@@ -319,7 +320,7 @@ def refresh(file: str | None, online: bool, since: str | None, as_json: bool) ->
         emit(done._asdict())
     else:
         say(f"{done.models:,} models of {done.source}, in force since {done.since}: {done.path}")
-        say("stored calls are costed anew by: ctx run")
+        say("ctx run reprices the stored calls")
 
 
 def _texts(rates: dict[str, float]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ctx_pipeline.cli.output import (
     tokens,
     zone_name,
 )
-from ctx_pipeline.model.display import title_text
+from ctx_pipeline.model.display import percent, title_text
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
 
@@ -240,7 +240,7 @@ def _cached(row: dict[str, Any]) -> dict[str, str]:
     from ctx_pipeline.usage.cache_efficiency import hit_share
 
     share = hit_share(row)
-    return {"hits": "" if share is None else f"{share:.1%}", "saved": dollars(int(row["cache_saved_nano"]))}
+    return {"hits": "" if share is None else percent(share), "saved": dollars(int(row["cache_saved_nano"]))}
 
 
 def _few(names: list[str]) -> str:

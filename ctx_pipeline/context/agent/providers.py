@@ -140,7 +140,7 @@ def answerer(provider: str | Provider | None) -> Callable[[Messages, list[Callab
         model = DspyModel(provider)
         return lambda messages, tools: reply_of(model.answer(messages, tools))
     if not callable(provider):
-        raise UsageError(f"{provider!r} is no provider", hint='None, a function of messages, or "openai:gpt-4"')
+        raise UsageError(f"{provider!r} is not a provider", hint='None, a function of messages, or "openai:gpt-4"')
     wants_tools = _wants_tools(provider)
     return lambda messages, tools: reply_of(provider(messages, tools) if wants_tools else provider(messages))
 

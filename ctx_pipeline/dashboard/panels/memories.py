@@ -1,4 +1,4 @@
-"""Panel: what was learnt, on what it rests, and what became of it."""
+"""Panel: what was learned, on what it rests, and what became of it."""
 
 from __future__ import annotations
 

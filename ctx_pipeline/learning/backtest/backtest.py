@@ -463,7 +463,7 @@ def _reason(history: History, made: list[Split], before: int | None) -> str | No
     if not any(s.prompted or s.asked for s in made):
         return "nothing was asked after the day"
     if not any(s.memories for s in made):
-        return "no memory was learnt before the day"
+        return "no memory was learned before the day"
     return None
 
 

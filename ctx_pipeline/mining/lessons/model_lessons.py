@@ -110,7 +110,7 @@ def record(view: SessionView) -> tuple[str, dict[str, str]]:
 
 
 def _injected_memories(view: SessionView) -> set[str]:
-    """Return the events with memories that the agent looked up itself: a lesson is not learnt from being told it."""
+    """Return the events with memories that the agent looked up itself: a lesson is not learned from being told it."""
     asked = {c.result_event for c in view.tool_calls if c.action == "mcp" and str(c.tool).rpartition("__")[2] in _OWN_TOOLS}
     calls = {e.event_id for e in view.events if e.kind == "tool_call" and e.text and _OWN_COMMAND.search(e.text)}
     return {str(e) for e in asked | {c.result_event for c in view.tool_calls if c.call_event in calls} if e}

@@ -112,7 +112,7 @@ def still_true(store: Store, scan: Scan) -> bool:
 
 
 def commit_without_bytes(store: Store, scan: Scan, hosts: Mapping[str, Host]) -> set[Cell]:
-    """Write what a scan learnt without new bytes: moved, vanished, ignored and touched sources; return dirty cells."""
+    """Write what a scan learned without new bytes: moved, vanished, ignored and touched sources; return dirty cells."""
     ledger = store.ledger
     dirty: set[Cell] = set()
     if scan.touched:

@@ -241,7 +241,7 @@ def forget(store: Store, settings: Settings, selection: Selection) -> ForgetRepo
 
     Raw objects, rows of every table, search documents and memories drawn from these
     sessions alone go; the warehouse and the page are removed and made anew by the next
-    run. The journal keeps hashes only; notes and artefacts of the sessions go. Lines about the sessions in files they share with
+    run. The journal keeps hashes only; notes and artifacts of the sessions go. Lines about the sessions in files they share with
     others are blanked in raw; copies of their messages in conversations that a person
     saved in the store go too. At the end every file of the store is looked through for
     what was forgotten. The homes stay as they are. What an earlier call began and did not
@@ -428,7 +428,7 @@ def _ended_before(store: Store, day: str, rows: dict[tuple[str, str], Any]) -> s
     try:
         limit = datetime.fromisoformat(day).replace(tzinfo=UTC)
     except ValueError as error:
-        raise UsageError(f"{day!r} is no day", hint="write it as 2026-01-31") from error
+        raise UsageError(f"{day!r} is not a day", hint="write it as 2026-01-31") from error
     found = set()
     for row in store.ledger.sessions():
         known = rows.get((row.host, row.session_id))

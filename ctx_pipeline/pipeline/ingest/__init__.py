@@ -116,7 +116,7 @@ class _Ingest:
             ledger.record_asset(commit.RAW, cell, row.input_fp, self.placed, row.content_hash, row.rows)
 
     def capture(self, scan: Scan | None) -> None:
-        """Settle what the scan learnt without bytes, and capture the sources that are not a session's."""
+        """Settle what the scan learned without bytes, and capture the sources that are not a session's."""
         began = time.perf_counter()
         store, hosts = self.store, self.tools.hosts
         found = scan if scan is not None and capturing.still_true(store, scan) else capturing.scan(store, self.settings, hosts=hosts)

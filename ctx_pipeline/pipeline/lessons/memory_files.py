@@ -106,7 +106,7 @@ def import_authored(store: Store, settings: Settings, folder: Path) -> ImportRep
     """
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - links are kept as the person named them
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", hint="name the folder that holds the notes")
+        raise UsageError(f"{folder} is not a folder", hint="name the folder that holds the notes")
     redactor = Redactor(settings.patterns)
     last = _last_facts(store)
     of_path = {(p.get("folder"), p.get("note")): memory_id for memory_id, p in last.items()}

@@ -1,4 +1,4 @@
-"""Asks a language model what is to be learnt from sessions, only when a person names the method."""
+"""Asks a language model what is to be learned from sessions, only when a person names the method."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def _agent(settings: Settings, method: Method) -> Agent:
     chosen = table.get(method.name) if isinstance(table, dict) else None
     host = next((h for h in discovery.hosts().values() if h.agent.headless is not None and h.agent.headless.method == method.name), None)
     if host is None:
-        raise UsageError(f"no agent answers to {method.name}", hint="ctx methods")
+        raise UsageError(f"no agent is configured for {method.name}", hint="ctx methods")
     return agent(settings, host, chosen if isinstance(chosen, dict) else {})
 
 

@@ -118,7 +118,7 @@ def write(name: str, *, group: str = "activity", sql: bool = False, packaged: bo
         raise UsageError(f"there is already a signal or a family {name!r}", hint="ctx signal list")
     folder = Path(discovery.__file__).parent / "signals" if packaged else chosen.home / "config" / "signals"
     if packaged and not (folder.parents[1] / "pyproject.toml").is_file():
-        raise UsageError("this is no checkout of ctx_pipeline", hint="leave out --packaged: the file goes into your own folder")
+        raise UsageError("this is not a checkout of ctx_pipeline", hint="leave out --packaged: the file goes into your own folder")
     for part in (chosen.home, chosen.home / "config", folder):
         if not part.exists():
             part.mkdir(parents=True, mode=0o700)

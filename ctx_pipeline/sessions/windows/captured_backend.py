@@ -114,7 +114,7 @@ class CapturedMemory(MemoryBackend):
         host, _, rest = session_id.partition("/")
         name, _, thread = rest.partition("/")
         if not name:
-            raise NothingFound(f"{session_id!r} is no captured session", hint="write HOST/SESSION, as ctx list shows them")
+            raise NothingFound(f"{session_id!r} is not a captured session", hint="write HOST/SESSION, as ctx list shows them")
         with reading(self._settings) as (store, _):
             key, full = resolve(store, host.lower(), name)
             view = view_of(store, key, full, ("events", "tool_calls", "threads"))

@@ -131,7 +131,7 @@ def _time(text: str) -> int | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no time", hint="write it as 2026-10-03T14:00, in UTC unless it says otherwise") from None
+        raise UsageError(f"{text!r} is not a time", hint="write it as 2026-10-03T14:00, in UTC unless it says otherwise") from None
     return micros(at.astimezone(UTC) if at.tzinfo else at)
 
 

@@ -42,13 +42,13 @@ QUERIES: dict[str, str] = {
         FROM session_overview s LEFT JOIN used u ON u.project = s.project
         GROUP BY s.project ORDER BY cost_nano DESC, sessions DESC, s.project""",
     "sessions": f"""
-        WITH learnt AS (
+        WITH learned AS (
             SELECT session, CAST(bit_xor(hash(memory_id, status, text, evidence)) AS VARCHAR) AS memories_hash
             FROM (SELECT memory_id, status, text, evidence, unnest(sessions) AS session FROM memories) GROUP BY session)
         SELECT host, session_id, title, title_source, cwd, project, branch, version, models, first_ts, last_ts, parent_session, status,
                threads, events, prompts, tool_calls, failed_tool_calls, unknown, quarantined, lines, bytes, compactions, commands,
                failed_commands, peak_context_tokens, md5(CAST((s, memories_hash) AS VARCHAR)) AS stamp, {", ".join(USAGE)}
-        FROM session_overview s LEFT JOIN learnt ON session = host || '/' || session_id
+        FROM session_overview s LEFT JOIN learned ON session = host || '/' || session_id
         ORDER BY first_ts DESC NULLS LAST, host, session_id""",
     "signals": """
         SELECT signal, family, kind, unit, sessions, measured, mean, median, p90, lowest, highest, positive

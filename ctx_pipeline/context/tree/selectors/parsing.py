@@ -281,7 +281,7 @@ def _times(text: str, written: str, lead: int) -> tuple[tuple[Moment, ...], bool
         end, at = written[part.meta.start_pos : part.meta.end_pos], lead + part.meta.start_pos
         count, sign, own = tokens.get("COUNT"), tokens.get("SIGN", ""), tokens.get("KIND")
         if count is None and own is None:
-            raise InvalidSelector(text, at, f"{end!r} is no time", "times are @t0, @t-1, @c4; the oldest is @t-*")
+            raise InvalidSelector(text, at, f"{end!r} is not a time", "times are @t0, @t-1, @c4; the oldest is @t-*")
         if own not in {None, kind}:
             raise InvalidSelector(text, at, "a range mixes snapshots (@t) and cycles (@c)", "use one kind at both ends")
         if sign == "+" or (own == "t" and not sign and count and count.strip("0")):
