@@ -8,7 +8,20 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, require_project
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, more_rows, one_line, plain, say, table, tokens, zone_name
+from ctx_pipeline.cli.output import (
+    counted,
+    dollars,
+    emit,
+    json_option,
+    local_time,
+    more_rows,
+    one_line,
+    plain,
+    say,
+    table,
+    tokens,
+    zone_name,
+)
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 from ctx_pipeline.model.display import title_text
