@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from ctx_pipeline.cli.session_names import complete_sessions
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable
 
     from ctx_pipeline.integrations.adopt import Entry
@@ -105,7 +105,8 @@ def markdown(folder: str, share: bool, as_json: bool, **words: Any) -> None:
 
     settings = for_reading()
     require_project(settings, words["project"])
-    names, replaced = run(folder, _selection(words), share=share, settings=settings)
+    replaced = Counter[str]()
+    names = run(folder, _selection(words), replaced=replaced if share else None, settings=settings)
     if as_json:
         emit({"folder": folder, "files": names, "replaced": replaced})
     else:
@@ -124,7 +125,8 @@ def opentraces(file: str, share: bool, as_json: bool, **words: Any) -> None:
 
     settings = for_reading()
     require_project(settings, words["project"])
-    sessions, traces, replaced = run(file, _selection(words), share=share, settings=settings)
+    replaced = Counter[str]()
+    sessions, traces = run(file, _selection(words), replaced=replaced if share else None, settings=settings)
     if as_json:
         emit({"file": file, "sessions": sessions, "traces": traces, "replaced": replaced})
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +22,7 @@ from ctx_pipeline.usage.periods import day
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Iterator
 
     from ctx_pipeline.model.session_view import SessionView
@@ -66,11 +66,11 @@ def _views(store: Store, settings: Settings, chosen: Chosen, tables: tuple[str, 
 
 
 def markdown(
-    folder: Path | str, chosen: Chosen | None = None, *, share: bool = False, settings: Settings | None = None
-) -> tuple[list[str], Counter[str]]:
-    """Write each chosen session as ``folder/<host>/<day>-<project>-<session>.md``; return these names and what was replaced.
+    folder: Path | str, chosen: Chosen | None = None, *, replaced: Counter[str] | None = None, settings: Settings | None = None
+) -> list[str]:
+    """Write each chosen session as ``folder/<host>/<day>-<project>-<session>.md`` and return these names.
 
-    With ``share`` private paths, names and addresses are replaced too.
+    With ``replaced`` private paths, names and addresses are replaced too, and counted in it by kind.
 
     Files are replaced whole (0600, folders 0700) and redacted as the tables are. Raises
     StoreError when the folder lies in the store or cannot be written.
@@ -79,7 +79,7 @@ def markdown(
     from ctx_pipeline.sessions.markdown import markdown as rendered
     from ctx_pipeline.sessions.markdown import sharing_of
 
-    target, names, replaced = Path(folder).absolute(), [], Counter[str]()
+    target, names = Path(folder).absolute(), []
     with reading(settings) as (store, load):
         _outside(target, load)
         write = PrivateFolder(target)
@@ -87,22 +87,22 @@ def markdown(
             s = view.session
             began = (iso(s.first_ts) or "undated")[:10]
             text, project = rendered(view), s.project or "none"
-            if share:
+            if replaced is not None:
                 sharing = sharing_of(view)
                 text, project = sharing(text), sharing(project)
                 replaced += sharing.counts
             name = f"{_file(s.host)}/{began}-{_file(project)}-{_file(s.session_id)}.md"
             write.text(name, text)
             names.append(name)
-    return names, replaced
+    return names
 
 
 def opentraces(
-    file: Path | str, chosen: Chosen | None = None, *, share: bool = False, settings: Settings | None = None
-) -> tuple[int, int, Counter[str]]:
-    """Write the chosen sessions as JSON lines of opentraces-schema; return how many sessions and traces, and what was replaced.
+    file: Path | str, chosen: Chosen | None = None, *, replaced: Counter[str] | None = None, settings: Settings | None = None
+) -> tuple[int, int]:
+    """Write the chosen sessions as JSON lines of opentraces-schema; return how many sessions and traces they are.
 
-    With ``share`` private paths, names and addresses are replaced too.
+    With ``replaced`` private paths, names and addresses are replaced too, and counted in it by kind.
 
     A session has a trace for each of its context windows. The file is replaced whole
     (0600). Raises StoreError when it lies in the store or cannot be written.
@@ -112,7 +112,6 @@ def opentraces(
 
     target = Path(file).absolute()
     sessions = count = 0
-    replaced = Counter[str]()
     with reading(settings) as (store, load):
         _outside(target, load)
         partial = target.with_name(f".{target.name}.{os.getpid()}")
@@ -122,7 +121,7 @@ def opentraces(
                 for view in _views(store, load, chosen or Chosen(), ("events", "tool_calls", "model_calls", "threads")):
                     sessions += 1
                     lines = [line(trace) for trace in traces(view, load.cost_mode)]
-                    if share:
+                    if replaced is not None:
                         sharing = sharing_of(view)
                         for one in lines:
                             sharing.read(one)
@@ -135,7 +134,7 @@ def opentraces(
             raise unwritable(target, error) from error
         finally:
             partial.unlink(missing_ok=True)
-    return sessions, count, replaced
+    return sessions, count
 
 
 def _file(text: str) -> str:

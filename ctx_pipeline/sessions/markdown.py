@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from ctx_pipeline.sessions.session_details import resolve
 from ctx_pipeline.storage.reader import reading
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator
 
     from ctx_pipeline.settings import Settings
@@ -37,11 +37,11 @@ _PATCH = "*** Begin Patch"
 
 
 def render(
-    host: str, session_id: str, *, longest: int = LONGEST, share: bool = False, settings: Settings | None = None
-) -> tuple[str, Counter[str]]:
-    """Return the session as Markdown, and with ``share`` what was replaced in it, and how often.
+    host: str, session_id: str, *, longest: int = LONGEST, replaced: Counter[str] | None = None, settings: Settings | None = None
+) -> str:
+    """Return the session as Markdown; a text above ``longest`` characters is cut and says by how much.
 
-    A text above ``longest`` characters is cut and says by how much.
+    With ``replaced`` private paths, names and addresses are replaced too, and counted in it by kind.
 
     Raises UnknownName for an id that no captured session has or begins with.
     """
@@ -52,10 +52,12 @@ def render(
     if not views:
         raise UnknownName(f"{key} session", full, ())
     text = markdown(views[0], longest=longest)
-    if not share:
-        return text, Counter()
+    if replaced is None:
+        return text
     sharing = sharing_of(views[0])
-    return sharing(text), sharing.counts
+    text = sharing(text)
+    replaced += sharing.counts
+    return text
 
 
 def sharing_of(view: Any) -> Sharing:

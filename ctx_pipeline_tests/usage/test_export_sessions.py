@@ -38,7 +38,7 @@ def stored(tmp_path: Path) -> Settings:
 
 @pytest.mark.feature("export.markdown")
 def test_each_session_is_a_redacted_file_of_its_own_for_its_owner_alone(stored: Settings, tmp_path: Path) -> None:
-    names, _ = markdown(tmp_path / "out", settings=stored)
+    names = markdown(tmp_path / "out", settings=stored)
 
     assert sorted(names) == [
         f"claude/2026-03-05-shop-{claude.SESSION}.md",
@@ -57,7 +57,7 @@ def test_each_session_is_a_redacted_file_of_its_own_for_its_owner_alone(stored: 
 @pytest.mark.feature("export.markdown")
 def test_sessions_are_chosen_by_host_id_project_and_day(stored: Settings, tmp_path: Path) -> None:
     def chosen(**words: str) -> int:
-        return len(markdown(tmp_path / "out", Chosen(**words), settings=stored)[0])
+        return len(markdown(tmp_path / "out", Chosen(**words), settings=stored))
 
     assert chosen(host="codex") == 1
     assert chosen(host="claude", session_id="2222") == 1
@@ -76,7 +76,7 @@ def test_sessions_are_chosen_by_host_id_project_and_day(stored: Settings, tmp_pa
 @pytest.mark.feature("export.opentraces")
 def test_sessions_of_every_host_leave_as_traces_that_the_schema_takes(stored: Settings, tmp_path: Path) -> None:
     schema = pytest.importorskip("opentraces_schema")
-    sessions, count, _ = opentraces(tmp_path / "t.jsonl", settings=stored)
+    sessions, count = opentraces(tmp_path / "t.jsonl", settings=stored)
     lines = (tmp_path / "t.jsonl").read_text().splitlines()
 
     assert (sessions, count, len(lines)) == (3, 4, 4)

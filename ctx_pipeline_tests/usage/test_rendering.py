@@ -34,7 +34,7 @@ def worked(tmp_path: Path) -> Settings:
 
 @pytest.mark.feature("cli.render")
 def test_a_session_is_rendered_with_prompts_diffs_and_output(worked: Settings):
-    text = render("claude", SESSION[:8], settings=worked)[0]
+    text = render("claude", SESSION[:8], settings=worked)
 
     assert text.startswith("# Change x, please\n")
     assert "### User, 2026-10-01T10:00:00" in text
@@ -82,7 +82,7 @@ def test_a_fence_that_a_text_leaves_open_is_closed_behind_it(text: str, closing:
 
 @pytest.mark.feature("cli.render")
 def test_long_texts_are_cut_with_a_note_of_how_much(worked: Settings):
-    text = render("claude", SESSION, longest=40, settings=worked)[0]
+    text = render("claude", SESSION, longest=40, settings=worked)
 
     assert "characters cut*" in text
     assert "z" * 32 not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -245,8 +246,8 @@ def render(host: str, session_id: str, longest: int, share: bool) -> None:
     """
     from ctx_pipeline.sessions.markdown import render as run
 
-    text, replaced = run(host, session_id, longest=longest, share=share, settings=for_reading())
-    say(text, nl=False)
+    replaced = Counter[str]()
+    say(run(host, session_id, longest=longest, replaced=replaced if share else None, settings=for_reading()), nl=False)
     if share:
         say(shared_note(replaced, share=share), err=True)
 

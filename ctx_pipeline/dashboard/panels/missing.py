@@ -56,7 +56,10 @@ def _line(data: PageData, host: str, what: str, reason: str, *, session: Session
 
 
 def _span(first: str, last: str) -> str:
-    since, until = (day(datetime.fromisoformat(text)) for text in (first, last))
+    try:
+        since, until = (day(datetime.fromisoformat(text)) for text in (first, last))
+    except ValueError:  # a host said no day
+        since, until = first, last
     return since if since == until else f"{since} to {until}"
 
 
