@@ -28,6 +28,7 @@ FILES = {
     "install": ("install:",),
     "memory": ("memory: retrieve", "memory: import"),
     "memory_questions": (),
+    "page": ("page:",),
     "redaction": ("redaction:",),
     "rot": ("callback,", "analyze"),
     "run": ("ctx --help", "ctx run:", "ctx search"),

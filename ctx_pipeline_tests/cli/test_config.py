@@ -89,7 +89,7 @@ def test_a_first_setting_makes_the_file(ctx: Ctx):
         (["workers", "0"], 1),
         (["timezone", "Mars/Olympus"], 1),
         (["redaction.patterns.badge", "("], 1),
-        (["wokers", "2"], 1),
+        (["wokers", "2"], 2),
         (["workers"], 2),
     ],
 )

@@ -16,6 +16,8 @@ PASSED_ON = {"ctx run-command"}
 OF_A_PERIOD = {"ctx gain"}
 """--host and --project go with --period."""
 NEW_NAME = {"ctx signal new"}
+KNOWN = {"name": "user_correction_count"}
+"""Arguments of which a wrong one is told before any option."""
 PROBES = {
     "--nosuch-option": (("--nosuch-option",), 2),
     "--since": (("--since", "someday"), 2),
@@ -27,7 +29,7 @@ SESSION_ARGUMENTS = {"session_words", "session", "name", "session_id"}
 
 
 def needed(command: click.Command) -> list[str]:
-    return ["x" for p in command.params if isinstance(p, click.Argument) and p.required]
+    return [KNOWN.get(p.name or "", "x") for p in command.params if isinstance(p, click.Argument) and p.required]
 
 
 def cases() -> list[tuple[list[str], int]]:

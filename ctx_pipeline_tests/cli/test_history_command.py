@@ -154,7 +154,7 @@ def test_no_secret_and_no_escape_reaches_the_terminal(past: Ctx):
     ("words", "code", "message"),
     [
         (["nobody"], 1, "session"),
-        ([SESSION, "--at", "nonsense"], 2, "before-compaction:N"),
+        ([SESSION, "--at", "nonsense"], 1, "before-compaction:N"),
         ([SESSION, "--select", ".block{{"], 1, "at character"),
         ([SESSION, "--diff", "start", "end", "--tokens"], 2, "--diff stands alone"),
         ([SESSION, "--thread", "zzz"], 1, "thread"),

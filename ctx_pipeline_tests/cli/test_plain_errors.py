@@ -60,7 +60,7 @@ def test_every_report_and_the_search_take_such_days(ran: Ctx):
         (("usage", "daily", "--project", "bookshop-apy"), ("there is no project called 'bookshop-apy'", "did you mean bookshop-api")),
         (("usage", "blocks", "--project", "nobody"), ("there is no project called 'nobody'", "trail-map")),
         (("usage", "tool", "--model", "claude-sonet-4-5-20250929"), ("there is no model called", "did you mean claude-sonnet-4-5")),
-        (("usage", "daily", "--host", "clode"), ("there is no host called 'clode'", "did you mean codex, claude?")),
+        (("usage", "daily", "--host", "clode"), ("there is no host called 'clode'", "did you mean codex, claude, ")),
         (("search", "the", "--project", "bookshp"), ("there is no project called 'bookshp'", "bookshop-api")),
         (("explain", "mian", "--by", "branch"), ("nothing matches the branch 'mian'", "did you mean main")),
     ],

@@ -70,7 +70,7 @@ def test_filters_narrow_and_can_stand_alone(ran: Ctx):
     assert {hit["kind"] for hit in alone["hits"]} == {"tool_call"}
     assert "--regex finds signs" in ran("search", "🎉").stdout
     wrong = ran("search", "x", "--role", "pilot", ok=False)
-    assert wrong.returncode == 1
+    assert wrong.returncode == 2
     assert "user" in wrong.stderr
 
 

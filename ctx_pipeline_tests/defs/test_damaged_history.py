@@ -102,5 +102,5 @@ def test_a_persons_own_settings_are_never_overwritten(settings):
     path.write_text("telemetry: [\n")
     with pytest.raises(StoreError, match=r"dagster\.yaml cannot be read") as told, launch.instance(settings):
         pass
-    assert "mend it, or move it away" in told.value.hint
+    assert "fix it, or move it away" in told.value.hint
     assert path.read_text() == "telemetry: [\n"

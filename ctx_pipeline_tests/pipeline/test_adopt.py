@@ -274,7 +274,7 @@ def test_no_path_in_an_archive_leads_outside(tmp_path: Path, rel: str) -> None:
 
 def test_any_other_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    with open_store(empty(tmp_path)) as store, pytest.raises(UsageError, match="no archive and no store"):
+    with open_store(empty(tmp_path)) as store, pytest.raises(UsageError, match="neither an archive nor a store"):
         plan(store, empty(tmp_path), tmp_path / "photos")
 
 

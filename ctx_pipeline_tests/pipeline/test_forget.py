@@ -8,7 +8,7 @@ import pytest
 
 from ctx_pipeline import CapturedMemory, SQLiteMemory
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import StoreDamaged, StoreLocked, UsageError
+from ctx_pipeline.errors import AmbiguousName, StoreDamaged, StoreLocked, UsageError
 from ctx_pipeline.maintenance import doctor
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture, run
@@ -336,7 +336,7 @@ def test_a_name_of_two_projects_is_refused_and_both_are_named(store, settings, h
         transcript.answer(build.text("hello"))
         transcript.save()
     run.run_stages(store, settings)
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(AmbiguousName) as refused:
         select(store, Selection(project="api"))
     assert "/w-a/api" in refused.value.hint
     assert "/w-b/api" in refused.value.hint

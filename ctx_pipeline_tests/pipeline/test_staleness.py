@@ -98,7 +98,7 @@ def test_a_new_version_of_a_hosts_parser_decodes_that_hosts_sessions_again(store
 
 @pytest.mark.feature("staleness.restricted-ingest")
 def test_a_new_code_version_is_not_forgotten_by_an_ingest_of_one_session(store, settings, home, monkeypatch):
-    monkeypatch.setattr(fingerprints, "DECODING", "2")
+    monkeypatch.setattr(fingerprints, "DECODING", "999")
     (settings.home / code_versions.CACHE).unlink()
     write_month(home, "2026-04", 2, prompts=2)
 
@@ -108,7 +108,7 @@ def test_a_new_code_version_is_not_forgotten_by_an_ingest_of_one_session(store, 
     assert all(left[asset] == [(MARCH, NEW_CODE)] for asset in NORMALIZED)
     assert sync(store, settings) != []
     assert not NORMALIZED & dirty(store, settings).keys()
-    assert {s.code_version.partition(".")[0] for s in store.ledger.sessions()} == {"2"}
+    assert {s.code_version.partition(".")[0] for s in store.ledger.sessions()} == {"999"}
 
 
 @pytest.mark.feature("staleness.restricted-ingest")
@@ -116,7 +116,7 @@ def test_a_cell_that_is_half_of_an_older_version_stays_stale(settings, home, mon
     write_month(home, "2026-04", 3)
     with open_store(settings) as store:
         run_stages(store, settings)
-        monkeypatch.setattr(fingerprints, "DECODING", "2")
+        monkeypatch.setattr(fingerprints, "DECODING", "999")
         real = store.ledger.dirty_sessions
         monkeypatch.setattr(store.ledger, "dirty_sessions", lambda *_, **__: [])
         write_month(home, "2026-04", 2, prompts=2)

@@ -123,7 +123,7 @@ def test_an_opentraces_record_has_its_roles_its_call_types_and_the_tools_before_
     assert (second["step_index"], second["call_type"], second["parent_step"], second["content"]) == (1, "subagent", 1, "fine")
     assert record["outcome"] == {"success": True, "terminal_state": "goal_reached"}
     assert record["metrics"]["total_input_tokens"] == 100
-    assert "done: 1 session(s) exported." in done.stderr
+    assert "1 session exported" in done.stderr
 
 
 @pytest.mark.feature("rot.export-opentraces")

@@ -33,7 +33,7 @@ def test_status_and_causes_are_printed(shop: Shop, monkeypatch):
     lines = shop.ctx(monkeypatch, "cache", "status", "--at", "before-compaction:1").stdout.splitlines()
     told = shop.json(monkeypatch, "cache", "--session", WORK)
 
-    assert lines[0] == "Cache: 2 file(s) at before-compaction:1"
+    assert lines[0] == "Cache: 2 files at before-compaction:1"
     assert lines[1].startswith("F1=shop/cart.py [30L, ")
     assert lines[1].endswith("t, read 1x]  changed since")
     assert [(a["path"], a["cause"]) for a in told["again"]] == [("shop/cart.py", "compaction")]

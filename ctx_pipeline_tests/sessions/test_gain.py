@@ -176,7 +176,7 @@ def test_periods_are_those_of_the_calendar(name, today, since, until, last):
     one = period(name, zone="UTC", today=today)
 
     assert (one.since, one.until, before(one)) == (since, until, last)
-    with pytest.raises(UsageError, match="no period"):
+    with pytest.raises(UsageError, match="not a period"):
         period("fortnight", zone=None)
 
 

@@ -106,7 +106,7 @@ def test_calls_without_a_time_or_a_model_have_names(work: Settings):
 def test_unknown_tables_windows_and_comparisons_are_wrong_usage(work: Settings):
     with pytest.raises(UsageError, match="no table 'yearly'"):
         explain("2026", by="yearly", settings=work)
-    with pytest.raises(UsageError, match="not the begin of a window"):
+    with pytest.raises(UsageError, match="not the start of a window"):
         explain("noon", by="blocks", settings=work)
     with pytest.raises(UsageError, match="compared by daily"):
         against("ccusage", "Bash", by="tool", settings=work)
