@@ -62,12 +62,13 @@ def _resolve(settings: Settings, *, demo: bool, samples: bool) -> tuple[Settings
 
 
 def looked(settings: Settings, hosts: Collection[Host]) -> str:
-    """Return where sessions were looked for: the homes that are there or that a variable names, and how many agents have none."""
+    """Return where sessions were looked for: the homes that are there or that a variable names, else the first of each agent."""
     named = {h.key: settings.roots_of(h) or (settings.candidate_roots(h) if settings.environ.get(h.files.roots_env) else ()) for h in hosts}
-    places = ", ".join(str(root) for roots in named.values() for root in roots)
+    places = [str(root) for roots in named.values() for root in roots]
+    if not places:
+        return "looked in " + ", ".join(str(root) for h in hosts for root in settings.candidate_roots(h)[:1])
     without = sum(not roots for roots in named.values())
-    none = f"no home of {counted(without, 'agent' if not places else 'other agent')} that ctx reads" if without else ""
-    return ", ".join(filter(None, (f"looked in {places}" if places else "", none)))
+    return f"looked in {', '.join(places)}" + (f"; {counted(without, 'other agent')} that ctx reads have no home here" if without else "")
 
 
 def for_reading() -> Settings:

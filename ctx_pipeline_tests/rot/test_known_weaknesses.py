@@ -60,7 +60,7 @@ def test_retention_spares_what_still_runs_and_deletes_what_nobody_ended(tmp_path
     callback.flush()
     running = callback.session_id
     done = CliRunner().invoke(cli, ["rot", "reset", "--db", str(path), "--older-than", "0", "--yes"])
-    assert (done.exit_code, done.stdout) == (0, "deleted 1 session(s)\n")
+    assert (done.exit_code, done.stdout) == (0, "deleted 1 session\n")
     run(callback, 2)
     callback.close()
     with CtxRotStore(path, read_only=True) as store:
