@@ -123,7 +123,7 @@ def test_every_python_that_we_name_runs_the_one_check_on_linux_and_one_does_on_m
 
 @pytest.mark.feature("rot.dspy-versions")
 def test_the_oldest_dspy_that_we_name_runs_the_tests_of_the_callback_as_the_newest_does():
-    (named,) = [d for d in PROJECT["dependencies"] if d.startswith("dspy")]
+    (named,) = PROJECT["optional-dependencies"]["dspy"]
     oldest = re.fullmatch(r"dspy>=([\d.]+)", named)
     assert oldest
 

@@ -25,7 +25,7 @@ def cut(text: str, longest: int) -> str:
 
 _LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\([^)\s]*\)?")
 _OPEN_LINK = re.compile(r"!?\[(?=\S+$)|https?://(?:www\.)?")
-_SIGNS = re.compile(r"^[#>*\-\s]+|\*{2,}|`|(?<!\S)_{2}(?=\w)|(?<=\w)_{2}(?!\S)")
+_SIGNS = re.compile(r"^[#>*\-\s]+|\*{2,}|`")
 
 
 def title_text(title: str) -> str:

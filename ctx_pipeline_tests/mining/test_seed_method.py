@@ -93,12 +93,12 @@ def test_a_method_added_after_the_versions_were_kept_is_an_asset_and_an_edited_o
     folder = chosen.home / "config" / "methods"
     (folder / "later.py").write_text((folder / "mine.py").read_text("utf-8").replace("my_method", "later_one"), "utf-8")
     discovery.reload()
-    assert code_versions.versions(store.files, chosen).assets["mined/later_one"] == "1"
+    assert code_versions.versions(store.files, chosen).assets["mined/later_one"].startswith("1.")
     (folder / "later.py").write_text(
         (folder / "later.py").read_text("utf-8").replace('description="…"', 'description="…", version=7'), "utf-8"
     )
     discovery.reload()
-    assert code_versions.versions(store.files, chosen).assets["mined/later_one"] == "7"
+    assert code_versions.versions(store.files, chosen).assets["mined/later_one"].startswith("7.")
 
 
 RAISING = """
