@@ -14,6 +14,7 @@ from ctx_pipeline.usage import live_usage as live
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ctx_pipeline.model.declared import Host
     from ctx_pipeline.settings import Settings
 
 _C = {name: place for place, name in enumerate(MODEL_CALLS.names)}
@@ -90,12 +91,21 @@ def _source(path: Path) -> live.LiveSource:
         status = path.stat()
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}", hint="name a transcript", path=str(path)) from error
+    found = [(host, *placed) for host in discovery.hosts().values() if (placed := _placed(host, path)) is not None]
+    if found:
+        # one host takes any JSONL file in its home, another only what lies in a folder of its own: the longer path says more
+        host, root, rel, kind = max(found, key=lambda one: one[2].count("/"))
+        stream = digest(host.key, root, rel, size=16)
+        return live.LiveSource(host.key, root, str(path), rel, kind, status.st_size, status.st_mtime_ns, stream)
+    raise SourceError(f"{path} is no transcript of a known host", hint="name a file below a host's home", path=str(path))
+
+
+def _placed(host: Host, path: Path) -> tuple[str, str, str] | None:
+    """Return the home that a file would lie in if it were of a host, its path in there and its kind; None if it cannot be."""
     parts = path.absolute().parts
     for place in range(len(parts) - 1, 0, -1):
-        rel, root = "/".join(parts[place:]), str(Path(*parts[:place]))
-        for host in discovery.hosts().values():
-            kind = host.files.classify(rel)
-            if kind is not None and kind in (host.usage.kinds or host.files.session_kinds) and kind not in host.files.databases:
-                stream = digest(host.key, root, rel, size=16)
-                return live.LiveSource(host.key, root, str(path), rel, kind, status.st_size, status.st_mtime_ns, stream)
-    raise SourceError(f"{path} is no transcript of a known host", hint="name a file below a host's home", path=str(path))
+        rel = "/".join(parts[place:])
+        kind = host.files.classify(rel)
+        if kind is not None and kind in (host.usage.kinds or host.files.session_kinds) and kind not in host.files.databases:
+            return str(Path(*parts[:place])), rel, kind
+    return None
