@@ -65,7 +65,7 @@ def test_such_a_session_is_found_by_what_is_shown(named: Ctx):
     after = named.json("usage", "project", "--project", PROJECT)["rows"]
     assert [(r["project"], r["calls"]) for r in before] == [(r["project"], r["calls"]) for r in after]
     assert [r["project"] for r in after] == [PROJECT]
-    shown = {s["session_id"]: s for s in named.json("list")["sessions"]}
+    shown = {s["session_id"]: s for s in named.json("list", "--all")["sessions"]}
     assert shown[SESSION]["resume"] == f"claude --resume {SESSION}  # in its folder, whose name holds a secret"
     (odd,) = [name for name, s in shown.items() if name.startswith("redacted-") and s["host"] == "claude"]
     assert shown[odd]["resume"] == ""

@@ -63,7 +63,7 @@ def test_each_version_has_its_shares_and_names_what_is_unknown(settings: Setting
 def test_the_check_warns_where_a_version_is_understood_worse_than_the_others(settings: Settings):
     with open_store(settings, read_only=True) as store:
         finding = contract_checks.run(store, [Cell("claude", "2026-03")])[Cell("claude", "2026-03")]["formats_understood"]
-        fine = contract_checks.run(store, [Cell("codex", "2026-03")])["formats_understood"]
+        fine = contract_checks.run(store, [Cell("codex", "2026-03")])[Cell("codex", "2026-03")]["formats_understood"]
 
     assert (finding.passed, finding.numbers["dropped"]) == (False, {"claude 2.1.10": 0.6333})
     assert (fine.passed, fine.numbers["dropped"]) == (True, {})

@@ -170,7 +170,7 @@ _READINGS = """
     SELECT a.n, r.signal, r.value, left(r.label, 300) AS label, r.confidence,
            CASE WHEN r.value IS NULL AND r.label IS NULL THEN r.reason END AS reason,
            CASE WHEN len(r.evidence) > 0 THEN array_to_string(r.evidence, ' ') END AS evidence
-    FROM readings r JOIN asked a ON a.host = r.host AND a.session_id = r.session_id"""
+    FROM readings r JOIN asked a ON a.host = r.host AND a.session_id = r.session_id ORDER BY a.n, r.family, r.signal"""
 
 _MEMORIES = """
     WITH named AS (

@@ -63,7 +63,7 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
             f"SELECT count(*) AS calls, {sums}, sum({COST_SQL[cost_mode]})::BIGINT AS cost_nano FROM model_calls c {_ONE} AND owner"
         )
         among = {r.pop("signal"): r for r in _rows(connection, _AMONG, [host, session_id, host])}
-        nothing = dict.fromkeys(("median", "others", "lower", "higher"))
+        nothing = {"median": None, "others": 0, "lower": 0, "higher": 0}
         readings = [{**r, **among.get(r["signal"], nothing)} for r in rows(_READINGS)]
         failed = next((r["value"] for r in readings if r["signal"] == "failed_tool_call_count"), None)
         if failed is not None:
