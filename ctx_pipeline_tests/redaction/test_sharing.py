@@ -19,7 +19,7 @@ ROOT = "/Users/sam.doe/src/shop"
         (f"cd {ROOT} && ls", "cd . && ls"),
         (f'{{"cwd":"{ROOT}","cmd":"cd {ROOT}\\nls"}}', '{"cwd":".","cmd":"cd .\\nls"}'),
         (f"{ROOT}-old/x.py", "~/…/x.py"),
-        ("/Users/sam.doe/work/acme/plan.md", "~/…/plan.md"),
+        ("/Users/sam.doe/src/acme/plan.md", "~/…/plan.md"),
         ("/home/sam.doe/.claude/settings.json", "~/.claude/settings.json"),
         (r"C:\Users\sam.doe\acme\plan.md", "~/…/plan.md"),
         (r"C:\\Users\\sam.doe\\acme\\plan.md\nnext", r"~/…/plan.md\nnext"),
