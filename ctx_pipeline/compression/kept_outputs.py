@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.errors import UnknownName, UsageError
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage.files import Files
 
@@ -24,7 +24,7 @@ MOST_BYTES = 64 << 20
 PART = 12_000
 """Characters of a part that is read again."""
 
-_HANDLE = re.compile(r"[0-9a-f]{12}")
+_HANDLE = lazy_pattern(r"[0-9a-f]{12}")
 _TTL = "LEAN_CTX_CACHE_TTL"
 
 

@@ -7,19 +7,21 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BEFORE, BEHIND = 2, 12
 """Lines around one that tells of a failure that stay as they are."""
 
-_WRONG = re.compile(
+_WRONG = lazy_pattern(
     r"(?i)\b(?:error|errors|errored|fail(?:ed|ure|ures|s|ing)?|fatal|panic(?:ked)?|exception|traceback|assert\w*|denied|refused|cannot|can't"
     r"|could not|unable|undefined|unresolved|unexpected|not found|no such|missing|conflict|rejected|abort(?:ed)?|timed? ?out|killed"
     r"|warn(?:ing)?s?)\b"
     r"|^E\s{2,}|^>\s|✗|✘|✖|\u00d7|❌|^\s*(?:not ok|FAIL|KO)\b|\w(?:Error|Exception|Warning)\b"
 )
-_NONE_WRONG = re.compile(
+_NONE_WRONG = lazy_pattern(
     r"(?i)\b(?:0|no) (?:errors?|fail(?:ed|ures?)|warnings?|issues?|problems?|conflicts?)\b|\b(?:errors?|failures?|warnings?): 0\b"
 )
 
@@ -68,20 +70,20 @@ def without(lines: list[str], routine: re.Pattern[str], what: str) -> Filtered:
     return Filtered(kept, exact=not left_out)
 
 
-_PASSES = re.compile(
+_PASSES = lazy_pattern(
     r"(?x)\bPASSED\b(?:\s*\[\s*\d+%\])?\s*$|^\s*(?:✓|✔|√|ok\ \d+\b|===\ (?:RUN|PAUSE|CONT|NAME))|^\s*---\ PASS:|^PASS$"
     r"|^(?:test\ )?[\w:<>,\ /.-]+\ \.\.\.\ ok$|^[\w./-]+\.py\ [.sxX]+\s*(?:\[\s*\d+%\])?$|^[.sxX]+\s*\[\s*\d+%\]$|^\s*PASS\s+\S+"
     r"|^ok\s+\S+\s+(?:\(cached\)|[\d.]+m?s)|^\?\s+\S+\s+\[no\ test\ files\]"
     r"|\[no\ tests\ to\ run\]$|^testing:\ warning:\ no\ tests\ to\ run$"
     r"|^\s*\[\s*(?:RUN|OK|-{6,}|={6,})\s*\]|^test\ \S+\ \.\.\.\ (?:ok|ignored)"
 )
-_BUILD = re.compile(
+_BUILD = lazy_pattern(
     r"^\s*(?:Compiling|Checking|Downloaded|Downloading|Fresh|Building|Updating|Locking|Adding|Blocking|Unpacking|Fetching|Linking)\s+\S"
     r"|^\[\d+/\d+\] |^\[\s*\d+%\] (?:Building|Linking|Built)|^(?:CC|CXX|LD|AR)\s+\S"
     r"|^> Task :\S+( UP-TO-DATE| NO-SOURCE)?$|^go: downloading "
     r"|^\[INFO\] (?:-{5,}|Download(?:ing|ed) |$)|^Download(?:ing|ed)(?: from)? "
 )
-_ANY = re.compile(
+_ANY = lazy_pattern(
     r"^(?:\[[\w:./-]+\]|\s*[\w.-]+ [\u2013|-])?\s*(?:Compiling|Checking|Downloaded|Downloading|Fresh|Unpacking|Fetching|Locking|Adding) "
     r"(?:[\w.-]+ )?v?\d|^\s*[\u2800-\u28ff] |^\s*[✔✓\u276f] |^[\w .@\u2013-]+\[[=> ]+\]\s+\d+/\d+"
     r"|^\s*[\w\u2013. -]+ \u2013 \d+ files? \u2013 |^ (?:create|delete) mode \d+ |^ [+*=] \[new (?:branch|tag|ref)\]"
@@ -91,7 +93,7 @@ _ANY = re.compile(
 )
 """Progress that any command may print: of what it starts, of hooks, of steps of a runner."""
 
-_INSTALL = re.compile(
+_INSTALL = lazy_pattern(
     r"^\s*(?:Collecting|Downloading|Downloaded|Using cached|Requirement already satisfied|Obtaining|Preparing metadata|Building wheel"
     r"|Created wheel|Stored in directory|Installing build|Getting requirements|Get:\d+|Hit:\d+|Ign:\d+|Selecting previously"
     r"|Preparing to unpack|Unpacking|Setting up|Processing triggers|Reading (?:package|state)|Building dependency|Fetching"
@@ -99,12 +101,12 @@ _INSTALL = re.compile(
     r"|Found existing|Uninstalling|Successfully uninstalled|npm (?:http|timing|sill|verb)|Resolving|Progress: resolved|Packages: \+|\++$"
     r"|Compiling|Building|Updating|Adding|Locking)\b|^\s*[━╸╺\-#=]{6,}|^ [+~] [\w@./-]+(?:==|@)[\w.+-]+$|\b\d+%\|"
 )
-_GIT = re.compile(
+_GIT = lazy_pattern(
     r"^(?:remote: )?(?:Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Unpacking|Updating files|Filtering content)"
     r"[ \w]*:\s|^Delta compression|^(?:remote: )?Total \d+ \(delta|^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}|^similarity index"
     r"|^  \(use \"git |^\s*$"
 )
-_DOCKER = re.compile(
+_DOCKER = lazy_pattern(
     r"^#\d+ (?:sha256:|transferring|extracting|resolve |CACHED|\d+\.\d+ (?:Get:|Hit:|Selecting|Preparing|Unpacking|Setting up))|^#\d+ DONE"
     r"|^[0-9a-f]{12}: (?:Pulling|Waiting|Verifying|Download|Extracting|Pull complete|Already exists|Layer already|Preparing|Pushed)"
     r"|^ ?=> (?:CACHED|\[internal\]|=> )"
@@ -139,8 +141,8 @@ def progress(lines: list[str]) -> Filtered:
     return without(lines, _ANY, "lines of progress")
 
 
-_BLOBS = re.compile(r"^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}")
-_COMMIT = re.compile(r"^commit ([0-9a-f]{7,40})(.*)$")
+_BLOBS = lazy_pattern(r"^index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}")
+_COMMIT = lazy_pattern(r"^commit ([0-9a-f]{7,40})(.*)$")
 
 
 def git(lines: list[str]) -> Filtered:
@@ -166,8 +168,8 @@ def git(lines: list[str]) -> Filtered:
     return Filtered(found, exact=False)
 
 
-_STEP = re.compile(r"^([^\t\n]{1,200})\t([^\t\n]{1,200})\t\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z ?)?(.*)$")
-_STAMP = re.compile(r"^\ufeff?\d{4}-\d\d-\d\dT[\d:.]+Z ?")
+_STEP = lazy_pattern(r"^([^\t\n]{1,200})\t([^\t\n]{1,200})\t\ufeff?(?:\d{4}-\d\d-\d\dT[\d:.]+Z ?)?(.*)$")
+_STAMP = lazy_pattern(r"^\ufeff?\d{4}-\d\d-\d\dT[\d:.]+Z ?")
 _LEAST_SEEN = 12
 """Characters from which on a line that stood before is not said again."""
 
@@ -194,7 +196,7 @@ def logs(lines: list[str]) -> Filtered:
     return Filtered([*found, *([f"[{again} lines as above]"] if again else [])], exact and not again)
 
 
-_HIT = re.compile(r"^((?:\.{0,2}/)?[^\s:][^:\n]{0,300}?):(\d{1,7})([:-])(.*)$")
+_HIT = lazy_pattern(r"^((?:\.{0,2}/)?[^\s:][^:\n]{0,300}?):(\d{1,7})([:-])(.*)$")
 _MANY_HITS, _HITS_A_FILE, _LONGEST_HIT = 60, 8, 200
 
 
@@ -236,7 +238,7 @@ def hits(lines: list[str]) -> Filtered:
     return Filtered(found, exact)
 
 
-_LONG_LIST = re.compile(
+_LONG_LIST = lazy_pattern(
     r"^([bcdlps-])[rwxsStT-]{9}[.+@]?\s+\d+\s+\S+\s+\S+\s+([\d.,]+[BKMGT]?)\s+(\w{3}\s+\d+\s+[\d:]+|\d{4}-\d\d-\d\d \d\d:\d\d\S*)\s+(.+)$"
 )
 
@@ -261,7 +263,7 @@ def listings(lines: list[str]) -> Filtered:
     return Filtered([f"{folder}/: {' '.join(names)}" if folder else " ".join(names) for folder, names in folders.items()], exact=True)
 
 
-_TREE = re.compile(r"^((?:[│|]?[\s\xa0]{2,4})*)(?:├──|└──|\|--|`--)[\s\xa0](.*)$")
+_TREE = lazy_pattern(r"^((?:[│|]?[\s\xa0]{2,4})*)(?:├──|└──|\|--|`--)[\s\xa0](.*)$")
 
 
 def trees(lines: list[str]) -> Filtered:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.compression import kept_outputs
 from ctx_pipeline.compression.output_filters import FILTERS, Filtered, as_json, guarded, progress, repeated
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import steps
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ MOST_DIFF_LINES = 4_000
 
 _LONGEST_LINE = 2_000
 _HEAD, _TAIL = 60, 100
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 FILE = "file"
 """Kind of what shows the text of files: it stays as it is, since an edit may follow."""
 
@@ -39,7 +40,7 @@ _PROGRAMS = {
     **dict.fromkeys(("cat", "sed", "head", "tail", "nl", "bat", "awk", "less", "diff", "jq"), FILE),
     **dict.fromkeys(("docker", "docker-compose", "podman", "kubectl", "helm"), "container"),
 }
-_INSTALLS = re.compile(
+_INSTALLS = lazy_pattern(
     r"^(?:npm|pnpm|yarn|bun|pip3?|uv|poetry|apt(?:-get)?|brew|cargo|gem|composer|conda|go)"
     r" (?:install|add|ci|i|sync|get|fetch|update|upgrade)$"
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -44,8 +46,8 @@ class CheckResult(NamedTuple):
         return not self.failed
 
 
-_WORD = re.compile(r"(\d{1,9}) (?:tests? )?(\w+)")
-_NAMED = re.compile(r"(\w+) ?[:=] {0,8}(\d{1,9})")
+_WORD = lazy_pattern(r"(\d{1,9}) (?:tests? )?(\w+)")
+_NAMED = lazy_pattern(r"(\w+) ?[:=] {0,8}(\d{1,9})")
 _ROLES = {
     "passed": ("passed", "pass", "passing", "xpassed", "succeeded", "successful", "ok"),
     "failed": ("failed", "fail", "failing", "failure", "failures", "error", "errors", "errored", "unexpected"),
@@ -92,7 +94,7 @@ def _added(tool: str, purpose: str, found: list[tuple[str, tuple[int, int, int]]
 
 def lines(tool: str, pattern: str, *, fields: bool = False, total: str = "", purpose: str = "test") -> Read:
     """Return a reader that adds up every line of a pattern: its ``counts`` as ``3 failed`` or, with ``fields``, as ``Failed: 3``."""
-    look = re.compile(pattern, re.MULTILINE)
+    look = lazy_pattern(pattern, re.MULTILINE)
 
     def read(text: str) -> Iterator[CheckResult]:
         found = []
@@ -106,8 +108,8 @@ def lines(tool: str, pattern: str, *, fields: bool = False, total: str = "", pur
     return read
 
 
-_PYTEST = re.compile(r"^(?:=+ )?(?P<counts>\d{1,9} \w+[^\n]{0,200}?|no tests ran)(?: in \d[\d.]*s\b)", re.MULTILINE)
-_PYTEST_STOP = re.compile(
+_PYTEST = lazy_pattern(r"^(?:=+ )?(?P<counts>\d{1,9} \w+[^\n]{0,200}?|no tests ran)(?: in \d[\d.]*s\b)", re.MULTILINE)
+_PYTEST_STOP = lazy_pattern(
     r"^ERROR: (?:file or directory not found|usage:|not found:)|^!+ Interrupted: \d+ errors? during collection", re.MULTILINE
 )
 
@@ -125,7 +127,7 @@ def pytest(text: str) -> Iterator[CheckResult]:
         yield CheckResult("pytest", "test", 0, 1, line=line_at(text, stop.start()), stopped=True)
 
 
-_RAN = re.compile(r"^Ran (\d{1,9}) tests? in [^\n]{1,40}\n\s*(OK|FAILED)(?: \(([^)\n]{1,200})\))?", re.MULTILINE)
+_RAN = lazy_pattern(r"^Ran (\d{1,9}) tests? in [^\n]{1,40}\n\s*(OK|FAILED)(?: \(([^)\n]{1,200})\))?", re.MULTILINE)
 
 
 def unittest(text: str) -> Iterator[CheckResult]:
@@ -135,9 +137,9 @@ def unittest(text: str) -> Iterator[CheckResult]:
         yield _added("unittest", "test", found)
 
 
-_JEST = re.compile(r"^\s{0,12}Tests:?  ?\s{0,8}(\d[^\n]{0,200})", re.MULTILINE)
-_JEST_FILES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d[^\n]{0,200})", re.MULTILINE)
-_JEST_SUITES = re.compile(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d{1,9}) failed", re.MULTILINE)
+_JEST = lazy_pattern(r"^\s{0,12}Tests:?  ?\s{0,8}(\d[^\n]{0,200})", re.MULTILINE)
+_JEST_FILES = lazy_pattern(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d[^\n]{0,200})", re.MULTILINE)
+_JEST_SUITES = lazy_pattern(r"^\s{0,12}Test (?:Suites:|Files)\s{1,8}(\d{1,9}) failed", re.MULTILINE)
 
 
 def jest(text: str) -> Iterator[CheckResult]:
@@ -165,11 +167,11 @@ def indented(tool: str, words: str) -> Read:
     return read
 
 
-_GO_TEST = re.compile(r"^--- (PASS|FAIL|SKIP): ", re.MULTILINE)
-_GO_PACKAGE = re.compile(
+_GO_TEST = lazy_pattern(r"^--- (PASS|FAIL|SKIP): ", re.MULTILINE)
+_GO_PACKAGE = lazy_pattern(
     r"^(ok|FAIL)[ \t]{1,8}[\w./~-]{1,200}[ \t]{1,8}(?:\(cached\)|\d{1,9}(?:\.\d{1,9})?s\b|\[[^\]\n]{1,60}\]|coverage: )", re.MULTILINE
 )
-_GO_EMPTY = re.compile(r"^(?:\?|ok)[ \t]{1,8}[\w./~-]{1,200}[ \t][^\n]{0,60}\[no test(?: files|s to run)\]", re.MULTILINE)
+_GO_EMPTY = lazy_pattern(r"^(?:\?|ok)[ \t]{1,8}[\w./~-]{1,200}[ \t][^\n]{0,60}\[no test(?: files|s to run)\]", re.MULTILINE)
 
 
 def go(text: str) -> Iterator[CheckResult]:
@@ -189,7 +191,7 @@ def go(text: str) -> Iterator[CheckResult]:
     yield CheckResult("go", "test", words.count("PASS") + words.count("ok"), failed, words.count("SKIP"), unit, line, by_line=True)
 
 
-_SUREFIRE = re.compile(r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9})([^\n]{0,60})")
+_SUREFIRE = lazy_pattern(r"Tests run: (\d{1,9}), Failures: (\d{1,9}), Errors: (\d{1,9}), Skipped: (\d{1,9})([^\n]{0,60})")
 
 
 def maven(text: str) -> Iterator[CheckResult]:
@@ -202,9 +204,9 @@ def maven(text: str) -> Iterator[CheckResult]:
         yield _added("maven", "test", [(line_at(text, m.start()), one) for m, one in zip(found, sums, strict=True)])
 
 
-_TAP = re.compile(r"^(?:# |\u2139 )(pass|fail|skipped) (\d{1,9})$", re.MULTILINE)
-_TAP_LINE = re.compile(r"^(not ok|ok) \d{1,9}\b(?! # SKIP)", re.MULTILINE)
-_TAP_PLAN = re.compile(r"^1\.\.\d{1,9}$", re.MULTILINE)
+_TAP = lazy_pattern(r"^(?:# |\u2139 )(pass|fail|skipped) (\d{1,9})$", re.MULTILINE)
+_TAP_LINE = lazy_pattern(r"^(not ok|ok) \d{1,9}\b(?! # SKIP)", re.MULTILINE)
+_TAP_PLAN = lazy_pattern(r"^1\.\.\d{1,9}$", re.MULTILINE)
 
 
 def tap(text: str) -> Iterator[CheckResult]:
@@ -218,7 +220,7 @@ def tap(text: str) -> Iterator[CheckResult]:
             yield _added("tap", "test", found)._replace(by_line=True)
 
 
-_FLUTTER = re.compile(r"^\d\d:\d\d \+(\d{1,9})(?: ~(\d{1,9}))?(?: -(\d{1,9}))?: ", re.MULTILINE)
+_FLUTTER = lazy_pattern(r"^\d\d:\d\d \+(\d{1,9})(?: ~(\d{1,9}))?(?: -(\d{1,9}))?: ", re.MULTILINE)
 
 
 def flutter(text: str) -> Iterator[CheckResult]:
@@ -259,9 +261,9 @@ def each(tool: str, purpose: str, pattern: str, clean: str = "") -> Read:
     return read
 
 
-_FOUND = re.compile(r"^Found (\d{1,9}) errors?\b([^\n]{0,80})", re.MULTILINE)
-_ALL_GOOD = re.compile(r"^(?:(All checks passed!)|Success: no issues found)", re.MULTILINE)
-_TSC = re.compile(r"error TS\d{1,6}\b")
+_FOUND = lazy_pattern(r"^Found (\d{1,9}) errors?\b([^\n]{0,80})", re.MULTILINE)
+_ALL_GOOD = lazy_pattern(r"^(?:(All checks passed!)|Success: no issues found)", re.MULTILINE)
+_TSC = lazy_pattern(r"error TS\d{1,6}\b")
 
 
 def found_errors(text: str) -> Iterator[CheckResult]:
@@ -290,7 +292,7 @@ def found_errors(text: str) -> Iterator[CheckResult]:
         yield _added(tool, purpose, found)._replace(by_line=by_line and tool == "tsc")
 
 
-_CARGO = re.compile(r"could not compile `[^`\n]{1,80}`[^\n]{0,80}? due to (?:(?P<count>\d{1,9}) previous errors?|(?:1 )?previous error)")
+_CARGO = lazy_pattern(r"could not compile `[^`\n]{1,80}`[^\n]{0,80}? due to (?:(?P<count>\d{1,9}) previous errors?|(?:1 )?previous error)")
 
 
 def cargo_build(text: str) -> Iterator[CheckResult]:
@@ -302,7 +304,7 @@ def cargo_build(text: str) -> Iterator[CheckResult]:
         yield CheckResult("cargo", "build", 0, 0, line=line_at(text, finished))
 
 
-_GTEST = re.compile(r"^\[  (PASSED|FAILED)  \] (\d{1,9}) tests?", re.MULTILINE)
+_GTEST = lazy_pattern(r"^\[  (PASSED|FAILED)  \] (\d{1,9}) tests?", re.MULTILINE)
 
 
 def googletest(text: str) -> Iterator[CheckResult]:
@@ -312,7 +314,7 @@ def googletest(text: str) -> Iterator[CheckResult]:
         yield _added("googletest", "test", found)
 
 
-_PYLINT = re.compile(r"^\S{1,200}:\d{1,9}:\d{1,9}: [CRWEF]\d{4}: ", re.MULTILINE)
+_PYLINT = lazy_pattern(r"^\S{1,200}:\d{1,9}:\d{1,9}: [CRWEF]\d{4}: ", re.MULTILINE)
 
 
 def pylint(text: str) -> Iterator[CheckResult]:
@@ -322,8 +324,8 @@ def pylint(text: str) -> Iterator[CheckResult]:
         yield CheckResult("pylint", "lint", 0, sum(1 for _ in _PYLINT.finditer(text)), line=line_at(text, rated), by_line=True)
 
 
-_FLAKE8 = re.compile(r"^\S{1,200}\.py:\d{1,9}:\d{1,9}: [A-Z]{1,3}\d{3,4} ", re.MULTILINE)
-_RUFF_SUM = re.compile(r"^(?:Found \d{1,9} error|All checks passed)", re.MULTILINE)
+_FLAKE8 = lazy_pattern(r"^\S{1,200}\.py:\d{1,9}:\d{1,9}: [A-Z]{1,3}\d{3,4} ", re.MULTILINE)
+_RUFF_SUM = lazy_pattern(r"^(?:Found \d{1,9} error|All checks passed)", re.MULTILINE)
 
 
 def flake8(text: str) -> Iterator[CheckResult]:
@@ -342,8 +344,8 @@ def built(text: str) -> Iterator[CheckResult]:
 
 
 _HEAD, _TAIL, _WHOLE = 1_500, 4_500, 200_000
-_ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_TASK = re.compile(r"^\[(?!warn\])[\w:.-]{1,30}\] (?=\S| )", re.MULTILINE)
+_ANSI = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_TASK = lazy_pattern(r"^\[(?!warn\])[\w:.-]{1,30}\] (?=\S| )", re.MULTILINE)
 """Task runners put the task's name before each line."""
 
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.command_runs import CHECKS, command_runs, printed, results_of, shown_by, stops_at_errors
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.tables import CHECK_RUNS
 from ctx_pipeline.shell.commands import Step, steps_by_piece
 
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
     from ctx_pipeline.facts.check_results import CheckResult
     from ctx_pipeline.model.session_view import SessionView
 
-_ASKS_ONLY = re.compile(
+_ASKS_ONLY = lazy_pattern(
     r"--(?:markers|collect-only|co|fixtures|fixtures-per-test|setup-plan|version|help|list|listTests|list-tests|showConfig|show-config"
     r"|print-config|list-files|dry-run|just-print|setup-only|no-run)\b|-(?:list|h|V|Vv|vV)$"
 )
 """Options with which a runner only lists or explains: nothing is checked."""
-_NONE_FOUND = re.compile(
+_NONE_FOUND = lazy_pattern(
     r"no tests ran|no tests (?:to run|found|were found|collected)|collected 0 items|running 0 tests|No test files found|no test files"
     r"|No files were processed",
     re.IGNORECASE,
 )
 _FILTERS = frozenset({"grep", "rg", "sed", "awk"})
-_CUT = re.compile(r"\|\s{0,4}(?:head|tail)\b(?:\s{1,4}(?:-n\s{0,4}|--lines=|-)(\d{1,7})\b)?")
+_CUT = lazy_pattern(r"\|\s{0,4}(?:head|tail)\b(?:\s{1,4}(?:-n\s{0,4}|--lines=|-)(\d{1,7})\b)?")
 _CUT_TO = 10
 """Lines that ``head`` and ``tail`` leave unless told otherwise (POSIX)."""
 _LONGEST = 20_000

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.facts.check_results import CheckResult, check_results, line_at, plain
 from ctx_pipeline.model.host_records import KEPT, ShellAnswers
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.tables import COMMAND_RUNS
 from ctx_pipeline.shell.commands import Step, command_text, found_nothing, steps_by_piece
 from ctx_pipeline.shell.files import CHANGES_FOLDER, entered
@@ -29,9 +30,9 @@ _LONGEST_LINE = 200
 _LONGEST_REFUSAL, _LONGEST_NOTICE = 5_000, 2_000
 _SHORTEST_ID, _NEWEST = 3, 20
 _PASSES_ON = frozenset({"cat", "column", "cut", "head", "less", "more", "nl", "sort", "tail", "tee", "tr", "uniq", "wc"})
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_STRICT = re.compile(r"\bset\s+-\w*e|pipefail")
-_IN_BACKGROUND = re.compile(r"(?<![&>])&\s*$")
+_ASSIGNMENT = lazy_pattern(r"[A-Za-z_]\w*=")
+_STRICT = lazy_pattern(r"\bset\s+-\w*e|pipefail")
+_IN_BACKGROUND = lazy_pattern(r"(?<![&>])&\s*$")
 
 
 def command_runs(view: SessionView) -> list[Any]:
@@ -391,7 +392,7 @@ def shown_by(view: SessionView, answers: list[Any], result: CheckResult) -> tupl
     return answers[-1].event_id, None
 
 
-_ERROR = re.compile(r"(?i)\b(?:error|fatal|fail(?:ed|ure)?|cannot|could not|not found|no such|denied|conflict|exception)\b")
+_ERROR = lazy_pattern(r"(?i)\b(?:error|fatal|fail(?:ed|ure)?|cannot|could not|not found|no such|denied|conflict|exception)\b")
 
 
 def _error_line(text: str) -> str | None:

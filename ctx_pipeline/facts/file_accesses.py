@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.facts.command_runs import asked_folder, start_folders
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.tables import FILE_ACCESSES
 from ctx_pipeline.shell.commands import command_text, steps_by_piece
 from ctx_pipeline.shell.files import CHANGES_FOLDER, below, entered, is_known, reads, shell_changes
@@ -23,10 +24,10 @@ CHANGES = frozenset({EDIT, WRITE, DELETE, MOVE})
 TOOL, SHELL, NESTED = "tool", "shell", "nested"
 """By which way: a tool of the host, the words of a shell command, or inside another call (only its end was recorded)."""
 
-_SCRATCH = re.compile(r"^/(?:dev|proc|sys)/|^/(?:private/)?tmp/|^/var/(?:tmp|folders)/|^(?:\.|/|~)?$")
+_SCRATCH = lazy_pattern(r"^/(?:dev|proc|sys)/|^/(?:private/)?tmp/|^/var/(?:tmp|folders)/|^(?:\.|/|~)?$")
 """Devices and scratch files."""
 
-_FILE = re.compile(r"(?!-)(?:[\w@.+~-]{0,80}/){0,16}[\w@+-][\w@.+-]{0,100}\.[A-Za-z]\w{0,9}")
+_FILE = lazy_pattern(r"(?!-)(?:[\w@.+~-]{0,80}/){0,16}[\w@+-][\w@.+-]{0,100}\.[A-Za-z]\w{0,9}")
 """A word that looks like a file: it has an ending."""
 
 _NO_FILES = frozenset(
@@ -40,7 +41,7 @@ _NO_FILES = frozenset(
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
 _PATTERN_ELSEWHERE = frozenset({"-e", "-f", "--regexp", "--file", "--files"})
 
-_PATCH_MOVE = re.compile(r"^\*\*\* Update File: (.{1,1000})\n\*\*\* Move to: (.{1,1000})$", re.MULTILINE)
+_PATCH_MOVE = lazy_pattern(r"^\*\*\* Update File: (.{1,1000})\n\*\*\* Move to: (.{1,1000})$", re.MULTILINE)
 
 
 class _Access(NamedTuple):

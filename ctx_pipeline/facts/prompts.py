@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import NOTE_TAG
 
 if TYPE_CHECKING:
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
 
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_NOT_SAID = re.compile(
+_ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)?|[@-_])")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NOT_SAID = lazy_pattern(
     rf"```.*?(?:```|\Z)|<{NOTE_TAG}>.*?(?:</{NOTE_TAG}>|\Z)|<[a-z][\w-]*>.*?</[a-z][\w-]*>|\[(?:Image|Request)[^\]]*\]", re.DOTALL
 )
-_POINTS = re.compile(
+_POINTS = lazy_pattern(
     r"(?i)\b(?:these|those|them|above|below|again)\b"
     r"|\b(?:for|of|to|with|do|about|in|from|make|fix|like|on|invert|remove|change|update|use|reuse|if|is|add|does|keep|just)\s+(?:that|this|it)\b"
     r"|\b(?:that|this)\s+(?:\w+\s+)?(?:logic|behaviou?r|way|one|thing|test|method|code|file|function|comment|problem|issue|error|part|bit|line"
@@ -28,21 +29,21 @@ _POINTS = re.compile(
 )
 """A prompt with one of these can only be understood by who was there."""
 
-_NAME = re.compile(r"[`_/\d]|[a-z][A-Z]|\w\.\w|\w-\w+-\w|\w\(\)")
+_NAME = lazy_pattern(r"[`_/\d]|[a-z][A-Z]|\w\.\w|\w-\w+-\w|\w\(\)")
 _TELLING_WORDS = 8
 """A shorter prompt has to name a file, a command or a part of the program."""
 
 _PAGE = 4000
 _LEAST_WORDS, _MOST_WORDS, _TITLE = 6, 80, 120
-_STEERS = re.compile(
+_STEERS = lazy_pattern(
     r"(?i)(?:(?:y|n|yes|no|yep|yeah|nope|ok|okay|sure|right|correct|exactly|perfect|great|good|nice|cool|thanks|thank|you|please|go|on|ahead"
     r"|continue|proceed|resume|keep|going|carry|next|retry|again|try|do|it|that|this|so|stop|wait|push|commit|ship|merge|done|hi|hello|hey"
     r"|and|then|now|all|both|the|first|second|third|one|option)\b\W*)+"
 )
 """A prompt of such words alone steers what is under way and names no task."""
 
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_TAG = re.compile(r"</?[a-z][\w-]*\s*/?>")
+_WORD = lazy_pattern(r"[^\W\d_]{2,}")
+_TAG = lazy_pattern(r"</?[a-z][\w-]*\s*/?>")
 
 
 def typed(view: SessionView) -> list[Any]:

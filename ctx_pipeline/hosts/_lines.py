@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Quarantined, StreamBytes
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 MAX_INT = 2**62
 """Bound every integer field with ``msgspec.Meta(ge=-MAX_INT, le=MAX_INT)``: larger ones break a column."""
 
-_PATH = re.compile(r"`\$([^`]*)`$")
+_PATH = lazy_pattern(r"`\$([^`]*)`$")
 _DROPS = 16
 _loose = json.JSONDecoder(strict=False)
 _spans = msgspec.json.Decoder(msgspec.Raw)
 _OPEN, _CLOSE = b"{}"
-_before = re.compile(rb"[ \t\r\n]*").match
-_behind = re.compile(rb"[ \t\r]*\n?").match
-_between = re.compile(r"[\0\s\ufeff]*").match
+_before = lazy_pattern(rb"[ \t\r\n]*").match
+_behind = lazy_pattern(rb"[ \t\r]*\n?").match
+_between = lazy_pattern(r"[\0\s\ufeff]*").match
 
 
 class Records(msgspec.Struct):

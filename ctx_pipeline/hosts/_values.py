@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import re
 from functools import lru_cache
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.declared import WITHHELD
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 # Pictures and other large base64 strings in records: kept by hash, never as text.
 
@@ -17,8 +17,8 @@ from ctx_pipeline.model.declared import WITHHELD
 LEAST = 2_048
 """Characters from which a string of base64 alone is a blob and no word."""
 
-_BASE64 = re.compile(r"(data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*;base64,)?([A-Za-z0-9+/_-]+={0,2})")
-_MEDIA = re.compile(r"data:([\w.+-]+/[\w.+-]+)[;,]")
+_BASE64 = lazy_pattern(r"(data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*;base64,)?([A-Za-z0-9+/_-]+={0,2})")
+_MEDIA = lazy_pattern(r"data:([\w.+-]+/[\w.+-]+)[;,]")
 
 
 def without_blobs(text: str) -> str:
@@ -61,8 +61,8 @@ def picture(url: str) -> dict[str, str | int]:
 # Ids that a host reads from file names and records.
 
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_UUID = lazy_pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SHORT = 16
 """No secret that is known by its own shape has fewer letters."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.hosts._values import without_blobs
 from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.host_records import FileChange, difference
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
@@ -364,7 +365,7 @@ _PATHS = (
 )
 _MANY = ("paths", "filePaths", "files", "replacements", "edits")
 _COMMANDS = ("command", "cmd", "commands")
-_PATCH = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
+_PATCH = lazy_pattern(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
 _STARTS, _ENDS = ("startLine", "start_line", "start_line_one_indexed"), ("endLine", "end_line", "end_line_one_indexed_inclusive")
 
 
@@ -409,7 +410,7 @@ _BEFORE, _AFTER, _WHOLE = (
     ("new_str", "newString", "new_string"),
     ("file_text", "content", "contents"),
 )
-_BLOCK = re.compile(r"^[-<]{5,} SEARCH[^\n]*\n(.*?)^={5,}[^\n]*\n(.*?)^[+>]{5,} REPLACE", re.MULTILINE | re.DOTALL)
+_BLOCK = lazy_pattern(r"^[-<]{5,} SEARCH[^\n]*\n(.*?)^={5,}[^\n]*\n(.*?)^[+>]{5,} REPLACE", re.MULTILINE | re.DOTALL)
 _DEEPEST = 12
 """Levels of a value in which calls are looked for."""
 

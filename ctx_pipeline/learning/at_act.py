@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import RULE_KINDS
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.memories import Memory
     from ctx_pipeline.shell.commands import Step
 
-_ABOUT_TO_RUN = re.compile(r"^`([^`]+)` is about to run")
-_TEXTS = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
+_ABOUT_TO_RUN = lazy_pattern(r"^`([^`]+)` is about to run")
+_TEXTS = lazy_pattern(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 _PLACEHOLDER = frozenset({"NAME", "FILE", "path/", "./path/", "./path/...", "path/...", "FILE::NAME"})
 _LEAST_WORDS, _MOST_OF = 2, 0.5
 """Words of a rule that a command must have, and their share, to be what the rule forbids."""

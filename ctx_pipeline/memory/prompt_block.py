@@ -10,6 +10,7 @@ from ctx_pipeline.errors import BudgetTooSmall
 from ctx_pipeline.memory.ranking import not_when
 from ctx_pipeline.memory.safety import readable, scan, strings_of, unread
 from ctx_pipeline.memory.scope import visible
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG
 from ctx_pipeline.model.raw import project_of
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 # Fitting notes into a token budget by an estimate that errs on the safe side.
 
 
-_PIECE = re.compile(r"[A-Za-z]+|\d|[^\sA-Za-z\d]|\s{2,}")
+_PIECE = lazy_pattern(r"[A-Za-z]+|\d|[^\sA-Za-z\d]|\s{2,}")
 
 
 def estimate(text: str) -> int:
@@ -56,7 +57,7 @@ def fit(costs: Sequence[int], budget: int) -> list[int]:
 
 
 DEFAULT_BUDGET = 800
-_LINK = re.compile(r"\[\[(?=\S)([^\]\[|#\n]{1,200})(?:#[^\]\[|\n]{0,200})?(?:\|([^\]\[\n]{0,200}))?(?<=\S)\]\]")
+_LINK = lazy_pattern(r"\[\[(?=\S)([^\]\[|#\n]{1,200})(?:#[^\]\[|\n]{0,200})?(?:\|([^\]\[\n]{0,200}))?(?<=\S)\]\]")
 """A link of a note; the brackets of a shell's test stand beside blanks."""
 
 _OPEN = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.memory.scope import Place, nearness, visible
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import Memory, Scored
 
 if TYPE_CHECKING:
@@ -166,11 +166,11 @@ def _scored(memory: Memory, match: float, place: Place | None, now: int) -> Scor
 
 _LONGEST = 4000
 _MOST = 48
-_POSITION = re.compile(r"(?::\d+){1,2}$")
-_ABOVE = re.compile(r"^.*/(?=[^/]+/[^/]+$)")
-_WORD = re.compile(r"[^\W_](?:[\w./:@+-]*\w)?")
+_POSITION = lazy_pattern(r"(?::\d+){1,2}$")
+_ABOVE = lazy_pattern(r"^.*/(?=[^/]+/[^/]+$)")
+_WORD = lazy_pattern(r"[^\W_](?:[\w./:@+-]*\w)?")
 
-_HALF_AT_END, _HALF_AT_START = re.compile(r"\s\S{0,200}\Z"), re.compile(r"\A\S{0,200}\s")
+_HALF_AT_END, _HALF_AT_START = lazy_pattern(r"\s\S{0,200}\Z"), lazy_pattern(r"\A\S{0,200}\s")
 
 _STOP = """
     a about after again all also am an and any are aren as at be been before being but by can cannot could did didn do does doesn

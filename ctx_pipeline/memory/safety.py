@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.display import CONTROLS, DIRECTIONS, TAGS, UNSEEN, visible
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +20,7 @@ REVIEWED = "reviewed"
 """Name in the structured body of what a check found and a person accepted after reading it."""
 
 _HIDING = tuple(
-    (flag, re.compile(f"[{members}]"))
+    (flag, lazy_pattern(f"[{members}]"))
     for flag, members in (
         ("invisible-character", UNSEEN),
         ("direction-control", DIRECTIONS),
@@ -32,7 +32,7 @@ _PIECE, _OVERLAP = 4000, 400
 _WHAT = r"(?:instructions?|prompts?|rules?|directions?|guidelines?|orders?|messages?|context|conversation|training)"
 _KEPT_QUIET = r"secrets?|credentials?|api\s*keys?|tokens?|passwords?|ssh\s+keys?|private\s+keys?"
 _INJECTIONS = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         rf"\b(?:ignore|disregard|forget|override|bypass|skip|drop)\b(?:\W+\w+){{0,4}}?\W+(?:previous|prior|above|earlier|preceding|existing|former|other|system|safety)\b(?:\W+\w+){{0,3}}?\W+{_WHAT}",
         rf"\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything|your|these|those)\b(?:\W+\w+){{0,3}}?\W*{_WHAT}",
@@ -53,7 +53,7 @@ _INJECTIONS = tuple(
     )
 )
 _CREDENTIALS = tuple(
-    (name, re.compile(pattern))
+    (name, lazy_pattern(pattern))
     for name, pattern in (
         ("private-key", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY"),
         ("aws-access-key", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),

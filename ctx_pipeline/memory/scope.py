@@ -9,9 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.recorded_paths import ABSENT, FILE, FOLDER, UNKNOWN, expanded, look_at, read, real
 
-_URL = re.compile(r"^(?:[a-z+]+://)?(?:[^@/\s]+@)?([^:/\s]+)[:/](?:\d+/)?(.+?)(?:\.git)?/?$")
+_URL = lazy_pattern(r"^(?:[a-z+]+://)?(?:[^@/\s]+@)?([^:/\s]+)[:/](?:\d+/)?(.+?)(?:\.git)?/?$")
 _DEPTH = 64
 
 
@@ -78,8 +79,8 @@ def first_commit(git: Path) -> str:
     return begun
 
 
-_BEGAN = re.compile(r"0{40,64} ([0-9a-f]{40,64}) [^\n]*\tcommit \(initial\)")
-_AMENDED = re.compile(r"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [^\n]*\tcommit \(amend\)")
+_BEGAN = lazy_pattern(r"0{40,64} ([0-9a-f]{40,64}) [^\n]*\tcommit \(initial\)")
+_AMENDED = lazy_pattern(r"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [^\n]*\tcommit \(amend\)")
 _MOST_BYTES, _AMENDMENTS = 1 << 20, 50
 
 

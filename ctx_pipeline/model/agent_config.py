@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +23,7 @@ SHORTEN = "shorten"
 ASKED_BOX, ASKED_FOLDER = "ctx-asked-", "ctx-mining"
 """Beginning of the name of the temporary folder in which an agent is asked, and the name of the empty one in it."""
 
-_ASKED = re.compile(rf"[/\\]{ASKED_BOX}[^/\\]+[/\\]{ASKED_FOLDER}[/\\]?$")
+_ASKED = lazy_pattern(rf"[/\\]{ASKED_BOX}[^/\\]+[/\\]{ASKED_FOLDER}[/\\]?$")
 
 
 def asked_here(cwd: str | None) -> bool:

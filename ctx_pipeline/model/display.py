@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,9 +25,9 @@ def cut(text: str, longest: int) -> str:
     return truncate(" ".join(text.split()), longest)
 
 
-_LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\([^)\s]*\)?")
-_OPEN_LINK = re.compile(r"!?\[(?=\S+$)|https?://(?:www\.)?")
-_SIGNS = re.compile(r"^[#>*\-\s]+|\*{2,}|`")
+_LINK = lazy_pattern(r"!?\[([^\]\n]{1,200})\]\([^)\s]*\)?")
+_OPEN_LINK = lazy_pattern(r"!?\[(?=\S+$)|https?://(?:www\.)?")
+_SIGNS = lazy_pattern(r"^[#>*\-\s]+|\*{2,}|`")
 
 
 def title_text(title: str) -> str:
@@ -86,13 +88,15 @@ SEPARATORS = "\x85\u2028\u2029"
 
 HALVES = "\ud800-\udfff"
 
-HIDDEN = re.compile(f"[{CONTROLS}{DIRECTIONS}{TAGS}{UNSEEN}{SEPARATORS}{HALVES}]")
+HIDDEN = lazy_pattern(f"[{CONTROLS}{DIRECTIONS}{TAGS}{UNSEEN}{SEPARATORS}{HALVES}]")
 """Everything that :func:`visible` takes out or turns into a line feed."""
 
-SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,2000}(?:\x07|\x1b\\|\x9c)")
+SEQUENCE = lazy_pattern(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,2000}(?:\x07|\x1b\\|\x9c)"
+)
 """What colors text, moves a cursor or names a window of a terminal."""
 
-_ENDS = re.compile(f"\r\n?|[{SEPARATORS}]")
+_ENDS = lazy_pattern(f"\r\n?|[{SEPARATORS}]")
 
 
 def visible(text: str) -> str:
@@ -116,13 +120,13 @@ def _escape(found: re.Match[str]) -> str:
 # to the web.
 
 
-_OPENS = re.compile(r"[ \t]*(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
-_SIGN = re.compile(r"\\[!-/:-@\[-`{-~]|(?P<run>`+)")
-_RUNS = re.compile(r"`+")
-_BREAK = re.compile(r"\r\n?|\n")
-_TAG = re.compile(r"<(?=[A-Za-z/!?])")
-_MARKDOWN_LINK = re.compile(r"\](?=\((?!https?://[^\s<>()]+\))|\[|:)")
-_IMAGE = re.compile(r"!\[")
+_OPENS = lazy_pattern(r"[ \t]*(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_SIGN = lazy_pattern(r"\\[!-/:-@\[-`{-~]|(?P<run>`+)")
+_RUNS = lazy_pattern(r"`+")
+_BREAK = lazy_pattern(r"\r\n?|\n")
+_TAG = lazy_pattern(r"<(?=[A-Za-z/!?])")
+_MARKDOWN_LINK = lazy_pattern(r"\](?=\((?!https?://[^\s<>()]+\))|\[|:)")
+_IMAGE = lazy_pattern(r"!\[")
 
 
 def fenced(text: str, language: str = "") -> list[str]:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -157,9 +159,9 @@ class Origin(NamedTuple):
 # What a working directory or a remote URL says of the repository and the project.
 
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/@]*@)?(.+)")
-_SCP = re.compile(r"(?:[^/@:]*@)?([^/:@]+):(?!\\)(.+)")
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/@]*@)?(.+)")
+_SCP = lazy_pattern(r"(?:[^/@:]*@)?([^/:@]+):(?!\\)(.+)")
+_DRIVE = lazy_pattern(r"[A-Za-z]:[\\/]")
 
 UNKNOWN = "unknown"
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import sys
 from contextlib import suppress
 from functools import cache
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.gc_pause import without_collector
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ NOT_FOLLOWED = frozenset(
 """Modules of the package that make no value of a row: what declares, finds, configures and reports."""
 
 _LENGTH = 16
-_PLACE = re.compile(rf"{PACKAGE}(?:\.\w+)+:\w+")
+_PLACE = lazy_pattern(rf"{PACKAGE}(?:\.\w+)+:\w+")
 """A function that is named in a text and imported when it is called."""
 
 Symbol = tuple[str, str]

@@ -8,6 +8,7 @@ import string
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction.shapes import ALNUM, HEX, KEYS, PRIVATE_KEY, URLSAFE, Detector, Planted, digits, letters
 
 if TYPE_CHECKING:
@@ -51,16 +52,16 @@ _VALUE = (
 )  # fmt: skip
 _FLAG_VALUE = rb" {1,3}\\{0,7}[\"']?(?P<bare>[^\s\"'`\\,;(){}\[\]<>&|$-][^\s\"'`\\,;(){}\[\]<>&|]{5,400}+)"
 
-_DIGIT = re.compile(rb"[0-9]")
-_TURN = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
-_PLACEHOLDER = re.compile(
+_DIGIT = lazy_pattern(rb"[0-9]")
+_TURN = lazy_pattern(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
+_PLACEHOLDER = lazy_pattern(
     rb"(?:x{3,}|\.{3,}|\*+|your|my[-_]|example|change[-_]?me|placeholder|dummy|fake|sample|redacted|none|null|nil|true|false|undefined|todo"
     rb"|latest|required|optional|string|text|hidden|input|field|invalid|missing|empty|process\.|os\.|env\.|self\.|this\.|config\.|settings\.|args\.)",
     re.IGNORECASE,
 )
-_VARIABLE = re.compile(rb"\$.*|<.*>?|%.*%|%\(?\w*\)?s?|\{.*|.*\}\}?|@.*|#.*|\[REDACTED:.*|-+|[^A-Za-z0-9]*")
-_PATH = re.compile(rb"(?:[a-z]+:/|\.{0,2}/|~/|[A-Z]:\\).*|\w+/[\w./-]*")
-_IDENTIFIER = re.compile(rb"[A-Za-z_$]+(?:[_\-.:/?!]{1,2}[A-Za-z]+)*[_\-]?v?\d{0,2}[?!.:]*")
+_VARIABLE = lazy_pattern(rb"\$.*|<.*>?|%.*%|%\(?\w*\)?s?|\{.*|.*\}\}?|@.*|#.*|\[REDACTED:.*|-+|[^A-Za-z0-9]*")
+_PATH = lazy_pattern(rb"(?:[a-z]+:/|\.{0,2}/|~/|[A-Z]:\\).*|\w+/[\w./-]*")
+_IDENTIFIER = lazy_pattern(rb"[A-Za-z_$]+(?:[_\-.:/?!]{1,2}[A-Za-z]+)*[_\-]?v?\d{0,2}[?!.:]*")
 
 
 def _entropy(value: bytes) -> float:

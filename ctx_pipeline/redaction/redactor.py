@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.redaction import views
 from ctx_pipeline.redaction.detectors import DETECTORS
 from ctx_pipeline.redaction.shapes import digits, marked, mixed
@@ -31,12 +32,12 @@ _BETWEEN = b"\0"
 
 _BATCH_CHARS = 4_000_000
 
-_ESCAPE = re.compile(rb"(?:\\[nrtbf]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2})\Z")
+_ESCAPE = lazy_pattern(rb"(?:\\[nrtbf]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2})\Z")
 
 _EDGES = 6
 """Ends of colored pieces at which a match is tried to end."""
 
-_POSSESSIVE_GROUP = re.compile(rb"(?<=\))([*+?]|\{\d+(?:,\d*)?\})\+")
+_POSSESSIVE_GROUP = lazy_pattern(rb"(?<=\))([*+?]|\{\d+(?:,\d*)?\})\+")
 
 
 def understood(pattern: bytes, version: tuple[int, ...] = sys.version_info[:3]) -> bytes:
@@ -157,10 +158,10 @@ def _in_word(data: bytes, start: int) -> bool:
     return data[start - 1 : start].isalnum() and _ESCAPE.search(data, max(0, start - 6), start) is None
 
 
-MARKER = re.compile(r"\[REDACTED:([a-z0-9-]+)\]")
+MARKER = lazy_pattern(r"\[REDACTED:([a-z0-9-]+)\]")
 """What stands where a secret stood; the group is the detector's name."""
 
-_MARKER_BYTES = re.compile(MARKER.pattern.encode())
+_MARKER_BYTES = lazy_pattern(MARKER.pattern.encode())
 _PASSES = 4
 
 _VERSION = 3

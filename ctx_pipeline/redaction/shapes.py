@@ -7,6 +7,8 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
@@ -21,9 +23,9 @@ URLSAFE = WORD + "-"
 HEX = "0123456789abcdef"
 UPPER32 = string.ascii_uppercase + "234567"
 
-_DIGIT = re.compile(rb"[0-9]")
-_TWO_DIGITS = re.compile(rb"[0-9][^0-9]*[0-9]")
-_CAPITAL = re.compile(rb"[A-Z]")
+_DIGIT = lazy_pattern(rb"[0-9]")
+_TWO_DIGITS = lazy_pattern(rb"[0-9][^0-9]*[0-9]")
+_CAPITAL = lazy_pattern(rb"[A-Z]")
 
 LONGEST = 400
 """No key is longer; the bound keeps hostile text linear."""
@@ -174,13 +176,13 @@ _NAME = rb"[ +](?:[A-Z0-9]{1,12}[ +]){0,3}PRIVATE[ +]KEY(?:[ +]BLOCK)? ?-{4,5}"
 _BEGIN = rb"-{4,5} ?BEGIN" + _NAME + rb"|Private-Lines: ?[0-9]{1,4}(?![0-9])"
 _END = rb"-{4,5} ?END" + _NAME + rb"|Private-MAC: ?[0-9a-f]{40,64}"
 _PATTERN = rb"(?P<begin>" + _BEGIN + rb")|(?:" + _END + rb")"
-_MARKED = re.compile(_PATTERN)
-_ENDED = re.compile(rb"-{0,2}(?:" + _END + rb")")
-_STOP = re.compile(rb"----|Private-(?:MAC|Lines):")
-_RUN = re.compile(rb"[A-Za-z0-9+/=]{32,}")
-_DRAWN = re.compile(rb"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])")
+_MARKED = lazy_pattern(_PATTERN)
+_ENDED = lazy_pattern(rb"-{0,2}(?:" + _END + rb")")
+_STOP = lazy_pattern(rb"----|Private-(?:MAC|Lines):")
+_RUN = lazy_pattern(rb"[A-Za-z0-9+/=]{32,}")
+_DRAWN = lazy_pattern(rb"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=[^0-9]*[0-9])")
 _BASE64 = ALNUM.encode() + b"+/="
-_FIGURES = re.compile(rb"[0-9]+")
+_FIGURES = lazy_pattern(rb"[0-9]+")
 
 
 def marked(data: bytes) -> bool:

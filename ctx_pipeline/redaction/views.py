@@ -8,6 +8,8 @@ from bisect import bisect_left, bisect_right
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -30,8 +32,8 @@ _ESCAPE = (
 SHAPE = _ESCAPE
 """Everything that is seen through, for the versions of what is made with it."""
 
-_ONE = re.compile(_ESCAPE)
-_FEED = re.compile(rb"(?:\r|\\{1,15}+r)?(?:\n|\\{1,15}+n)")
+_ONE = lazy_pattern(_ESCAPE)
+_FEED = lazy_pattern(rb"(?:\r|\\{1,15}+r)?(?:\n|\\{1,15}+n)")
 _FEEDS = (b"\r\n", b"\n", b"\\r\\n", b"\\n")
 
 # one search for each first byte: the engine finds a byte a hundred times as fast as one of several, and the
@@ -49,7 +51,7 @@ _VEILS = tuple(
         ),
     )
 )
-_SIGN = re.compile(rb"\\(?=[nrtbf\"'`/u])")
+_SIGN = lazy_pattern(rb"\\(?=[nrtbf\"'`/u])")
 _BACKSLASH = 0x5C
 _START_OF, _END_OF = itemgetter(0), itemgetter(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +17,7 @@ from ctx_pipeline.mining.lessons.failures import clean, salient_line, shorten_pa
 from ctx_pipeline.mining.lessons.quoting import own_words, repeats
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _ENDED = frozenset({"completed", "done", "deleted", "cancelled", "canceled"})
-_CREATED = re.compile(r"#(\w+)")
+_CREATED = lazy_pattern(r"#(\w+)")
 
 
 class Planned(NamedTuple):
@@ -83,8 +83,8 @@ def asked_of_person(view: SessionView, calls: Sequence[Any]) -> Iterator[tuple[s
 _CHECKED = ("test", "types", "lint", "build")
 """Purposes of a command that say how the work stands, the most telling first."""
 
-_PLACE = re.compile(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
-_CLAIM = re.compile(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
+_PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
+_CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
 _LONG, _SHORT = 400, 160
 _CUTS = frozenset({"tail", "head", "grep", "egrep", "rg", "sed", "awk", "less", "cut"})
 """Programs behind a pipe that show a part of what a check prints."""
@@ -206,7 +206,7 @@ def _decisions(view: SessionView) -> Iterator[Item]:
         yield Item(f"{said} → {_answers(answer)}", "question", _iso(call.started), call.call_event, score=1 + n)
 
 
-_ANSWERED = re.compile(r'"[^"]{1,400}"="([^"]{1,300})"')
+_ANSWERED = lazy_pattern(r'"[^"]{1,400}"="([^"]{1,300})"')
 
 
 def _answers(answer: str) -> str:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline import discovery
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import steps
 from ctx_pipeline.shell.parsing import pieces
 
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
 # Shell commands that destroy, and paths outside a project.
 
 
-_REBUILT = re.compile(
+_REBUILT = lazy_pattern(
     r"(?:^|/)(?:node_modules|dist|build|out|target|coverage|htmlcov|__pycache__|\.(?:venv|tox|nox|next|nuxt|turbo|cache|gradle)|venv|vendor"
     r"|\.\w{1,20}_cache|tmp|temp|\.eggs|[\w.*-]{1,60}\.egg-info|test-results|playwright-report)(?:/|$)"
 )
-_MADE = re.compile(r"^(?:\*?\.(?:py[co]|o|obj|class|log|tmp|bak|orig|rej|swp|DS_Store)|\*~)$")
+_MADE = lazy_pattern(r"^(?:\*?\.(?:py[co]|o|obj|class|log|tmp|bak|orig|rej|swp|DS_Store)|\*~)$")
 """Names of files that tools leave behind."""
-_TEMPORARY = re.compile(r"^(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/|$)|^/dev/|^\$\{?(?:TMPDIR|tmp\w{0,20})\b", re.IGNORECASE)
-SQL = re.compile(
+_TEMPORARY = lazy_pattern(r"^(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/|$)|^/dev/|^\$\{?(?:TMPDIR|tmp\w{0,20})\b", re.IGNORECASE)
+SQL = lazy_pattern(
     r"\b(?:drop\s{1,8}(?:table|database|schema)|truncate\s{1,8}(?:table\s{1,8})?\w|delete\s{1,8}from\s{1,8}[\w.\"]{1,80}\s{0,8}(?:;|$|[\"']))",
     re.IGNORECASE,
 )
 SQL_CLIENTS = frozenset({"psql", "mysql", "mariadb", "sqlite3", "duckdb", "clickhouse-client", "sqlcmd", "mongosh"})
-_PIPED = re.compile(r"\b(?:curl|wget)\b[^|;&\n]{1,400}\|\s{0,4}(?:sudo\s{1,4})?(?:ba|z|da)?sh\b")
+_PIPED = lazy_pattern(r"\b(?:curl|wget)\b[^|;&\n]{1,400}\|\s{0,4}(?:sudo\s{1,4})?(?:ba|z|da)?sh\b")
 _WHOLE = frozenset({".", "./", "..", "../", "*", "./*", "~", "~/", "/", "/*", ".git", ".git/", "$HOME", "${HOME}", "$HOME/*"})
 _READ = 4000
 
@@ -173,7 +174,7 @@ _LAST = frozenset({"check", "dry", "notes", "status", "list", "plan", "build", "
 
 _TASKS = frozenset({"make", "just", "mise", "task", "rake", "gradle", "gradlew", "mvn", "mvnw", "invoke", "nox", "tox", "lein", "sbt"})
 _PACKAGES = frozenset({"npm", "pnpm", "yarn", "bun"})
-_PARTS = re.compile(r"[-_:./]")
+_PARTS = lazy_pattern(r"[-_:./]")
 
 _OTHERS = frozenset({"cargo", "uv", "poetry", "hatch", "rm", "sudo", "curl", "wget", "gcloud"})
 _VERBS: dict[str, frozenset[str]] = {
@@ -231,22 +232,22 @@ _PAIRS = {
 }  # fmt: skip
 """Program -> group -> subcommands that change what others share."""
 
-_RESETS = re.compile(r"^(?:db:(?:drop|reset|purge)|flush|sqlflush|reset_db|migrate:(?:reset|fresh))\b|\bdropDatabase\(")
-_REMOTE_CODE = re.compile(
+_RESETS = lazy_pattern(r"^(?:db:(?:drop|reset|purge)|flush|sqlflush|reset_db|migrate:(?:reset|fresh))\b|\bdropDatabase\(")
+_REMOTE_CODE = lazy_pattern(
     r"(?:\b(?:ba|z|da)?sh\b|\bsource\b|\beval\b)[^\n]{0,20}(?:<\(|\$\(|`)\s{0,4}(?:curl|wget)\b|\b(?:iex|Invoke-Expression)\b"
 )
-_ROOT = re.compile(r"(?:^|[;&|(\n]|\b(?:time|nohup|env|xargs))\s{0,8}(?:\w+=\S{0,80}\s{1,4}){0,4}(?:sudo|doas)\s+\S")
-_SPAN = re.compile(r"`([^`\n]{2,600})`")
+_ROOT = lazy_pattern(r"(?:^|[;&|(\n]|\b(?:time|nohup|env|xargs))\s{0,8}(?:\w+=\S{0,80}\s{1,4}){0,4}(?:sudo|doas)\s+\S")
+_SPAN = lazy_pattern(r"`([^`\n]{2,600})`")
 _TOOLS = "|".join(sorted(map(re.escape, {*_VERBS, *_PAIRS, *_TASKS, *_PACKAGES, *SQL_CLIENTS, *_OTHERS})))
-_BARE = re.compile(rf"(?<![\w./-])(?:{_TOOLS})\s+\S[^\n]{{0,300}}")
-_NOT = re.compile(
+_BARE = lazy_pattern(rf"(?<![\w./-])(?:{_TOOLS})\s+\S[^\n]{{0,300}}")
+_NOT = lazy_pattern(
     r"(?i)\b(?:never|do not|don'?t|not|avoid|without|instead of|in place of|rather than)(?:\s+(?:run|use|do|call|make|with))?\s*$"
 )
 _PROPOSED = ("steps", "did", "passed", "verification", "termination", "outcome", "preconditions", "commands", "narrowed")
 _TELLS = ("procedure", "skill", "tool_lesson", "repo_convention", "user_preference")
 """Kinds whose text says what to do; the others quote what went wrong or was refused."""
 
-_WENT_WRONG = re.compile(r"(?i)\bfail(?:s|ed)?\b|\brefused\b")
+_WENT_WRONG = lazy_pattern(r"(?i)\bfail(?:s|ed)?\b|\brefused\b")
 
 
 @lru_cache(maxsize=8192)

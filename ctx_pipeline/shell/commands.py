@@ -9,13 +9,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.parsing import Piece, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _LONGEST = 4000
-_ENV = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_ENV = lazy_pattern(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "fish", "pwsh"})
 _PREFIXES = {
     "sudo": ("-u", "-g", "-h", "-p", "-C", "-T", "-D"),
@@ -155,8 +156,8 @@ _BUILD = frozenset(
     }
 )
 _INSTALL = frozenset({"install", "sync", "add", "ci", "update", "upgrade", "download", "tidy", "i", "ensurepath", "restore"})
-_SCRIPT = re.compile(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//|(?:ALL_TOOLS|tools)\.)")
-_INTERPRETERS = re.compile(r"(?:python[\d.]*|node|ruby|perl|php|tsx|ts-node|deno|Rscript|java|lua)$")
+_SCRIPT = lazy_pattern(r"\s{0,8}(?:(?:const|let|var)\s|await\s|text\(|for\s?\(|//|(?:ALL_TOOLS|tools)\.)")
+_INTERPRETERS = lazy_pattern(r"(?:python[\d.]*|node|ruby|perl|php|tsx|ts-node|deno|Rscript|java|lua)$")
 
 
 class Step(NamedTuple):

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.commands import Step, steps
 from ctx_pipeline.shell.parsing import pieces
 
@@ -24,8 +25,8 @@ _VALUED = {
     "sed": ("-e", "-f"),
 }
 """Options whose value is the next word."""
-_NO_FILE = re.compile(r"[*?$`{}()<>|]|^[+-]?\d*$|^https?://|^-|^/dev/")
-_SED_RANGE = re.compile(r"^(\d{1,9})(?:,(?:\d{1,9}|\$))?p$")
+_NO_FILE = lazy_pattern(r"[*?$`{}()<>|]|^[+-]?\d*$|^https?://|^-|^/dev/")
+_SED_RANGE = lazy_pattern(r"^(\d{1,9})(?:,(?:\d{1,9}|\$))?p$")
 
 
 def files_read(step: Step) -> tuple[str, ...]:
@@ -157,10 +158,10 @@ def below(base: str, name: str) -> str:
 # Which lines of which files a shell command prints, as far as its words tell.
 
 
-_SED = re.compile(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
-_QUIET = re.compile(r"-[A-Za-z]*n[A-Za-z]*|--quiet|--silent")
-_COUNT = re.compile(r"(\+?)(\d{1,9})")
-_BAT = re.compile(r"(\d{0,9}):(\d{0,9})")
+_SED = lazy_pattern(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
+_QUIET = lazy_pattern(r"-[A-Za-z]*n[A-Za-z]*|--quiet|--silent")
+_COUNT = lazy_pattern(r"(\+?)(\d{1,9})")
+_BAT = lazy_pattern(r"(\d{0,9}):(\d{0,9})")
 _HEAD_LINES = 10
 """Lines that ``head`` prints unless told otherwise (POSIX)."""
 _PAGERS = frozenset({"sed", "head", "tail"})

@@ -6,20 +6,22 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 _LONGEST = 4000
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""(?P<space>[^\S\n]+)|(?P<comment>(?<![^\s;&|])\#[^\n]*)|(?P<break>&&|\|\||;;|[;\n|&])|(?P<redirect>\d*>{1,2}(?:&\d)?|<{1,3})|(?P<word>(?:\$'(?:\\.|[^'\\])*'|'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\;|&<>])+)|."""
 )
-_DOCUMENT = re.compile(r"(?<!<)<<-?\s{0,4}(['\"]?)([A-Za-z_]\w{0,60})\1")
+_DOCUMENT = lazy_pattern(r"(?<!<)<<-?\s{0,4}(['\"]?)([A-Za-z_]\w{0,60})\1")
 _MOST_DOCUMENTS = 20
-_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
-_PART = re.compile(
+_QUOTED = lazy_pattern(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_PART = lazy_pattern(
     r"""\$'(?P<ansi>(?:\\.|[^'\\])*)'|'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|\\(?P<escaped>\W)|(?P<bare>(?:(?!\$')[^'"\\])+|.)""",
     re.DOTALL,
 )
 _ANSI_SIGNS = {"n": "\n", "t": "\t", "r": "\r"}
-_ESCAPED = re.compile(r'\\([$`"\\])')
-_OPENED = re.compile(r"(?:[A-Za-z_]\w*=)?\$?\(+|`")
+_ESCAPED = lazy_pattern(r'\\([$`"\\])')
+_OPENED = lazy_pattern(r"(?:[A-Za-z_]\w*=)?\$?\(+|`")
 _KEYWORDS = frozenset({"if", "then", "elif", "else", "do", "while", "until", "!", "{", "}", "(", ")"})
 """Words of the shell before which, or behind which, a command stands."""
 _LISTS = frozenset({"for", "case", "select", "function"})

@@ -6,13 +6,13 @@ import hashlib
 import json
 import math
 import os
-import re
 import sqlite3
 import unicodedata
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import WOVEN, Memory
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import Made
@@ -36,10 +36,10 @@ _UNSAID = frozenset({"signature", "folder"})
 _TELLING = 6
 """A query weighs at most as much as so many unknown words: of a pasted page a lesson need not hold a third."""
 
-_TOKEN = re.compile(r"\w+")
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_TOKEN = lazy_pattern(r"\w+")
+_PARTS = lazy_pattern(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 # what stands before a match spares trying each later letter of a word that is none
-_IDENTIFIER = re.compile(r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9]*(?:[_./:-][A-Za-z0-9]+)+|(?<![a-z])[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
+_IDENTIFIER = lazy_pattern(r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9]*(?:[_./:-][A-Za-z0-9]+)+|(?<![a-z])[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
 
 
 class Term(NamedTuple):

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,17 +28,17 @@ _MARK = "swept.txt"
 """Lies in a store that was walked once for what earlier versions left anywhere in it."""
 
 _WALKED = 1
-_NAME = re.compile(r"\.tmp-([0-9a-f]{8}\.[0-9a-f]{8}\.[0-9]{1,10}\.[0-9a-f]{8})-[0-9a-f]{8}(?:-(site))?(?:[.-].*)?", re.DOTALL)
-_OLD_SITE = re.compile(r"\.site\.[0-9]+\.old")
-_ANYWHERE = re.compile(r"\.tmp-.+", re.DOTALL)
+_NAME = lazy_pattern(r"\.tmp-([0-9a-f]{8}\.[0-9a-f]{8}\.[0-9]{1,10}\.[0-9a-f]{8})-[0-9a-f]{8}(?:-(site))?(?:[.-].*)?", re.DOTALL)
+_OLD_SITE = lazy_pattern(r"\.site\.[0-9]+\.old")
+_ANYWHERE = lazy_pattern(r"\.tmp-.+", re.DOTALL)
 _OLD = {
-    "": re.compile(
+    "": lazy_pattern(
         r"\.(?:memory|cases)\.db\.[0-9]+|search\.db\.building-[0-9]+(?:-wal|-shm|-journal)?|ledger\.new\.db(?:-wal|-shm)?"
         r"|\.site\.[0-9]+\.(?:new|old)"
     ),
-    "serving": re.compile(r"\.ctx\.duckdb\.[0-9]+\.tmp(?:\.wal|\.tmp)?|ctx\.duckdb\.tmp"),
-    "tmp": re.compile(r"duckdb"),
-    "dagster": re.compile(r"\.dagster\.yaml\.[0-9]+"),
+    "serving": lazy_pattern(r"\.ctx\.duckdb\.[0-9]+\.tmp(?:\.wal|\.tmp)?|ctx\.duckdb\.tmp"),
+    "tmp": lazy_pattern(r"duckdb"),
+    "dagster": lazy_pattern(r"\.dagster\.yaml\.[0-9]+"),
 }
 """folder -> how earlier versions named what they were writing there"""
 

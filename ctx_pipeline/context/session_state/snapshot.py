@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.context.session_state.state import BUNDLE
 from ctx_pipeline.model.display import cut
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,10 +42,10 @@ _WEIGHED = 80
 _LAST_BYTES = 8_192
 """Room that is shared out with care; where there is more, the most valuable items are taken one after the other first."""
 
-_NO_WORD = re.compile(r"[^\w.-]+")
+_NO_WORD = lazy_pattern(r"[^\w.-]+")
 """What a shell might read as more than a word."""
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = lazy_pattern("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Piece(NamedTuple):

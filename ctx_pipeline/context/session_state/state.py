@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.errors import SettingsError, UnknownName
 from ctx_pipeline.model.codec import Plain, plain
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ DRAWN = 8
 """Findings, decisions and done steps that are drawn from the records at most; what somebody said is never left out."""
 
 
-_PLACED = re.compile(r"^\s*(\S{1,400}?)(?::(\d{1,7}))?\s+(?:—|\u2013|-)\s+(\S.*)$", re.DOTALL)
+_PLACED = lazy_pattern(r"^\s*(\S{1,400}?)(?::(\d{1,7}))?\s+(?:—|\u2013|-)\s+(\S.*)$", re.DOTALL)
 
 
 class Item(NamedTuple):

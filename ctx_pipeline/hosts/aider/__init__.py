@@ -7,11 +7,12 @@ import re
 from ctx_pipeline.model.agent_config import Agent
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 HISTORY = "history"
 
-_FIRST = re.compile(rb"^# aider chat started at (\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})", re.MULTILINE)
+_FIRST = lazy_pattern(rb"^# aider chat started at (\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})", re.MULTILINE)
 
 
 def classify(rel: str) -> str | None:

@@ -8,25 +8,26 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.hosts._row_builder import MOST, Place, Records, Rows, Tokens, nano
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.host_records import OUT, Change, usual
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 
-_STARTED = re.compile(r"# aider chat started at (\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
-_TOKENS = re.compile(
+_STARTED = lazy_pattern(r"# aider chat started at (\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
+_TOKENS = lazy_pattern(
     r"Tokens: (?P<sent>[\d.,]+[kM]?) sent(?:, (?P<write>[\d.,]+[kM]?) cache write)?"
     r"(?:, (?P<hit>[\d.,]+[kM]?) (?:cache hit|cached))?, (?P<received>[\d.,]+[kM]?) received\.?"
     r"(?: Cost: \$(?P<cost>[\d.,]+) (?:message|request))?"
 )
-_MODEL = re.compile(r"(?:Main model|Model|Models): (\S+) with ")
-_VERSION = re.compile(r"Aider v(\S+)")
-_EDITED = re.compile(r"(?:Applied edit to|Creating empty file) (.+)")
-_COMMAND = re.compile(r"Running (.+)")
-_COMMIT = re.compile(r"Commit [0-9a-f]{7,40} .+")
-_ERROR = re.compile(r"(?:litellm\.\w*Error|The API provider|Model .+ has hit a token limit|.+ failed to apply)", re.IGNORECASE)
-_STOPPED = re.compile(r"\^C|Keyboard ?Interrupt", re.IGNORECASE)
+_MODEL = lazy_pattern(r"(?:Main model|Model|Models): (\S+) with ")
+_VERSION = lazy_pattern(r"Aider v(\S+)")
+_EDITED = lazy_pattern(r"(?:Applied edit to|Creating empty file) (.+)")
+_COMMAND = lazy_pattern(r"Running (.+)")
+_COMMIT = lazy_pattern(r"Commit [0-9a-f]{7,40} .+")
+_ERROR = lazy_pattern(r"(?:litellm\.\w*Error|The API provider|Model .+ has hit a token limit|.+ failed to apply)", re.IGNORECASE)
+_STOPPED = lazy_pattern(r"\^C|Keyboard ?Interrupt", re.IGNORECASE)
 _PREFIXES = {"k": 1_000, "M": 1_000_000}
 
 _PROMPT, _NOTICE, _ANSWER, _HEADER = "prompt", "notice", "answer", "header"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from ctx_pipeline.hosts._row_builder import since_epoch
 from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.model.agent_config import Agent
 from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records
 from ctx_pipeline.model.host_records import ShellAnswers
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 THREAD = "thread"
 
-_FILE = re.compile(r"(?:threads/)?T-[^/]+\.json")
-_CREATED = re.compile(rb'"created"\s*:\s*(\d{12,14})\b')
+_FILE = lazy_pattern(r"(?:threads/)?T-[^/]+\.json")
+_CREATED = lazy_pattern(rb'"created"\s*:\s*(\d{12,14})\b')
 
 
 def classify(rel: str) -> str | None:

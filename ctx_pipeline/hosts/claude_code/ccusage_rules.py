@@ -5,7 +5,6 @@ Checked against ccusage 20.0.24 over the published sessions and over one hand-ma
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +14,7 @@ from ctx_pipeline.hosts.claude_code.discovery import USAGE_KINDS
 from ctx_pipeline.hosts.claude_code.usage import SYNTHETIC
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.host_records import RivalEntry, Sum
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ SHAPE = "it leaves out lines whose counts are not whole numbers of at least 0, o
 SPACED = "it leaves out lines that are not written compactly"
 CLOCK = "it leaves out lines whose time has more than three decimals"
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?(Z|[+-]\d\d:\d\d)")
+_TIME = lazy_pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?(Z|[+-]\d\d:\d\d)")
 _loose = msgspec.json.Decoder(dict[str, Any])
 _MARK = b'"usage":{'
 

@@ -7,13 +7,13 @@ Layout by version: agent files lay beside the transcript until about 2.1.1x and 
 from __future__ import annotations
 
 import json
-import re
 import stat
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts._values import secretless
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import WITHHELD
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ DEFAULT_RETENTION = 30
 
 _TOP = frozenset({"projects", "todos", "tasks", "file-history", "plans"})
 _FILES = {"history.jsonl": "history", "settings.json": "settings"}
-_SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_TO_DO_LIST = re.compile(r"(?P<session>.+)-agent-(?P<agent>[^-].*)\.json\Z")
-_SESSION_ID = re.compile(rb'(?<!\\)"sessionId"\s*:\s*"([^"\\]{1,128})"')
-_TIME = re.compile(rb'(?<!\\)"timestamp"\s*:\s*"([^"\\]{10,40})"')
+_SAFE = lazy_pattern(r"[A-Za-z0-9._-]{1,128}\Z")
+_UUID = lazy_pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+_TO_DO_LIST = lazy_pattern(r"(?P<session>.+)-agent-(?P<agent>[^-].*)\.json\Z")
+_SESSION_ID = lazy_pattern(rb'(?<!\\)"sessionId"\s*:\s*"([^"\\]{1,128})"')
+_TIME = lazy_pattern(rb'(?<!\\)"timestamp"\s*:\s*"([^"\\]{10,40})"')
 _SETTINGS_LIMIT = 1 << 20
 _HEAD_LINES = 8
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
+
 INJECTED_TAGS = frozenset(
     {
         "bash-input",
@@ -35,8 +37,8 @@ INJECTED_TAGS = frozenset(
 BY_PERSON = frozenset({"bash-input", "command-message", "command-name", "interrupt", "user-memory-input"})
 """Texts that the client wrote about something the person did."""
 
-_TAG = re.compile(r"<([a-z][a-z0-9_-]{1,40})[\s/>]")
-_REMINDER = re.compile(r"<system-reminder>(?:.*</system-reminder>|.*\Z)", re.DOTALL)
+_TAG = lazy_pattern(r"<([a-z][a-z0-9_-]{1,40})[\s/>]")
+_REMINDER = lazy_pattern(r"<system-reminder>(?:.*</system-reminder>|.*\Z)", re.DOTALL)
 """To the last end: a file that a reminder quotes may hold such a tag, and what follows it would stand there as the person's words."""
 
 _OPENINGS = (
@@ -90,8 +92,8 @@ CLIENT_COMMANDS = frozenset(
 """Slash commands that the client carries out by itself: what is typed behind them never reaches the model as a request."""
 
 _COMMAND = frozenset({"command-message", "command-name"})
-_COMMAND_NAME = re.compile(r"<command-name>\s{0,9}/?([^<\s]{1,200})")
-_COMMAND_ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_COMMAND_NAME = lazy_pattern(r"<command-name>\s{0,9}/?([^<\s]{1,200})")
+_COMMAND_ARGUMENTS = lazy_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
 
 
 class Part(NamedTuple):

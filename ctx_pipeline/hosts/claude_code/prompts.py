@@ -13,6 +13,7 @@ from ctx_pipeline.hosts.claude_code.record_types import Arguments, Block, Decode
 from ctx_pipeline.hosts.claude_code.system_records import label_of
 from ctx_pipeline.hosts.claude_code.thread import Answer
 from ctx_pipeline.model.host_records import DENIED, REASON, REFUSED
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import msgspec
@@ -68,7 +69,7 @@ ACTIONS = {
 }
 
 _TELLING = frozenset({"read", "edit", "write", "search", "shell", "web"})
-_exit = re.compile(r"(?:Error: )?Exit code (-?\d{1,10})\b").match
+_exit = lazy_pattern(r"(?:Error: )?Exit code (-?\d{1,10})\b").match
 _decode_arguments = arguments_decoder.decode
 _MAX_LINE = 10**9
 
@@ -149,7 +150,7 @@ def exit_of(text: str, result: ToolUseResult | str | list | None, *, failed: boo
 _MARK = "User rejected tool use"
 """``toolUseResult`` of a refusal without words (2.1.29 and later); an error's begins with ``Error: ``, so that no tool can write it."""
 
-_NO = re.compile(
+_NO = lazy_pattern(
     r"The user doesn't want to (?:proceed with this tool use\. The tool use was rejected \(eg\. if it was a file edit, the new_string was"
     r" NOT written to the file\)\.|take this action right now\.) "
     r"(?:STOP what you are doing and wait for the user to tell you how to proceed\."
@@ -159,7 +160,7 @@ _NO = re.compile(
     r"(?:\n\nNote: The user's next message may contain a correction or preference\.[^\n]*)?",
     re.DOTALL,
 )
-_KEPT = re.compile(
+_KEPT = lazy_pattern(
     r"\[Request interrupted by user for tool use\]|The operation was cancell?ed\."
     r"|(?:This (?:Bash )?command (?:requires|contains)|\w{1,30} requested permissions? to|Permission (?:to use|for this) )[^\n]{0,2000}"
     r"|[^\n]{0,200} was blocked\. For security[^\n]{0,2000}",

@@ -7,11 +7,11 @@ lines and the line with the highest output gives time and place.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts.claude_code.record_types import Iteration, Usage
 from ctx_pipeline.model.host_records import PLAN, REQUESTS, LimitNote
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -221,11 +221,11 @@ def _nano(dollars: Number) -> int | None:
 
 
 # 1.0: "Claude AI usage limit reached|1754424000"; 2.0: "5-hour limit reached ∙ resets 3pm"; 2.1: "You've hit your weekly limit"
-_PLAN = re.compile(
+_PLAN = lazy_pattern(
     r"(?i)(?:\b(5-hour|weekly|opus weekly|opus|sonnet|session|usage) )?limit reached\b(?:\|(\d{10})\b)?"
     r"|\b(?:hit|reached) your (5-hour|weekly|opus|sonnet|session|usage)? ?limit\b"
 )
-_RATE = re.compile(r"(?i)\brate_limit_error\b|\bAPI Error:? \(?429\b|\"status\":\s?429\b|request rejected \(429\)")
+_RATE = lazy_pattern(r"(?i)\brate_limit_error\b|\bAPI Error:? \(?429\b|\"status\":\s?429\b|request rejected \(429\)")
 _NAMES = {"5-hour": "five-hour", "session": "five-hour", "opus weekly": "weekly opus", "usage": ""}
 _LONGEST = 20_000
 

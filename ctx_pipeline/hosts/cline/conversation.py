@@ -21,20 +21,21 @@ from ctx_pipeline.hosts.base import (
     words,
 )
 from ctx_pipeline.hosts.cline.record_types import action_of
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctx_pipeline.model.raw import StreamBytes
 
-_ENVIRONMENT = re.compile(r"<environment_details>.*?(?:</environment_details>|\Z)", re.DOTALL)
-_TYPED = re.compile(r"<(task|feedback|user_message|answer|user_input)(?:\s[^<>]{0,200})?>\s*(.*?)\s*</\1>", re.DOTALL)
-_NOTICE = re.compile(r"<mode_notice(?:\s[^<>]{0,200})?>.*?</mode_notice>", re.DOTALL)
-_FOLDER = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,400})\)")
-_XML_RESULT = re.compile(r"\A\[(\w{1,60})(?: for '(.{0,2000}?)')?[^\]\n]{0,400}\] Result:\s*", re.DOTALL)
-_DENIED = re.compile(r"\A(?:The user denied this operation|The user rejected)")
-_FAILED = re.compile(r"\AThe tool execution failed|\A(?:Error|\[ERROR\])\b|<error>")
-_EXIT = re.compile(r"[Ee]xit code:? (-?\d{1,10})\b|failed with exit code (-?\d{1,10})\b")
+_ENVIRONMENT = lazy_pattern(r"<environment_details>.*?(?:</environment_details>|\Z)", re.DOTALL)
+_TYPED = lazy_pattern(r"<(task|feedback|user_message|answer|user_input)(?:\s[^<>]{0,200})?>\s*(.*?)\s*</\1>", re.DOTALL)
+_NOTICE = lazy_pattern(r"<mode_notice(?:\s[^<>]{0,200})?>.*?</mode_notice>", re.DOTALL)
+_FOLDER = lazy_pattern(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,400})\)")
+_XML_RESULT = lazy_pattern(r"\A\[(\w{1,60})(?: for '(.{0,2000}?)')?[^\]\n]{0,400}\] Result:\s*", re.DOTALL)
+_DENIED = lazy_pattern(r"\A(?:The user denied this operation|The user rejected)")
+_FAILED = lazy_pattern(r"\AThe tool execution failed|\A(?:Error|\[ERROR\])\b|<error>")
+_EXIT = lazy_pattern(r"[Ee]xit code:? (-?\d{1,10})\b|failed with exit code (-?\d{1,10})\b")
 _HEAD = 600
 
 

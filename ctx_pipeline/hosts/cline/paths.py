@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts._values import secretless
 from ctx_pipeline.model.codec import LATEST, digest, micros
 from ctx_pipeline.model.declared import WITHHELD
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _TASK_FILES = {
     "task_metadata.json": METADATA,
     "history_item.json": ITEM,
 }
-_SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
-_STAMP = re.compile(rb'"ts"\s*:\s*(\d{12,14})\b')
-_STARTED = re.compile(rb'"started_at"\s*:\s*"([^"\\]{10,40})"')
+_SAFE = lazy_pattern(r"[A-Za-z0-9._-]{1,128}\Z")
+_STAMP = lazy_pattern(rb'"ts"\s*:\s*(\d{12,14})\b')
+_STARTED = lazy_pattern(rb'"started_at"\s*:\s*"([^"\\]{10,40})"')
 
 
 def classify(rel: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +27,7 @@ from ctx_pipeline.hosts.cline import record_types as known
 from ctx_pipeline.hosts.cline.conversation import Conversation, read_conversation
 from ctx_pipeline.hosts.cline.paths import CLI, HISTORY, ITEM, MANIFEST, MESSAGES, METADATA
 from ctx_pipeline.model.host_records import REFUSED
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _REQUIRED = " REQ_APP"
 """Cline writes it behind a command that needs approval."""
 _OUTPUT = "\nOutput:\n"
-_MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
+_MODEL = lazy_pattern(r"<model>([^<\n]{1,200})</model>")
 _STATUS = {"completed": "completed", "active": "unknown", "delegated": "unknown", "failed": "errored", "cancelled": "interrupted"}
 
 

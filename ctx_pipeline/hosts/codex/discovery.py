@@ -11,12 +11,13 @@ from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.hosts.codex import record_types
 from ctx_pipeline.hosts.codex.paths import HISTORY, INDEX, LOOSE, ROLLOUT, STATE
 from ctx_pipeline.model.codec import digest, micros
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NAME = re.compile(r"rollout-(\d{4}-\d{2}-\d{2}(?:T\d{2}-\d{2}-\d{2})?)-?([A-Za-z0-9][A-Za-z0-9._-]*?)?\.json(?:l(?:\.zst)?)?$")
+_NAME = lazy_pattern(r"rollout-(\d{4}-\d{2}-\d{2}(?:T\d{2}-\d{2}-\d{2})?)-?([A-Za-z0-9][A-Za-z0-9._-]*?)?\.json(?:l(?:\.zst)?)?$")
 _LOOSE_LINES = 8
 _LONG_LINE = 16_384
 """A first line that is longer than this is cut by the reader of heads, not by its writer."""

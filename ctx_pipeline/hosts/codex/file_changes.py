@@ -7,11 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.host_records import FileChange, difference
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SECTION = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_SECTION = lazy_pattern(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _ENDED, _CALLED = "patch_apply_end", frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 

@@ -11,6 +11,7 @@ from ctx_pipeline.hosts.codex.items import automated
 from ctx_pipeline.hosts.codex.record_types import LARGEST, written
 from ctx_pipeline.hosts.codex.rows import OWN, REPLAYED, Rows, Tool
 from ctx_pipeline.hosts.codex.usage import GUESSED_MODEL
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex import tools
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex.thread_lines import Entry
     from ctx_pipeline.hosts.codex.usage import Call, Counter
 
-_CWD = re.compile(r"<cwd>([^<]{1,4096})</cwd>|^Current working directory: (.{1,4096})$", re.MULTILINE)
+_CWD = lazy_pattern(r"<cwd>([^<]{1,4096})</cwd>|^Current working directory: (.{1,4096})$", re.MULTILINE)
 
 _PICTURES = 99
 """Images of one record that are noted, at most."""

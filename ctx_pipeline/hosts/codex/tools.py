@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ctx_pipeline.hosts.codex import record_types
 from ctx_pipeline.model.host_records import DENIED, REFUSED
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.codex.record_types import Block
@@ -40,10 +41,10 @@ _ACTIONS = {
     "list_mcp_resource_templates": "mcp",
     "read_mcp_resource": "mcp",
 }
-_PATCH_FILE = re.compile(r"\*\*\* (?<![^\n]\*\*\* )(?:(Update|Add|Delete) File|Move to): (.+)")
+_PATCH_FILE = lazy_pattern(r"\*\*\* (?<![^\n]\*\*\* )(?:(Update|Add|Delete) File|Move to): (.+)")
 """The test for the beginning of a line stands behind the stars: a pattern that begins with letters is looked for faster."""
-_EXIT = re.compile(r"(?:Exit code:|Process exited with code|exited with code) (-?\d{1,10})")
-_HUNK = re.compile(r"^@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.MULTILINE)
+_EXIT = lazy_pattern(r"(?:Exit code:|Process exited with code|exited with code) (-?\d{1,10})")
+_HUNK = lazy_pattern(r"^@@ -\d{1,9}(?:,\d{1,9})? \+(\d{1,9})(?:,(\d{1,9}))? @@", re.MULTILINE)
 _FAILED = (
     "apply_patch verification failed",
     "aborted",
@@ -154,7 +155,7 @@ def ending(output: str | dict[str, Any] | list[Block] | None) -> Ending:
 
 
 _NO = frozenset({"exec command rejected by user", "patch rejected by user"})
-_STOPPED = re.compile(r"aborted by user(?: after [\d.]{1,12}s)?")
+_STOPPED = lazy_pattern(r"aborted by user(?: after [\d.]{1,12}s)?")
 
 
 def kept_from_running(tool: str, action: str, end: Ending) -> str | None:

@@ -8,12 +8,12 @@ for the same call and is taken instead.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from ctx_pipeline.model.host_records import PLAN, REQUESTS, LimitNote, named
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -116,9 +116,9 @@ def _grown(before: Key | None, now: Key) -> Key:
 
 
 _COUNTED = "token_count/rate_limits"
-_PLAN = re.compile(r"(?i)\b(?:hit|reached) your usage limit\b|\busage_limit_(?:reached|exceeded)\b")
-_RATE = re.compile(r"(?i)\b429 Too Many Requests\b|\brate limit reached\b")
-_NAMED = re.compile(rb'"plan_type":\s?"([A-Za-z_]{1,40})"')
+_PLAN = lazy_pattern(r"(?i)\b(?:hit|reached) your usage limit\b|\busage_limit_(?:reached|exceeded)\b")
+_RATE = lazy_pattern(r"(?i)\b429 Too Many Requests\b|\brate limit reached\b")
+_NAMED = lazy_pattern(rb'"plan_type":\s?"([A-Za-z_]{1,40})"')
 _FULL = 100.0
 
 

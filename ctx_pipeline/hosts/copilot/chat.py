@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from ctx_pipeline.hosts.base import (
 )
 from ctx_pipeline.hosts.copilot.record_types import ASKED_PARTS, PARTS, action_of
 from ctx_pipeline.model.host_records import DENIED, REFUSED
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Quarantined
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 _INITIAL, _SET, _PUSH, _DELETE = range(4)
 _CANCELLED, _FAILED, _COMPLETE = 2, 3, 1
-_FOLDER = re.compile(r"workspace with the following folders?:\s*\n\s*-\s*([^\n<]{1,500})")
-_MULTIPLIER = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)x\s*\Z")
-_SAME_CALL = re.compile(r"__vscode-\d+\Z")
+_FOLDER = lazy_pattern(r"workspace with the following folders?:\s*\n\s*-\s*([^\n<]{1,500})")
+_MULTIPLIER = lazy_pattern(r"(\d{1,4}(?:\.\d{1,3})?)x\s*\Z")
+_SAME_CALL = lazy_pattern(r"__vscode-\d+\Z")
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,12 +22,13 @@ from ctx_pipeline.hosts.base import (
 )
 from ctx_pipeline.hosts.copilot.record_types import NOTES, PERMISSIONS, action_of
 from ctx_pipeline.model.host_records import DENIED, REASON, REFUSED
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _REFUSALS = {"denied-interactively-by-user": REFUSED}
-_EXIT = re.compile(r"<exited with exit code (-?\d{1,10})>\s*\Z")
+_EXIT = lazy_pattern(r"<exited with exit code (-?\d{1,10})>\s*\Z")
 """The last line of what a shell tool answers; ``shellExecution`` says the same since 1.0."""
 _CHUNK = ("turnId", "parentToolCallId", "interactionId", "model", "chunkCount")
 

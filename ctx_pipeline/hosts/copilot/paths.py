@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ctx_pipeline.hosts._values import secretless
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import WITHHELD
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
@@ -24,14 +25,14 @@ STATE = "session-state"
 _CHAT_FOLDERS = frozenset({"emptyWindowChatSessions", "transferredChatSessions"})
 _EXTENSION = "github.copilot-chat"
 _BESIDE = {"workspace.yaml": DESCRIPTION, "vscode.metadata.json": SIDECAR, "vscode.requests.metadata.json": SIDECAR, "plan.md": SIDECAR}
-_SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-_OURS = re.compile(rb'"responderUsername"\s*:\s*"[^"]{0,80}copilot|"modelId"\s*:\s*"copilot/|"github\.copilot', re.IGNORECASE)
-_ASKED = re.compile(rb'"requestId"\s*:|"message"\s*:')
-_BORN = re.compile(rb'"creationDate"\s*:\s*(\d{12,14})\b')
-_TIME = re.compile(rb'"(?:startTime|timestamp|created_at)"\s*:\s*"([^"\\]{10,40})"')
-_SPAWNED = re.compile(rb'"detachedFromSpawningParentSessionId"\s*:\s*"([^"\\]{1,128})"')
-_SAID = re.compile(rb'"table"\s*:\s*"(?:turns|assistant_usage_events)"')
+_SAFE = lazy_pattern(r"[A-Za-z0-9._-]{1,128}\Z")
+_UUID = lazy_pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+_OURS = lazy_pattern(rb'"responderUsername"\s*:\s*"[^"]{0,80}copilot|"modelId"\s*:\s*"copilot/|"github\.copilot', re.IGNORECASE)
+_ASKED = lazy_pattern(rb'"requestId"\s*:|"message"\s*:')
+_BORN = lazy_pattern(rb'"creationDate"\s*:\s*(\d{12,14})\b')
+_TIME = lazy_pattern(rb'"(?:startTime|timestamp|created_at)"\s*:\s*"([^"\\]{10,40})"')
+_SPAWNED = lazy_pattern(rb'"detachedFromSpawningParentSessionId"\s*:\s*"([^"\\]{1,128})"')
+_SAID = lazy_pattern(rb'"table"\s*:\s*"(?:turns|assistant_usage_events)"')
 _HEAD = 65_536
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from typing import Any
 
 from ctx_pipeline.hosts._values import secretless
 from ctx_pipeline.model.codec import LATEST, digest, micros
 from ctx_pipeline.model.declared import WITHHELD
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 STATE, TRANSCRIPT = "state", "transcript"
@@ -17,8 +17,8 @@ SESSION_KINDS = frozenset({STATE, TRANSCRIPT})
 COMPOSER, BUBBLE = "composerData:", "bubbleId:"
 
 _FOLDER = "agent-transcripts"
-_SAFE = re.compile(r"[A-Za-z0-9._-]{1,128}\Z")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+_SAFE = lazy_pattern(r"[A-Za-z0-9._-]{1,128}\Z")
+_UUID = lazy_pattern(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
 def classify(rel: str) -> str | None:

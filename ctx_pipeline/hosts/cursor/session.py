@@ -26,6 +26,7 @@ from ctx_pipeline.hosts.cursor.paths import BUBBLE, COMPOSER, STATE, TRANSCRIPT,
 from ctx_pipeline.hosts.cursor.record_types import FIELDS, action_of
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import REFUSED
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +37,9 @@ BILLED = "billed"
 """Subtype of the attachments that say what Cursor charged, in its own units: requests and cents."""
 
 _PERSON, _MODEL = 1, 2
-_QUERY = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
-_MARK = re.compile(r"^(user|assistant):[ \t]*$", re.MULTILINE)
-_PART = re.compile(r"^[ \t]*\[(Thinking|Tool call|Tool result)\][ \t]?(.*)$", re.MULTILINE)
+_QUERY = lazy_pattern(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
+_MARK = lazy_pattern(r"^(user|assistant):[ \t]*$", re.MULTILINE)
+_PART = lazy_pattern(r"^[ \t]*\[(Thinking|Tool call|Tool result)\][ \t]?(.*)$", re.MULTILINE)
 _STATUS = {"completed": "completed", "aborted": "interrupted", "error": "errored"}
 _REJECTED = frozenset({"rejected", "reject", "denied"})
 

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from ctx_pipeline.hosts._lines import MAX_INT, read_records
 from ctx_pipeline.hosts.base import tokens
 from ctx_pipeline.model.codec import LATEST, micros
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
@@ -227,8 +228,8 @@ HOST = "dspy"
 NANO = 1_000_000_000
 STATES = frozenset({"completed", "errored", "abandoned", "interrupted"})
 
-_MARKER = re.compile(r"\[\[ ## \w+ ## \]\]")
-_FORM = re.compile(r"\n\s*Respond with (?:the corresponding output fields|a JSON object)\b.*", re.DOTALL)
+_MARKER = lazy_pattern(r"\[\[ ## \w+ ## \]\]")
+_FORM = lazy_pattern(r"\n\s*Respond with (?:the corresponding output fields|a JSON object)\b.*", re.DOTALL)
 """what DSPy's adapters write behind a program's question"""
 
 _TITLE = 200

@@ -10,6 +10,7 @@ from ctx_pipeline.hosts._row_builder import Place, Records, Rows, Tokens, count,
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import DENIED, OUT, Change, usual
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,8 +31,8 @@ ACTIONS = {
 """name of a tool -> what it does; Qwen Code began as a copy and kept most of them"""
 
 _TYPES = ("user", "gemini", "qwen", "info", "warning", "error")
-_SETUP = re.compile(r"\s*(?:<session_context>|This is the (?:Gemini CLI|Qwen Code)\. We are setting up the context)")
-_EXIT = re.compile(r"^Exit Code: (-?\d{1,10})\b", re.MULTILINE)
+_SETUP = lazy_pattern(r"\s*(?:<session_context>|This is the (?:Gemini CLI|Qwen Code)\. We are setting up the context)")
+_EXIT = lazy_pattern(r"^Exit Code: (-?\d{1,10})\b", re.MULTILINE)
 _CANCELLED = "cancelled"
 
 

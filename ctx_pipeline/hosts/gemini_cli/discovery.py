@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.model.codec import micros
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 if TYPE_CHECKING:
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 CHAT, SUBAGENT, LOGS = "chat", "subagent", "logs"
 SESSION_KINDS = frozenset({CHAT, SUBAGENT})
 
-_CHAT = re.compile(r"(?:(?:tmp|data)/)?[^/]+/chats/session-[^/]+\.jsonl?")
-_SUBAGENT = re.compile(r"(?:(?:tmp|data)/)?[^/]+/chats/([^/]+)/([^/]+)\.jsonl")
-_LOGS = re.compile(r"(?:(?:tmp|data)/)?[^/]+/logs\.json")
-_FOLDER = re.compile(r"(?:tmp|data)|(?:(?:tmp|data)/)?[^/]+(?:/chats(?:/[^/]+)?)?")
+_CHAT = lazy_pattern(r"(?:(?:tmp|data)/)?[^/]+/chats/session-[^/]+\.jsonl?")
+_SUBAGENT = lazy_pattern(r"(?:(?:tmp|data)/)?[^/]+/chats/([^/]+)/([^/]+)\.jsonl")
+_LOGS = lazy_pattern(r"(?:(?:tmp|data)/)?[^/]+/logs\.json")
+_FOLDER = lazy_pattern(r"(?:tmp|data)|(?:(?:tmp|data)/)?[^/]+(?:/chats(?:/[^/]+)?)?")
 _PASSED_OVER = frozenset({"antigravity", "bin", "commands", "extensions", "history", "skills"})
-_SESSION = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,256})"')
-_STARTED = re.compile(rb'"(?:startTime|timestamp)"\s*:\s*"([^"\\]{10,40})"')
+_SESSION = lazy_pattern(rb'"sessionId"\s*:\s*"([^"\\]{1,256})"')
+_STARTED = lazy_pattern(rb'"(?:startTime|timestamp)"\s*:\s*"([^"\\]{10,40})"')
 
-_DURATION = re.compile(r"(\d{1,6})\s*([hdwm])")
+_DURATION = lazy_pattern(r"(\d{1,6})\s*([hdwm])")
 _HOURS = {"h": 1, "d": 24, "w": 168, "m": 720}
 _DEFAULT_DAYS = 30
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.model.agent_config import Agent
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records
 from ctx_pipeline.model.host_records import ShellAnswers
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 LINES, DATABASE = "lines", "database"
 
-_LINES = re.compile(r"(?:data/)?sessions/([^/]+)\.jsonl")
-_DATABASE = re.compile(r"(?:data/)?sessions/sessions\.db")
+_LINES = lazy_pattern(r"(?:data/)?sessions/([^/]+)\.jsonl")
+_DATABASE = lazy_pattern(r"(?:data/)?sessions/sessions\.db")
 _FOLDERS = frozenset({"", ".", "data", "sessions", "data/sessions"})
-_CREATED = re.compile(rb'"created(?:_at|_timestamp)?"\s*:\s*(?:"([^"\\]{10,40})"|(\d{9,14}))')
-_NAMED = re.compile(r"(\d{4})(\d{2})(\d{2})_(\d{2})(\d{2})(\d{2})$")
+_CREATED = lazy_pattern(rb'"created(?:_at|_timestamp)?"\s*:\s*(?:"([^"\\]{10,40})"|(\d{9,14}))')
+_NAMED = lazy_pattern(r"(\d{4})(\d{2})(\d{2})_(\d{2})(\d{2})(\d{2})$")
 _COLUMNS = (
     *("id", "name", "description", "user_set_name", "session_type", "working_dir", "created_at", "updated_at", "provider_name"),
     *("model_config_json", "parent_session_id", "total_tokens", "input_tokens", "output_tokens"),

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
 from ctx_pipeline.hosts._row_builder import since_epoch
 from ctx_pipeline.hosts._values import safe_id
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
+
+if TYPE_CHECKING:
+    import re
 
 SESSION, MESSAGE, PART, DATABASE = "session", "message", "part", "database"
 SESSION_KINDS = frozenset({SESSION, MESSAGE, PART, DATABASE})
 
 _STORAGE = r"(?:project/[^/]+/)?storage/"
 _KINDS = (
-    (SESSION, re.compile(_STORAGE + r"session/(?!message/|part/|share/)[^/]+/[^/]+\.json")),
-    (MESSAGE, re.compile(_STORAGE + r"(?:session/)?message/[^/]+/[^/]+\.json")),
-    (PART, re.compile(_STORAGE + r"(?:session/)?part/(?:[^/]+/)?[^/]+/[^/]+\.json")),
-    (DATABASE, re.compile(r"opencode(?:-[\w.-]+)?\.db")),
+    (SESSION, lazy_pattern(_STORAGE + r"session/(?!message/|part/|share/)[^/]+/[^/]+\.json")),
+    (MESSAGE, lazy_pattern(_STORAGE + r"(?:session/)?message/[^/]+/[^/]+\.json")),
+    (PART, lazy_pattern(_STORAGE + r"(?:session/)?part/(?:[^/]+/)?[^/]+/[^/]+\.json")),
+    (DATABASE, lazy_pattern(r"opencode(?:-[\w.-]+)?\.db")),
 )
-_FOLDER = re.compile(r"project(?:/[^/]+(?:/storage(?:/session(?:/.*)?)?)?)?|storage(?:/(?:session|message|part)(?:/.*)?)?")
+_FOLDER = lazy_pattern(r"project(?:/[^/]+(?:/storage(?:/session(?:/.*)?)?)?)?|storage(?:/(?:session|message|part)(?:/.*)?)?")
 
-_OWN = re.compile(rb'"sessionID"\s*:\s*"([^"\\]{1,256})"')
-_ID = re.compile(rb'"id"\s*:\s*"([^"\\]{1,256})"')
-_PARENT = re.compile(rb'"parent(?:ID|_id)"\s*:\s*"([^"\\]{1,256})"')
-_CREATED = re.compile(rb'"(?:created|time_created)"\s*:\s*(\d{1,16})')
+_OWN = lazy_pattern(rb'"sessionID"\s*:\s*"([^"\\]{1,256})"')
+_ID = lazy_pattern(rb'"id"\s*:\s*"([^"\\]{1,256})"')
+_PARENT = lazy_pattern(rb'"parent(?:ID|_id)"\s*:\s*"([^"\\]{1,256})"')
+_CREATED = lazy_pattern(rb'"(?:created|time_created)"\s*:\s*(\d{1,16})')
 
 
 def classify(rel: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.hosts._row_builder import (
@@ -22,6 +21,7 @@ from ctx_pipeline.hosts._row_builder import (
 from ctx_pipeline.hosts.opencode.discovery import DATABASE, MESSAGE, PART, SESSION
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.host_records import DENIED, OUT, REFUSED, Change, usual
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,8 +40,8 @@ _ACTIONS = {
     "question": "ask",
 }
 _PARTS = ("text", "reasoning", "tool", "file", "agent", "subtask", "step-start", "step-finish", "snapshot", "patch", "retry", "compaction")
-_NO_TITLE = re.compile(r"(?:New session|Child session) - \d{4}-\d{2}-\d{2}T[\d:.]+Z")
-_REJECTED = re.compile(r"The user (?:rejected|dismissed|has specified a rule)")
+_NO_TITLE = lazy_pattern(r"(?:New session|Child session) - \d{4}-\d{2}-\d{2}T[\d:.]+Z")
+_REJECTED = lazy_pattern(r"The user (?:rejected|dismissed|has specified a rule)")
 _ABORTED = "Tool execution aborted"
 
 

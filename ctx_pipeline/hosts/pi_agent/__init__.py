@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.model.agent_config import Agent
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records
 from ctx_pipeline.model.host_records import ShellAnswers
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 SESSION = "session"
 
-_FILE = re.compile(r"(?:sessions/)?(?:--.*--/)?[^/]*?([^_/]+)\.jsonl")
-_FOLDER = re.compile(r"sessions|(?:sessions/)?--[^/]*--")
-_TYPE = re.compile(rb'"type"\s*:\s*"session"')
-_ID = re.compile(rb'"id"\s*:\s*"([^"\\]{1,256})"')
-_TIME = re.compile(rb'"timestamp"\s*:\s*"([^"\\]{10,40})"')
-_ORIGIN = re.compile(rb'"(?:parentSession|branchedFrom)"\s*:\s*"((?:[^"\\]|\\.){1,4096})"')
+_FILE = lazy_pattern(r"(?:sessions/)?(?:--.*--/)?[^/]*?([^_/]+)\.jsonl")
+_FOLDER = lazy_pattern(r"sessions|(?:sessions/)?--[^/]*--")
+_TYPE = lazy_pattern(rb'"type"\s*:\s*"session"')
+_ID = lazy_pattern(rb'"id"\s*:\s*"([^"\\]{1,256})"')
+_TIME = lazy_pattern(rb'"timestamp"\s*:\s*"([^"\\]{10,40})"')
+_ORIGIN = lazy_pattern(rb'"(?:parentSession|branchedFrom)"\s*:\s*"((?:[^"\\]|\\.){1,4096})"')
 
 
 def classify(rel: str) -> str | None:

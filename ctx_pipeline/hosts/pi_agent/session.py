@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.hosts._row_builder import Place, Records, Rows, Tokens, count, nano, object_of, objects_of, plain, since_epoch, text_of
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import OUT, Change, usual
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ _ENTRIES = (
     *("session_info", "context_transform", "ephemeral"),
 )
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "branchSummary", "compactionSummary")
-_EXIT = re.compile(r"Command exited with code (\d{1,10})")
+_EXIT = lazy_pattern(r"Command exited with code (\d{1,10})")
 _ABORTED = "aborted"
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
-
 from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.hosts.gemini_cli import discovery as gemini
 from ctx_pipeline.model.codec import micros
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
 CHAT, AGENT = "records", "agent"
 SESSION_KINDS = frozenset({CHAT, AGENT, *gemini.SESSION_KINDS})
 
-_CHAT = re.compile(r"(?:projects|tmp)/[^/]+/chats/([^/]+)\.jsonl")
-_AGENT = re.compile(r"projects/[^/]+/subagents/([^/]+)/(agent-[^/]+)\.jsonl")
-_FOLDER = re.compile(r"projects(?:/[^/]+(?:/(?:chats|subagents(?:/[^/]+)?))?)?|tmp(?:/[^/]+(?:/chats)?)?")
-_SESSION = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,256})"')
-_TIME = re.compile(rb'"timestamp"\s*:\s*"([^"\\]{10,40})"')
-_FORK = re.compile(rb'"forkedFrom"\s*:\s*\{\s*"sessionId"\s*:\s*"([^"\\]{1,256})"')
+_CHAT = lazy_pattern(r"(?:projects|tmp)/[^/]+/chats/([^/]+)\.jsonl")
+_AGENT = lazy_pattern(r"projects/[^/]+/subagents/([^/]+)/(agent-[^/]+)\.jsonl")
+_FOLDER = lazy_pattern(r"projects(?:/[^/]+(?:/(?:chats|subagents(?:/[^/]+)?))?)?|tmp(?:/[^/]+(?:/chats)?)?")
+_SESSION = lazy_pattern(rb'"sessionId"\s*:\s*"([^"\\]{1,256})"')
+_TIME = lazy_pattern(rb'"timestamp"\s*:\s*"([^"\\]{10,40})"')
+_FORK = lazy_pattern(rb'"forkedFrom"\s*:\s*\{\s*"sessionId"\s*:\s*"([^"\\]{1,256})"')
 
 
 def classify(rel: str) -> str | None:

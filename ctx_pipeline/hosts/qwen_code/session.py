@@ -12,6 +12,7 @@ from ctx_pipeline.hosts.qwen_code.discovery import AGENT
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import DENIED, OUT, Change, usual
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Parsed, SessionInput
 
 _ACTIONS = {**ACTIONS, "skill": "other", "save_memory": "other"}
-_EXIT = re.compile(r"^Exit Code: (-?\d{1,10})\b", re.MULTILINE)
+_EXIT = lazy_pattern(r"^Exit Code: (-?\d{1,10})\b", re.MULTILINE)
 
 _PROMPTS = frozenset({"mid_turn_user_message", "realtime_message", "user_text_elements"})
 """Subtypes of user records that a person typed."""

@@ -12,6 +12,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline.facts.command_runs import CHECKS as _PROVING
 from ctx_pipeline.facts.command_runs import command_runs, results_of
 from ctx_pipeline.mining.lessons.failures import clean, looks_red, shorten_paths
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.shell.command_risk import dangers
 from ctx_pipeline.shell.commands import Step, found_nothing, steps
 
@@ -50,7 +51,7 @@ _LOOKING = frozenset(
 
 _LOOKING_GIT = frozenset({"git status", "git log", "git show", "git diff", "git blame", "git grep", "git ls-files", "git rev-parse"})
 _LONGEST, _QUOTE = 600, 40
-_NO_SOURCES = re.compile(r"^(?:/tmp/|/private/|/var/|/dev/)|/node_modules/|/\.venv/")
+_NO_SOURCES = lazy_pattern(r"^(?:/tmp/|/private/|/var/|/dev/)|/node_modules/|/\.venv/")
 
 
 def outside(path: str) -> bool:
@@ -145,8 +146,8 @@ def _ends(text: str) -> str:
     return text if len(text) <= 2 * _PIECE else f"{text[:_PIECE]}\n{text[-_PIECE:]}"
 
 
-_FORMATS = re.compile(r"\b(?:fmt|format|gofmt|prettier|black)\b")
-_LOOKS = re.compile(
+_FORMATS = lazy_pattern(r"\b(?:fmt|format|gofmt|prettier|black)\b")
+_LOOKS = lazy_pattern(
     r"(?:^|\s)(?:--check|--diff|--list-different|--dry-run|-l|-d)(?:\s|=|$)|\b(?:fmt|format)[:_-]check\b|\bcheck[:_-](?:fmt|format)\b"
 )
 """Says that a formatter only tells what it would change."""
@@ -189,8 +190,8 @@ _SHAPE = frozenset(
 _CHOOSE = frozenset(
     {"-run", "-k", "-t", "-g", "--filter", "--grep", "--test", "--tests", "--testNamePattern", "-p", "--package", "--lib", "--bin", "--"}
 )
-_ONE = re.compile(r"::|\w\.\w{1,4}$|^(?!\.+/\.\.\.$)[\w.@-]*/[\w./@*-]+$|^-run=|^-k=|^--filter=")
-_ASSIGNMENT = re.compile(r"^(?:[A-Za-z_]\w*=\S*\s+)+")
+_ONE = lazy_pattern(r"::|\w\.\w{1,4}$|^(?!\.+/\.\.\.$)[\w.@-]*/[\w./@*-]+$|^-run=|^-k=|^--filter=")
+_ASSIGNMENT = lazy_pattern(r"^(?:[A-Za-z_]\w*=\S*\s+)+")
 
 
 def form(run: Run, cwd: str | None) -> Form:
@@ -252,7 +253,7 @@ def typed(step: Step) -> str:
     return " ".join(words[: end + 1])
 
 
-_WORDS = re.compile(r"\"[^\"]*\"|'[^']*'|\S+")
+_WORDS = lazy_pattern(r"\"[^\"]*\"|'[^']*'|\S+")
 _NAMED = ("cargo", "mise", "just", "task")
 """Programs whose plain words behind the task choose tests."""
 
@@ -285,11 +286,11 @@ def _opened(before: str, word: str, subject: str) -> str:
     return "NAME" if subject.split(maxsplit=1)[0] in _NAMED and re.fullmatch(r"\w[\w:-]*", bare) else word
 
 
-_TEST_FILE = re.compile(r"/(?:test|spec)[_-][\w-]+$|/[\w-]+[_-](?:test|spec)$", re.IGNORECASE)
+_TEST_FILE = lazy_pattern(r"/(?:test|spec)[_-][\w-]+$|/[\w-]+[_-](?:test|spec)$", re.IGNORECASE)
 """A test without an ending, as in tests that are shell scripts."""
 
-_THERE = re.compile(r"^cd (?:\.|~?/?[\w./@+-]*)\s*(?:&&|;)\s*")
-_CUT = re.compile(r"\s*(?:2>&1)?\s*\|\s*(?:head|tail)\b[^|;&]*$")
+_THERE = lazy_pattern(r"^cd (?:\.|~?/?[\w./@+-]*)\s*(?:&&|;)\s*")
+_CUT = lazy_pattern(r"\s*(?:2>&1)?\s*\|\s*(?:head|tail)\b[^|;&]*$")
 
 
 def listed(items: Sequence[str], total: int = 0) -> str:

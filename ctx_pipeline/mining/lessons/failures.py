@@ -8,15 +8,16 @@ from functools import lru_cache
 from ctx_pipeline.facts.prompts import one_line
 from ctx_pipeline.mining.lessons.quoting import quotable
 from ctx_pipeline.model.display import truncate
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 clean = one_line
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _HEAD, _TAIL, _END = 24_000, 24_000, 12_000
 _WIDTH, _LINE = 180, 2000
 
 _SCORES = tuple(
-    (score, re.compile(pattern))
+    (score, lazy_pattern(pattern))
     for score, pattern in (
         (10, r"^E\s{2,}\w*(?:Error|Exception|Failed|Warning)\b|^E\s{2,}assert\b"),
         (9, r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt|NotFound)\b:? .+"),
@@ -34,7 +35,7 @@ _SCORES = tuple(
         (3, r"(?i)\bfail(?:ed|ure)?\b"),
     )
 )
-_GENERIC = re.compile(
+_GENERIC = lazy_pattern(
     r"(?i)^(?:exit code \d+|process exited with code \d+|.*\berror task failed"
     r"|error: (?:process|script|command|recipe).*(?:exit|fail).*"
     r"|make(?:\[\d+\])?: \*\*\*.*|npm (?:err!|error) (?:a complete log|code|errno|lifecycle).*|exit status \d+|fail"
@@ -53,12 +54,12 @@ def plain_text(text: str) -> str:
 
 _RED_LINES = ("\nFAIL", "\n--- FAIL:", "\nnot ok", "\npanic: ", "\nTraceback (most recent", "\nerror: ", "\nE   ")
 _RED_WORDS = ("command not found", "npm ERR!", "No such file or directory")
-_RED_CODE = re.compile(r"\nerror\[\w+\]: ")
-_RED_COUNT = re.compile(r"[1-9](?<!\w\d)\d* (?:failed|errors?|failing|problems)\b")
+_RED_CODE = lazy_pattern(r"\nerror\[\w+\]: ")
+_RED_COUNT = lazy_pattern(r"[1-9](?<!\w\d)\d* (?:failed|errors?|failing|problems)\b")
 _COUNTED = (" failed", " error", " failing", " problems")
 
 
-_PRINTED = re.compile(r"^(?:error|fatal|ERROR|Error): ")
+_PRINTED = lazy_pattern(r"^(?:error|fatal|ERROR|Error): ")
 
 
 def looks_red(output: str) -> bool:
@@ -116,12 +117,12 @@ def shorten_paths(text: str, cwd: str | None) -> str:
     return _HOMES.sub("~", text) if "/Users/" in text or "/home/" in text else text
 
 
-_HOMES = re.compile(r"/(?:Users|home)/[^/\s:'\"]+")
+_HOMES = lazy_pattern(r"/(?:Users|home)/[^/\s:'\"]+")
 
 
-_SHELL = re.compile(r"^(?:/\w+)*/?(?:ba|z|da)?sh: line \d+: ")
-_PLACE = re.compile(r"^[^\s:]+\.\w+:\d+(?::\d+)?:?\s+")
-_HASHED = re.compile(r":?\s?(?:[\w.-]*/)+[0-9a-f]{20,}/\S*.*$")
+_SHELL = lazy_pattern(r"^(?:/\w+)*/?(?:ba|z|da)?sh: line \d+: ")
+_PLACE = lazy_pattern(r"^[^\s:]+\.\w+:\d+(?::\d+)?:?\s+")
+_HASHED = lazy_pattern(r":?\s?(?:[\w.-]*/)+[0-9a-f]{20,}/\S*.*$")
 
 
 def without_place(line: str) -> str:
@@ -130,10 +131,10 @@ def without_place(line: str) -> str:
 
 
 _VARIABLE = (
-    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]{7,64}\b"), "#"),
-    (re.compile(r"(?:/[\w.@+-]+)+/"), ""),
-    (re.compile(r"\d+(?:\.\d+)?"), "#"),
-    (re.compile(r"[^\w#.]+"), " "),
+    (lazy_pattern(r"\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b0x[0-9a-f]+\b|\b[0-9a-f]{7,64}\b"), "#"),
+    (lazy_pattern(r"(?:/[\w.@+-]+)+/"), ""),
+    (lazy_pattern(r"\d+(?:\.\d+)?"), "#"),
+    (lazy_pattern(r"[^\w#.]+"), " "),
 )
 
 
@@ -144,7 +145,7 @@ def signature(line: str) -> str:
     return line.strip().lower()
 
 
-_QUOTED = re.compile(r"\"[^\"]{1,120}\"|'[^']{1,120}'|`[^`]{1,120}`")
+_QUOTED = lazy_pattern(r"\"[^\"]{1,120}\"|'[^']{1,120}'|`[^`]{1,120}`")
 
 
 def quoted_as_name(line: str) -> str:

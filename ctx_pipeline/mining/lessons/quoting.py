@@ -12,6 +12,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.display import HIDDEN
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.session_view import SessionView
@@ -88,14 +89,14 @@ _SYMBOLS = frozenset(
     "\u00d7\u2717\u2716\u2718\u2713\u2714\u2502\u2503\u2506\u254e\u256d\u2570\u256e\u256f\u2500\u2501\u2504\u2192\u21d2\u2026\u2022\u00b7\u201c\u201d\u2018\u2019\u00ab\u00bb\u25b2\u25b6\u25cf\u25a0\u26a0\u203a\u2039\u2014\u2013\u2219\u25b8\u2022"
 )
 _EDGES = "'\"`\u201c\u201d\u2018\u2019\u00ab\u00bb()[]{}<>,;:.!?\u2026|=*~^&+"
-_ELEMENT = re.compile(r"(?:^|[\s'\"`(])</?[A-Za-z!?]|-->|\[\[|\]\(|&#|://|\bwww\.")
+_ELEMENT = lazy_pattern(r"(?:^|[\s'\"`(])</?[A-Za-z!?]|-->|\[\[|\]\(|&#|://|\bwww\.")
 """Elements, comments and links, and addresses: none belongs to what went wrong."""
 
-_BLOB = re.compile(r"(?<![A-Za-z0-9])(?![0-9a-fA-F]+(?![A-Za-z0-9]))[A-Za-z0-9+=]{33,}")
+_BLOB = lazy_pattern(r"(?<![A-Za-z0-9])(?![0-9a-fA-F]+(?![A-Za-z0-9]))[A-Za-z0-9+=]{33,}")
 """So many letters in a row are no word; a hash is."""
 
-_HASH = re.compile(r"(?<![A-Za-z0-9])(?=[a-f]*\d)[0-9a-f]{7,64}(?![A-Za-z0-9])")
-_OF_TWO = re.compile(
+_HASH = lazy_pattern(r"(?<![A-Za-z0-9])(?=[a-f]*\d)[0-9a-f]{7,64}(?![A-Za-z0-9])")
+_OF_TWO = lazy_pattern(
     r"(?P<q>['`\"])[\w.<>\[\], ]{1,40}(?P=q) (?:object )?has no attribute '\w{1,40}'"
     r"|cannot import name '\w{1,40}' from '[\w.]{1,60}'"
     r"|(?:Property|Type|Argument of type) '[\w.<>\[\]|]{1,40}' (?:does not exist on|is not assignable to|is missing in)"
@@ -103,19 +104,19 @@ _OF_TWO = re.compile(
     r"|no (?:method|function|field|associated item) (?:named )?`\w{1,40}` (?:found for|on) \w{1,20} `[\w<>:]{1,40}`"
 )
 """Messages of compilers that name two things."""
-_CODE = re.compile(
+_CODE = lazy_pattern(
     r"[A-Za-z0-9][./\\:@#$=<>()\[\]{}*_&|-][A-Za-z0-9(]|\w\(\)|^[-_./~@$*&%<]|\d|[a-z][A-Z]|::|^E[A-Z]{3,}$|^[A-Z][A-Za-z]*(?:Error|Exception)$"
 )
-_NAME = re.compile(r"[\w.@+/-]{1,100}")
-_HYPHENS = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+")
-_HUMPS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_LITERAL = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
-_COMMENT = re.compile(r"\s(?:#\s|//|/\*|--\s|<!--).*$|^\s*(?:#(?![\[!])|//|/\*|\*\s|--\s|<!--).*$")
-_PROSE = re.compile(r"(?<![\w.])[A-Za-z']{2,}(?: +[A-Za-z']{2,}){2,}(?![\w(=]|\.\w)")
+_NAME = lazy_pattern(r"[\w.@+/-]{1,100}")
+_HYPHENS = lazy_pattern(r"[A-Za-z]+(?:-[A-Za-z]+)+")
+_HUMPS = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_LITERAL = lazy_pattern(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\\n]|\\.)*`")
+_COMMENT = lazy_pattern(r"\s(?:#\s|//|/\*|--\s|<!--).*$|^\s*(?:#(?![\[!])|//|/\*|\*\s|--\s|<!--).*$")
+_PROSE = lazy_pattern(r"(?<![\w.])[A-Za-z']{2,}(?: +[A-Za-z']{2,}){2,}(?![\w(=]|\.\w)")
 _MOST_WORDS = 2
 """Words in a row, with keywords between them that do not count, that a line of code may have outside its texts: a type and a name."""
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_SENTENCE = lazy_pattern(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 _AROUND = _EDGES + "-#_/\u2013\u2014\u3002\uff0c\u3001\uff1b\uff1a\uff1f\uff01\uff08\uff09\u300c\u300d\u300e\u300f"
 _COPIED, _COPIED_SIGNS = 5, 8
 """Words in a row, and signs of a script without blanks, from which on a sentence repeats what it stands in."""

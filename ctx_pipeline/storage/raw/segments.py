@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import threading
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Origin
 from ctx_pipeline.storage.ledger.rows import Segment
 
@@ -37,9 +37,9 @@ _UNPACKED = 1 << 31
 ASIDE = ".damaged"
 """Ending of the name of an object that was found damaged when the ledger was rebuilt."""
 
-_NAME = re.compile(r"raw/([a-z][a-z0-9_]{0,31})/[0-9a-f]{2}/([0-9a-f]{16})/(\d+)-(\d+)-(\d+)\.jsonl\.zst")
-_KEY = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_STREAM = re.compile(r"[0-9a-f]{16}")
+_NAME = lazy_pattern(r"raw/([a-z][a-z0-9_]{0,31})/[0-9a-f]{2}/([0-9a-f]{16})/(\d+)-(\d+)-(\d+)\.jsonl\.zst")
+_KEY = lazy_pattern(r"[a-z][a-z0-9_]{0,31}")
+_STREAM = lazy_pattern(r"[0-9a-f]{16}")
 _mine = threading.local()
 
 
