@@ -76,6 +76,15 @@ class UsageLine(NamedTuple):
     usage: Usage
 
 
+class ChargeLine(NamedTuple):
+    """What one host billed in one unit of its own: neither tokens nor dollars, and in no sum of either."""
+
+    host: str
+    label: str
+    amount: float
+    sessions: int
+
+
 class ModelLine(NamedTuple):
     """Usage of one model of one host."""
 
@@ -363,6 +372,7 @@ class PageData:
     missing: tuple[Missing, ...] = ()
     prices: tuple[PriceLine, ...] = ()
     """what calls were costed with"""
+    charges: tuple[ChargeLine, ...] = ()
     findings: tuple[Finding, ...] = ()
     """what to look at in the whole history, by what is at stake"""
     period_findings: tuple[Finding, ...] = ()

@@ -154,6 +154,9 @@ class UsageRecords:
     name of the limit, percent used, minutes of the window, time of its reset)."""
     limit_notes: LimitNotes | None = None
     """Which events say that a limit was reached, and where the plan is named."""
+    other_units: Mapping[str, str] = field(default_factory=dict)
+    """Field of its events of the subtype ``host_records.BILLED`` -> what it counts, in the plural (``premium requests``):
+    what the host bills in other units than tokens and dollars. Never added to a cost."""
     other_tools: Mapping[str, Callable[[Iterable[StreamBytes]], Iterable[RivalEntry]]] = field(default_factory=dict)
     """other tool -> what it makes of the files of a home, by its own rules; ``ctx explain --against`` says where the two differ"""
 

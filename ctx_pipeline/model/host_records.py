@@ -151,6 +151,9 @@ DENIED = "denied"
 KEPT = frozenset({REFUSED, DENIED})
 """Subtypes of the results of calls that never ran."""
 
+BILLED = "billed"
+"""Subtype of the attachments that say what a host billed in other units than tokens and dollars: an object with the model and amounts."""
+
 REASON = ("permission", REFUSED, "user")
 """Kind, subtype and actor of the event that holds the words with which the person refused a call; its call_id names the call."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.usage.groupings import Grouping, Uses
+    from ctx_pipeline.usage.other_units import Charged
 
 
 COUNTS = SUMS[:7]
@@ -51,6 +52,8 @@ class Usage:
     filters: Filters = field(default_factory=Filters)
     estimated_missing_output: MissingOutput | None = None
     """output tokens that the records lack, where that was asked for and measured; no total holds them"""
+    other_units: list[Charged] | None = None
+    """what hosts billed in other units than tokens and dollars, where that was asked for; no total holds it"""
     plans: dict[str, str] = field(default_factory=dict)
     """host -> flat plan that it is used on: the cost of its calls is what they would cost at list prices"""
 
@@ -89,6 +92,7 @@ class Usage:
         missing = self.estimated_missing_output
         made |= {"estimated_missing_output": missing._asdict() if missing else None}
         made |= {"plans": self.plans} if self.plans else {}
+        made |= {"other_units": [one._asdict() for one in self.other_units]} if self.other_units else {}
         return made | ({"unread_files": self.unread} if self.unread else {})
 
 

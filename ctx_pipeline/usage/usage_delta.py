@@ -42,13 +42,13 @@ class UsageDelta:
     """stored sessions none of whose files are left"""
 
 
-def usage_delta(store: Store, settings: Settings, *, whole: bool = False) -> UsageDelta:
-    """Return what a look at the homes finds beyond the tables."""
-    known = store.ledger.sources()
-    found = {s.stream: s for s in _recognized(live.sources(settings), known)}
+def usage_delta(store: Store, settings: Settings, *, whole: bool = False, host: str | None = None) -> UsageDelta:
+    """Return what a look at the homes (of one host) finds beyond the tables."""
+    known = {place: s for place, s in store.ledger.sources().items() if host in {None, s.host}}
+    found = {s.stream: s for s in _recognized(live.sources(settings, host=host), known)}
     changed = [s for s in found.values() if not _same(s, known.get((s.root, s.rel)))]
     stored = {(s.host, s.session_id) for s in known.values() if s.session_id}
-    dirty = {(s.host, s.session_id) for s in store.ledger.dirty_sessions()}
+    dirty = {(s.host, s.session_id) for s in store.ledger.dirty_sessions() if host in {None, s.host}}
     result = UsageDelta()
     said = {
         host: live.database_hints(host, {s.root for s in found.values() if s.host == host}) for host in {s.host for s in found.values()}

@@ -41,6 +41,32 @@ def second() -> str:
     )
 
 
+def architect() -> str:
+    """Return a chat begun from the command line with a message of several lines: a mode for one question, an architect and its editor."""
+    plan = "Two steps:\n\n1. a list\n2. a test\n"
+    return (
+        "\n# aider chat started at 2026-03-06 08:00:00\n\n"
+        + "> /usr/bin/aider --architect --message \n        1. Read notes.md.\n        2. Make a plan.  \n"
+        + lines(
+            "Aider v0.86.2",
+            "Model: deepseek/deepseek-chat with architect edit format, prompt cache, infinite output",
+            "Editor model: deepseek/deepseek-coder with editor-diff edit format",
+            "Cur working dir: /home/ada/notes/src",
+            "Git working dir: /home/ada/notes",
+        )
+        + "\n####   \n####         1. Read notes.md.  \n####         2. Make a plan.  \n\n"
+        + plan
+        + "\n"
+        + lines("Tokens: 1.5k sent, 289 received. Cost: $0.00053 message, $0.00053 session.")
+        + "\n"
+        + "".join(f"#### {line}  \n" for line in plan.strip().split("\n"))
+        + "\nDone as planned.\n\n"
+        + lines("Tokens: 2.1k sent, 374 received. Cost: $0.00076 message, $0.0013 session.", "Applied edit to notes.md")
+        + "\n#### /ask is that all?  \n\n#### is that all?  \n\nYes.\n\n"
+        + lines("Tokens: 2.5k sent, 10 received.")
+    )
+
+
 def home() -> dict[str, str]:
     """Return the files of a project's folder."""
     return {FILE: first() + second()}

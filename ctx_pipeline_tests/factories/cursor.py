@@ -17,6 +17,8 @@ TALK, WRITTEN, PLAIN, CHILD = (f"c0b50000-0000-4000-8000-00000000000{n}" for n i
 START = 1_772_359_200_000
 """2026-03-01T10:00:00Z in milliseconds"""
 
+WHEN = "Sunday, Mar 1, 2026, 12:31 PM (UTC+3)"
+
 
 def bubbles() -> dict[str, dict[str, Any]]:
     """The messages of a conversation: a question, a read, a command that fails, a refused one, an answer, an error."""
@@ -60,11 +62,14 @@ def transcript() -> list[dict[str, Any]]:
     asked = "<user_query>\nname the owls\n</user_query>"
     call = {"type": "tool_use", "name": "Shell", "input": {"command": "ls owls"}}
     return [
-        {"role": "user", "message": {"content": [{"type": "text", "text": f"<open_files>a.txt</open_files>\n{asked}"}]}},
+        {
+            "role": "user",
+            "message": {"content": [{"type": "text", "text": f"<timestamp>{WHEN}</timestamp>\n<open_files>a.txt</open_files>\n{asked}"}]},
+        },
         {"role": "assistant", "message": {"content": [{"type": "text", "text": "I look."}, call]}},
         {"role": "user", "message": {"content": [{"type": "tool_result", "content": "barn"}]}},
         {"role": "assistant", "message": {"content": [{"type": "text", "text": "Barn owl."}]}},
-        {"type": "turn_ended", "status": "completed"},
+        {"type": "turn_ended", "status": "success"},
         {"type": "moulted", "feathers": 2},
     ]
 

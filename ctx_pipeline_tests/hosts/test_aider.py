@@ -74,6 +74,18 @@ def test_edits_commands_errors_and_stops_are_read_from_notices() -> None:
     assert HOST.records.window("injected", "notice", "Commit abc1234", bytes) == OUT
 
 
+@pytest.mark.feature("aider.asked")
+def test_a_question_that_is_written_twice_counts_once_and_what_the_architect_says_is_no_prompt() -> None:
+    parsed = parse(make.architect())
+    events = [EVENTS.row(*row) for row in parsed.events]
+
+    assert [e.text for e in events if e.kind == "prompt"] == ["1. Read notes.md.\n2. Make a plan.", "is that all?"]
+    assert [e.text for e in events if e.kind == "answer"] == ["Two steps:\n\n1. a list\n2. a test", "Done as planned.", "Yes."]
+    assert [e.subtype for e in events if e.kind == "injected" and e.actor == "user"] == ["architect", "slash"]
+    assert [MODEL_CALLS.row(*row).model for row in parsed.model_calls] == ["deepseek-chat", "deepseek-coder", "deepseek-chat"]
+    assert parsed.facts.cwd == "/home/ada/notes/src"
+
+
 @pytest.mark.feature("aider.tokens")
 @pytest.mark.parametrize(
     ("report", "expected"),

@@ -9,6 +9,7 @@ import pytest
 
 from ctx_pipeline.hosts.amp import HOST
 from ctx_pipeline.hosts.amp.thread import tokens_of
+from ctx_pipeline.model.host_records import BILLED
 from ctx_pipeline.model.host_records import DENIED
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import EVENTS
@@ -43,7 +44,7 @@ def test_the_ledger_goes_before_the_usage_of_messages(tmp_path: Path) -> None:
 @pytest.mark.feature("amp.usage")
 def test_credits_are_kept_in_their_own_unit_and_are_no_cost() -> None:
     parsed = parse(make.thread(make.LEDGER, make.messages(), usageLedger={"events": make.ledger()}), name=make.LEDGER)
-    kept = [json.loads(e.text or "") for e in (EVENTS.row(*row) for row in parsed.events) if e.subtype == "usageLedger"]
+    kept = [json.loads(e.text or "") for e in (EVENTS.row(*row) for row in parsed.events) if e.subtype == BILLED]
 
     assert [entry["credits"] for entry in kept] == [1.25, 0.1]
 

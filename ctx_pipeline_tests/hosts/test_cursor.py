@@ -132,3 +132,38 @@ def test_the_sample_is_what_its_factory_writes(tmp_path: Path):
 
     files = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     assert files == {p.relative_to(shipped): p.read_bytes() for p in shipped.rglob("*") if p.is_file()}
+
+
+@pytest.mark.feature("cursor.times")
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Sunday, Mar 1, 2026, 12:31 PM (UTC+3)", 1_772_357_460_000_000),
+        ("Mar 1, 2026, 12:31 AM (UTC-5:30)", 1_772_344_860_000_000),
+        ("Sunday, Mar 1, 2026, 9:31 AM (UTC)", 1_772_357_460_000_000),
+        ("Sunday, Foo 1, 2026, 9:31 AM (UTC)", None),
+        ("yesterday", None),
+    ],
+)
+def test_the_time_before_a_question_is_that_of_the_prompt_and_of_the_session(said: str, expected: int | None):
+    line = json.dumps(made.transcript()[0]).replace(made.WHEN, said) + "\n"
+    rel = f"projects/home-ada-owls/agent-transcripts/{made.WRITTEN}/{made.WRITTEN}.jsonl"
+
+    found = parsed(("transcript", rel, line), session=made.WRITTEN)
+
+    assert [row[5] for row in found.events if row[6] == "prompt"] == [expected]
+    assert HOST.files.identify is not None
+    identity = HOST.files.identify("transcript", rel, line.encode())
+    assert identity is not None
+    assert identity.first_ts == expected
+    assert all("timestamp" not in text for text in texts(found, "prompt"))
+
+
+@pytest.mark.feature("cursor.times")
+def test_a_transcript_says_how_its_last_turn_ended():
+    def ended(status: str) -> str:
+        lines = [*made.transcript()[:2], {"type": "turn_ended", "status": status}]
+        said = "".join(json.dumps(line) + "\n" for line in lines)
+        return parsed(("transcript", "projects/p/agent-transcripts/a/a.jsonl", said), session=made.WRITTEN).facts.status
+
+    assert [ended(status) for status in ("success", "aborted", "error")] == ["completed", "interrupted", "errored"]

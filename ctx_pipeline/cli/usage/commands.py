@@ -215,10 +215,12 @@ def _report(
     from dataclasses import replace
 
     from ctx_pipeline.usage.engine import usage as run
+    from ctx_pipeline.usage.other_units import other_units
 
     _one_form(as_json=as_json, as_csv=as_csv)
     chosen, settings = _resolve_filters(chosen), for_reading()
     report, key = _on_plans(run(by, **chosen, cache=cache, settings=settings), settings), GROUPINGS[by].column
+    report = replace(report, other_units=other_units(settings, report.filters, stored=bool(chosen.get("stored"))))
     if not report.rows:
         known_names(settings, project=chosen.get("project"), model=chosen.get("model"), stored=bool(chosen.get("stored")))
     if (as_json or as_csv) and (sort or limit):

@@ -67,7 +67,7 @@ def show(
     """Print a report as a table, one row a key, or a row for each host and model of it."""
     if not report.rows:
         say("no model calls in this range")
-        for text in notes(report) if report.unread else ():
+        for text in notes(report) if report.unread else _billed(report):
             paragraph(text)
         return
     sessions = session_labels(settings) if key == "session_id" else {}
@@ -162,7 +162,17 @@ def notes(report: Usage) -> Iterator[str]:
         made = f"cost is what the host wrote down for {counted(recorded, 'call')}, {made} for the others ({sums})"
     for host, plan in sorted(report.plans.items()):
         yield f"{host} is used on a flat plan ({plain(plan)}): its cost is what these calls would cost at list prices, not what was paid"
+    yield from _billed(report)
     yield f"{made}; days in {zone_name(report.filters.timezone)}"
+
+
+def _billed(report: Usage) -> Iterator[str]:
+    """Yield what each host billed in units of its own."""
+    by_host: dict[str, list[str]] = {}
+    for one in report.other_units or ():
+        by_host.setdefault(one.host, []).append(f"{one.amount:,.6g} {one.label} in {counted(one.sessions, 'session')}")
+    for host, amounts in by_host.items():
+        yield f"{host} also billed {', '.join(amounts)}; these are no dollars and not in the cost"
 
 
 def cost_of_row(row: dict[str, Any]) -> int | None:

@@ -72,4 +72,5 @@ def build(data: PageData) -> str:
         prices=sorted(data.prices, key=lambda p: (-p.calls, p.provider, p.model)),
         recorded=u.recorded_calls,
         unpriced=unpriced,
+        charges=[(data.host_titles[c.host].title if c.host in data.host_titles else c.host, c) for c in data.charges],
     )

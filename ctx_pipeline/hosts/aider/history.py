@@ -1,4 +1,8 @@
-"""From a chat history to rows: what a person typed stands behind ``####``, what the program said behind ``>``, the rest is the model's."""
+"""From a chat history to rows: what a person typed stands behind ``####``, what the program said behind ``>``, the rest is the model's.
+
+Not everything behind ``####`` was typed: a command that chooses a mode for one question is followed by the question
+once more, and the architect's answer is handed to the editor in the person's place.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,10 @@ _TOKENS = lazy_pattern(
     r"(?: Cost: \$(?P<cost>[\d.,]+) (?:message|request))?"
 )
 _MODEL = lazy_pattern(r"(?:Main model|Model|Models): (\S+) with ")
+_EDITOR_MODEL = lazy_pattern(r"Editor model: (\S+) with ")
 _VERSION = lazy_pattern(r"Aider v(\S+)")
+_FOLDER = lazy_pattern(r"Cur working dir: (.+)")
+_MODE = lazy_pattern(r"/(?:ask|code|architect|context|help)\s+(.+)", re.DOTALL)
 _EDITED = lazy_pattern(r"(?:Applied edit to|Creating empty file) (.+)")
 _COMMAND = lazy_pattern(r"Running (.+)")
 _COMMIT = lazy_pattern(r"Commit [0-9a-f]{7,40} .+")
@@ -45,10 +52,12 @@ def parse(session: SessionInput) -> Parsed:
     read: set[tuple[str, int]] = set()
     for stream in records.streams:
         walk = _Walk(rows)
-        for number, (kind, lines, place) in enumerate(_blocks(stream)):
+        blocks = list(_blocks(stream))
+        for number, (kind, lines, place) in enumerate(blocks):
             records.lines += 1
             mark = ("".join(lines), number)
-            walk.block(kind, lines, place, known=mark in read)
+            ahead = blocks[number + 1] if number + 1 < len(blocks) else None
+            walk.block(kind, lines, place, known=mark in read, asked_next=_asked(ahead[1]) if ahead and ahead[0] == _PROMPT else "")
             read.add(mark)
     return rows.parsed(records)
 
@@ -60,7 +69,8 @@ def _blocks(stream: StreamBytes) -> Iterator[tuple[str, list[str], Place]]:
     for number, raw in enumerate(stream.data.splitlines(keepends=True)):
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
         found = _kind(text) if text.strip() else kind
-        if found != kind or _STARTED.match(text):
+        again = found == _PROMPT and text.strip() and lines and not lines[-1].strip()  # a blank line inside of a prompt is quoted too
+        if found != kind or again or _STARTED.match(text):
             if lines and kind:
                 yield kind, lines, Place(stream.stream, stream.generation, start, at, first)
             kind, lines, start, first = found, [], at, number
@@ -78,6 +88,10 @@ def _kind(line: str) -> str:
     return _NOTICE if line == ">" or line.startswith("> ") else _ANSWER
 
 
+def _asked(lines: list[str]) -> str:
+    return "\n".join(line.removeprefix("####").strip() for line in lines if line.strip()).strip()
+
+
 class _Walk:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -85,12 +99,23 @@ class _Walk:
         self.ts: int | None = None
         self.chats = self.calls = 0
         self.model: str | None = None
-        self.key: str | None = None
+        self.editor_model: str | None = None
+        self.editing = False
+        """the editor is at work on what the architect said"""
+        self.asked = False
+        self.answer = ""
 
-    def block(self, kind: str, lines: list[str], place: Place, *, known: bool) -> None:
+    def block(self, kind: str, lines: list[str], place: Place, *, known: bool, asked_next: str = "") -> None:
         """Follow a run of lines and add its rows, unless another copy of the history gave them."""
         if kind == _HEADER:
             self._started(lines[0])
+        if kind == _ANSWER and not self.asked:
+            kind = _NOTICE  # more lines of the command that started the program
+        handed = kind == _PROMPT and bool(self.answer) and _asked(lines).split() == self.answer.split()
+        if kind == _PROMPT:
+            self.asked, self.editing, self.answer = True, handed, ""
+        elif kind == _ANSWER:
+            self.answer = "\n".join(lines)
         for line in lines if kind == _NOTICE else ():
             self._about(line.removeprefix(">").strip())
         if known:
@@ -98,11 +123,11 @@ class _Walk:
         if kind == _HEADER:
             self.rows.event(self.thread, place, "session_start", "system", None, ts=self.ts, subtype="started")
         elif kind == _PROMPT:
-            text = "\n".join(line.removeprefix("####").strip() for line in lines if line.strip())
-            slash = text.startswith(("/", "!")) and not text.startswith(("/ask", "/code", "/architect"))
-            self.rows.event(
-                self.thread, place, "injected" if slash else "prompt", "user", text, ts=self.ts, subtype="slash" if slash else None
-            )
+            text = _asked(lines)
+            mode = _MODE.fullmatch(text)
+            slash = text.startswith(("/", "!")) and (mode is None or mode[1].strip() == asked_next)
+            subtype = "architect" if handed else "slash" if slash else None
+            self.rows.event(self.thread, place, "injected" if subtype else "prompt", "user", text, ts=self.ts, subtype=subtype)
         elif kind == _ANSWER:
             text = "\n".join(lines).strip()
             if text:
@@ -115,6 +140,7 @@ class _Walk:
         self.ts = micros(f"{found[1]}T{found[2]}Z") if found else None
         self.chats += 1
         self.calls = 0
+        self.asked, self.editing, self.answer, self.editor_model = False, False, "", None
         self.thread = self.rows.session_id if self.chats == 1 else f"{self.rows.session_id}/{self.chats}"
         self.rows.thread(self.thread)
 
@@ -122,6 +148,10 @@ class _Walk:
         """Take over the model and the version that the program names when it starts or changes them."""
         if found := _MODEL.match(text):
             self.model = found[1].rpartition("/")[2]
+        elif found := _EDITOR_MODEL.match(text):
+            self.editor_model = found[1].rpartition("/")[2]
+        elif found := _FOLDER.match(text):
+            self.rows.thread(self.thread, cwd=found[1].strip())
         elif found := _VERSION.match(text):
             self.rows.thread(self.thread, version=found[1])
 
@@ -157,7 +187,8 @@ class _Walk:
             else None
         )
         key = f"{self.thread}#{self.calls}"
-        self.rows.model_call(self.thread, place, key, self.model, used, ts=self.ts, cost=cost or None)
+        model = self.editor_model if self.editing and self.editor_model else self.model
+        self.rows.model_call(self.thread, place, key, model, used, ts=self.ts, cost=cost or None)
 
 
 def _number(text: str | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctx_pipeline.hosts._row_builder import since_epoch
 from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.model.agent_config import Agent
-from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records
+from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords
 from ctx_pipeline.model.host_records import ShellAnswers
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
@@ -49,6 +49,7 @@ HOST = Host(
         rules_files=("AGENTS.md",),
     ),
     records=Records(parse=Deferred("ctx_pipeline.hosts.amp.thread:parse")),
+    usage=UsageRecords(other_units={"credits": "credits"}),
     shell=ShellAnswers(tools=frozenset({"bash"}), folder="cwd"),
     agent=Agent(called=("amp",), resume="amp threads continue {session_id}", rules_file="AGENTS.md"),
 )

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from ctx_pipeline.hosts._row_builder import Place, Records, Rows, Tokens, count, object_of, objects_of, plain, since_epoch, text_of
 from ctx_pipeline.model.codec import micros
-from ctx_pipeline.model.host_records import DENIED
+from ctx_pipeline.model.host_records import BILLED, DENIED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +144,7 @@ class _Thread:
             self.seen.add(key)
             self.rows.model_call(self.name, self.place, key, model, tokens_of(said | cached, model), ts=ts)
             if isinstance(entry.get("credits"), int | float):
-                self.rows.event(self.name, self.place, "attachment", "system", plain(entry), ts=ts, subtype="usageLedger", key=key)
+                self.rows.event(self.name, self.place, "attachment", "system", plain(entry), ts=ts, subtype=BILLED, key=key)
 
 
 def tokens_of(usage: Mapping[str, Any], model: str | None) -> Tokens:

@@ -53,6 +53,7 @@ HOST = Host(
         approval_tools=frozenset({"exit_plan_mode"}),
     ),
     usage=UsageRecords(
+        other_units={"premium_requests": "premium requests", "ai_credits": "AI credits", "nano_aiu": "nano-AIU"},
         kinds=USAGE_KINDS,
         limit_notes=LimitNotes(
             frozenset({"request/quota", "request/rate_limit", "session.error/quota", "session.error/rate_limit"}),

@@ -24,6 +24,7 @@ from ctx_pipeline.hosts.copilot.events import Closing, EventReader
 from ctx_pipeline.hosts.copilot.paths import CHAT, DESCRIPTION, EVENTS, STORE, TRANSCRIPT
 from ctx_pipeline.hosts.copilot.record_types import FIELDS
 from ctx_pipeline.model.declared import Formats
+from ctx_pipeline.model.host_records import BILLED
 
 if TYPE_CHECKING:
     from ctx_pipeline.hosts.base import Record
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 
 HOST = "copilot"
-BILLED = "billed"
-"""Subtype of the attachments that say what was billed in Copilot's own units: AI credits, nano-AIU, premium requests."""
 
 _NAME_BY_PERSON = "user_named: true"
 

@@ -39,7 +39,7 @@ HOST = Host(
         changes=Deferred("ctx_pipeline.hosts.cursor.file_changes:changes"),
         formats=Deferred("ctx_pipeline.hosts.cursor.session:known"),
     ),
-    usage=UsageRecords(kinds=frozenset({STATE})),
+    usage=UsageRecords(kinds=frozenset({STATE}), other_units={"requests": "requests", "cents": "cents as recorded by Cursor"}),
     shell=ShellAnswers(tools=SHELLS, background=r"\"is_background\":\s?true"),
     agent=Agent(
         called=("cursor",),

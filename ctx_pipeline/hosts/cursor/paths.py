@@ -60,7 +60,7 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
     if len(parts) > 5 and parts[-2] == "subagents":
         parent = safe_id(parts[-3])
         return Identity(f"{parent}/{session}", parent, "part", parent)
-    return Identity(session)
+    return Identity(session, first_ts=asked_at(head.decode("utf-8", "replace")))
 
 
 def stored(line: bytes) -> tuple[str, dict[str, Any]] | None:
@@ -82,3 +82,19 @@ def time_of(value: Any) -> int | None:
         return micros(value)
     whole = type(value) is int and 946_684_800_000 <= value < LATEST // 1_000
     return value * 1_000 if whole else None
+
+
+_ASKED = re.compile(
+    r"<timestamp>\s*(?:[A-Z][a-z]+, )?([A-Z][a-z]{2}) (\d{1,2}), (\d{4}), (\d{1,2}):(\d{2}) ([AP])M \(UTC(?:([+-])(\d{1,2})(?::(\d{2}))?)?\)"
+)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def asked_at(said: str) -> int | None:
+    """Return microseconds since 1970 of the time that stands before a question, to the minute; None where there is none."""
+    found = _ASKED.search(said)
+    if found is None or found[1] not in _MONTHS:
+        return None
+    hour = int(found[4]) % 12 + (12 if found[6] == "P" else 0)
+    zone = f"{found[7]}{int(found[8]):02d}:{found[9] or '00'}" if found[7] else "Z"
+    return micros(f"{found[3]}-{_MONTHS.index(found[1]) + 1:02d}-{int(found[2]):02d}T{hour:02d}:{found[5]}:00{zone}")

@@ -22,10 +22,10 @@ from ctx_pipeline.hosts.base import (
     words,
     written,
 )
-from ctx_pipeline.hosts.cursor.paths import BUBBLE, COMPOSER, STATE, TRANSCRIPT, safe_id, stored, time_of
+from ctx_pipeline.hosts.cursor.paths import BUBBLE, COMPOSER, STATE, TRANSCRIPT, asked_at, safe_id, stored, time_of
 from ctx_pipeline.hosts.cursor.record_types import FIELDS, action_of
 from ctx_pipeline.model.declared import Formats
-from ctx_pipeline.model.host_records import REFUSED
+from ctx_pipeline.model.host_records import BILLED, REFUSED
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -33,14 +33,11 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 
-BILLED = "billed"
-"""Subtype of the attachments that say what Cursor charged, in its own units: requests and cents."""
-
 _PERSON, _MODEL = 1, 2
 _QUERY = lazy_pattern(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 _MARK = lazy_pattern(r"^(user|assistant):[ \t]*$", re.MULTILINE)
 _PART = lazy_pattern(r"^[ \t]*\[(Thinking|Tool call|Tool result)\][ \t]?(.*)$", re.MULTILINE)
-_STATUS = {"completed": "completed", "aborted": "interrupted", "error": "errored"}
+_STATUS = {"completed": "completed", "success": "completed", "aborted": "interrupted", "cancelled": "interrupted", "error": "errored"}
 _REJECTED = frozenset({"rejected", "reject", "denied"})
 
 
@@ -173,7 +170,7 @@ def _tool(rows: Rows, place: Place, tool: dict[str, Any], ts: int | None, key: s
     rows.tool_result(place, call_id, said, subtype=REFUSED if refused else "bubble/tool", ts=ts, failed=failed, status=ended)
 
 
-# Transcripts: JSON lines of role and blocks, before 2026 plain text with marks. Neither says a time.
+# Transcripts: JSON lines of role and blocks, before 2026 plain text with marks. No time but that of a question, in late versions.
 
 
 def _transcript(rows: Rows, stream: StreamBytes) -> None:
@@ -194,6 +191,8 @@ def _record(rows: Rows, place: Place, value: dict[str, Any], thread: str) -> Non
         kind = words(value.get("type"))
         if kind == "turn_ended":
             rows.event(place, "attachment", kind, "system", written(value), ts=None, thread=thread)
+            if thread == rows.session_id:
+                rows.facts.status = _STATUS.get(words(value.get("status")), rows.facts.status)
         else:
             rows.unknown_record(place, kind or "record", value, ts=None, thread=thread)
         return
@@ -227,9 +226,9 @@ def _open_call(rows: Rows, thread: str) -> str:
 
 
 def _asked(rows: Rows, place: Place, said: str, thread: str) -> None:
-    typed = _QUERY.findall(said)
+    typed, ts = _QUERY.findall(said), asked_at(said)
     for part in typed or [said]:
-        rows.event(place, "prompt" if thread == rows.session_id else "injected", "user", "user", part, ts=None, thread=thread)
+        rows.event(place, "prompt" if thread == rows.session_id else "injected", "user", "user", part, ts=ts, thread=thread)
     if typed and (around := _QUERY.sub("", said).strip()):
         rows.event(place, "injected", "user/context", "system", around, ts=None, thread=thread)
 

@@ -20,7 +20,9 @@ from ctx_pipeline.pricing import PriceBook
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import dashboard_queries, database, signal_sql
 from ctx_pipeline.storage.warehouse.days import offset_seconds
+from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.groupings import GROUPINGS, Days
+from ctx_pipeline.usage.other_units import other_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -81,6 +83,9 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         expiring=tuple(expiring(store, settings)),
         missing=tuple(_missing(store)),
         prices=tuple(_prices(found["prices"], settings)),
+        charges=tuple(
+            page.ChargeLine(c.host, c.label, c.amount, c.sessions) for c in other_units(settings, parse_filters(settings), stored=True)
+        ),
         findings=tuple(find(settings=settings)),
         working=tuple((_local(r["hour"], settings.timezone).date(), r["host"], r["seconds"]) for r in found["working"]),
         week=week(settings, Days(settings.timezone).day(time.time_ns() // 1000), stored=True),
