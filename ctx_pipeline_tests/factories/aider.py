@@ -46,7 +46,7 @@ def architect() -> str:
     plan = "Two steps:\n\n1. a list\n2. a test\n"
     return (
         "\n# aider chat started at 2026-03-06 08:00:00\n\n"
-        + "> /usr/bin/aider --architect --message \n        1. Read notes.md.\n        2. Make a plan.  \n"
+        "> /usr/bin/aider --architect --message \n        1. Read notes.md.\n        2. Make a plan.  \n"
         + lines(
             "Aider v0.86.2",
             "Model: deepseek/deepseek-chat with architect edit format, prompt cache, infinite output",

@@ -9,8 +9,7 @@ import pytest
 
 from ctx_pipeline.hosts.amp import HOST
 from ctx_pipeline.hosts.amp.thread import tokens_of
-from ctx_pipeline.model.host_records import BILLED
-from ctx_pipeline.model.host_records import DENIED
+from ctx_pipeline.model.host_records import BILLED, DENIED
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
 from ctx_pipeline.model.tables import EVENTS
 from ctx_pipeline_tests.factories import amp as make

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from ctx_pipeline import discovery
 from ctx_pipeline.cli.root import cli
-from ctx_pipeline.pipeline.capture.scanning import scan
 from ctx_pipeline.dashboard.panels import accounting
+from ctx_pipeline.pipeline.capture.scanning import scan
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.page.page_records import current
 from ctx_pipeline.settings import Settings

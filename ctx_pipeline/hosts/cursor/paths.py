@@ -85,6 +85,9 @@ def time_of(value: Any) -> int | None:
 
 
 _ASKED = re.compile(
+    r"<timestamp>\s*(?:[A-Z][a-z]+, )?([A-Z][a-z]{2}) (\d{1,2}), (\d{4}), (\d{1,2}):(\d{2}) ([AP])M"
+    r" \(UTC(?:([+-])(\d{1,2})(?::(\d{2}))?)?\)"
+)
     r"<timestamp>\s*(?:[A-Z][a-z]+, )?([A-Z][a-z]{2}) (\d{1,2}), (\d{4}), (\d{1,2}):(\d{2}) ([AP])M \(UTC(?:([+-])(\d{1,2})(?::(\d{2}))?)?\)"
 )
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
