@@ -84,11 +84,9 @@ def time_of(value: Any) -> int | None:
     return value * 1_000 if whole else None
 
 
-_ASKED = re.compile(
+_ASKED = lazy_pattern(
     r"<timestamp>\s*(?:[A-Z][a-z]+, )?([A-Z][a-z]{2}) (\d{1,2}), (\d{4}), (\d{1,2}):(\d{2}) ([AP])M"
     r" \(UTC(?:([+-])(\d{1,2})(?::(\d{2}))?)?\)"
-)
-    r"<timestamp>\s*(?:[A-Z][a-z]+, )?([A-Z][a-z]{2}) (\d{1,2}), (\d{4}), (\d{1,2}):(\d{2}) ([AP])M \(UTC(?:([+-])(\d{1,2})(?::(\d{2}))?)?\)"
 )
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
