@@ -12,7 +12,7 @@ from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, pla
 from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
-    from ctx_pipeline.search import SearchResult
+    from ctx_pipeline.search import SearchHit, SearchResult
     from ctx_pipeline.settings import Settings
 
 _SHOWN = 8
@@ -95,18 +95,21 @@ def _known_project(part: str, settings: Settings) -> None:
 
 
 def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
+    sessions: dict[tuple[str, str], list[SearchHit]] = {}
     for hit in found.hits:
-        call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
-        say(f"{hit.host} {hit.session_id}  {local_time(hit.ts, zone)}  {hit.kind}{call}", bold=True)
-        if hit.title:
-            say(f"  {one_line(title_text(hit.title), 100)}")
-        _snippet(hit.snippet, hit.marks)
-        if explain and hit.score:
-            say("  " + "  ".join(f"{name} {value:g}" for name, value in hit.score.items()), dim=True)
-        if hit.also_in:
-            say(f"  also in {', '.join(dict.fromkeys(copy['session_id'] for copy in hit.also_in))}", dim=True)
-        if hit.resume:
-            say(f"  {hit.resume}", fg="cyan")
+        sessions.setdefault((hit.host, hit.session_id), []).append(hit)
+    for (host, session_id), hits in sessions.items():
+        say(f"{host} {session_id}" + (f"  {one_line(title_text(hits[0].title), 100)}" if hits[0].title else ""), bold=True)
+        for hit in hits:
+            call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
+            say(f"  {local_time(hit.ts, zone)}  {hit.kind}{call}", dim=True)
+            _snippet(hit.snippet, hit.marks)
+            if explain and hit.score:
+                say("    " + "  ".join(f"{name} {value:g}" for name, value in hit.score.items()), dim=True)
+            if hit.also_in:
+                say(f"    also in {', '.join(dict.fromkeys(copy['session_id'] for copy in hit.also_in))}", dim=True)
+        if hits[0].resume:
+            say(f"  {hits[0].resume}", fg="cyan")
     if found.facets is not None:
         for name, counts in found.facets.items():
             told = [f"{one_line(value, 40)} {count:,}" for value, count in list(counts.items())[:_SHOWN]]
@@ -120,7 +123,7 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
 
 def _snippet(text: str, marks: list[list[int]]) -> None:
     """Print a snippet with its marks in bold."""
-    say("  ", nl=False)
+    say("    ", nl=False)
     place = 0
     for start, end in marks:
         say(text[place:start], nl=False)

@@ -9,6 +9,7 @@ by themselves, the phrase before all words before any, each by BM25.
 from __future__ import annotations
 
 import csv
+import hashlib
 import shutil
 import statistics
 import tempfile
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.storage import Store
 
+TURNS = Path(__file__).with_name("search_turns.tsv")
 TABLE = Path(__file__).with_name("search_questions.tsv")
 SETS = ("tune", "held")
 _DEEP = 1_000
@@ -46,6 +48,37 @@ def table() -> list[Question]:
     with TABLE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     return [Question(row["set"], frozenset(row["sessions"].split()), row["question"]) for row in rows]
+
+
+class TurnQuestion(NamedTuple):
+    """A question about one moment of a session: a hit is right in one of the sessions (ids or their beginnings), and has all words."""
+
+    sessions: tuple[str, ...]
+    words: tuple[str, ...]
+    text: str
+
+    @property
+    def held(self) -> bool:
+        """Nobody tunes for it: half of the questions, by a hash of their session."""
+        return hashlib.sha256(",".join(self.sessions).encode()).digest()[0] % 2 == 1
+
+
+def turn_questions() -> list[TurnQuestion]:
+    """Return the questions about moments, written from reading the middle of sessions that the forty do not ask for."""
+    with TURNS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [TurnQuestion(tuple(r["session"].split(",")), tuple(r["evidence"].lower().split(";")), r["question"]) for r in rows]
+
+
+def turns_found(store: Store, asked: Sequence[TurnQuestion]) -> list[tuple[bool, bool]]:
+    """Return for each question whether the right turn is among the first ten hits, and whether its session comes first."""
+    found = []
+    for one in asked:
+        hits = store.search.search(store.lake, one.text, limit=10)
+        right = [any(event.session_id.startswith(one.sessions) for event in (hit.event, *hit.copies)) for hit in hits]
+        told = [all(word in (hit.event.text or "").lower() for word in one.words) for hit in hits]
+        found.append((any(map(all, zip(right, told, strict=True))), right[:1] == [True]))
+    return found
 
 
 def ranks(store: Store, order: Callable[[str], Iterable[int]], asked: Sequence[Question]) -> list[int]:
@@ -102,6 +135,10 @@ def search_questions_rows(home: Path) -> list[Row]:
             asked = [one for one in table() if one.set == half]
             for name, order in (("plain", plain(store)), ("in context", in_context(store))):
                 rows += figures(f"questions, {half}, {name}", ranks(store, order, asked))
+            moments = [one for one in turn_questions() if one.held == (half == "held")]
+            named = (f"moments, {half} ({len(moments)}): the turn in the first 10", f"moments, {half} ({len(moments)}): its session first")
+            for name, right in zip(named, zip(*turns_found(store, moments), strict=True), strict=True):
+                rows.append(Row(name, sum(right) / len(moments), ""))
     return rows
 
 

@@ -110,6 +110,18 @@ def test_a_page_says_which_hits_it_shows(ran: Ctx):
     assert ran("search", "--file", "test_discounts.py", "--limit", "1000").stdout.splitlines()[-1] == f"{one} hit{'s' * (one != 1)}"
 
 
+@pytest.mark.feature("search.grouped")
+def test_hits_stand_below_their_session_with_one_command_that_resumes_it(ran: Ctx):
+    hits = ran.json("search", "pytest", "--limit", "1000")["hits"]
+    sessions = list(dict.fromkeys(f"{hit['host']} {hit['session_id']}" for hit in hits))
+    assert len(sessions) < len(hits)
+    lines = ran("search", "pytest", "--limit", "1000").stdout.splitlines()
+    heads = [line for line in lines if line.startswith(("claude ", "codex "))]
+    assert [" ".join(head.split()[:2]) for head in heads] == sessions
+    resumes = [hit["resume"] for hit in {hit["session_id"]: hit for hit in hits}.values()]
+    assert [line.strip() for line in lines if line.strip() in resumes] == list(dict.fromkeys(hit["resume"] for hit in hits))
+
+
 @pytest.mark.feature("search.resume")
 def test_the_command_goes_to_the_folder_from_which_claude_code_resumes(ran: Ctx):
     found = ran.json("search", "pytest", "--limit", "1000")["hits"]

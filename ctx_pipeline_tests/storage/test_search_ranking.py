@@ -9,8 +9,10 @@ import pytest
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.storage import Store, open_store
 from ctx_pipeline.storage.search_index import Asked, SearchIndex
+from ctx_pipeline.storage.search_index.ranking import SELDOM
 from ctx_pipeline.storage.search_index.snippets import around, snippet
 from ctx_pipeline.storage.search_index.tokenize import named, question
+from ctx_pipeline.storage.search_index.word_forms import forms_of
 from ctx_pipeline_tests.factories.stores import normalized
 from ctx_pipeline_tests.factories.views import START, view
 from ctx_pipeline_tests.storage.test_search_index import CELL, OTHER, add, found
@@ -158,3 +160,55 @@ def test_expressions_hold_words_only():
     assert asked.every == '"foo bar baz" AND "NEAR x"'
     assert named("/home/sam/code/acme/parser.py") == 'done : "home sam code acme parser py"'
     assert named("../..") == ""
+
+
+@pytest.mark.feature("search.word-forms")
+def test_a_word_that_stands_nowhere_is_found_in_its_other_forms_and_marked(index):
+    filler(index)
+    add(index, "p", "the release died since notarization of the binaries was refused", "x", session="right")
+    best = index.query("who notarized it")
+    assert [hit.part for hit in best] == ["p"]
+    shown = snippet("the release died since notarization of the binaries was refused", ["notarized"])
+    assert [shown.text[a:b] for a, b in shown.marks] == ["notarization"]
+
+
+@pytest.mark.feature("search.word-forms")
+def test_a_word_that_stands_in_many_rows_is_not_blurred_by_its_other_forms(index):
+    for number in range(SELDOM + 1):
+        add(index, f"f{number}", "testing of the parser", "z", session=f"f{number}")
+    add(index, "other", "tests of the parser", "z", session="other")
+    assert "other" not in {hit.part for hit in index.query("testing", limit=50)}
+
+
+@pytest.mark.feature("search.word-forms")
+@pytest.mark.parametrize(
+    ("word", "form"),
+    [
+        ("uploads", "uploading"),
+        ("stopped", "stop"),
+        ("stop", "stopping"),
+        ("replies", "reply"),
+        ("reply", "replied"),
+        ("cached", "caches"),
+        ("compile", "compilation"),
+        ("settings", "setting"),
+    ],
+)
+def test_forms_of_a_word_are_its_usual_inflections(word, form):
+    assert form in forms_of(word)
+    assert word not in forms_of(word)
+
+
+@pytest.mark.feature("search.word-forms")
+def test_identifiers_numbers_and_short_words_have_no_other_forms():
+    assert [forms_of(word) for word in ("e404", "v2", "api", "größe", "")] == [()] * 5
+
+
+@pytest.mark.feature("search.relaxing")
+def test_an_identifier_is_one_word_of_the_question(index):
+    filler(index)
+    add(index, "all", "bytes of the model were read by max_model_window_bytes and it failed", "z", session="all")
+    add(index, "some", "max of the window", "model bytes", session="some")
+    asked = question("failed max_model_window_bytes")
+    assert asked.telling == 2
+    assert index.query("failed max_model_window_bytes")[0].part == "all"

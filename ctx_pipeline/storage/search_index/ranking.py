@@ -7,6 +7,8 @@ from math import log, sqrt
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctx_pipeline.storage.search_index.word_forms import forms_of
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ ENOUGH = 5
 """Rows from which on a question is not relaxed further."""
 
 MOST_WORDS_AT_ONCE = 3
-"""Questions of more telling words are not asked for rows with all of them: a long output has them all by chance."""
+"""Questions of more telling words (an identifier is one) are not asked for rows with all of them: a long output has them by chance."""
 
 _POOL = 2_500
 """Newest rows of the rarer words whose own score is computed."""
@@ -46,6 +48,9 @@ WEIGHTS = (1.0, 0.5, 0.4)
 
 _COMMON = 0.3
 """Share of all rows from which on a word says nothing beside a rarer one."""
+
+SELDOM = 10
+"""Rows up to which a word is looked for in its other forms too: of common words they only blur what was asked."""
 
 _NOT_ALONE = 0.75
 """Share of its weight that a common word adds to a row: what BM25 gives a word that stands once in a row of usual length."""
@@ -78,6 +83,8 @@ class _Words(NamedTuple):
     weight: dict[str, float]
     complete: set[str]
     """words all of whose rows are here"""
+    expressions: dict[str, str]
+    """what each word is looked for as: itself, and where it hardly stands anywhere its other forms"""
 
     def may_meet(self) -> bool:
         """Whether some row may have all words: told from the rarer ones, whose rows are all known."""
@@ -95,7 +102,7 @@ def ranked(connection: sqlite3.Connection, shelf: RowLookup, question: Question,
     level, expression = LEVELS[0], question.phrase
     words = _words(finder, question.significant_terms)
     if len(question.tokens) > 1 and words.may_meet():
-        if 1 < len(question.significant_terms) <= MOST_WORDS_AT_ONCE:
+        if 1 < question.telling <= MOST_WORDS_AT_ONCE:
             level, expression = LEVELS[1], question.every
             own = finder.all_of(expression, words)
             tiers = dict.fromkeys(own, 1)
@@ -201,8 +208,8 @@ class _Finder:
         best = self._most_of(words)
         if not best:
             # no row of the samples is meant: look among all
-            return self.scored(" OR ".join(f'"{word}"' for word in words.rows))
-        found = self.scored(" OR ".join(f'"{word}"' for word in rare), frozenset(best)) if rare else {}
+            return self.scored(" OR ".join(words.expressions.values()))
+        found = self.scored(" OR ".join(words.expressions[word] for word in rare), frozenset(best)) if rare else {}
         for word in [word for word in words.rows if word not in rare]:
             added = words.weight[word] * _NOT_ALONE
             for row in set(best).intersection(words.rows[word]):
@@ -233,27 +240,37 @@ def _varints(data: bytes) -> list[int]:
 
 
 def _words(finder: _Finder, significant_terms: Sequence[str]) -> _Words:
-    rows: dict[str, list[int]] = {}
-    count: dict[str, int] = {}
-    weight: dict[str, float] = {}
-    complete = set()
+    words = _Words({}, {}, {}, set(), {})
     total = finder.shelf.top
     for word in significant_terms:
-        found = finder.newest(f'"{word}"', _SAMPLE, meant=False)
-        seen = len(found)
-        more = seen == _SAMPLE
-        if more:
-            seen = max(seen, seen * total // max(1, total - found[-1] + 1))
-            if seen < _POOL:
-                rest = finder.newest(f'"{word}"', _POOL, found[-1], meant=False)
-                found += rest
-                seen, more = len(found), len(rest) == _POOL
-        if not more:
-            complete.add(word)
-        found.reverse()
-        rows[word], count[word] = found, seen
-        weight[word] = max(log((total - seen + 0.5) / (seen + 0.5)), 0.05) if seen < total else 0.05
-    return _Words(rows, count, weight, complete)
+        expression = f'"{word}"'
+        found, seen, complete = _newest(finder, expression)
+        if seen <= SELDOM and (forms := forms_of(word)):
+            others = " OR ".join((expression, *(f'"{form}"' for form in forms)))
+            known, times, every = _newest(finder, others)
+            if times > seen:
+                expression, found, seen, complete = others, known, times, every
+        if complete:
+            words.complete.add(word)
+        words.expressions[word], words.rows[word], words.times[word] = expression, found, seen
+        words.weight[word] = max(log((total - seen + 0.5) / (seen + 0.5)), 0.05) if seen < total else 0.05
+    return words
+
+
+def _newest(finder: _Finder, expression: str) -> tuple[list[int], int, bool]:
+    """Return the newest rows of an expression (ascending), about how many there are, and whether these are all."""
+    total = finder.shelf.top
+    found = finder.newest(expression, _SAMPLE, meant=False)
+    seen = len(found)
+    more = seen == _SAMPLE
+    if more:
+        seen = max(seen, seen * total // max(1, total - found[-1] + 1))
+        if seen < _POOL:
+            rest = finder.newest(expression, _POOL, found[-1], meant=False)
+            found += rest
+            seen, more = len(found), len(rest) == _POOL
+    found.reverse()
+    return found, seen, not more
 
 
 def _in_context(shelf: RowLookup, words: _Words, own: Mapping[int, float], tiers: Mapping[int, int]) -> dict[int, Score]:

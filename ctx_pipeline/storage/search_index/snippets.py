@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.storage.search_index.tokenize import SIGN, UNSPACED
+from ctx_pipeline.storage.search_index.word_forms import forms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,6 +33,7 @@ def snippet(text: str, words: Sequence[str], width: int = 240) -> Snippet:
     places = _whole(text, words)
     for before, after in (_WHOLE, _ESCAPE, _BEGINNING):
         places = places or _places(text, words, before, after)
+    places = places or _whole(text, [form for word in words for form in forms_of(word)])
     start = max(0, _best(places, width) - width // 4) if places else 0
     end = min(len(text), start + width)
     return _cut(text, start, end, [(a, b) for a, b in places if start <= a and b <= end])

@@ -163,6 +163,8 @@ class Question(NamedTuple):
     some: str = ""
     any: str = ""
     beginnings: str = ""
+    telling: int = 0
+    """words that are no stop words, identifiers and paths as one word each"""
 
 
 def question(text: str) -> Question:
@@ -185,6 +187,7 @@ def question(text: str) -> Question:
         some=" OR ".join(f'"{t}"' for t in significant_terms),
         any=" OR ".join(f'"{t}"' for t in tokens),
         beginnings=" OR ".join(f'"{t}" *' for t in significant_terms),
+        telling=len(dict.fromkeys(whole)),
     )
 
 
