@@ -126,7 +126,7 @@ def test_the_command_line_works_without_the_graph_dspy_and_the_server_and_names_
         assert f"hint: pip install 'ctx-pipeline[{extra}]'" in done.stderr, (words, done.stderr)
 
 
-@pytest.mark.feature("package.slim")
+@pytest.mark.feature("package.slim", "team.light")
 def test_all_extras_together_are_what_the_first_command_of_the_readme_installs():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
@@ -134,7 +134,7 @@ def test_all_extras_together_are_what_the_first_command_of_the_readme_installs()
 
     assert not slim & {"dagster", "dagster-duckdb", "dagster-webserver", "dspy", "mcp", "starlette", "uvicorn"}
     assert {"pydantic", "tiktoken"} <= slim
-    assert extras["all"] == [f"ctx-pipeline[{','.join(name for name in extras if name not in {'all', 'dev'})}]"]
+    assert extras["all"] == [f"ctx-pipeline[{','.join(name for name in extras if name not in {'all', 'dev', 'team'})}]"]
     assert "ctx-pipeline[all]" in extras["dev"]
     assert ".[dev]" in (ROOT / "README.md").read_text("utf-8")
 

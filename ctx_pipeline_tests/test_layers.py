@@ -37,6 +37,14 @@ def test_help_loads_nothing_heavy():
     assert loaded_by(code).isdisjoint(HEAVY)
 
 
+@pytest.mark.feature("team.light")
+def test_a_run_and_a_report_load_nothing_that_a_team_needs():
+    modules = ("pipeline.run", "pipeline.sync", "usage.engine", "learning.injection", "defs.location")
+    code = "\n".join(f"import ctx_pipeline.{name}" for name in modules)
+
+    assert loaded_by(code).isdisjoint({"deltalake", "obstore", "arro3", "moto", "boto3"})
+
+
 @pytest.mark.feature("package.file-budget")
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_file_is_longer_than_600_lines(path: Path):

@@ -68,6 +68,8 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("ctx_pipeline.cli.maintenance:doctor", "Check the store and list unreadable records."),
     "export": ("ctx_pipeline.cli.export:export", "Write the tables as files for other programs."),
     "forget": ("ctx_pipeline.cli.maintenance:forget", "Remove sessions from every layer, for good."),
+    "team": ("ctx_pipeline.cli.team:team", "Share usage, facts and lessons with a team, by project and policy."),
+    "publish": ("ctx_pipeline.cli.team:publish", "Send what changed to the team, by the policy of each project."),
 }
 
 _EVERYDAY: dict[str, dict[str, str]] = {
@@ -109,6 +111,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         "The pipeline and its store",
         ("run", "sync", "status", "backfill", "ui", "doctor", "verify", "dashboard", "sql", "export", "forget"),
     ),
+    "team": ("Many machines, one team", ("team", "publish")),
     "lab": (
         "Measuring and compressing context",
         ("rot", "compress", "analyze", "benchmark", "heatmap", "cache", "history", "artifacts", "signal"),

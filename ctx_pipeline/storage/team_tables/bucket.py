@@ -1,0 +1,152 @@
+"""Objects below one URL (``s3://``, ``gs://``, ``az://`` or a folder), with conditional creation; through obstore.
+
+Credentials come from the provider's own chain (environment, web identity, instance) and are never stored.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+_REMOTE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._/=-]*)?")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]*")
+_PATIENCE = timedelta(seconds=20)
+
+
+class BucketEntry(NamedTuple):
+    """One object: its path below the URL, bytes, and when the server (not the writer) says it was written."""
+
+    path: str
+    size: int
+    modified: datetime
+
+
+def team_url(text: str) -> str:
+    """Return the URL of a team's bucket in one form, a folder as its absolute path; raises UsageError."""
+    text = text.strip().removeprefix("file://")
+    if "://" not in text:
+        return str(Path(text).expanduser().absolute())
+    if not _REMOTE.fullmatch(text) or ".." in text:
+        raise UsageError(f"{text!r} is no address of a bucket", hint="write s3://BUCKET/FOLDER, gs://, az:// or a folder")
+    return text.rstrip("/")
+
+
+class Bucket:
+    """The objects of one team by relative name (``a/b/c``)."""
+
+    def __init__(self, url: str) -> None:
+        self.url = team_url(url)
+        self.is_folder = "://" not in self.url
+        self._opened: Any = None
+
+    @property
+    def _store(self) -> Any:
+        if self._opened is None:
+            from obstore.store import LocalStore, from_url
+
+            if self.is_folder:
+                self._opened = LocalStore(self.url, mkdir=True)
+            else:
+                retry: Any = {"max_retries": 3, "retry_timeout": _PATIENCE}
+                self._opened = from_url(self.url, retry_config=retry)
+        return self._opened
+
+    def read(self, path: str) -> bytes | None:
+        """Return the bytes of an object; None where there is none."""
+        import obstore
+
+        with self.explained(path):
+            try:
+                return bytes(obstore.get(self._store, _checked(path)).bytes())
+            except FileNotFoundError:
+                return None
+
+    def write(self, path: str, body: bytes) -> None:
+        """Write an object whole, over one that is there."""
+        import obstore
+
+        with self.explained(path):
+            obstore.put(self._store, _checked(path), body)
+
+    def create(self, path: str, body: bytes) -> bool:
+        """Write an object where there is none; False where another writer was first (a conditional put)."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        with self.explained(path):
+            try:
+                obstore.put(self._store, _checked(path), body, mode="create")
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Remove objects; one that is gone already is no error."""
+        import obstore
+
+        for path in paths:
+            with self.explained(path):
+                try:
+                    obstore.delete(self._store, _checked(path))
+                except FileNotFoundError:
+                    continue
+
+    def entries(self, folder: str = "") -> list[BucketEntry]:
+        """Return every object below a folder, by path."""
+        import obstore
+
+        with self.explained(folder):
+            found = [one for page in obstore.list(self._store, f"{_checked(folder)}/" if folder else None) for one in page]
+        return sorted(BucketEntry(str(one["path"]), int(one["size"]), one["last_modified"]) for one in found)
+
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders directly below one."""
+        import obstore
+
+        with self.explained(folder):
+            listed = obstore.list_with_delimiter(self._store, f"{_checked(folder)}/")
+        return sorted(str(one).rstrip("/").rpartition("/")[2] for one in listed["common_prefixes"])
+
+    def table_uri(self, path: str) -> str:
+        """Return where the Delta table of a path lies."""
+        return f"{self.url}/{_checked(path)}"
+
+    @contextmanager
+    def explained(self, path: str) -> Iterator[None]:
+        """Translate what a storage library raises into StoreError with what to do."""
+        try:
+            yield
+        except Exception as error:
+            raise self._translated(error, path) from error
+
+    def _translated(self, error: Exception, path: str) -> Exception:
+        module = type(error).__module__.partition(".")[0]
+        if isinstance(error, StoreError) or module not in {"obstore", "deltalake", "_internal", "builtins"}:
+            return error
+        text = " ".join(str(error).split())
+        place = f"{self.url}/{path}".rstrip("/")
+        lowered = text.lower()
+        if "nosuchbucket" in lowered or "bucket does not exist" in lowered or "containernotfound" in lowered:
+            return StoreError(f"there is no bucket {self.url}", hint="create it, or join with its right address: ctx team join URL")
+        if any(word in lowered for word in ("credential", "unauthenticated", "169.254.169.254", "/latest/api/token", "metadata.google")):
+            return StoreError(
+                f"no credentials for {self.url}", hint="sign in with the provider's own tool, or set its variables (AWS_ACCESS_KEY_ID, ...)"
+            )
+        if any(word in lowered for word in ("403", "forbidden", "permission", "accessdenied", "401")):
+            return StoreError(f"{place} must not be read or written by these credentials", hint="see the bucket policy in docs/team.md")
+        return StoreError(f"{place}: {text[:200]}", hint="what was sent so far stays; run the command again")
+
+
+def _checked(path: str) -> str:
+    if not all(_NAME.fullmatch(part) and ".." not in part for part in path.split("/")):
+        raise StoreError(f"{path!r} is no name inside a team's bucket", path=path)
+    return path

@@ -1,0 +1,217 @@
+"""Delta tables below a bucket's URL, written by delta-rs: appended, replaced by key, erased, compacted.
+
+Each writer names itself and a rising number in the table's log (an application transaction). Of two
+writers that hold the same state and the same name only one can commit, so a worker that was thought dead fails.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    from ctx_pipeline.storage.team_tables.bucket import Bucket
+
+_ATTEMPTS = 6
+VACUUM_HOURS = 168
+"""Hours for which files that no version needs are kept for readers, where nothing has to be erased at once."""
+
+
+class Fenced(StoreLocked):
+    """Another writer of the same name committed first: what this one made is not in the table."""
+
+
+def utc(arrow: pa.Table) -> pa.Table:
+    """Return a table whose times say that they are UTC and whose dictionaries are plain, as every engine reads them."""
+    import pyarrow as pa
+
+    for place, column in enumerate(arrow.schema):
+        kind = column.type
+        if pa.types.is_timestamp(kind):
+            arrow = arrow.set_column(place, column.name, arrow.column(place).cast(pa.timestamp("us", "UTC")))
+        elif pa.types.is_dictionary(kind):
+            arrow = arrow.set_column(place, column.name, arrow.column(place).cast(kind.value_type))
+    return arrow
+
+
+class TeamTable:
+    """One Delta table of a team."""
+
+    def __init__(self, bucket: Bucket, path: str) -> None:
+        self.bucket, self.path = bucket, path
+        self._table: DeltaTable | None = None
+
+    def opened(self, *, anew: bool = False) -> DeltaTable | None:
+        """Return the table as it is now; None where there is none."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        if self._table is None or anew:
+            with self.bucket.explained(self.path):
+                try:
+                    self._table = DeltaTable(self.bucket.table_uri(self.path))
+                except TableNotFoundError:
+                    self._table = None
+        return self._table
+
+    def last_number(self, writer: str) -> int:
+        """Return the number of a writer's last commit; 0 where it made none."""
+        table = self.opened()
+        found = table.transaction_version(writer) if table is not None else None
+        return int(found or 0)
+
+    def put(self, rows: pa.Table, *, writer: str, number: int, keys: Mapping[str, Collection[str]] | None = None, by: Iterable[str]) -> int:
+        """Commit rows as a writer's ``number`` and return the table's version; with ``keys`` in place of all rows that have these values.
+
+        Nothing is done where the writer committed this number before. Raises Fenced where
+        it committed a later one, or another process commits under its name now. Columns
+        that the table lacks are added; rows without a column that it has hold nulls there.
+        """
+        from deltalake import CommitProperties, Transaction, write_deltalake
+
+        known = self.last_number(writer)
+        table = self.opened()
+        if known >= number:
+            if known > number:
+                raise fenced(self.path, writer)
+            return table.version() if table is not None else 0
+        if not rows.num_rows and (table is None or keys is None):
+            return table.version() if table is not None else 0
+        if not rows.num_rows:
+            return self._erase(keys or {}, writer=writer, number=number)
+        replacing: dict[str, Any] = {"mode": "append"}
+        if keys is not None and table is not None:
+            replacing = {"mode": "overwrite", "predicate": condition(keys)}
+        with self.bucket.explained(self.path):
+            try:
+                write_deltalake(
+                    table if table is not None else self._uri(),
+                    utc(rows),
+                    schema_mode="merge",
+                    partition_by=list(by) if table is None else None,
+                    commit_properties=CommitProperties(
+                        max_commit_retries=_ATTEMPTS, app_transactions=[Transaction(writer, number)], custom_metadata={"writer": writer}
+                    ),
+                    **replacing,
+                )
+            except Exception as error:
+                raise self._conflict(error, writer) from error
+        made = self.opened(anew=True)
+        return made.version() if made is not None else 0
+
+    def _uri(self) -> str:
+        if self.bucket.is_folder:
+            from pathlib import Path
+
+            Path(self.bucket.table_uri(self.path)).mkdir(parents=True, exist_ok=True)
+        return self.bucket.table_uri(self.path)
+
+    def _erase(self, keys: Mapping[str, Collection[str]], *, writer: str, number: int) -> int:
+        from deltalake import CommitProperties, Transaction
+
+        table = self.opened()
+        if table is None:
+            return 0
+        with self.bucket.explained(self.path):
+            try:
+                table.delete(
+                    condition(keys), commit_properties=CommitProperties(app_transactions=[Transaction(writer, number)], custom_metadata={})
+                )
+            except Exception as error:
+                raise self._conflict(error, writer) from error
+        return table.version()
+
+    def _conflict(self, error: Exception, writer: str) -> Exception:
+        text = str(error)
+        if "Concurrent transaction" in text or "concurrent transaction" in text:
+            return fenced(self.path, writer)
+        return error
+
+    def rows(self, columns: Collection[str] | None = None, **partition: str) -> pa.Table | None:
+        """Return the rows of some partitions, times without a zone; None where there is no table."""
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        table = self.opened()
+        if table is None:
+            return None
+        with self.bucket.explained(self.path):
+            data = table.to_pyarrow_dataset()
+            wanted = None
+            for name, value in partition.items():
+                one = ds.field(name) == value
+                wanted = one if wanted is None else wanted & one
+            names = [name for name in data.schema.names if columns is None or name in columns]
+            found = data.to_table(columns=names, filter=wanted)
+        for place, column in enumerate(found.schema):
+            if pa.types.is_timestamp(column.type):
+                found = found.set_column(place, column.name, found.column(place).cast(pa.timestamp("us")))
+        return found
+
+    def compact(self) -> int:
+        """Merge small files of each partition and return how many files went."""
+        table = self.opened()
+        if table is None:
+            return 0
+        with self.bucket.explained(self.path):
+            return int(table.optimize.compact()["numFilesRemoved"])
+
+    def vacuum(self, hours: int = VACUUM_HOURS) -> int:
+        """Remove files that no version of the last ``hours`` needs and return how many; 0 hours erases what was replaced for good."""
+        table = self.opened(anew=True)
+        if table is None:
+            return 0
+        with self.bucket.explained(self.path):
+            gone = len(table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=hours == 0))
+            if hours == 0:
+                # statistics of earlier versions hold the first and last values of their columns
+                table.create_checkpoint()
+                self._forget_log(table.version())
+        return gone
+
+    def _forget_log(self, version: int) -> None:
+        """Remove the log entries before the checkpoint of a version."""
+        folder = f"{self.path}/_delta_log"
+        old = []
+        for entry in self.bucket.entries(folder):
+            name = entry.path.rpartition("/")[2]
+            number = name.partition(".")[0]
+            if number.isdigit() and int(number) < version:
+                old.append(entry.path)
+        self.bucket.remove(old)
+
+    def files(self) -> list[int]:
+        """Return the bytes of each live file."""
+        table = self.opened()
+        if table is None:
+            return []
+        with self.bucket.explained(self.path):
+            import pyarrow as pa
+
+            actions = pa.table(table.get_add_actions(flatten=True))
+        return [int(size) for size in actions.column("size_bytes").to_pylist()]
+
+
+def fenced(path: str, writer: str) -> Fenced:
+    """Return the error of a writer that another one of its name overtook."""
+    return Fenced(
+        f"another process published to {path} under the name {writer}",
+        hint="two machines must not share a name or a store: ctx team join URL --machine NAME",
+        path=path,
+        writer=writer,
+    )
+
+
+def condition(keys: Mapping[str, Collection[str]]) -> str:
+    """Return the predicate of rows whose columns have one of these values each."""
+    parts = []
+    for name, values in keys.items():
+        listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(values))
+        parts.append(f"{name} IN ({listed})" if len(values) != 1 else f"{name} = {listed}")
+    return " AND ".join(parts)

@@ -1,0 +1,76 @@
+"""Lessons of this machine as the team gets them: those that its person judged, without what a check found something in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.memories import Memory
+from ctx_pipeline.model.raw import project_of
+from ctx_pipeline.pipeline.plan import WHOLE
+from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS_MONTH
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ctx_pipeline.redaction.redactor import Redactor
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.team.membership import Membership
+
+TEAM_NOTE = "team"
+"""Name in the structured body of a lesson that came from the team: who proposed it."""
+
+_FOR = ("accepted",)
+_AGAINST = ("rejected", "retired")
+
+
+def lesson_rows(store: Store, member: Membership, redactor: Redactor) -> list[dict[str, Any]]:
+    """Return the rows of ``lessons``, by id: accepted lessons with their text, rejected ones as a vote without it.
+
+    A lesson of a repository goes by the policy of that repository, one that holds
+    everywhere by the general policy. One that holds for a folder of this machine alone
+    stays. A lesson that came from the team is a vote only where it was refused.
+    """
+    found = []
+    for memory in (Memory._make(row) for row in store.lake.read_rows("memories", WHOLE, "memory/consolidated")):
+        vote = "accepted" if memory.status in _FOR else "rejected" if memory.status in _AGAINST else ""
+        from_team = bool(memory.body.get(TEAM_NOTE))
+        if not vote or memory.flags or (from_team and vote == "accepted"):
+            continue
+        local = memory.repository is not None and memory.repository.startswith(("/", "~"))
+        placed = memory.scope in ("repo", "task")
+        if local or (placed and memory.repository is None):
+            continue
+        project = project_of(memory.repository) if memory.repository else None
+        if "lessons" not in member.policy_of(project, memory.repository):
+            continue
+        text = redactor.redact(memory.text) if vote == "accepted" else ""
+        when = redactor.redact(memory.when_to_use) if vote == "accepted" and memory.when_to_use else None
+        if scan([text, when]):
+            continue
+        row = memory._asdict() | {"text": text, "when_to_use": when, "status": vote}
+        named = row["memory_id"].removeprefix("team-") if from_team else row["memory_id"]
+        values = {name: row[name] for name in LESSON_COLUMNS} | {"memory_id": named}
+        values["sessions"], values["evidence"] = list(values["sessions"]), list(values["evidence"])
+        found.append({"member": member.member, "machine": member.machine, "month": LESSONS_MONTH, **values})
+    return sorted(found, key=lambda row: str(row["memory_id"]))
+
+
+def lessons_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return the rows as Arrow, typed even when there is none."""
+    import pyarrow as pa
+
+    from ctx_pipeline.model.tables import MEMORIES
+    from ctx_pipeline.team.published_tables import PLACE
+
+    kinds = {
+        "str": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "time": pa.timestamp("us", "UTC"),
+        "list": pa.list_(pa.string()),
+    }
+    declared = {c.name: kinds[c.type] for c in (*PLACE, *MEMORIES.columns) if c.name in LESSON_COLUMNS or c in PLACE}
+    return pa.table(
+        {name: pa.array([row[name] for row in rows], declared[name]) for name in ("member", "machine", "month", *LESSON_COLUMNS)}
+    )

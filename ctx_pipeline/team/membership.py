@@ -1,0 +1,178 @@
+"""Which team this machine belongs to, under which name, and what of which project it shares."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import uuid
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import SettingsError, StoreError, UnknownChoice, UsageError
+from ctx_pipeline.memory.scope import identity
+from ctx_pipeline.storage.files import Files
+from ctx_pipeline.storage.team_tables.bucket import Bucket, team_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ctx_pipeline.settings import Settings
+
+POLICIES = ("counts", "lessons", "facts", "texts", "raw")
+"""What can be shared of a project; ``facts`` brings ``counts``, ``texts`` brings ``facts``; ``raw`` is exact and encrypted."""
+
+_BRINGS = {"facts": ("counts",), "texts": ("counts", "facts"), "raw": ()}
+EVERY = "*"
+"""Stands for every project without a policy of its own."""
+
+FOLDER = "team"
+FILE = f"{FOLDER}/membership.json"
+PROTOCOL = 1
+"""Rises when an older publisher or reader would misread what is in the bucket."""
+
+TEAM_FILE = "team.json"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True)
+class Membership:
+    """This machine as its team knows it."""
+
+    url: str
+    member: str
+    machine: str
+    machine_id: str
+    """drawn at random when the machine joined; two machines of one name are told apart by it"""
+    share: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """project name, repository or ``*`` -> policies; of a project without one nothing leaves"""
+    pull: bool = True
+    """whether lessons of the team reach this machine"""
+
+    @property
+    def prefix(self) -> str:
+        """The only folder of the bucket that this member writes to."""
+        return f"members/{self.member}"
+
+    @property
+    def writer(self) -> str:
+        """Name of this machine in the logs of tables."""
+        return f"{self.machine}:{self.machine_id}"
+
+    def policy_of(self, project: str | None, repository: str | None) -> tuple[str, ...]:
+        """Return what is shared of a project; empty: nothing."""
+        names = [repository, identity(repository) if repository else None, project, EVERY]
+        return next((self.share[name] for name in names if name and name in self.share), ())
+
+    def bucket(self) -> Bucket:
+        """Return the team's bucket."""
+        return Bucket(self.url)
+
+
+def membership(settings: Settings) -> Membership | None:
+    """Return this machine's membership; None where it belongs to no team. Raises SettingsError for a file that cannot be read."""
+    path = settings.home / FILE
+    try:
+        found = json.loads(path.read_bytes())
+        return Membership(**{**found, "share": {k: tuple(v) for k, v in found["share"].items()}})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise SettingsError(f"{path} cannot be read", hint="ctx team join URL writes it anew", path=str(path)) from error
+
+
+def demand(settings: Settings) -> Membership:
+    """Return this machine's membership; raises UsageError where it belongs to no team."""
+    found = membership(settings)
+    if found is None:
+        raise UsageError("this machine belongs to no team", hint="ctx team join URL")
+    return found
+
+
+def save(settings: Settings, member: Membership) -> None:
+    """Write the membership, for this user alone."""
+    Files(settings.home).write(FILE, json.dumps(asdict(member), indent=1).encode())
+
+
+def policies(words: str) -> tuple[str, ...]:
+    """Return policies as written on a command line (``counts,lessons``; ``none``), with what they bring; raises UnknownChoice."""
+    asked = [word.strip() for word in words.split(",") if word.strip()]
+    if asked == ["none"]:
+        return ()
+    for word in asked:
+        if word not in POLICIES:
+            raise UnknownChoice("policy", word, (*POLICIES, "none"))
+    wanted = {*asked, *(brought for word in asked for brought in _BRINGS.get(word, ()))}
+    return tuple(p for p in POLICIES if p in wanted)
+
+
+def shared(member: Membership, project: str, words: str) -> Membership:
+    """Return the membership with another policy for a project; ``none`` for ``*`` takes the general policy away."""
+    chosen = {**member.share, project: policies(words)}
+    return replace(member, share={k: v for k, v in chosen.items() if v or k != EVERY})
+
+
+def join(settings: Settings, url: str, *, name: str | None = None, machine: str | None = None, share: Sequence[str] = ()) -> Membership:
+    """Enter this machine in a team's bucket and return its membership; run again it changes names and keeps policies.
+
+    The name of a machine is taken by a conditional put: a second machine that asks for it
+    gets a StoreError. ``share`` are policies of all projects.
+    """
+    place = team_url(url)
+    before = membership(settings)
+    kept = before if before is not None and before.url == place else None
+    member = _name(name or (kept.member if kept else _person(settings)), "--as")
+    host = _name(machine or (kept.machine if kept else socket.gethostname().partition(".")[0] or "machine"), "--machine")
+    same = kept is not None and (kept.member, kept.machine) == (member, host)
+    own = kept.machine_id if kept is not None and same else uuid.uuid4().hex[:16]
+    made = Membership(place, member, host, own, dict(kept.share) if kept else {}, kept.pull if kept else True)
+    if share:
+        made = shared(made, EVERY, ",".join(share))
+    bucket = Bucket(place)
+    demand_protocol(bucket)
+    card = f"members/{member}/{host}/machine.json"
+    if not bucket.create(card, json.dumps({"machine_id": own, "protocol": PROTOCOL}).encode()):
+        held = _json(bucket.read(card))
+        if held.get("machine_id") != own:
+            raise StoreError(
+                f"another machine publishes as {member}/{host}",
+                hint=f"choose another name: ctx team join {place} --as {member} --machine NAME",
+                member=member,
+                machine=host,
+            )
+    save(settings, made)
+    return made
+
+
+def demand_protocol(bucket: Bucket) -> Mapping[str, Any]:
+    """Return what ``team.json`` of a bucket says, made where it is missing; raises StoreError where it asks for a newer version."""
+    held = bucket.read(TEAM_FILE)
+    if held is None:
+        fresh = {"protocol": PROTOCOL, "votes": 2, "aliases": False}
+        if bucket.create(TEAM_FILE, json.dumps(fresh).encode()):
+            return fresh
+        held = bucket.read(TEAM_FILE)
+    found = _json(held)
+    if not isinstance(found.get("protocol"), int) or found["protocol"] > PROTOCOL:
+        raise StoreError(f"{bucket.url} was set up by a newer version of ctx", hint="pip install --upgrade 'ctx-pipeline[team]'")
+    return found
+
+
+def _json(body: bytes | None) -> dict[str, Any]:
+    try:
+        found = json.loads(body or b"")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _person(settings: Settings) -> str:
+    env = settings.environ
+    return re.sub(r"[^a-z0-9-]+", "-", (env.get("USER") or env.get("LOGNAME") or "member").lower()).strip("-") or "member"
+
+
+def _name(text: str, option: str) -> str:
+    lowered = text.strip().lower().replace("_", "-").replace(" ", "-")
+    if not _NAME.fullmatch(lowered):
+        raise UsageError(f"{text!r} is no name", hint=f"give {option} small letters, digits and dashes, at most 63")
+    return lowered

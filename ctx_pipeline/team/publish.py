@@ -1,0 +1,316 @@
+"""What changed since the last time goes to the team's tables, by the policy of its project; nothing goes without one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from ctx_pipeline import __version__
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.tables import FACTS_ASSET, TABLES
+from ctx_pipeline.redaction.redactor import Redactor
+from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
+from ctx_pipeline.storage.team_tables.local_rows import LocalSession, local_sessions, published_rows
+from ctx_pipeline.team.lessons_out import lesson_rows, lessons_table
+from ctx_pipeline.team.membership import FOLDER, PROTOCOL, demand, demand_protocol
+from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    import pyarrow as pa
+
+    from ctx_pipeline.model.raw import Cell
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.team.membership import Membership
+
+RECORD = f"{FOLDER}/published.json"
+HEAD = "head.json"
+LEASE = "team/publish"
+_BATCH = 2_000
+"""Sessions of one commit."""
+
+
+class Sent(msgspec.Struct):
+    """What the team holds of one session of this machine."""
+
+    month: str
+    project: str
+    policies: list[str]
+    digest: str
+
+
+class Record(msgspec.Struct):
+    """What this machine sent, so that the next time only what changed goes. Losing it costs sending all once more, never a double row."""
+
+    machine_id: str = ""
+    number: int = 0
+    """of the last commit of this machine"""
+    pending: int = 0
+    """number whose commits may have begun; 0 while none has"""
+    cells: dict[str, str] = {}
+    """cell -> digest of its committed tables and of the policies, when all its sessions were looked at"""
+    sessions: dict[str, Sent] = {}
+    lessons: str = ""
+
+
+class Batch(NamedTuple):
+    """Sessions that go in one commit, and those whose rows have to go."""
+
+    changed: list[LocalSession]
+    gone: list[tuple[str, Sent]]
+
+
+@dataclass
+class Published:
+    """What one publication did, or with ``dry`` would do."""
+
+    dry: bool = False
+    sessions: int = 0
+    removed: int = 0
+    lessons: int = 0
+    rows: Counter[str] = field(default_factory=Counter)
+    by_project: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """project -> policies, sessions that go now, sessions of the machine"""
+    withheld: Counter[str] = field(default_factory=Counter)
+    """project -> sessions that stay on this machine, since it has no policy"""
+    examples: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as one object."""
+        return {
+            "dry_run": self.dry,
+            "sessions": self.sessions,
+            "sessions_removed": self.removed,
+            "lessons": self.lessons,
+            "rows": dict(self.rows),
+            "projects": self.by_project,
+            "withheld": dict(self.withheld),
+            "examples": self.examples,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: bool = False) -> Published:
+    """Send what changed to the team's tables and return what went; with ``dry_run`` nothing is sent.
+
+    Each table of a commit takes the rows of the commit's sessions in place of what it held
+    of them, under a number that rises: the same upload twice, or one that was cut off,
+    gives the same rows. ``whole`` looks at every session again. Raises UsageError without
+    a team, StoreError where the bucket cannot be written, Fenced where another machine
+    publishes under this machine's name.
+    """
+    began = time.perf_counter()
+    member = demand(settings)
+    done = Published(dry=dry_run)
+    with store.ledger.lease(LEASE):
+        record = read_record(store, member)
+        if whole:
+            record.cells = {}
+        gates = _gates(store, member)
+        due = {cell for cell, gate in gates.items() if record.cells.get(cell.key) != gate}
+        sessions = local_sessions(store, due, {t.name: t.columns for t in PUBLISHED}) if due else []
+        looked = {cell.key for cell in due} | (record.cells.keys() - {cell.key for cell in gates})
+        batches = list(_batches(_compare(record, member, sessions, looked, done)))
+        lessons = lesson_rows(store, member, Redactor(settings.patterns))
+        lessons_digest = digest([list(row.values()) for row in lessons], member.share)
+        lessons_due = lessons_digest != record.lessons and bool(lessons or record.lessons)
+        done.lessons = len(lessons) if lessons_due else 0
+        if dry_run:
+            _describe(store, member, batches, lessons if lessons_due else [], done)
+        else:
+            sender = Sender(store, member, record)
+            for batch in batches:
+                sender.send(batch, done)
+            if lessons_due:
+                sender.send_lessons(lessons, lessons_digest)
+            if batches or lessons_due:
+                sender.write_head()
+            if due or record.cells.keys() - {cell.key for cell in gates}:
+                record.cells = {cell.key: gate for cell, gate in gates.items()}
+                sender.save()
+    done.seconds = time.perf_counter() - began
+    return done
+
+
+def read_record(store: Store, member: Membership) -> Record:
+    """Return what was sent under this membership; an empty record where that is not known."""
+    if not store.files.exists(RECORD):
+        return Record(machine_id=member.machine_id)
+    try:
+        found = msgspec.json.decode(store.files.read(RECORD), type=Record)
+    except msgspec.MsgspecError:
+        return Record(machine_id=member.machine_id)
+    return found if found.machine_id == member.machine_id else Record(machine_id=member.machine_id)
+
+
+def _gates(store: Store, member: Membership) -> dict[Cell, str]:
+    """Return cell -> digest of its committed tables and of all that decides what of them goes."""
+    facts = store.lake.manifests(FACTS_ASSET)
+    rules = [(t.name, TABLES[t.name].version, t.columns) for t in PUBLISHED]
+    return {
+        cell: digest(m.content_hash, facts[cell].content_hash if cell in facts else "", sorted(member.share.items()), rules, PROTOCOL)
+        for cell, m in store.lake.manifests("normalized").items()
+    }
+
+
+def _compare(record: Record, member: Membership, sessions: Iterable[LocalSession], looked: Collection[str], done: Published) -> Batch:
+    """Return what has to go of the sessions of the cells that were looked at, and what the team holds of them that has to leave."""
+    changed, gone, present = [], [], set()
+    for s in sessions:
+        key = f"{s.host}/{s.session_id}"
+        policies = member.policy_of(s.project, s.repository)
+        tables = [t.name for t in PUBLISHED if t.policy in policies]
+        if not tables:
+            done.withheld[s.project] += 1
+            continue
+        present.add(key)
+        counts = done.by_project.setdefault(s.project, {"policies": list(policies), "sessions": 0, "of": 0})
+        counts["of"] += 1
+        before = record.sessions.get(key)
+        now = digest([s.hashes.get(t, "") for t in tables], tables)
+        if before is not None and (before.digest, before.month) == (now, s.month):
+            continue
+        counts["sessions"] += 1
+        changed.append(s)
+        if before is not None and before.month != s.month:
+            gone.append((key, before))
+    for key, sent in record.sessions.items():
+        if key not in present and f"{key.partition('/')[0]}|{sent.month}" in looked:
+            gone.append((key, sent))
+    return Batch(changed, gone)
+
+
+def _batches(all_of_it: Batch) -> Iterator[Batch]:
+    changed = sorted(all_of_it.changed, key=lambda s: (s.month, s.host, s.session_id))
+    for start in range(0, max(len(changed), 1), _BATCH):
+        batch = Batch(changed[start : start + _BATCH], all_of_it.gone if start == 0 else [])
+        if batch.changed or batch.gone:
+            yield batch
+
+
+def _describe(store: Store, member: Membership, batches: Iterable[Batch], lessons: list[dict[str, Any]], done: Published) -> None:
+    """Note what would go: rows by table and the first row of each."""
+    for batch in batches:
+        done.sessions += len(batch.changed)
+        done.removed += len(batch.gone)
+        for table in PUBLISHED:
+            rows = _rows_of(store, member, table.name, batch.changed)
+            if rows is not None and rows.num_rows:
+                done.rows[table.name] += rows.num_rows
+                done.examples.setdefault(table.name, rows.slice(0, 1).to_pylist()[0])
+    if lessons:
+        done.rows[LESSONS] += len(lessons)
+        done.examples[LESSONS] = lessons[0]
+
+
+def _rows_of(store: Store, member: Membership, name: str, sessions: Collection[LocalSession]) -> pa.Table | None:
+    table = next(t for t in PUBLISHED if t.name == name)
+    chosen = {(s.host, s.session_id, s.month) for s in sessions if table.policy in member.policy_of(s.project, s.repository)}
+    if not chosen:
+        return None
+    return published_rows(store, name, table.columns, chosen, member=member.member, machine=member.machine)
+
+
+class Sender:
+    """Commits of this machine, each under the next number."""
+
+    def __init__(self, store: Store, member: Membership, record: Record) -> None:
+        self._store, self._member, self._record = store, member, record
+        self._bucket = member.bucket()
+        demand_protocol(self._bucket)
+        self._tables = {name: TeamTable(self._bucket, f"{member.prefix}/{name}") for name in (*(t.name for t in PUBLISHED), LESSONS)}
+        self._highest = -1
+        self._lost = False
+        """whether the team holds rows of this machine of which it does not know any more"""
+        self.number = record.number
+
+    def _begin(self) -> int:
+        """Return the next number, noted before anything is sent; raises Fenced where somebody else used this machine's name meanwhile."""
+        if self._highest < 0:
+            self._highest = max(table.last_number(self._member.writer) for table in self._tables.values())
+            known = max(self._record.number, self._record.pending)
+            if self._record.number and self._highest > known:
+                raise fenced(self._member.prefix, self._member.writer)
+            self._lost = self._highest > 0 and not known
+        self.number = self._highest = max(self._highest, self._record.number, self._record.pending) + 1
+        self._record.pending = self.number
+        self.save()
+        return self.number
+
+    def send(self, batch: Batch, done: Published) -> None:
+        """Commit one batch to every table that it concerns."""
+        number = self._begin()
+        member = self._member
+        months = {s.month for s in batch.changed} | {sent.month for _, sent in batch.gone}
+        ids = {s.session_id for s in batch.changed} | {key.partition("/")[2] for key, _ in batch.gone}
+        keys = {"machine": {member.machine}} if self._lost else {"machine": {member.machine}, "month": months, "session_id": ids}
+        before = [sent for key, sent in self._record.sessions.items() if key.partition("/")[2] in ids]
+        for published in PUBLISHED:
+            table = self._tables[published.name]
+            rows = _rows_of(self._store, member, published.name, batch.changed)
+            if rows is None:
+                if not self._lost and not any(published.policy in sent.policies for sent in before):
+                    continue
+                rows = _nothing()
+            known = table.last_number(member.writer) > 0
+            table.put(rows, writer=member.writer, number=number, keys=keys if known else None, by=PARTITIONS)
+            done.rows[published.name] += rows.num_rows
+        self._lost = False
+        done.sessions += len(batch.changed)
+        done.removed += len(batch.gone)
+        for key, _ in batch.gone:
+            self._record.sessions.pop(key, None)
+        for s in batch.changed:
+            policies = member.policy_of(s.project, s.repository)
+            tables = [t.name for t in PUBLISHED if t.policy in policies]
+            self._record.sessions[f"{s.host}/{s.session_id}"] = Sent(
+                s.month, s.project, list(policies), digest([s.hashes.get(t, "") for t in tables], tables)
+            )
+        self._end()
+
+    def send_lessons(self, lessons: list[dict[str, Any]], made_of: str) -> None:
+        """Put the lessons of this machine in the place of those that it sent before."""
+        number = self._begin()
+        keys = {"machine": {self._member.machine}, "month": {LESSONS_MONTH}}
+        self._tables[LESSONS].put(lessons_table(lessons), writer=self._member.writer, number=number, keys=keys, by=PARTITIONS)
+        self._record.lessons = made_of
+        self._end()
+
+    def write_head(self) -> None:
+        """Write, last of all, the small object by which a hub sees in one listing whose months changed."""
+        months: dict[str, list[Any]] = {}
+        for key, sent in sorted(self._record.sessions.items()):
+            months.setdefault(sent.month, []).append((key, sent.digest))
+        head = {
+            "protocol": PROTOCOL,
+            "package": __version__,
+            "machine_id": self._member.machine_id,
+            "number": self._record.number,
+            "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "months": {month: digest(rows) for month, rows in months.items()},
+            "lessons": self._record.lessons,
+        }
+        self._bucket.write(f"{self._member.prefix}/{self._member.machine}/{HEAD}", json.dumps(head).encode())
+
+    def _end(self) -> None:
+        self._record.number, self._record.pending = self.number, 0
+        self.save()
+
+    def save(self) -> None:
+        """Note on this machine what was sent."""
+        self._store.files.write(RECORD, msgspec.json.encode(self._record))
+
+
+def _nothing() -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({})

@@ -1,0 +1,50 @@
+"""A bucket for tests of a team: a folder, or one of an S3-shaped server on loopback."""
+
+from __future__ import annotations
+
+import logging
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("deltalake")
+pytest.importorskip("obstore")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The address of an S3-shaped server with conditional puts."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def s3_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """The URL of an empty bucket."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3_server,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "tests",
+        "AWS_SECRET_ACCESS_KEY": "tests",
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    name = f"team-{abs(hash(request.node.nodeid)) % 10**12}"
+    with urllib.request.urlopen(urllib.request.Request(f"{s3_server}/{name}", method="PUT")) as answer:
+        assert answer.status == 200
+    return f"s3://{name}"
+
+
+@pytest.fixture
+def folder_bucket(tmp_path: Path) -> str:
+    """A shared folder."""
+    return str(tmp_path / "bucket")

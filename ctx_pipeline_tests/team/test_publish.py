@@ -1,0 +1,237 @@
+"""What leaves a machine: by policy, what changed, once, redacted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline.errors import StoreError, UnknownChoice, UsageError
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
+from ctx_pipeline.team import membership
+from ctx_pipeline.team.membership import FILE, TEAM_FILE, demand, join, save, shared
+from ctx_pipeline.team.publish import RECORD, publish
+from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
+
+
+def rows(url: str, table: str, member: str = "ann") -> list[dict]:
+    found = TeamTable(Bucket(url), f"members/{member}/{table}").rows()
+    return [] if found is None else found.to_pylist()
+
+
+def bytes_of(url: str) -> bytes:
+    return b"".join(p.read_bytes() for p in sorted(Path(url).rglob("*")) if p.is_file())
+
+
+def machine(tmp_path: Path, member: str = "ann", name: str = "laptop") -> TeamMachine:
+    return TeamMachine(tmp_path / f"{member}-{name}", member, name)
+
+
+@pytest.mark.feature("team.policy")
+def test_nothing_leaves_without_a_policy(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path).join(folder_bucket, share=())
+    ann.works(1)
+
+    done = ann.publish()
+
+    assert (done.sessions, dict(done.withheld)) == (0, {"shop": 1})
+    assert sorted(p.name for p in Path(folder_bucket).rglob("*") if p.is_file()) == ["machine.json", "team.json"]
+
+
+@pytest.mark.feature("team.publish")
+def test_only_what_changed_is_sent_and_replaces_what_was_there(tmp_path: Path, s3_bucket: str):
+    ann = machine(tmp_path).join(s3_bucket)
+    ann.works(1)
+    ann.works(2, turns=2)
+    assert ann.publish().sessions == 2
+    assert ann.publish().sessions == 0
+
+    ann.works(2, turns=3)
+    done = ann.publish()
+
+    assert (done.sessions, done.rows["sessions"]) == (1, 1)
+    assert sorted((r["session_id"], r["prompts"], r["member"], r["machine"], r["month"]) for r in rows(s3_bucket, "sessions")) == [
+        (session_id(1), 1, "ann", "laptop", "2026-03"),
+        (session_id(2), 3, "ann", "laptop", "2026-03"),
+    ]
+    calls = [r["call_key"] for r in rows(s3_bucket, "model_calls")]
+    assert len(calls) == len(set(calls)) == 2 * (1 + 3)
+
+
+@pytest.mark.feature("team.policy")
+def test_counts_hold_no_prompt_no_path_and_no_command_and_texts_are_redacted(tmp_path: Path, folder_bucket: str):
+    secret = "sk-ant-api03-" + "Ab1" * 30
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1, words=f"lighthouse keeper {secret}")
+    ann.publish()
+    sent = bytes_of(folder_bucket)
+    assert not [word for word in (b"lighthouse", b"/w/shop", b"pytest -q", secret.encode()) if word in sent]
+    assert {r["result"] for r in rows(folder_bucket, "check_runs")} == {"passed"}
+    assert rows(folder_bucket, "events") == []
+
+    save(ann.settings, shared(demand(ann.settings), "shop", "texts"))
+    ann.publish()
+
+    texts = "".join(r["text"] or "" for r in rows(folder_bucket, "events"))
+    assert "lighthouse keeper [REDACTED:" in texts
+    assert secret not in texts
+    assert secret.encode() not in bytes_of(folder_bucket)
+
+
+@pytest.mark.feature("team.policy")
+def test_a_narrower_policy_removes_what_it_no_longer_allows(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path).join(folder_bucket, share=("facts",))
+    ann.works(1)
+    ann.works(2, project="private")
+    ann.publish()
+    assert {r["session_id"] for r in rows(folder_bucket, "command_runs")} == {session_id(1), session_id(2)}
+
+    save(ann.settings, shared(shared(demand(ann.settings), "shop", "counts"), "private", "none"))
+    done = ann.publish()
+
+    assert (done.sessions, done.removed) == (1, 1)
+    assert rows(folder_bucket, "command_runs") == []
+    assert {r["session_id"] for r in rows(folder_bucket, "sessions")} == {session_id(1)}
+    assert {r["session_id"] for r in rows(folder_bucket, "model_calls")} == {session_id(1)}
+
+
+@pytest.mark.feature("team.dry-run")
+def test_a_dry_run_shows_rows_and_an_example_and_sends_nothing(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1, turns=2)
+    before = bytes_of(folder_bucket)
+
+    done = ann.publish(dry_run=True)
+
+    assert (done.sessions, done.rows["model_calls"], done.rows["sessions"]) == (1, 4, 1)
+    assert done.examples["sessions"]["member"] == "ann"
+    assert done.examples["sessions"]["prompts"] == 2
+    assert bytes_of(folder_bucket) == before
+    assert ann.publish().sessions == 1
+
+
+@pytest.mark.feature("team.once")
+def test_an_upload_that_was_cut_off_after_any_table_is_made_whole_and_nothing_is_there_twice(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1, turns=2)
+    put = TeamTable.put
+    for allowed in range(4):
+        left = [allowed]
+
+        def failing(self: TeamTable, *words: object, left: list[int] = left, **options: object) -> int:
+            if left[0] == 0:
+                raise StoreError("the network is gone")
+            left[0] -= 1
+            return put(self, *words, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TeamTable, "put", failing)
+            with pytest.raises(StoreError, match="the network is gone"):
+                ann.publish()
+    ann.publish()
+
+    assert {name: len(rows(folder_bucket, name)) for name in ("sessions", "model_calls", "turns", "check_runs")} == {
+        "sessions": 1,
+        "model_calls": 4,
+        "turns": 2,
+        "check_runs": 2,
+    }
+
+
+@pytest.mark.feature("team.once")
+def test_a_machine_that_lost_its_record_sends_all_again_and_nothing_is_there_twice(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1)
+    ann.works(2)
+    ann.publish()
+    (ann.settings.home / RECORD).unlink()
+
+    assert ann.publish().sessions == 2
+    assert sorted(r["session_id"] for r in rows(folder_bucket, "sessions")) == [session_id(1), session_id(2)]
+
+
+@pytest.mark.feature("team.machine-names")
+def test_a_second_machine_cannot_take_a_name_and_a_copied_store_is_fenced_off(tmp_path: Path, s3_bucket: str):
+    ann = machine(tmp_path).join(s3_bucket)
+    with pytest.raises(StoreError, match="another machine publishes as ann/laptop"):
+        machine(tmp_path / "other").join(s3_bucket)
+    machine(tmp_path, "ann", "desktop").join(s3_bucket)
+
+    ann.works(1)
+    ann.publish()
+    copy = machine(tmp_path / "copied")
+    copy.folder.parent.mkdir()
+    import shutil
+
+    shutil.copytree(ann.folder, copy.folder)
+    ann.works(2)
+    ann.publish()
+    copy.works(3)
+    with pytest.raises(Fenced, match="another process published to members/ann"):
+        copy.publish()
+    assert {r["session_id"] for r in rows(s3_bucket, "sessions")} == {session_id(1), session_id(2)}
+
+
+@pytest.mark.feature("team.bad-input")
+def test_wrong_addresses_names_policies_and_newer_teams_are_errors_with_a_hint(
+    tmp_path: Path, folder_bucket: str, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path)
+    for url in ("ftp://x/y", "s3://", "s3://a/../b"):
+        with pytest.raises(UsageError, match="no address of a bucket"):
+            ann.join(url)
+    with pytest.raises(StoreError, match="there is no bucket s3://nowhere-at-all"):
+        ann.join("s3://nowhere-at-all")
+    with pytest.raises(UsageError, match="is no name"):
+        join(ann.settings, folder_bucket, name="../../etc")
+    with pytest.raises(UnknownChoice):
+        ann.join(folder_bucket, share=("everything",))
+    with pytest.raises(UsageError, match="belongs to no team"):
+        ann.publish()
+    ann.join(folder_bucket)
+    Bucket(folder_bucket).write(TEAM_FILE, b'{"protocol": 99}')
+    ann.works(1)
+    with pytest.raises(StoreError, match="newer version of ctx"):
+        ann.publish()
+    (ann.settings.home / FILE).write_text("{")
+    with pytest.raises(membership.SettingsError, match="cannot be read"):
+        ann.publish()
+
+
+@pytest.mark.feature("team.bad-input")
+def test_without_credentials_the_error_says_so_within_seconds(tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(StoreError, match="no credentials for s3://"):
+        machine(tmp_path).join(s3_bucket)
+
+
+@pytest.mark.feature("team.publish")
+def test_an_older_publisher_and_a_newer_one_write_one_table(tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch):
+    ann = machine(tmp_path).join(folder_bucket)
+    ann.works(1)
+    tables = publish.__globals__["PUBLISHED"]
+    older = tuple(t._replace(leaves_out=t.leaves_out | {"version", "status"}) if t.name == "sessions" else t for t in tables)
+    with monkeypatch.context() as patch:
+        patch.setitem(publish.__globals__, "PUBLISHED", older)
+        ann.publish()
+    desktop = machine(tmp_path, "ann", "desktop").join(folder_bucket)
+    desktop.works(2)
+    desktop.publish()
+    with monkeypatch.context() as patch:
+        patch.setitem(publish.__globals__, "PUBLISHED", older)
+        ann.works(3)
+        with open_store(ann.settings) as store:
+            publish(store, ann.settings)
+        ann.publish()
+
+    assert sorted((r["session_id"], r["status"] is None) for r in rows(folder_bucket, "sessions")) == [
+        (session_id(1), True),
+        (session_id(2), False),
+        (session_id(3), True),
+    ]
