@@ -24,7 +24,6 @@ A command ends with 2 where its words are wrong (UsageError, UnknownChoice) and 
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -156,6 +155,8 @@ class UnknownName(CtxError):
 
     def __init__(self, noun: str, name: str, known: Iterable[str], *, hint: str = "") -> None:
         names = sorted(set(known))
+        import difflib
+
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if not near and len(name) > 3:  # the first characters of a long id, with a mistake in them
             begins = {n[: len(name)]: n for n in names}

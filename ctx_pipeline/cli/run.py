@@ -144,11 +144,14 @@ def sync(as_json: bool) -> None:
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.cli.output import without_numpy
     from ctx_pipeline.pipeline.sync import sync as stage
+    from ctx_pipeline.sessions.handoff import ready
     from ctx_pipeline.storage import open_store
 
     settings, _ = choose(settings_module.load(), demo=False, samples=False)
     with open_store(settings) as store:
         reports = stage(store, settings, when_few=without_numpy)
+    if reports:
+        ready(settings)
     gc.freeze()  # the interpreter would walk all of it once more before it ends
     parsed = sum(r.totals.get("sessions_parsed", 0) for r in reports)
     cells = sorted({key for r in reports for key, cell in r.cells.items() if key and cell.status == "done"})

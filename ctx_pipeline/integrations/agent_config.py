@@ -15,7 +15,7 @@ from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.integrations import config_patch
 from ctx_pipeline.integrations.config_patch import ABSENT, Change, put, read, revert
 from ctx_pipeline.memory import hook_words
-from ctx_pipeline.model.agent_config import SHORTEN, WEAVE
+from ctx_pipeline.model.hook_kinds import SHORTEN, WEAVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,30 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.model.lazy_pattern import lazy_pattern
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-WEAVE = "weave"
-"""What a hook does: answer with the memories that are relevant now."""
-
-CAPTURE = "capture"
-"""What a hook does: start a ``ctx sync`` and answer nothing."""
-
-SHORTEN = "shorten"
-"""What a hook does: answer with the output of a command in fewer tokens, in place of the output."""
-
-
-ASKED_BOX, ASKED_FOLDER = "ctx-asked-", "ctx-mining"
-"""Beginning of the name of the temporary folder in which an agent is asked, and the name of the empty one in it."""
-
-_ASKED = lazy_pattern(rf"[/\\]{ASKED_BOX}[^/\\]+[/\\]{ASKED_FOLDER}[/\\]?$")
-
-
-def asked_here(cwd: str | None) -> bool:
-    """Tell whether a session ran in a folder that was made for a question: a version that saves it anyway must not be mined."""
-    return bool(cwd) and _ASKED.search(str(cwd)) is not None
 
 
 @dataclass(frozen=True, slots=True)

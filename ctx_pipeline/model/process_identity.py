@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from secrets import token_hex
 from typing import NamedTuple
 
 from ctx_pipeline.model.codec import digest
@@ -27,7 +25,7 @@ class Owner(NamedTuple):
     def here(cls) -> Owner:
         """Return this process with a new token."""
         pid = os.getpid()
-        return cls(platform.node(), _boot(), pid, _born(pid), token_hex(8))
+        return cls(_machine(), _boot(), pid, _born(pid), os.urandom(8).hex())
 
     @classmethod
     def of(cls, text: str) -> Owner | None:
@@ -42,7 +40,7 @@ class Owner(NamedTuple):
     @property
     def local(self) -> bool:
         """Whether it runs, or ran, on this machine."""
-        return self.machine == platform.node()
+        return self.machine == _machine()
 
     @property
     def dead(self) -> bool:
@@ -81,13 +79,22 @@ def ended(text: str) -> bool | None:
     return born != digest(_born(int(pid)), size=8)
 
 
+def _machine() -> str:
+    """Return the name of this machine in its network."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import platform
+
+    return platform.node()
+
+
 @lru_cache(maxsize=1)
 def _place() -> str:
     """Return a digest of the machine and, where there is one, the container: a pid means a process only there."""
     space = ""
     with suppress(OSError):
         space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path
-    return digest(platform.node(), space, size=8)
+    return digest(_machine(), space, size=8)
 
 
 @lru_cache(maxsize=1)

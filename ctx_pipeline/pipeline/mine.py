@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.memory.consolidation import store_candidate
-from ctx_pipeline.model.agent_config import asked_here
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.hook_kinds import asked_here
 from ctx_pipeline.model.memories import StoredCandidate
 from ctx_pipeline.model.tables import FACTS_ASSET, NORMALIZED, asset_of
 from ctx_pipeline.pipeline.derived_partitions import Due, run_cells, wanted_kinds

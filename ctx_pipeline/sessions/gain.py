@@ -16,8 +16,8 @@ from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call, fi
 from ctx_pipeline.learning.injection import INJECTED
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.usage_rules import cost_of
+from ctx_pipeline.sessions.handoff import RESUMED
 from ctx_pipeline.sessions.repeated_reads import WHOLE, covered
-from ctx_pipeline.sessions.resume import RESUMED
 from ctx_pipeline.sessions.session_choice import select_session
 from ctx_pipeline.signals.context_cache import rebuilds
 from ctx_pipeline.signals.context_window import Carried, carried

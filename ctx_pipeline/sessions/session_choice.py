@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctx_pipeline.errors import NothingFound, UnknownName, UsageError
 from ctx_pipeline.learning.injection import current_session
 from ctx_pipeline.memory.scope import identity, place_of, same_repository
-from ctx_pipeline.model.agent_config import asked_here
+from ctx_pipeline.model.hook_kinds import asked_here
 from ctx_pipeline.sessions.naming import find_session, newest_first, split_host
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.session_notes import made_of

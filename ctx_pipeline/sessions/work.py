@@ -14,7 +14,7 @@ from ctx_pipeline.facts.command_runs import command_runs, failed_calls, failed_p
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, accesses_by_call
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import percent, table_text, truncate, visible
-from ctx_pipeline.sessions.resume import RESUMED
+from ctx_pipeline.sessions.handoff import RESUMED
 from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.usage.engine import parse_filters
 from ctx_pipeline.usage.repositories import project_names

@@ -14,8 +14,9 @@ from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.hosts.codex import HOST as CODEX
 from ctx_pipeline.integrations import agent_config
-from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Headless, HeadlessAnswer, HookFile, ServerFile
+from ctx_pipeline.model.agent_config import Headless, HeadlessAnswer, HookFile, ServerFile
 from ctx_pipeline.model.declared import Host
+from ctx_pipeline.model.hook_kinds import CAPTURE, WEAVE
 from ctx_pipeline.pipeline.models import model_mining
 from ctx_pipeline.settings import Settings
 from ctx_pipeline_tests.factories import agents

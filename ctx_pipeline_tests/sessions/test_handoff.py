@@ -213,6 +213,53 @@ def test_a_resumed_chat_is_told_of_another_one_only_if_that_is_newer(own: Shop):
     assert "- Changed files, the last first: crates.py\n" in hook(own, begins(NEW, own.clone), "claude", "--handoff")
 
 
+KEPT = """
+import json, sys
+from pathlib import Path
+from ctx_pipeline.sessions.handoff import resume
+from ctx_pipeline.settings import bare
+payload = json.loads(sys.argv[1])
+print(json.dumps([resume(payload, host="claude", settings=bare()), "ctx_pipeline.sessions.resume" in sys.modules]))
+"""
+
+
+def told_in_a_process(shop: Shop, payload: dict[str, Any]) -> tuple[str, bool]:
+    """Return what a new chat is told, and whether a transcript was read for it."""
+    env = {**shop.settings.environ, "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", KEPT, json.dumps(payload)], env=env, capture_output=True, text=True, timeout=200, check=True
+    )
+    text, was_read = json.loads(done.stdout)
+    return text, was_read
+
+
+@pytest.mark.feature("hooks.kept-handoff")
+def test_a_new_chat_is_told_of_a_transcript_that_did_not_change_without_reading_it(own: Shop, monkeypatch):
+    named = [f"{n}{NEW[1:]}" for n in range(1, 6)]
+    first, was_read = told_in_a_process(own, begins(named[0], own.clone))
+    assert was_read
+    assert told_in_a_process(own, begins(named[1], own.clone)) == (first, False)
+    kept = sorted((own.settings.home / "handoffs").iterdir())
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in kept)
+    assert not any(KEY in path.read_text("utf-8") for path in kept)
+
+    later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    later.started += timedelta(days=2)
+    later.prompt("Count the crates").call("x1", "Write", "ok", file_path=f"{own.clone}/crates.py", content="x").save()
+    done = own.ctx(monkeypatch, "sync")  # says it beforehand
+    assert done.exit_code == 0, done.output
+    text, was_read = told_in_a_process(own, begins(named[2], own.clone))
+    assert ("Changed files, the last first: crates.py" in text, was_read) == (True, False)
+
+    later.call("x2", "Write", "ok", file_path=f"{own.clone}/boxes.py", content="x").save()
+    text, was_read = told_in_a_process(own, begins(named[3], own.clone))
+    assert ("Changed files, the last first: boxes.py, crates.py" in text, was_read) == (True, True)
+
+    kept[0].write_text("{", "utf-8")
+    (own.settings.home / "config.toml").write_text('timezone = "UTC"\n', "utf-8")
+    assert told_in_a_process(own, begins(named[4], own.clone))[1]
+
+
 @pytest.mark.feature("session.handoff", "session.resume-hook")
 @pytest.mark.parametrize(("host", "variable"), [("claude", "CLAUDE_CODE_SESSION_ID"), ("codex", "CODEX_THREAD_ID")])
 def test_two_chats_one_after_the_other_as_a_hook_and_a_client_play_them(own: Shop, host: str, variable: str):
@@ -264,7 +311,7 @@ def test_the_consent_prompt_says_what_a_new_chat_will_be_told(monkeypatch):
 @pytest.mark.feature("hooks.light")
 def test_a_hook_at_a_sessions_start_loads_no_web_client_and_nothing_that_judges_memories_or_commands():
     code = (
-        "import sys; import ctx_pipeline.sessions.resume, ctx_pipeline.learning.injection\n"
+        "import sys; import ctx_pipeline.sessions.handoff, ctx_pipeline.sessions.resume, ctx_pipeline.learning.injection\n"
         "print({'http.client', 'ssl', 'email', 'ctx_pipeline.memory.consolidation', 'ctx_pipeline.learning.memories'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.sessions.resume import RESUMED
+from ctx_pipeline.sessions.handoff import RESUMED
 from ctx_pipeline.sessions.work import Side, resume_effect
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.sessions.conftest import WORK, Shop

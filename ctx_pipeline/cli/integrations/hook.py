@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.memory.hook_words import read
-from ctx_pipeline.model.agent_config import CAPTURE, SHORTEN, WEAVE
+from ctx_pipeline.model.hook_kinds import CAPTURE, SHORTEN, WEAVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +134,7 @@ def _resume(payload: dict[str, Any], host: str, named: dict[str, str], settings:
     if payload.get("hook_event_name") != "SessionStart" or not wanted:
         return ""
     try:
-        from ctx_pipeline.sessions.resume import resume
+        from ctx_pipeline.sessions.handoff import resume
 
         text = resume(payload, host=host[:40], settings=settings)
     except Exception as error:  # noqa: BLE001 - the memories are told all the same

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ctx_pipeline.hosts.claude_code.discovery import SESSION_KINDS, USAGE_KINDS, classify, enter, identify, retention_days
 from ctx_pipeline.hosts.claude_code.window import window
-from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ReplacedOutput, ServerFile
+from ctx_pipeline.model.agent_config import Agent, Headless, HookFile, ReplacedOutput, ServerFile
 from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords
+from ctx_pipeline.model.hook_kinds import CAPTURE, WEAVE
 from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
 HOST = Host(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ctx_pipeline.hosts.codex.paths import LOOSE, ROLLOUT, STATE, classify, enter, places
 from ctx_pipeline.hosts.codex.window import window
-from ctx_pipeline.model.agent_config import CAPTURE, WEAVE, Agent, Headless, HookFile, ReplacedOutput, ServerFile
+from ctx_pipeline.model.agent_config import Agent, Headless, HookFile, ReplacedOutput, ServerFile
 from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records, UsageRecords
+from ctx_pipeline.model.hook_kinds import CAPTURE, WEAVE
 from ctx_pipeline.model.host_records import LimitNotes, ShellAnswers
 
 # Codex rewrites times and token totals of its threads at every turn; without them the

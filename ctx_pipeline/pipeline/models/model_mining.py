@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import SettingsError, UsageError
 from ctx_pipeline.mining.lessons import model_lessons as asked
-from ctx_pipeline.model.agent_config import ASKED_BOX, ASKED_FOLDER, HeadlessAnswer, asked_here
+from ctx_pipeline.model.agent_config import HeadlessAnswer
 from ctx_pipeline.model.declared import MODEL
+from ctx_pipeline.model.hook_kinds import ASKED_BOX, ASKED_FOLDER, asked_here
 from ctx_pipeline.pipeline.mine import draw
 from ctx_pipeline.pipeline.models import model_judge
 from ctx_pipeline.pipeline.models.model_judge import access

@@ -99,18 +99,6 @@ LIVE_SECRETS = "live_secrets"
 """In the counts of a session: the secrets that were replaced in it and may open something, as ``detector:hash``."""
 
 
-class WrittenSession(NamedTuple):
-    """One session with the file that holds its main thread, as that was when it was captured last."""
-
-    host: str
-    session_id: str
-    root: str
-    rel: str
-    mtime_ns: int
-    rows: Mapping[str, Any]
-    """as of :class:`SessionRow`"""
-
-
 class SessionRow(NamedTuple):
     """One session: where it lies and what has been made of it."""
 

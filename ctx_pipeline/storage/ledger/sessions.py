@@ -11,7 +11,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links, owners
 from ctx_pipeline.storage.ledger.connection import Database, json_list
 from ctx_pipeline.storage.ledger.links import PARENT
-from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source, Tombstone, WrittenSession
+from ctx_pipeline.storage.ledger.rows import RAW_LOST, Hint, Segment, SessionRow, Source, Tombstone
 
 if TYPE_CHECKING:
     import sqlite3
@@ -237,17 +237,6 @@ class Sessions(Sources):
         """Return one session, None when it is not known."""
         rows = self.query(f"SELECT {_COLUMNS} FROM sessions WHERE host = ? AND session_id = ?", [host, session_id])
         return _session(rows[0]) if rows else None
-
-    def last_written(self, limit: int = 400) -> list[WrittenSession]:
-        """Return the sessions whose main transcript was written last, the last one first."""
-        rows = self.query(
-            "SELECT s.host, s.session_id, f.root, f.rel, f.mtime_ns, s.rows FROM"
-            " (SELECT host, session_id, root, rel, mtime_ns FROM sources WHERE thread_id = session_id AND rel LIKE '%.jsonl'"
-            " ORDER BY mtime_ns DESC LIMIT ?) f"
-            " JOIN sessions s ON s.host = f.host AND s.session_id = f.session_id ORDER BY f.mtime_ns DESC",
-            [limit],
-        )
-        return [WrittenSession(host, session, root, rel, ns, json.loads(counts)) for host, session, root, rel, ns, counts in rows]
 
     def dirty_sessions(self, cells: Iterable[Cell] | None = None, *, versions: Mapping[str, str] = {}) -> list[SessionRow]:
         """Return the sessions whose tables are not made of what raw holds, or by another version than ``versions`` has for their host."""

@@ -1,0 +1,194 @@
+"""What a session is told when it starts: where its own work stood before a compaction, or where the last other session here stood.
+
+Runs in a hook at every start of a session, so that what was said of a transcript is kept
+until the transcript changes, and what reads transcripts is imported only where nothing is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline import __version__
+from ctx_pipeline.memory.prompt_block import estimate, framed, inline
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.memory.scope import below, place_of, same_repository
+from ctx_pipeline.model.codec import iso
+from ctx_pipeline.model.hook_kinds import asked_here
+from ctx_pipeline.recorded_paths import FILE, look_at
+from ctx_pipeline.storage.files import Files
+from ctx_pipeline.storage.journal import Journal
+from ctx_pipeline.storage.written_sessions import last_written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage.written_sessions import WrittenSession
+
+RESUMED = "hook.resumed"
+"""Kind of the facts in the journal."""
+
+START, COMPACT = "SessionStart", "compact"
+"""Event of the hook that an agent runs when a session starts, and its source right after a compaction."""
+
+HANDOFF = 500
+"""Tokens of the block that a new chat begins with."""
+
+FOLDER = "handoffs"
+"""Folder of the store that keeps what was said of a transcript, one file a session."""
+
+_BESIDE = 90
+"""Tokens of the block that are left for the other sessions of the same day."""
+
+_PATIENCE = 0.05
+_LOOKED_BACK = 100
+_CANDIDATES = 12
+"""Sessions of the repository whose transcripts are looked at, the last written first."""
+
+_ELSEWHERE = 24
+"""Folders outside of the repository's own that are looked at."""
+
+_VERSION = 1
+"""Of what is kept; what was kept by another one, or by another version of the package, is said anew."""
+
+_MOST_KEPT = 400
+_READY = 3
+"""Sessions of which a sync says beforehand what a new chat would be told."""
+
+
+def resume(payload: Mapping[str, Any], *, host: str, settings: Settings) -> str:
+    """Return the block for a session that starts; empty where there is nothing to say.
+
+    After a compaction it tells of the session itself, else of the last other session of
+    the repository, whichever agent ran it; a session that is resumed is told of another
+    one only if that was written later. The text is redacted, scanned and
+    framed as notes are, so that it is never mined. A compaction is answered once, and so is
+    the start of a session. What is returned was logged. Raises what reading the file or
+    writing the journal raises.
+    """
+    session, source = payload.get("session_id"), payload.get("source")
+    if payload.get("hook_event_name") != START or not isinstance(session, str) or not settings.home.is_dir():
+        return ""
+    if source != COMPACT:
+        return _other(payload, session, host, settings)
+    from ctx_pipeline.sessions.resume import own_block
+
+    text, mark = own_block(payload.get("transcript_path"), session, host, settings)
+    return text if text and _logged({"host": host, "session_id": session, "compaction": mark}, text, settings) else ""
+
+
+def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settings) -> str:
+    """Return the block of the last other session of the repository around the folder in which a session starts."""
+    cwd, source = payload.get("cwd"), payload.get("source")
+    if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd or not (settings.home / "ledger.db").exists():
+        return ""
+    others = _written_here(cwd, settings, session, before_own=source == "resume")
+    for n, last in enumerate(others[:_CANDIDATES]):
+        told = _told(last, settings)
+        if told is None:
+            continue  # the agent removed it; what was captured is what `ctx session resume` tells
+        also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last))
+        text = framed(told + also) if told else ""
+        about = {"host": host, "session_id": session, "source": source, "told_host": last.host, "told_session": last.session_id}
+        return text if text and _logged(about, text, settings) else ""
+    return ""
+
+
+def ready(settings: Settings) -> None:
+    """Keep what a new chat would be told of the sessions that were written last, where new chats are told."""
+    if not (settings.home / FOLDER).is_dir():
+        return
+    for last in last_written(settings.home / "ledger.db", _READY):
+        _told(last, settings)
+
+
+def _told(last: WrittenSession, settings: Settings) -> str | None:
+    """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing."""
+    seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
+    if seen.kind != FILE:
+        return None
+    made_of = [__version__, _VERSION, last.root, last.rel, seen.size, seen.mtime_ns, _changed(settings.home / "config.toml")]
+    named = hashlib.sha256(json.dumps([last.host, last.session_id]).encode()).hexdigest()
+    rel = f"{FOLDER}/{named[:24]}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads((settings.home / rel).read_bytes())
+        if kept["made_of"] == made_of:
+            return None if kept["text"] is None else str(kept["text"])
+    from ctx_pipeline.sessions.resume import other_block
+
+    text = other_block(last, HANDOFF - _BESIDE, settings)
+    Files(settings.home).write(rel, json.dumps({"made_of": made_of, "text": text}).encode())
+    _prune(settings)
+    return text
+
+
+def _changed(path: Path) -> int:
+    """Return when a file changed last, in nanoseconds; 0 where none is."""
+    with suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0
+
+
+def _prune(settings: Settings) -> None:
+    """Remove the oldest of what is kept beyond :data:`_MOST_KEPT`."""
+    found = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(settings.home / FOLDER))
+    for _, path in found[:-_MOST_KEPT]:
+        with suppress(OSError):
+            os.unlink(path)  # noqa: PTH108 - a path of scandir
+
+
+def _written_here(cwd: str, settings: Settings, session: str, *, before_own: bool) -> list[WrittenSession]:
+    """Return the newest sessions of the repository around a folder in which something was done, else in which something was asked.
+
+    ``before_own`` takes those alone that were written later than the asking session. Of folders that do not lie
+    below the repository (other worktrees and clones of it) the newest are looked at: each takes a look at the disk.
+    """
+    written = last_written(settings.home / "ledger.db")
+    if before_own:
+        own = next((n for n, w in enumerate(written) if w.session_id == session), 0)
+        written = written[:own]
+    place = place_of(cwd)
+    known: dict[str, bool] = {"": False}
+    elsewhere = 0
+    busy: list[WrittenSession] = []
+    quiet: list[WrittenSession] = []
+    for one in written:
+        folder = str(one.rows.get("cwd") or "")
+        if one.session_id == session or not one.rows.get("prompts"):
+            continue
+        if folder not in known:
+            far = not any(below(folder, root) for root in (place.cwd, *place.roots)) and not below(place.cwd, folder)
+            elsewhere += far
+            known[folder] = (elsewhere <= _ELSEWHERE or not far) and not asked_here(folder) and same_repository(folder, place)
+        if known[folder]:
+            (busy if one.rows.get("tool_calls") else quiet).append(one)
+            if len(busy) >= _CANDIDATES + 2:
+                break
+    return busy or quiet
+
+
+def _also(others: Sequence[WrittenSession], last: WrittenSession) -> Iterator[str]:
+    """Yield the other sessions that were written on the same day, so that two agents are told apart."""
+    for other in others:
+        if last.mtime_ns - other.mtime_ns <= 86_400 * 10**9:
+            title = inline(str(other.rows.get("title") or "")[:80])
+            named = f" “{title}”" if title and not scan([title]) else ""
+            at = (iso(other.mtime_ns // 1_000) or "")[:16].replace("T", " ")
+            yield f"Another session here: {other.host} {other.session_id[:8]}{named}, last written {at} UTC"
+
+
+def _logged(about: dict[str, Any], text: str, settings: Settings) -> bool:
+    """Log what is told, and tell whether it is told for the first time."""
+    journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
+    try:
+        if any({name: f.payload.get(name) for name in about} == about for f in journal.newest(RESUMED, _LOOKED_BACK)):
+            return False
+        journal.append(RESUMED, {**about, "tokens": estimate(text)}, actor="hook")
+    finally:
+        journal.close()
+    return True
