@@ -89,7 +89,7 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
         return ""
     others = _written_here(cwd, settings, session, before_own=source == "resume")
     for n, last in enumerate(others[:_CANDIDATES]):
-        told = _told(last, settings)
+        told = _block_of(last, settings)
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
         also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last))
@@ -104,10 +104,10 @@ def ready(settings: Settings) -> None:
     if not (settings.home / FOLDER).is_dir():
         return
     for last in last_written(settings.home / "ledger.db", _READY):
-        _told(last, settings)
+        _block_of(last, settings)
 
 
-def _told(last: WrittenSession, settings: Settings) -> str | None:
+def _block_of(last: WrittenSession, settings: Settings) -> str | None:
     """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing."""
     seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
     if seen.kind != FILE:
