@@ -55,6 +55,10 @@ def test_each_kind_of_token_has_its_price(counts, nano):
         ("gpt-5.1-codex", None, "openai/gpt-5.1"),
         ("gpt-5-codex", "openai", "openai/gpt-5"),
         ("grok-code-fast-1", None, "x-ai/grok-code-fast-1"),
+        ("claude-4.5-sonnet", None, "anthropic/claude-sonnet-4-5"),
+        ("claude-4.1-opus-thinking", None, "anthropic/claude-opus-4-1"),
+        ("gpt-5-high", None, "openai/gpt-5"),
+        ("o3-mini-low", None, "openai/o3-mini"),
     ],
 )
 def test_a_model_is_found_under_every_spelling(model, host_provider, place):
