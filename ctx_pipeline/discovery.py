@@ -49,7 +49,7 @@ _FOLDERS: dict[type, tuple[str, str]] = {
 _OWN: dict[type, str] = {Signal: "signals", Method: "methods"}
 """Kind -> its folder below the person's own."""
 
-_NO_EXTENSIONS = frozenset({"base", "filters", "inputs", "lessons"})
+_NO_EXTENSIONS = frozenset({"base", "filters", "inputs", "lessons", "record_values"})
 """Modules beside extensions that are none: what examples import, the filters, and what files share."""
 
 _METHOD_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts._values import without_blobs
-from ctx_pipeline.model.codec import LATEST, micros
-from ctx_pipeline.model.host_records import FileChange, difference
-from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.hosts._call_arguments import accessed
+from ctx_pipeline.hosts.record_values import exit_status, tokens, written
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts
 
 if TYPE_CHECKING:
@@ -18,10 +15,6 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.raw import SessionInput, StreamBytes
 
-_EARLIEST = 946_684_800_000_000
-_MOST_TOKENS = 10**12
-_MOST_DOLLARS = 1_000_000
-NANO = 1_000_000_000
 TITLE = 200
 """Characters of a title that is made of a prompt."""
 
@@ -87,6 +80,10 @@ class Rows:
 
     host: str
     session_id: str
+    actions: Mapping[str, str] = field(default_factory=dict)
+    """name of a tool -> what it does, for calls that say nothing else"""
+    ended_by_last: bool = False
+    """the last event of a thread tells how it ended, where nothing else does"""
     facts: SessionFacts = field(default_factory=SessionFacts)
     threads: dict[str, ThreadFacts] = field(default_factory=dict)
     events: list[tuple] = field(default_factory=list)
@@ -101,16 +98,27 @@ class Rows:
     calls: dict[str, tuple] = field(default_factory=dict)
     _seqs: dict[str, int] = field(default_factory=dict)
     _blocks: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    _latest: dict[str, Tool] = field(default_factory=dict)
+    _latest: dict[tuple[str, str], Tool] = field(default_factory=dict)
+    _last: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    read_lines: set[tuple[str, bytes]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.thread(self.session_id)
 
-    def thread(self, thread_id: str, kind: str = "main", **said: Any) -> ThreadFacts:
-        """Return the facts of a thread, which are made when it is first named."""
+    def title(self, said: str | None, source: str) -> None:
+        """Name the session; a title that comes first stays."""
+        if said and said.strip() and self.facts.title is None:
+            self.facts.title, self.facts.title_source = " ".join(said.split())[:TITLE], source
+
+    def thread(self, thread_id: str, kind: str | None = None, **said: Any) -> ThreadFacts:
+        """Return the facts of a thread, which are made when it is first named; what was said first stays, and none is its own parent."""
+        if said.get("parent_thread_id") == thread_id:
+            kind, said = None, {name: value for name, value in said.items() if name != "parent_thread_id"}
         known = self.threads.get(thread_id)
         if known is None:
-            known = self.threads[thread_id] = ThreadFacts(thread_id, kind)
+            known = self.threads[thread_id] = ThreadFacts(thread_id)
+        if kind is not None and known.kind == "main":
+            known.kind = kind
         for name, value in said.items():
             if value is not None and getattr(known, name) is None:
                 setattr(known, name, value)
@@ -120,7 +128,7 @@ class Rows:
         self,
         place: Place,
         kind: str,
-        subtype: str,
+        subtype: str | None,
         actor: str,
         said: str | None,
         *,
@@ -132,6 +140,8 @@ class Rows:
     ) -> str:
         """Add an event and return its id."""
         owner = thread or self.session_id
+        if owner not in self.threads:
+            self.thread(owner)
         where = (place.stream, place.generation, place.line)
         block = self._blocks.get(where, 0)
         self._blocks[where] = block + 1
@@ -139,7 +149,9 @@ class Rows:
         seq = self._seqs.get(owner, 0)
         self._seqs[owner] = seq + 1
         head = (event_id, self.host, self.session_id, owner, seq, ts)
-        self.events.append((*head, kind, subtype[:100], actor, said, parent, call_id, key, *place))
+        self.events.append((*head, kind, subtype[:100] if subtype else None, actor, said, parent, call_id, key, *place))
+        if kind in _ENDS or subtype == "interrupt":
+            self._last[owner] = (kind, subtype)
         if kind == "prompt" and owner == self.session_id:
             self.first_prompt = self.first_prompt or said
             self.last_prompt = event_id
@@ -154,65 +166,77 @@ class Rows:
     def tool_call(
         self,
         place: Place,
-        call_id: str,
+        call_id: str | None,
         name: str,
-        action: str,
+        action: str | None,
         arguments: Any,
         *,
-        subtype: str,
         ts: int | None,
+        subtype: str | None = None,
         thread: str = "",
         key: str | None = None,
         actor: str = "assistant",
         parent: str | None = None,
+        paths: Iterable[str] = (),
     ) -> Tool:
-        """Add a call and return it; a call of an id that its thread had before gets one of its own."""
+        """Add a call and return it; a call without an id, or with one that its thread had before, gets one of its own.
+
+        ``paths`` are files that it names elsewhere than in its arguments; an ``action`` of None is looked up by the tool's name.
+        """
         owner = thread or self.session_id
+        where = (place.stream, place.generation, place.line)
+        call_id = call_id or f"{place.stream}.{place.generation}.{place.line}.{self._blocks.get(where, 0)}"
         own_id, again = call_id, 1
         while (owner, own_id) in self.tools:
             again += 1
             own_id = f"{call_id}#{again}"
-        paths, ranges, argv = accessed(arguments, action)
+        action = (
+            action or self.actions.get(name) or self.actions.get(name.lower()) or ("mcp" if "__" in name or name[:3] == "mcp" else "other")
+        )
+        named, ranges, argv = accessed(arguments, action)
+        paths = list(dict.fromkeys([*paths, *named]))
+        subtype = subtype or name
         said = written(arguments) if arguments is not None else ""
         seq = self._seqs.get(owner, 0)
         event = self.event(place, "tool_call", subtype, actor, said, ts=ts, thread=owner, parent=parent, call_id=own_id, key=key)
         tool = Tool(own_id, owner, seq, name or "unknown", action, paths, ranges, argv, len(said), ts, event)
-        self.tools[owner, own_id] = self._latest[call_id] = tool
+        self.tools[owner, own_id] = self._latest[owner, call_id] = self._latest["", call_id] = tool
         return tool
 
     def tool_of(self, call_id: str) -> Tool | None:
         """Return the latest call of an id in any thread."""
-        return self._latest.get(call_id)
+        return self._latest.get(("", call_id))
 
     def tool_result(
         self,
         place: Place,
-        call_id: str,
-        said: str | None,
+        call: Tool | str | None,
+        said: Any,
         *,
-        subtype: str,
         ts: int | None,
+        subtype: str | None = None,
         thread: str = "",
         failed: bool = False,
         status: int | None = None,
     ) -> str:
-        """Add the result of a call; the first one of a call is joined with it."""
-        tool = self._latest.get(call_id)
+        """Add the result of a call, which is that of its thread where more than one has its id; the first result is joined with it."""
+        tool = call if isinstance(call, Tool) else self._latest.get((thread or self.session_id, call or "")) or self.tool_of(call or "")
+        said = said if said is None else written(said)
         owner = tool.thread if tool else thread
-        own_id = tool.call_id if tool else call_id
+        own_id = tool.call_id if tool else None if call is None else str(call)
         event = self.event(
             place, "tool_result", subtype, "tool", said, ts=ts, thread=owner, parent=tool.event if tool else None, call_id=own_id
         )
         if tool and tool.result is None:
             tool.result, tool.ended, tool.out_chars = event, ts, len(said or "")
-            tool.exit, tool.is_error = status, failed or bool(status)
+            tool.exit, tool.is_error = exit_status(status), failed or bool(exit_status(status))
         return event
 
     def model_call(
         self,
         place: Place,
         key: str,
-        model: str,
+        model: str | None,
         usage: Usage,
         *,
         ts: int | None,
@@ -221,24 +245,29 @@ class Rows:
         tier: str | None = None,
         guessed: bool = False,
     ) -> None:
-        """Add a model call unless one of its key is there."""
-        if key in self.calls:
+        """Add a model call unless one of its key is there; one without tokens and cost is none."""
+        if key in self.calls or not (any(usage) or cost):
             return
-        head = (key, self.host, self.session_id, thread or self.session_id, ts, model)
-        counts = (usage.input, usage.output, usage.cache_write, 0, usage.cache_read, usage.reasoning, usage.context)
+        head = (key, self.host, self.session_id, thread or self.session_id, ts, model or "")
+        reasoning = min(usage.reasoning, usage.output)
+        counts = (usage.input, usage.output, usage.cache_write, 0, usage.cache_read, reasoning, usage.context)
         self.calls[key] = (*head, *counts, tier, None, 0, cost, None, None, guessed, True, None, "own", *place)
 
     def parsed(self) -> Parsed:
         """Return what was collected."""
-        facts = self.facts
-        if facts.title is None and self.first_prompt:
-            facts.title, facts.title_source = " ".join(self.first_prompt.split())[:TITLE] or None, "prompt"
-            facts.title_source = "prompt" if facts.title else "none"
+        facts, main = self.facts, self.threads[self.session_id]
+        self.title(self.first_prompt, "prompt")
+        facts.cwd = facts.cwd or next((t.cwd for t in (main, *self.threads.values()) if t.cwd), None)
+        facts.branch, facts.version = facts.branch or main.branch, facts.version or main.version
         facts.repository = facts.repository or facts.cwd
-        main = self.threads[self.session_id]
+        for thread in self.threads.values() if self.ended_by_last else ():
+            if thread.status == "unknown":
+                thread.status = _status(*self._last.get(thread.thread_id, ("", None)))
+        if facts.status == "unknown":
+            facts.status = main.status
         main.title, main.status = facts.title, facts.status
         for name in ("cwd", "branch", "version"):
-            setattr(main, name, getattr(facts, name))
+            setattr(main, name, getattr(main, name) or getattr(facts, name))
         used = {row[3] for row in (*self.events, *self.calls.values())}
         return Parsed(
             facts=facts,
@@ -253,212 +282,23 @@ class Rows:
         )
 
 
+_ENDS = frozenset({"prompt", "answer", "tool_call", "tool_result", "error"})
+"""Kinds of events by the last of which a thread is known to have come to its end, or not."""
+
+
+def _status(kind: str, subtype: str | None) -> str:
+    if kind == "answer":
+        return "completed"
+    if kind == "error":
+        return "errored"
+    return "interrupted" if subtype == "interrupt" else "unknown"
+
+
 def _row(rows: Rows, tool: Tool) -> tuple:
     return (
         *(tool.call_id, rows.host, rows.session_id, tool.thread, tool.seq, tool.name, tool.action, tool.paths, tool.ranges, tool.argv),
         *(tool.exit, tool.is_error, None, None, tool.in_chars, tool.out_chars, tool.started, tool.ended, tool.event, tool.result),
     )
-
-
-# Values of any shape, made fit for a column.
-
-
-def text(value: Any) -> str | None:
-    """Return a text that can be stored; None for any other value."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
-
-
-def words(value: Any) -> str:
-    """Return a text without blanks around it; empty for any other value."""
-    return (text(value) or "").strip()
-
-
-def tokens(value: Any) -> int:
-    """Return a number of tokens that can be believed, else 0."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and 0 <= value < _MOST_TOKENS else 0
-
-
-def number(value: Any) -> float | None:
-    """Return a finite number of at least 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float(_MOST_TOKENS) ** 2:
-        return None
-    return float(value)
-
-
-def nano_dollars(value: Any) -> int | None:
-    """Return dollars as nano-dollars; None for what is no price of a call."""
-    dollars = number(value)
-    return None if dollars is None or dollars >= _MOST_DOLLARS else round(dollars * NANO)
-
-
-def when(value: Any) -> int | None:
-    """Return microseconds since 1970 of milliseconds or of an ISO text; None for a time outside 2000 to 2100."""
-    if isinstance(value, str):
-        return micros(value) or (when(int(value)) if value.isascii() and value.isdecimal() and len(value) < 16 else None)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LATEST:
-        return None
-    found = int(value * 1_000)
-    return found if _EARLIEST <= found < LATEST else None
-
-
-def exit_status(value: Any) -> int | None:
-    """Return the exit status of a program."""
-    return value if type(value) is int and -(2**31) <= value < 2**32 else None
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """Return an object, an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[Any]:
-    """Return an array, an empty one for any other value."""
-    return value if isinstance(value, list) else []
-
-
-def written(value: Any) -> str:
-    """Return a text as it is, any other value as JSON without large base64 strings."""
-    if isinstance(value, str):
-        return without_blobs(text(value) or "")
-    try:
-        said = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except (ValueError, RecursionError, TypeError):
-        return ""
-    return without_blobs(said.encode("utf-8", "replace").decode())
-
-
-def read_json(data: bytes | str) -> Any:
-    """Return the value of a JSON text, None where it is none."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-
-
-def flat(value: Any, depth: int = 6) -> str:
-    """Return the words in a text, in blocks of texts, or in an object that holds them."""
-    if isinstance(value, str):
-        return text(value) or ""
-    if depth and isinstance(value, list):
-        return "\n".join(part for item in value if (part := flat(item, depth - 1)))
-    if depth and isinstance(value, dict):
-        return next((part for name in ("text", "value", "content", "message") if (part := flat(value.get(name), depth - 1))), "")
-    return ""
-
-
-# What a call's arguments name.
-
-
-_PATHS = (
-    "path",
-    "filePath",
-    "file_path",
-    "target_file",
-    "targetFile",
-    "absolute_path",
-    "relative_workspace_path",
-    "filename",
-    "dirPath",
-    "uri",
-)
-_MANY = ("paths", "filePaths", "files", "replacements", "edits")
-_COMMANDS = ("command", "cmd", "commands")
-_PATCH = lazy_pattern(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
-_STARTS, _ENDS = ("startLine", "start_line", "start_line_one_indexed"), ("endLine", "end_line", "end_line_one_indexed_inclusive")
-
-
-def accessed(arguments: Any, action: str) -> tuple[list[str], list[str], list[str]]:
-    """Return the files, the line ranges and the command that a call's arguments name."""
-    if isinstance(arguments, str):
-        arguments = read_json(arguments) if arguments.startswith("{") else {"input": arguments}
-    said = mapping(arguments)
-    argv = [command for name in _COMMANDS for command in _texts(said.get(name))][:50] if action == "shell" else []
-    if action in {"shell", "task", "ask", "plan", "mcp", "web"}:
-        return [], [], argv
-    paths = dict.fromkeys(_named(said))
-    if action == "edit":
-        patch = next((p for name in ("input", "patch", "diff") if isinstance(p := said.get(name), str)), "")
-        paths |= dict.fromkeys((text(path) or "").strip() for path in _PATCH.findall(patch))
-    return [path for path in paths if path][:200], _range(said), argv
-
-
-def _named(said: Mapping[str, Any]) -> Iterator[str]:
-    for name in _PATHS:
-        yield from _texts(said.get(name))
-    for name in _MANY:
-        for item in items(said.get(name)):
-            yield from _texts(item) if isinstance(item, str) else _named({k: v for k, v in mapping(item).items() if k in _PATHS})
-
-
-def _texts(value: Any) -> Iterable[str]:
-    found = [value] if isinstance(value, str) else [item for item in items(value) if isinstance(item, str)]
-    return [text(item.removeprefix("file://")) or "" for item in found]
-
-
-def _range(said: Mapping[str, Any]) -> list[str]:
-    pair = items(said.get("view_range"))[:2]
-    first = next((said[name] for name in _STARTS if name in said), pair[0] if len(pair) == 2 else None)
-    last = next((said[name] for name in _ENDS if name in said), pair[1] if len(pair) == 2 else None)
-    whole = type(first) is int and type(last) is int and 0 < first <= last < _MOST_TOKENS
-    return [f"{first}-{last}"] if whole else []
-
-
-_BEFORE, _AFTER, _WHOLE = (
-    ("old_str", "oldString", "old_string"),
-    ("new_str", "newString", "new_string"),
-    ("file_text", "content", "contents"),
-)
-_BLOCK = lazy_pattern(r"^[-<]{5,} SEARCH[^\n]*\n(.*?)^={5,}[^\n]*\n(.*?)^[+>]{5,} REPLACE", re.MULTILINE | re.DOTALL)
-_DEEPEST = 12
-"""Levels of a value in which calls are looked for."""
-
-
-def changes_of(call_id: str, arguments: Any) -> Iterator[FileChange]:
-    """Yield what the arguments of an edit ask for: texts to replace, blocks of them, or a whole file."""
-    said = mapping(read_json(arguments) if isinstance(arguments, str) else arguments)
-    for part in (said, *map(mapping, items(said.get("replacements")))):
-        path = next(_named({k: v for k, v in part.items() if k in _PATHS}), "") or next(
-            _named({k: v for k, v in said.items() if k in _PATHS}), ""
-        )
-        old, new, content = (
-            next((t for name in names if (t := text(part.get(name))) is not None), None) for names in (_BEFORE, _AFTER, _WHOLE)
-        )
-        blocks = _BLOCK.findall(text(part.get("diff")) or "")
-        if not path:
-            continue
-        if old is not None and new is not None:
-            yield FileChange(call_id, path, None, None, difference(old, new))
-        elif blocks:
-            yield FileChange(call_id, path, None, None, "\n".join(difference(before, after) for before, after in blocks))
-        elif content is not None:
-            yield FileChange(call_id, path, None, content, difference("", content))
-
-
-def objects_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object in a value, itself too."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        deeper: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                yield one
-                deeper += one.values()
-            elif isinstance(one, list):
-                deeper += one
-        level = [one for one in deeper if isinstance(one, dict | list)]
-
-
-def values_of(data: bytes) -> Iterator[Any]:
-    """Yield the value of a document, or those of the lines of a stream; what is broken is left out."""
-    whole_value = read_json(data)
-    if whole_value is not None:
-        yield whole_value
-        return
-    for line in data.splitlines():
-        if (value := read_json(line)) is not None:
-            yield value
 
 
 # Records of a JSONL stream, and documents.
@@ -472,10 +312,10 @@ class Record(NamedTuple):
 
 
 def records_of(streams: Iterable[StreamBytes], rows: Rows) -> Iterator[Record]:
-    """Yield the objects of JSONL streams, a repeated line once; what is broken is quarantined."""
+    """Yield the objects of JSONL streams, a line that another file of its thread repeats once; what is broken is quarantined."""
     from ctx_pipeline.hosts._lines import read_records
 
-    seen: set[bytes] = set()
+    seen = rows.read_lines
     for stream in streams:
         read = read_records(stream, _anything())
         rows.quarantined += read.quarantined
@@ -483,7 +323,7 @@ def records_of(streams: Iterable[StreamBytes], rows: Rows) -> Iterator[Record]:
         rows.lines += read.count
         for value, line, start, end in zip(read.values, read.lines, read.starts, read.ends, strict=True):
             if isinstance(value, dict):
-                raw = stream.data[start:end].strip()
+                raw = (stream.thread_id, stream.data[start:end].strip())
                 if raw not in seen or read.glued:
                     seen.add(raw)
                     yield Record(Place(stream.stream, stream.generation, start, end, line), value)
@@ -519,6 +359,21 @@ def document_of(stream: StreamBytes, rows: Rows) -> Any:
 def whole(stream: StreamBytes) -> Place:
     """Return the place of a document: all of its stream."""
     return Place(stream.stream, stream.generation, 0, len(stream.data), 0)
+
+
+def objects_of_document(stream: StreamBytes, rows: Rows) -> Iterator[Record]:
+    """Yield the object that a stream is; one that holds anything else is quarantined."""
+    value = document_of(stream, rows)
+    if isinstance(value, dict):
+        yield Record(whole(stream), value)
+    elif value is not None:
+        reason = f"not an object: {type(value).__name__}"
+        rows.quarantined.append(Quarantined(stream.stream, stream.generation, 0, 0, len(stream.data), reason))
+
+
+def longest_first(session: SessionInput) -> list[StreamBytes]:
+    """Return all streams of a session, the current ones first and of these the longest."""
+    return sorted(session.streams, key=lambda s: (not s.current, -len(s.data), s.rel, s.generation, s.stream))
 
 
 def newest_first(session: SessionInput, *kinds: str) -> list[StreamBytes]:

@@ -52,8 +52,8 @@ def test_credits_are_kept_in_their_own_unit_and_are_no_cost() -> None:
 @pytest.mark.parametrize(
     ("usage", "model", "expected"),
     [
-        (make.usage(1, "x", 10, 5, read=3, written=2), "claude-sonnet-4-5", (10, 5, 3, 2, 0)),
-        (make.usage(1, "x", 0, 5, read=3, written=2), "gpt-5", (2, 5, 3, 0, 0)),
+        (make.usage(1, "x", 10, 5, read=3, written=2), "claude-sonnet-4-5", (10, 5, 2, 3, 0)),
+        (make.usage(1, "x", 0, 5, read=3, written=2), "gpt-5", (2, 5, 0, 3, 0)),
         ({"totalTokens": 345}, "claude-sonnet-4-5", (0, 345, 0, 0, 0)),
     ],
 )

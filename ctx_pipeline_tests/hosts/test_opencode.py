@@ -81,9 +81,9 @@ def test_what_a_fork_copied_counts_for_the_session_it_was_copied_from(tmp_path: 
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
-        (make.tokens(100, 40, thought=10, read=5), (100, 50, 5, 0, 10)),
-        (make.tokens(100, 40, thought=10, read=5, total=145), (100, 40, 5, 0, 10)),
-        (make.tokens(100, 40, thought=10, read=5, total=155), (100, 50, 5, 0, 10)),
+        (make.tokens(100, 40, thought=10, read=5), (100, 50, 0, 5, 10)),
+        (make.tokens(100, 40, thought=10, read=5, total=145), (100, 40, 0, 5, 10)),
+        (make.tokens(100, 40, thought=10, read=5, total=155), (100, 50, 0, 5, 10)),
         ({"total": 321}, (0, 321, 0, 0, 0)),
         ({}, (0, 0, 0, 0, 0)),
     ],

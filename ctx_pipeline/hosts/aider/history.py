@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts._row_builder import MOST, Place, Records, Rows, Tokens, nano
+from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first
+from ctx_pipeline.hosts.record_values import MOST_TOKENS, nano_dollars
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.host_records import OUT, Change, usual
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -47,19 +48,18 @@ def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[
 
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of a history; each start of the program is a thread, since it begins with an empty window."""
-    records = Records(session)
-    rows = Rows(session, {"edit": "edit", "run": "shell"})
+    rows = Rows("aider", session.session_id, {"edit": "edit", "run": "shell"}, ended_by_last=True)
     read: set[tuple[str, int]] = set()
-    for stream in records.streams:
+    for stream in longest_first(session):
         walk = _Walk(rows)
         blocks = list(_blocks(stream))
         for number, (kind, lines, place) in enumerate(blocks):
-            records.lines += 1
+            rows.lines += 1
             mark = ("".join(lines), number)
             ahead = blocks[number + 1] if number + 1 < len(blocks) else None
             walk.block(kind, lines, place, known=mark in read, asked_next=_asked(ahead[1]) if ahead and ahead[0] == _PROMPT else "")
             read.add(mark)
-    return rows.parsed(records)
+    return rows.parsed()
 
 
 def _blocks(stream: StreamBytes) -> Iterator[tuple[str, list[str], Place]]:
@@ -121,17 +121,17 @@ class _Walk:
         if known:
             return
         if kind == _HEADER:
-            self.rows.event(self.thread, place, "session_start", "system", None, ts=self.ts, subtype="started")
+            self.rows.event(place, "session_start", "started", "system", None, ts=self.ts, thread=self.thread)
         elif kind == _PROMPT:
             text = _asked(lines)
             mode = _MODE.fullmatch(text)
             slash = text.startswith(("/", "!")) and (mode is None or mode[1].strip() == asked_next)
             subtype = "architect" if handed else "slash" if slash else None
-            self.rows.event(self.thread, place, "injected" if subtype else "prompt", "user", text, ts=self.ts, subtype=subtype)
+            self.rows.event(place, "injected" if subtype else "prompt", subtype, "user", text, ts=self.ts, thread=self.thread)
         elif kind == _ANSWER:
             text = "\n".join(lines).strip()
             if text:
-                self.rows.event(self.thread, place, "answer", "assistant", text, ts=self.ts)
+                self.rows.event(place, "answer", None, "assistant", text, ts=self.ts, thread=self.thread)
         else:
             self._notice([line.removeprefix(">").strip() for line in lines], place)
 
@@ -161,34 +161,34 @@ class _Walk:
             if found := _TOKENS.match(line):
                 self._tokens(found, place)
             elif found := _EDITED.match(line):
-                call = rows.tool_call(self.thread, place, None, "edit", {"path": found[1].strip()}, ts=self.ts)
-                rows.tool_result(self.thread, place, call, line, ts=self.ts)
+                call = rows.tool_call(place, None, "edit", None, {"path": found[1].strip()}, ts=self.ts, thread=self.thread)
+                rows.tool_result(place, call, line, ts=self.ts, thread=self.thread)
             elif found := _COMMAND.match(line):
-                rows.tool_call(self.thread, place, None, "run", {"command": found[1].strip()}, ts=self.ts)
+                rows.tool_call(place, None, "run", None, {"command": found[1].strip()}, ts=self.ts, thread=self.thread)
             elif _ERROR.match(line):
-                rows.event(self.thread, place, "error", "system", line, ts=self.ts, subtype="error")
+                rows.event(place, "error", "error", "system", line, ts=self.ts, thread=self.thread)
             elif _STOPPED.search(line):
-                rows.event(self.thread, place, "injected", "user", line, ts=self.ts, subtype="interrupt")
+                rows.event(place, "injected", "interrupt", "user", line, ts=self.ts, thread=self.thread)
             elif line:
                 rest.append(line)
         if rest:
-            rows.event(self.thread, place, "injected", "system", "\n".join(rest), ts=self.ts, subtype="notice")
+            rows.event(place, "injected", "notice", "system", "\n".join(rest), ts=self.ts, thread=self.thread)
 
     def _tokens(self, found: re.Match[str], place: Place) -> None:
         """Count a report: the calls since the one before it, in rounded numbers; what the cache held and took is part of what was sent."""
         sent, written, read, received = (_number(found[name]) for name in ("sent", "write", "hit", "received"))
         read = min(read, sent)
         written = min(written, sent - read)
-        used = Tokens(sent - read - written, received, read, written)
+        used = Usage(sent - read - written, received, cache_read=read, cache_write=written)
         self.calls += 1
         cost = (
-            nano(float(found["cost"].replace(",", "").rstrip(".")))
+            nano_dollars(float(found["cost"].replace(",", "").rstrip(".")))
             if found["cost"] and re.fullmatch(r"[\d,]*\.?\d+", found["cost"])
             else None
         )
         key = f"{self.thread}#{self.calls}"
         model = self.editor_model if self.editing and self.editor_model else self.model
-        self.rows.model_call(self.thread, place, key, model, used, ts=self.ts, cost=cost or None)
+        self.rows.model_call(place, key, model, used, ts=self.ts, thread=self.thread, cost=cost or None)
 
 
 def _number(text: str | None) -> int:
@@ -200,4 +200,4 @@ def _number(text: str | None) -> int:
         value = round(float(text.rstrip("kM").replace(",", "")) * factor)
     except (ValueError, OverflowError):
         return 0
-    return value if 0 <= value <= MOST else 0
+    return value if 0 <= value <= MOST_TOKENS else 0

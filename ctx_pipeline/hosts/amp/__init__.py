@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.hosts._row_builder import since_epoch
 from ctx_pipeline.hosts._values import safe_id
+from ctx_pipeline.hosts.record_values import when
 from ctx_pipeline.model.agent_config import Agent
 from ctx_pipeline.model.declared import Deferred, HomeFiles, Host, Records, UsageRecords
 from ctx_pipeline.model.host_records import ShellAnswers
@@ -31,8 +31,8 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
     thread = safe_id(rel.rpartition("/")[2].removesuffix(".json"))
     if kind != THREAD or thread is None or not head.strip():
         return None
-    when = _CREATED.search(head)
-    return Identity(thread, first_ts=since_epoch(int(when.group(1))) if when else None)
+    began = _CREATED.search(head)
+    return Identity(thread, first_ts=when(int(began.group(1))) if began else None)
 
 
 HOST = Host(

@@ -77,7 +77,7 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
 
 def hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
     """Yield what an index of tasks says of each: its folder, its text, its model, its parent's id."""
-    from ctx_pipeline.hosts.base import items, mapping, read_json, words
+    from ctx_pipeline.hosts.record_values import items, mapping, read_json, words
 
     if kind != INDEX:
         return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.base import changes_of, mapping, objects_in, read_json, values_of, words
+from ctx_pipeline.hosts._call_arguments import changes_of, objects_in, values_of
 from ctx_pipeline.hosts.copilot.record_types import action_of
+from ctx_pipeline.hosts.record_values import mapping, read_json, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

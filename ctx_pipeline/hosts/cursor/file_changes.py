@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts.base import changes_of, mapping, words
+from ctx_pipeline.hosts._call_arguments import changes_of
 from ctx_pipeline.hosts.cursor.paths import stored
 from ctx_pipeline.hosts.cursor.record_types import action_of
+from ctx_pipeline.hosts.record_values import mapping, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

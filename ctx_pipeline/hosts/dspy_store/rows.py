@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ctx_pipeline.hosts._lines import MAX_INT, read_records
-from ctx_pipeline.hosts.base import tokens
+from ctx_pipeline.hosts.record_values import tokens
 from ctx_pipeline.model.codec import LATEST, micros
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Parsed, Quarantined, SessionFacts, ThreadFacts

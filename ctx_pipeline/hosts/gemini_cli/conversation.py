@@ -6,7 +6,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts._row_builder import Place, Records, Rows, Tokens, count, object_of, objects_of, plain, text_of
+from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, objects_of_document, records_of
+from ctx_pipeline.hosts.record_values import mapping, objects_of, text_of, tokens, written
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import DENIED, OUT, Change, usual
@@ -63,19 +64,18 @@ def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[
 
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of a session: its recording in each generation, and its subagents'."""
-    records = Records(session)
-    rows = Rows(session, ACTIONS)
+    rows = Rows("gemini_cli", session.session_id, ACTIONS, ended_by_last=True)
     threads: dict[str, list[StreamBytes]] = {}
-    for stream in records.streams:
+    for stream in longest_first(session):
         threads.setdefault(stream.thread_id, []).append(stream)
     for thread, streams in sorted(threads.items(), key=lambda item: (item[0] != session.session_id, item[0])):
         parent = next((s.parent_thread_id for s in streams if s.parent_thread_id), None)
         rows.thread(thread, kind="subagent" if parent else None, parent_thread_id=parent)
         conversation = Conversation(rows, thread, subagent=bool(parent))
         for stream in streams:
-            conversation.read(records, stream)
+            conversation.read(stream)
         conversation.write()
-    return rows.parsed(records)
+    return rows.parsed()
 
 
 class Conversation:
@@ -88,15 +88,15 @@ class Conversation:
         self.about: dict[str, Any] = {}
         self.unrecognized: list[tuple[dict[str, Any], Place]] = []
 
-    def read(self, records: Records, stream: StreamBytes) -> None:
+    def read(self, stream: StreamBytes) -> None:
         """Take the messages of a stream; what another one said with more in it stays."""
-        found = records.of(stream) if stream.rel.endswith(".jsonl") else records.document(stream)
+        found = records_of([stream], self.rows) if stream.rel.endswith(".jsonl") else objects_of_document(stream, self.rows)
         standing: list[str] = []
-        for record, place in found:
+        for place, record in found:
             if "$rewindTo" in record:
                 self._rewind(text_of(record, "$rewindTo"), place, standing)
             elif "$set" in record:
-                changed = object_of(record, "$set")
+                changed = mapping(record.get("$set"))
                 self._describe(changed)
                 if "messages" in changed:
                     self._replace(objects_of(changed["messages"]), place, standing)
@@ -157,7 +157,7 @@ class Conversation:
             for what, text, place in self.notes.get(name, ()):
                 self._note(what, text, place)
         for record, place in self.unrecognized:
-            self.rows.unrecognized(self.thread, place, "record", record)
+            self.rows.unknown_record(place, "record", record, ts=None, thread=self.thread)
         self._folder()
 
     def _in_order(self) -> list[tuple[str, _Message | None]]:
@@ -169,9 +169,9 @@ class Conversation:
 
     def _note(self, what: str, text: str, place: Place) -> None:
         if what == "compaction":
-            self.rows.event(self.thread, place, "compaction", "system", text, subtype="$set/messages")
+            self.rows.event(place, "compaction", "$set/messages", "system", text, ts=None, thread=self.thread)
         else:
-            self.rows.event(self.thread, place, "injected", "user", text, subtype="rewind")
+            self.rows.event(place, "injected", "rewind", "user", text, ts=None, thread=self.thread)
 
     def _message(self, name: str, message: _Message) -> None:
         value, place = message
@@ -181,49 +181,51 @@ class Conversation:
         elif kind in {"gemini", "qwen"}:
             self._answered(name, value, place, ts)
         elif kind in {"info", "warning"}:
-            self.rows.event(self.thread, place, "injected", "system", _text_in(value.get("content")), ts=ts, subtype=kind)
+            self.rows.event(place, "injected", kind, "system", _text_in(value.get("content")), ts=ts, thread=self.thread)
         elif kind == "error":
-            self.rows.event(self.thread, place, "error", "system", _text_in(value.get("content")), ts=ts, subtype="error")
+            self.rows.event(place, "error", "error", "system", _text_in(value.get("content")), ts=ts, thread=self.thread)
         else:
-            self.rows.unrecognized(self.thread, place, f"message/{kind}" if kind else "message", value, ts=ts)
+            self.rows.unknown_record(place, f"message/{kind}" if kind else "message", value, ts=ts, thread=self.thread)
 
     def _asked(self, value: dict[str, Any], place: Place, ts: int | None) -> None:
         text = _text_in(value.get("displayContent")) or _text_in(value.get("content"))
         if not text:
             return  # answers of tools, which stand in their calls too
         if _SETUP.match(text):
-            self.rows.event(self.thread, place, "injected", "system", text, ts=ts, subtype="session_context")
+            self.rows.event(place, "injected", "session_context", "system", text, ts=ts, thread=self.thread)
         elif self.subagent:
-            self.rows.event(self.thread, place, "subagent_start", "assistant", text, ts=ts, subtype="agent_prompt")
+            self.rows.event(place, "subagent_start", "agent_prompt", "assistant", text, ts=ts, thread=self.thread)
         else:
-            self.rows.event(self.thread, place, "prompt", "user", text, ts=ts)
+            self.rows.event(place, "prompt", None, "user", text, ts=ts, thread=self.thread)
 
     def _answered(self, name: str, value: dict[str, Any], place: Place, ts: int | None) -> None:
         rows, key = self.rows, f"{self.thread}/{name}"
         for thought in objects_of(value.get("thoughts")):
             said = "\n".join(part for part in (text_of(thought, "subject"), text_of(thought, "description")) if part)
-            rows.event(self.thread, place, "reasoning", "assistant", said, ts=micros(text_of(thought, "timestamp")) or ts, key=key)
+            rows.event(
+                place, "reasoning", None, "assistant", said, ts=micros(text_of(thought, "timestamp")) or ts, thread=self.thread, key=key
+            )
         if text := _text_in(value.get("content")):
-            rows.event(self.thread, place, "answer", "assistant", text, ts=ts, key=key)
+            rows.event(place, "answer", None, "assistant", text, ts=ts, thread=self.thread, key=key)
         for call in objects_of(value.get("toolCalls")):
             self._call(call, place, key, ts)
-        rows.model_call(self.thread, place, key, text_of(value, "model"), used(object_of(value, "tokens")), ts=ts)
+        rows.model_call(place, key, text_of(value, "model"), used(mapping(value.get("tokens"))), ts=ts, thread=self.thread)
 
     def _call(self, call: dict[str, Any], place: Place, key: str, ts: int | None) -> None:
         tool, status = text_of(call, "name") or "unknown", text_of(call, "status")
         when = micros(text_of(call, "timestamp")) or ts
-        made = self.rows.tool_call(self.thread, place, text_of(call, "id"), tool, call.get("args"), ts=when, key=key)
+        made = self.rows.tool_call(place, text_of(call, "id"), tool, None, call.get("args"), ts=when, thread=self.thread, key=key)
         output = answer_of(call)
         if output is None and status not in {"success", "error", _CANCELLED}:
             return
         text = output or ""
         exit_line = _EXIT.search(text) if ACTIONS.get(tool) == "shell" else None
         self.rows.tool_result(
-            self.thread,
             place,
             made,
             text,
             ts=when,
+            thread=self.thread,
             failed=status in {"error", _CANCELLED},
             status=int(exit_line[1]) if exit_line else None,
             subtype=DENIED if status == _CANCELLED else None,
@@ -239,34 +241,34 @@ class Conversation:
         self.rows.thread(self.thread, cwd=found)
 
 
-def used(tokens: Mapping[str, Any]) -> Tokens:
+def used(usage: Mapping[str, Any]) -> Usage:
     """Return the tokens of a message.
 
     ``input`` holds the cached ones too, unless the total says that they were added to it; ``output`` holds no thoughts.
     A total alone counts as output.
     """
-    asked, said, cached, thoughts, tool, total = (count(tokens.get(n)) for n in ("input", "output", "cached", "thoughts", "tool", "total"))
+    asked, said, cached, thoughts, tool, total = (tokens(usage.get(n)) for n in ("input", "output", "cached", "thoughts", "tool", "total"))
     apart = cached > asked or (cached > 0 and total == asked + said + cached + thoughts + tool)
     fresh = (asked if apart else asked - cached) + tool
     if not (fresh or said or cached or thoughts):
-        return Tokens(output=total)
-    return Tokens(fresh, said + thoughts, cached, 0, thoughts)
+        return Usage(output=total)
+    return Usage(fresh, said + thoughts, cache_read=cached, reasoning=thoughts)
 
 
 def answer_of(call: Mapping[str, Any]) -> str | None:
     """Return what a tool answered: the text of its function responses, else what was shown of it; None where nothing was."""
     result = call.get("result")
     if isinstance(result, str):
-        return plain(result)
+        return written(result)
     parts = []
     for part in objects_of(result):
-        response = object_of(object_of(part, "functionResponse"), "response")
-        parts.append(text_of(response, "output", "error") or (plain(response) if response else text_of(part, "text") or ""))
+        response = mapping(mapping(part.get("functionResponse")).get("response"))
+        parts.append(text_of(response, "output", "error") or (written(response) if response else text_of(part, "text") or ""))
     text = "\n".join(p for p in parts if p)
     if text:
-        return plain(text)
+        return written(text)
     shown = call.get("resultDisplay")
-    return plain(shown) if shown else ("" if isinstance(result, list) else None)
+    return written(shown) if shown else ("" if isinstance(result, list) else None)
 
 
 def _text_in(content: Any) -> str:
@@ -293,7 +295,7 @@ def _folders(messages: Any) -> Iterator[str]:
     seen: set[str] = set()
     for message in messages:
         for call in objects_of(message.value.get("toolCalls")):
-            for value in object_of(call, "args").values():
+            for value in mapping(call.get("args")).values():
                 if not isinstance(value, str) or len(value) > 4_096 or not re.match(r"(?:/|[A-Za-z]:[\\/])", value):
                     continue
                 folder = value

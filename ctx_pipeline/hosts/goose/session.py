@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts._row_builder import Place, Records, Rows, Tokens, count, decoded, object_of, objects_of, plain, since_epoch, text_of
+from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, records_of
 from ctx_pipeline.hosts.goose import DATABASE
+from ctx_pipeline.hosts.record_values import decoded, mapping, objects_of, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import OUT, REFUSED, Change, usual
@@ -49,14 +50,13 @@ def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[
 
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of a session."""
-    records = Records(session)
-    rows = Rows(session, {})
+    rows = Rows("goose", session.session_id, ended_by_last=True)
     walk = _Walk(rows, session.session_id)
-    for stream in sorted(records.streams, key=lambda s: s.kind != DATABASE):
-        for record, place in records.of(stream):
+    for stream in sorted(longest_first(session), key=lambda s: s.kind != DATABASE):
+        for place, record in records_of([stream], rows):
             walk.record(record, place)
     walk.usage()
-    return rows.parsed(records)
+    return rows.parsed()
 
 
 class _Walk:
@@ -70,7 +70,7 @@ class _Walk:
 
     def record(self, record: dict[str, Any], place: Place) -> None:
         """Add the rows of a line of a file or of a row of the database."""
-        row = object_of(record, "row")
+        row = mapping(record.get("row"))
         if "table" in record and row:
             if record["table"] == "sessions":
                 self._about(row, place)
@@ -79,13 +79,13 @@ class _Walk:
                 metadata = decoded(row.get("metadata_json"))
                 self._message({"role": row.get("role"), "created": row.get("created_timestamp"), "metadata": metadata, **content}, place)
             else:
-                self.rows.unrecognized(self.thread, place, "table", record)
+                self.rows.unknown_record(place, "table", record, ts=None, thread=self.thread)
         elif text_of(record, "role"):
             self._message(record, place)
         elif "working_dir" in record or "description" in record:
             self._about(record, place)
         else:
-            self.rows.unrecognized(self.thread, place, "record", record)
+            self.rows.unknown_record(place, "record", record, ts=None, thread=self.thread)
 
     def _about(self, about: dict[str, Any], place: Place) -> None:
         self.abouts.append((about, place))
@@ -99,27 +99,27 @@ class _Walk:
         if not self.abouts:
             return
         about, place = max(
-            self.abouts, key=lambda item: (count(item[0].get("accumulated_total_tokens")), count(item[0].get("total_tokens")))
+            self.abouts, key=lambda item: (tokens(item[0].get("accumulated_total_tokens")), tokens(item[0].get("total_tokens")))
         )
         model = text_of(decoded(about.get("model_config_json")), "model_name")
         ts = micros(text_of(about, "updated_at")) or self.ts
         last = _tokens(about, "")
         whole = _tokens(about, "accumulated_")
-        rest = Tokens(max(0, whole.fresh - last.fresh), max(0, whole.output - last.output)) if any(whole) else Tokens()
-        self.rows.model_call(self.thread, place, f"{self.thread}/before", model, rest, ts=ts)
-        self.rows.model_call(self.thread, place, f"{self.thread}/last", model, last, ts=ts)
+        rest = Usage(max(0, whole.input - last.input), max(0, whole.output - last.output)) if any(whole) else Usage()
+        self.rows.model_call(place, f"{self.thread}/before", model, rest, ts=ts, thread=self.thread)
+        self.rows.model_call(place, f"{self.thread}/last", model, last, ts=ts, thread=self.thread)
 
     def _message(self, message: dict[str, Any], place: Place) -> None:
-        role, metadata = text_of(message, "role"), object_of(message, "metadata")
+        role, metadata = text_of(message, "role"), mapping(message.get("metadata"))
         created = message.get("created")
-        ts = since_epoch(created, 1_000 if type(created) is int and created > 10**11 else 1_000_000)
-        mark = digest(role, ts, plain(message.get("content")))
+        ts = when(created * 1_000 if isinstance(created, int) and created < 10**11 else created)
+        mark = digest(role, ts, written(message.get("content")))
         if mark in self.seen:
             return
         self.seen.add(mark)
         self.ts = ts or self.ts
         if role not in {"user", "assistant"}:
-            self.rows.unrecognized(self.thread, place, f"message/{role}" if role else "message", message, ts=ts)
+            self.rows.unknown_record(place, f"message/{role}" if role else "message", message, ts=ts, thread=self.thread)
             return
         alone = metadata.get("userVisible") is False
         first, self.hidden = alone and not self.hidden, alone
@@ -131,62 +131,62 @@ class _Walk:
         if kind == "text":
             text = text_of(block, "text")
             if alone:
-                rows.event(thread, place, "compaction" if first else "injected", "system", text, ts=ts, subtype="written for the model")
+                rows.event(place, "compaction" if first else "injected", "written for the model", "system", text, ts=ts, thread=thread)
             elif role == "user":
-                rows.event(thread, place, "prompt", "user", text, ts=ts)
+                rows.event(place, "prompt", None, "user", text, ts=ts, thread=thread)
             else:
-                rows.event(thread, place, "answer", "assistant", text, ts=ts)
+                rows.event(place, "answer", None, "assistant", text, ts=ts, thread=thread)
         elif kind in {"thinking", "reasoning"}:
-            rows.event(thread, place, "reasoning", "assistant", text_of(block, "thinking", "text"), ts=ts)
+            rows.event(place, "reasoning", None, "assistant", text_of(block, "thinking", "text"), ts=ts, thread=thread)
         elif kind in {"toolRequest", "frontendToolRequest"}:
             self._request(block, place, ts)
         elif kind == "toolResponse":
             self._response(block, place, ts)
         elif kind in {"toolConfirmationRequest", "actionRequired"}:
-            rows.event(thread, place, "permission", "system", plain(block), ts=ts, subtype=kind)
+            rows.event(place, "permission", kind, "system", written(block), ts=ts, thread=thread)
         elif kind == "systemNotification":
-            rows.event(thread, place, "injected", "system", text_of(block, "msg"), ts=ts, subtype=kind)
+            rows.event(place, "injected", kind, "system", text_of(block, "msg"), ts=ts, thread=thread)
         elif kind in {"conversationCompacted", "summarizationRequested"}:
-            rows.event(thread, place, "compaction", "system", text_of(block, "msg"), ts=ts, subtype=kind)
+            rows.event(place, "compaction", kind, "system", text_of(block, "msg"), ts=ts, thread=thread)
         elif kind == "contextLengthExceeded":
-            rows.event(thread, place, "error", "system", text_of(block, "msg"), ts=ts, subtype=kind)
+            rows.event(place, "error", kind, "system", text_of(block, "msg"), ts=ts, thread=thread)
         elif kind in {"image", "redactedThinking"}:
-            rows.event(thread, place, "attachment", "user" if role == "user" else "assistant", plain(block), ts=ts, subtype=kind)
+            rows.event(place, "attachment", kind, "user" if role == "user" else "assistant", written(block), ts=ts, thread=thread)
         else:
-            rows.unrecognized(thread, place, f"content/{kind}" if kind else "content", block, ts=ts)
+            rows.unknown_record(place, f"content/{kind}" if kind else "content", block, ts=ts, thread=thread)
 
     def _request(self, block: dict[str, Any], place: Place, ts: int | None) -> None:
-        asked = object_of(block, "toolCall")
-        call = object_of(asked, "value") or asked
+        asked = mapping(block.get("toolCall"))
+        call = mapping(asked.get("value")) or asked
         tool, arguments = text_of(call, "name") or "unknown", call.get("arguments")
         short = tool.rpartition("__")[2]
         action = _TOOLS.get(tool) or _TOOLS.get(short)
         if short == "text_editor" and isinstance(arguments, dict):
             action = _EDITOR.get(text_of(arguments, "command") or "", "edit")
-        made = self.rows.tool_call(self.thread, place, text_of(block, "id"), tool, arguments, ts=ts, action=action)
+        made = self.rows.tool_call(place, text_of(block, "id"), tool, action, arguments, ts=ts, thread=self.thread)
         if text_of(asked, "status") == "error":
-            self.rows.tool_result(self.thread, place, made, text_of(asked, "error") or "", ts=ts, failed=True)
+            self.rows.tool_result(place, made, text_of(asked, "error") or "", ts=ts, thread=self.thread, failed=True)
 
     def _response(self, block: dict[str, Any], place: Place, ts: int | None) -> None:
-        answered = object_of(block, "toolResult")
+        answered = mapping(block.get("toolResult"))
         value = answered.get("value")
         contents = value.get("content") if isinstance(value, dict) else value
         text = "\n".join(t for item in objects_of(contents) if (t := text_of(item, "text"))) or text_of(answered, "error") or ""
         if not text and contents:
-            text = plain(contents)
+            text = written(contents)
         failed = text_of(answered, "status") == "error" or (isinstance(value, dict) and value.get("isError") is True)
         self.rows.tool_result(
-            self.thread,
             place,
             text_of(block, "id"),
             text,
             ts=ts,
+            thread=self.thread,
             failed=failed or text.startswith(_DECLINED),
             subtype=REFUSED if text.startswith(_DECLINED) else None,
         )
 
 
-def _tokens(about: Mapping[str, Any], prefix: str) -> Tokens:
+def _tokens(about: Mapping[str, Any], prefix: str) -> Usage:
     """Return the tokens of the columns that begin so; what the total holds beyond prompt and answer is output."""
-    asked, said, total = (count(about.get(f"{prefix}{name}_tokens")) for name in ("input", "output", "total"))
-    return Tokens(asked, max(said, total - asked) if total else said)
+    asked, said, total = (tokens(about.get(f"{prefix}{name}_tokens")) for name in ("input", "output", "total"))
+    return Usage(asked, max(said, total - asked) if total else said)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.hosts._row_builder import since_epoch
 from ctx_pipeline.hosts._values import safe_id
+from ctx_pipeline.hosts.record_values import when
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.raw import Identity
 
@@ -54,8 +54,8 @@ def identify(kind: str, rel: str, head: bytes) -> Identity | None:
             thread = safe_id(rel.rpartition("/")[0].rpartition("/")[2])
     if thread is None:
         return None
-    when = _CREATED.search(head)
-    first = since_epoch(int(when.group(1))) if when else None
+    began = _CREATED.search(head)
+    first = when(int(began.group(1))) if began else None
     parent = _found(_PARENT, head) if kind in {SESSION, DATABASE} else None
     if parent and parent != thread:
         return Identity(thread, parent, "part", None, first)

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.hosts._row_builder import (
-    Place,
-    Records,
-    Rows,
-    Tokens,
-    count,
-    decoded,
-    nano,
-    object_of,
-    objects_of,
-    plain,
-    since_epoch,
-    text_of,
-)
+from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, objects_of_document, records_of
 from ctx_pipeline.hosts.opencode.discovery import DATABASE, MESSAGE, PART, SESSION
+from ctx_pipeline.hosts.record_values import decoded, mapping, nano_dollars, objects_of, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.host_records import DENIED, OUT, REFUSED, Change, usual
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -57,14 +45,13 @@ def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[
 
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of a session and of those that it started."""
-    records = Records(session)
-    rows = Rows(session, _ACTIONS)
+    rows = Rows("opencode", session.session_id, _ACTIONS, ended_by_last=True)
     threads: dict[str, _Thread] = {}
-    for stream in sorted(records.streams, key=lambda s: s.kind != DATABASE):
-        threads.setdefault(stream.thread_id, _Thread()).read(records, stream)
+    for stream in sorted(longest_first(session), key=lambda s: s.kind != DATABASE):
+        threads.setdefault(stream.thread_id, _Thread()).read(rows, stream)
     for name, thread in sorted(threads.items(), key=lambda item: (item[0] != session.session_id, item[0])):
         thread.write(rows, name)
-    return rows.parsed(records)
+    return rows.parsed()
 
 
 class _Thread:
@@ -78,11 +65,11 @@ class _Thread:
         self.todos: dict[str, _Item] = {}
         self.unrecognized: list[_Item] = []
 
-    def read(self, records: Records, stream: StreamBytes) -> None:
+    def read(self, rows: Rows, stream: StreamBytes) -> None:
         self.parent = self.parent or stream.parent_thread_id
-        found = records.of(stream) if stream.kind == DATABASE else records.document(stream)
-        for record, place in found:
-            table, value = (text_of(record, "table"), object_of(record, "row")) if stream.kind == DATABASE else (stream.kind, record)
+        found = records_of([stream], rows) if stream.kind == DATABASE else objects_of_document(stream, rows)
+        for place, record in found:
+            table, value = (text_of(record, "table"), mapping(record.get("row"))) if stream.kind == DATABASE else (stream.kind, record)
             if "data" in value:
                 value = {**decoded(value["data"]), **{name: value.get(name) for name in ("id", "message_id", "time_created")}}
             name = text_of(value, "id") or f"{place.stream}.{place.line}"
@@ -94,7 +81,7 @@ class _Thread:
                 owner = text_of(value, "messageID", "message_id") or ""
                 self.parts.setdefault(owner, {}).setdefault(name, _Item(value, place))
             elif table == "todo":
-                self.todos.setdefault(plain(value), _Item(value, place))
+                self.todos.setdefault(written(value), _Item(value, place))
             else:
                 self.unrecognized.append(_Item(record, place))
 
@@ -118,9 +105,9 @@ class _Thread:
             for part in orphans.values():
                 _Message(rows, thread, part._replace(value={}), [part], subagent=bool(self.parent)).write()
         for todo in self.todos.values():
-            rows.event(thread, todo.place, "todo", "system", plain(todo.value), ts=since_epoch(todo.value.get("time_created")))
+            rows.event(todo.place, "todo", None, "system", written(todo.value), ts=when(todo.value.get("time_created")), thread=thread)
         for item in self.unrecognized:
-            rows.unrecognized(thread, item.place, "record", item.value)
+            rows.unknown_record(item.place, "record", item.value, ts=None, thread=thread)
 
 
 class _Message:
@@ -136,9 +123,9 @@ class _Message:
     def write(self) -> None:
         value, rows = self.value, self.rows
         if self.role not in {"user", "assistant", None}:
-            rows.unrecognized(self.thread, self.place, f"message/{self.role}", value, ts=self.ts)
+            rows.unknown_record(self.place, f"message/{self.role}", value, ts=self.ts, thread=self.thread)
         if self.role == "assistant":
-            path = object_of(value, "path")
+            path = mapping(value.get("path"))
             rows.thread(self.thread, cwd=text_of(path, "cwd", "root"), agent=text_of(value, "agent", "mode") if self.subagent else None)
         steps = [part for part in self.parts if part.value.get("type") == "step-finish"]
         keys = [self._step(number, part) for number, part in enumerate(steps)] if steps else self._whole()
@@ -147,109 +134,120 @@ class _Message:
             if part.value.get("type") == "step-finish" and len(keys) > 1:
                 del keys[0]
             self._part(part)
-        if error := object_of(value, "error"):
+        if error := mapping(value.get("error")):
             name = text_of(error, "name") or "error"
-            said = text_of(object_of(error, "data"), "message") or name
+            said = text_of(mapping(error.get("data")), "message") or name
             if name == "MessageAbortedError":
-                rows.event(self.thread, self.place, "injected", "user", said, ts=self.ts, subtype="interrupt")
+                rows.event(self.place, "injected", "interrupt", "user", said, ts=self.ts, thread=self.thread)
             else:
-                rows.event(self.thread, self.place, "error", "system", said, ts=self.ts, subtype=name)
+                rows.event(self.place, "error", name, "system", said, ts=self.ts, thread=self.thread)
 
     def _step(self, number: int, part: _Item) -> str:
         """Count one step; the message repeats the tokens of its last one."""
         return self._count(part.place, part.value, number)
 
     def _whole(self) -> list[str]:
-        return [self._count(self.place, self.value, 0)] if object_of(self.value, "tokens") else []
+        return [self._count(self.place, self.value, 0)] if mapping(self.value.get("tokens")) else []
 
     def _count(self, place: Place, said: Mapping[str, Any], number: int) -> str:
         """Count a call; its key is made of what a fork copies with it, since the ids of a fork are new."""
-        used, model = tokens_of(object_of(said, "tokens")), text_of(self.value, "modelID")
-        time = object_of(self.value, "time")
+        used, model = tokens_of(mapping(said.get("tokens"))), text_of(self.value, "modelID")
+        time = mapping(self.value.get("time"))
         name = text_of(self.value, "id") if self.ts is None else None
-        key = digest(name, self.ts, time.get("completed") if type(time.get("completed")) is int else None, model, number, *used)
-        cost = nano(said.get("cost")) or None
-        self.rows.model_call(self.thread, place, key, model, used, ts=self.ts, cost=cost)
+        key = digest(
+            name,
+            self.ts,
+            time.get("completed") if type(time.get("completed")) is int else None,
+            model,
+            number,
+            used.input,
+            used.output,
+            used.cache_read,
+            used.cache_write,
+            used.reasoning,
+        )
+        cost = nano_dollars(said.get("cost")) or None
+        self.rows.model_call(place, key, model, used, ts=self.ts, thread=self.thread, cost=cost)
         return key
 
     def _part(self, part: _Item) -> None:
         value, place, rows = part.value, part.place, self.rows
         kind = text_of(value, "type")
-        time = object_of(value, "time")
-        ts = since_epoch(time.get("start")) or self.ts or since_epoch(value.get("time_created"))
+        time = mapping(value.get("time"))
+        ts = when(time.get("start")) or self.ts or when(value.get("time_created"))
         if kind == "text":
             self._text(value, place, ts)
         elif kind == "reasoning":
-            rows.event(self.thread, place, "reasoning", "assistant", text_of(value, "text"), ts=ts, key=self.key)
+            rows.event(place, "reasoning", None, "assistant", text_of(value, "text"), ts=ts, thread=self.thread, key=self.key)
         elif kind == "tool":
             self._tool(value, place, ts)
         elif kind == "retry":
-            error = object_of(value, "error")
-            said = text_of(object_of(error, "data"), "message") or text_of(error, "message", "name") or plain(error)
-            rows.event(self.thread, place, "error", "system", said, ts=since_epoch(time.get("created")) or ts, subtype="retry")
+            error = mapping(value.get("error"))
+            said = text_of(mapping(error.get("data")), "message") or text_of(error, "message", "name") or written(error)
+            rows.event(place, "error", "retry", "system", said, ts=when(time.get("created")) or ts, thread=self.thread)
         elif kind == "compaction":
-            rows.event(self.thread, place, "injected", "system", plain(value), ts=ts, subtype="compaction")
+            rows.event(place, "injected", "compaction", "system", written(value), ts=ts, thread=self.thread)
         elif kind == "subtask":
-            rows.event(self.thread, place, "injected", "user", text_of(value, "prompt"), ts=ts, subtype="subtask")
+            rows.event(place, "injected", "subtask", "user", text_of(value, "prompt"), ts=ts, thread=self.thread)
         elif kind in {"file", "agent", "snapshot", "patch"}:
-            rows.event(self.thread, place, "attachment", "system", plain(value), ts=ts, subtype=kind)
+            rows.event(place, "attachment", kind, "system", written(value), ts=ts, thread=self.thread)
         elif kind not in {"step-start", "step-finish"}:
-            rows.unrecognized(self.thread, place, f"part/{kind}" if kind else "part", value, ts=ts)
+            rows.unknown_record(place, f"part/{kind}" if kind else "part", value, ts=ts, thread=self.thread)
 
     def _text(self, value: dict[str, Any], place: Place, ts: int | None) -> None:
         text, rows = text_of(value, "text"), self.rows
         if self.role == "user":
             if value.get("synthetic") or value.get("ignored"):
                 subtype = "ignored" if value.get("ignored") else "synthetic"
-                rows.event(self.thread, place, "injected", "system", text, ts=ts, subtype=subtype)
+                rows.event(place, "injected", subtype, "system", text, ts=ts, thread=self.thread)
             elif self.subagent:
-                rows.event(self.thread, place, "subagent_start", "assistant", text, ts=ts, subtype="agent_prompt")
+                rows.event(place, "subagent_start", "agent_prompt", "assistant", text, ts=ts, thread=self.thread)
             else:
-                rows.event(self.thread, place, "prompt", "user", text, ts=ts)
+                rows.event(place, "prompt", None, "user", text, ts=ts, thread=self.thread)
         elif self.value.get("summary") is True:
-            rows.event(self.thread, place, "compaction", "assistant", text, ts=ts, subtype="summary", key=self.key)
+            rows.event(place, "compaction", "summary", "assistant", text, ts=ts, thread=self.thread, key=self.key)
         else:
-            rows.event(self.thread, place, "answer", "assistant", text, ts=ts, key=self.key)
+            rows.event(place, "answer", None, "assistant", text, ts=ts, thread=self.thread, key=self.key)
 
     def _tool(self, value: dict[str, Any], place: Place, ts: int | None) -> None:
-        state = object_of(value, "state")
-        status, time, metadata = text_of(state, "status"), object_of(state, "time"), object_of(state, "metadata")
-        began = since_epoch(time.get("start")) or ts
+        state = mapping(value.get("state"))
+        status, time, metadata = text_of(state, "status"), mapping(state.get("time")), mapping(state.get("metadata"))
+        began = when(time.get("start")) or ts
         tool = text_of(value, "tool") or "unknown"
         named = [path for change in objects_of(metadata.get("files")) if (path := text_of(change, "filePath", "relativePath"))]
         call = self.rows.tool_call(
-            self.thread, place, text_of(value, "callID"), tool, state.get("input"), ts=began, key=self.key, paths=named
+            place, text_of(value, "callID"), tool, None, state.get("input"), ts=began, thread=self.thread, key=self.key, paths=named
         )
         if status not in {"completed", "error"}:
             return
         error = text_of(state, "error") or ""
         code = metadata.get("exit")
         self.rows.tool_result(
-            self.thread,
             place,
             call,
             text_of(state, "output") or text_of(metadata, "output") or error,
-            ts=since_epoch(time.get("end")) or began,
+            ts=when(time.get("end")) or began,
+            thread=self.thread,
             failed=status == "error",
             status=code if type(code) is int else None,
             subtype=REFUSED if _REJECTED.match(error) else DENIED if error == _ABORTED else None,
         )
 
 
-def tokens_of(tokens: Mapping[str, Any]) -> Tokens:
+def tokens_of(usage: Mapping[str, Any]) -> Usage:
     """Return the tokens of a step.
 
     The prompt is without what the cache held. Reasoning stands beside the output, but inside of it where the total
     says so, as earlier versions wrote it. A total alone counts as output.
     """
-    cache = object_of(tokens, "cache")
-    asked, said, thought, total = (count(tokens.get(name)) for name in ("input", "output", "reasoning", "total"))
-    read, written = count(cache.get("read")), count(cache.get("write"))
+    cache = mapping(usage.get("cache"))
+    asked, said, thought, total = (tokens(usage.get(name)) for name in ("input", "output", "reasoning", "total"))
+    read, written = tokens(cache.get("read")), tokens(cache.get("write"))
     if not (asked or said or thought or read or written):
-        return Tokens(output=total)
+        return Usage(output=total)
     inside = thought <= said and total == asked + said + read + written
-    return Tokens(asked, said if inside else said + thought, read, written, thought)
+    return Usage(asked, said if inside else said + thought, cache_read=read, cache_write=written, reasoning=thought)
 
 
 def _created(value: Mapping[str, Any]) -> int | None:
-    return since_epoch(object_of(value, "time").get("created")) or since_epoch(value.get("time_created"))
+    return when(mapping(value.get("time")).get("created")) or when(value.get("time_created"))

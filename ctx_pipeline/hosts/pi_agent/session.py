@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts._row_builder import Place, Records, Rows, Tokens, count, nano, object_of, objects_of, plain, since_epoch, text_of
+from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, records_of
+from ctx_pipeline.hosts.record_values import mapping, nano_dollars, objects_of, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import OUT, Change, usual
@@ -57,15 +58,14 @@ def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[
 
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of a session."""
-    records = Records(session)
-    rows = Rows(session, _ACTIONS)
+    rows = Rows("pi_agent", session.session_id, _ACTIONS, ended_by_last=True)
     walk = _Walk(rows, session.session_id)
-    for stream in records.streams:
+    for stream in longest_first(session):
         rows.thread(session.session_id, kind="fork" if stream.parent_thread_id else None, parent_thread_id=stream.parent_thread_id)
         walk.last = None
-        for record, place in records.of(stream):
+        for place, record in records_of([stream], rows):
             walk.entry(record, place)
-    return rows.parsed(records)
+    return rows.parsed()
 
 
 class _Walk:
@@ -82,7 +82,7 @@ class _Walk:
         ts = micros(text_of(record, "timestamp"))
         if kind == "session":
             self.rows.thread(self.thread, cwd=text_of(record, "cwd"))
-            self.rows.event(self.thread, place, "session_start", "system", None, ts=ts, subtype="session")
+            self.rows.event(place, "session_start", "session", "system", None, ts=ts, thread=self.thread)
             return
         if name is not None:
             if name in self.seen:
@@ -98,52 +98,62 @@ class _Walk:
             gone = self.path[names.index(parent) + 1 :]
             del self.path[names.index(parent) + 1 :]
             prompts = sum(1 for _, prompt in gone if prompt)
-            self.rows.event(self.thread, place, "injected", "user", str(prompts), ts=ts, subtype="branch")
-        self.path.append((name, object_of(record, "message").get("role") == "user"))
+            self.rows.event(place, "injected", "branch", "user", str(prompts), ts=ts, thread=self.thread)
+        self.path.append((name, mapping(record.get("message")).get("role") == "user"))
         self.last = name
 
     def _body(self, kind: str | None, record: dict[str, Any], place: Place, ts: int | None) -> None:
         rows, thread = self.rows, self.thread
         if kind == "message":
-            self._message(object_of(record, "message"), record, place, ts)
+            self._message(mapping(record.get("message")), record, place, ts)
         elif kind == "compaction":
-            rows.event(thread, place, "compaction", "system", text_of(record, "summary"), ts=ts, subtype=kind)
+            rows.event(place, "compaction", kind, "system", text_of(record, "summary"), ts=ts, thread=thread)
             self._extra_usage(record, place, ts)
         elif kind == "branch_summary":
-            rows.event(thread, place, "injected", "system", text_of(record, "summary"), ts=ts, subtype=kind)
+            rows.event(place, "injected", kind, "system", text_of(record, "summary"), ts=ts, thread=thread)
             self._extra_usage(record, place, ts)
         elif kind == "session_info":
             title = text_of(record, "name")
-            rows.event(thread, place, "title", "system", title, ts=ts, subtype=kind)
+            rows.event(place, "title", kind, "system", title, ts=ts, thread=thread)
             if title:
                 rows.facts.title = None  # the last one stands
                 rows.title(title, "custom")
         elif kind == "custom_message":
-            rows.event(thread, place, "injected", "system", _text(record.get("content")), ts=ts, subtype=text_of(record, "customType"))
+            rows.event(place, "injected", text_of(record, "customType"), "system", _text(record.get("content")), ts=ts, thread=thread)
         elif kind in {"model_change", "thinking_level_change", "custom", "label", "context_transform", "ephemeral"}:
-            rows.event(thread, place, "attachment", "system", plain(record), ts=ts, subtype=kind)
+            rows.event(place, "attachment", kind, "system", written(record), ts=ts, thread=thread)
         else:
-            rows.unrecognized(thread, place, f"entry/{kind}" if kind else "entry", record, ts=ts)
+            rows.unknown_record(place, f"entry/{kind}" if kind else "entry", record, ts=ts, thread=thread)
 
     def _extra_usage(self, record: dict[str, Any], place: Place, ts: int | None) -> None:
         """Count the call that wrote a summary, where the entry says what it took."""
-        usage = object_of(record, "usage")
+        usage = mapping(record.get("usage"))
         self._count(usage, None, record, place, ts)
 
     def _count(self, usage: Mapping[str, Any], model: str | None, record: Mapping[str, Any], place: Place, ts: int | None) -> str:
         """Count a call; a fork copies the entry with its id and time, which together make the key."""
         used = tokens_of(usage)
-        when = object_of(record, "message").get("timestamp")
-        key = digest(text_of(record, "id"), ts, when if type(when) is int else None, model, *used)
-        cost = nano(object_of(usage, "cost").get("total")) or None
-        self.rows.model_call(self.thread, place, key, model, used, ts=ts, cost=cost)
+        when = mapping(record.get("message")).get("timestamp")
+        key = digest(
+            text_of(record, "id"),
+            ts,
+            when if type(when) is int else None,
+            model,
+            used.input,
+            used.output,
+            used.cache_read,
+            used.cache_write,
+            used.reasoning,
+        )
+        cost = nano_dollars(mapping(usage.get("cost")).get("total")) or None
+        self.rows.model_call(place, key, model, used, ts=ts, thread=self.thread, cost=cost)
         return key
 
     def _message(self, message: dict[str, Any], record: dict[str, Any], place: Place, ts: int | None) -> None:
         rows, thread, role = self.rows, self.thread, text_of(message, "role")
-        ts = since_epoch(message.get("timestamp")) or ts
+        ts = when(message.get("timestamp")) or ts
         if role == "user":
-            rows.event(thread, place, "prompt", "user", _text(message.get("content")), ts=ts)
+            rows.event(place, "prompt", None, "user", _text(message.get("content")), ts=ts, thread=thread)
             self._pictures(message, place, ts)
         elif role == "assistant":
             self._assistant(message, record, place, ts)
@@ -151,57 +161,57 @@ class _Walk:
             text = _text(message.get("content"))
             code = _EXIT.search(text) if message.get("toolName") == "bash" and message.get("isError") is True else None
             failed, call = message.get("isError") is True, text_of(message, "toolCallId")
-            rows.tool_result(thread, place, call, text, ts=ts, failed=failed, status=int(code[1]) if code else None)
+            rows.tool_result(place, call, text, ts=ts, thread=thread, failed=failed, status=int(code[1]) if code else None)
         elif role == "bashExecution":
             self._command(message, place, ts)
         elif role in {"custom", "hookMessage", "branchSummary"}:
             text = text_of(message, "summary") or _text(message.get("content"))
-            rows.event(thread, place, "injected", "system", text, ts=ts, subtype=role)
+            rows.event(place, "injected", role, "system", text, ts=ts, thread=thread)
         elif role == "compactionSummary":
-            rows.event(thread, place, "compaction", "system", text_of(message, "summary"), ts=ts, subtype=role)
+            rows.event(place, "compaction", role, "system", text_of(message, "summary"), ts=ts, thread=thread)
         else:
-            rows.unrecognized(thread, place, f"message/{role}" if role else "message", record, ts=ts)
+            rows.unknown_record(place, f"message/{role}" if role else "message", record, ts=ts, thread=thread)
 
     def _assistant(self, message: dict[str, Any], record: dict[str, Any], place: Place, ts: int | None) -> None:
         rows, thread = self.rows, self.thread
-        key = self._count(object_of(message, "usage"), text_of(message, "model"), record, place, ts)
+        key = self._count(mapping(message.get("usage")), text_of(message, "model"), record, place, ts)
         content = message.get("content")
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else objects_of(content):
             kind = text_of(block, "type")
             if kind == "text":
-                rows.event(thread, place, "answer", "assistant", text_of(block, "text"), ts=ts, key=key)
+                rows.event(place, "answer", None, "assistant", text_of(block, "text"), ts=ts, thread=thread, key=key)
             elif kind == "thinking":
-                rows.event(thread, place, "reasoning", "assistant", text_of(block, "thinking"), ts=ts, key=key)
+                rows.event(place, "reasoning", None, "assistant", text_of(block, "thinking"), ts=ts, thread=thread, key=key)
             elif kind == "toolCall":
                 tool = text_of(block, "name") or "unknown"
-                rows.tool_call(thread, place, text_of(block, "id"), tool, block.get("arguments"), ts=ts, key=key)
+                rows.tool_call(place, text_of(block, "id"), tool, None, block.get("arguments"), ts=ts, thread=thread, key=key)
             else:
-                rows.unrecognized(thread, place, f"block/{kind}" if kind else "block", block, ts=ts)
+                rows.unknown_record(place, f"block/{kind}" if kind else "block", block, ts=ts, thread=thread)
         if message.get("stopReason") == _ABORTED:
-            rows.event(thread, place, "injected", "user", text_of(message, "errorMessage"), ts=ts, subtype="interrupt")
+            rows.event(place, "injected", "interrupt", "user", text_of(message, "errorMessage"), ts=ts, thread=thread)
         elif message.get("stopReason") == "error" or text_of(message, "errorMessage"):
-            rows.event(thread, place, "error", "system", text_of(message, "errorMessage") or "error", ts=ts, subtype="error")
+            rows.event(place, "error", "error", "system", text_of(message, "errorMessage") or "error", ts=ts, thread=thread)
 
     def _command(self, message: dict[str, Any], place: Place, ts: int | None) -> None:
         """A command that the person ran in the program: what it printed is in the window, unless it was kept out of it."""
         kept_out = message.get("excludeFromContext") is True
         said = f"$ {text_of(message, 'command') or ''}\n{text_of(message, 'output') or ''}"
         subtype = "excluded" if kept_out else "bashExecution"
-        self.rows.event(self.thread, place, "injected", "user", said, ts=ts, subtype=subtype)
+        self.rows.event(place, "injected", subtype, "user", said, ts=ts, thread=self.thread)
 
     def _pictures(self, message: dict[str, Any], place: Place, ts: int | None) -> None:
         for block in objects_of(message.get("content")):
             if block.get("type") == "image":
-                self.rows.event(self.thread, place, "attachment", "user", plain(block), ts=ts, subtype="image")
+                self.rows.event(place, "attachment", "image", "user", written(block), ts=ts, thread=self.thread)
 
 
-def tokens_of(usage: Mapping[str, Any]) -> Tokens:
+def tokens_of(usage: Mapping[str, Any]) -> Usage:
     """Return the tokens of a message: its parts stand beside each other, reasoning inside the output; a total alone counts as output."""
     names = ("input", "output", "cacheRead", "cacheWrite", "reasoning", "totalTokens")
-    asked, said, read, written, thought, total = (count(usage.get(name)) for name in names)
+    asked, said, read, written, thought, total = (tokens(usage.get(name)) for name in names)
     if not (asked or said or read or written):
-        return Tokens(output=total)
-    return Tokens(asked, said, read, written, min(thought, said))
+        return Usage(output=total)
+    return Usage(asked, said, cache_read=read, cache_write=written, reasoning=min(thought, said))
 
 
 def _text(content: Any) -> str:

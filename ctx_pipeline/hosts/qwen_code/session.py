@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.hosts._row_builder import Place, Records, Rows, Tokens, count, object_of, objects_of, plain, text_of
+from ctx_pipeline.hosts.base import Place, Rows, Usage, longest_first, records_of
 from ctx_pipeline.hosts.gemini_cli.conversation import ACTIONS, Conversation
 from ctx_pipeline.hosts.gemini_cli.discovery import SESSION_KINDS as RECORDINGS
 from ctx_pipeline.hosts.qwen_code.discovery import AGENT
+from ctx_pipeline.hosts.record_values import mapping, objects_of, text_of, tokens, written
 from ctx_pipeline.model.codec import micros
 from ctx_pipeline.model.declared import Formats
 from ctx_pipeline.model.host_records import DENIED, OUT, Change, usual
@@ -68,26 +69,25 @@ def window(kind: str, subtype: str | None, text: str | None, _record: Callable[[
 
 def parse(session: SessionInput) -> Parsed:
     """Return the rows of a session and of its subagents."""
-    records = Records(session)
-    rows = Rows(session, _ACTIONS)
+    rows = Rows("qwen_code", session.session_id, _ACTIONS, ended_by_last=True)
     older: dict[str, Conversation] = {}
     seen: set[tuple[str, str]] = set()
-    for stream in sorted(records.streams, key=lambda s: s.thread_id != session.session_id):
+    for stream in sorted(longest_first(session), key=lambda s: s.thread_id != session.session_id):
         thread = stream.thread_id
         if stream.kind in RECORDINGS:
-            older.setdefault(thread, Conversation(rows, thread)).read(records, stream)
+            older.setdefault(thread, Conversation(rows, thread)).read(stream)
             continue
         agent = stream.kind == AGENT
         kind = "subagent" if agent else "fork" if stream.parent_thread_id else None
         rows.thread(thread, kind=kind, parent_thread_id=stream.parent_thread_id)
-        for record, place in records.of(stream):
+        for place, record in records_of([stream], rows):
             name = text_of(record, "uuid")
             if name is None or (thread, name) not in seen:
                 seen.add((thread, name or ""))
                 _record(rows, thread, record, place, name)
     for conversation in older.values():
         conversation.write()
-    return rows.parsed(records)
+    return rows.parsed()
 
 
 def _record(rows: Rows, thread: str, record: dict[str, Any], place: Place, name: str | None) -> None:
@@ -106,115 +106,117 @@ def _record(rows: Rows, thread: str, record: dict[str, Any], place: Place, name:
     elif kind == "system":
         _system(rows, thread, record, place, ts)
     else:
-        rows.unrecognized(thread, place, f"record/{kind}" if kind else "record", record, ts=ts)
+        rows.unknown_record(place, f"record/{kind}" if kind else "record", record, ts=ts, thread=thread)
 
 
 def _user(rows: Rows, thread: str, record: dict[str, Any], place: Place, ts: int | None) -> None:
-    parts = objects_of(object_of(record, "message").get("parts"))
+    parts = objects_of(mapping(record.get("message")).get("parts"))
     if any("functionResponse" in part for part in parts):
         _results(rows, thread, record, place, ts)
         return
-    text = text_of(object_of(record, "systemPayload"), "displayText", "content") or _text_in(parts)
+    text = text_of(mapping(record.get("systemPayload")), "displayText", "content") or _text_in(parts)
     subtype = text_of(record, "subtype")
     if record.get("isSidechain") is True and subtype is None:
-        rows.event(thread, place, "subagent_start", "assistant", text, ts=ts, subtype="agent_prompt")
+        rows.event(place, "subagent_start", "agent_prompt", "assistant", text, ts=ts, thread=thread)
     elif subtype is None or subtype in _PROMPTS:
-        rows.event(thread, place, "prompt", "user", text, ts=ts, subtype=subtype)
+        rows.event(place, "prompt", subtype, "user", text, ts=ts, thread=thread)
     elif subtype in _SYSTEM:
-        rows.event(thread, place, "injected", "system", text, ts=ts, subtype=subtype)
+        rows.event(place, "injected", subtype, "system", text, ts=ts, thread=thread)
     else:
-        rows.unrecognized(thread, place, f"user/{subtype}", record, ts=ts)
+        rows.unknown_record(place, f"user/{subtype}", record, ts=ts, thread=thread)
 
 
 def _assistant(rows: Rows, thread: str, record: dict[str, Any], place: Place, ts: int | None, *, key: str) -> None:
-    for part in objects_of(object_of(record, "message").get("parts")):
+    for part in objects_of(mapping(record.get("message")).get("parts")):
         text = text_of(part, "text")
         if part.get("thought"):
-            rows.event(thread, place, "reasoning", "assistant", text, ts=ts, key=key)
+            rows.event(place, "reasoning", None, "assistant", text, ts=ts, thread=thread, key=key)
         elif text:
-            rows.event(thread, place, "answer", "assistant", text, ts=ts, key=key)
-        elif call := object_of(part, "functionCall"):
-            rows.tool_call(thread, place, text_of(call, "id"), text_of(call, "name") or "unknown", call.get("args"), ts=ts, key=key)
+            rows.event(place, "answer", None, "assistant", text, ts=ts, thread=thread, key=key)
+        elif call := mapping(part.get("functionCall")):
+            rows.tool_call(
+                place, text_of(call, "id"), text_of(call, "name") or "unknown", None, call.get("args"), ts=ts, thread=thread, key=key
+            )
         elif part:
-            rows.event(thread, place, "attachment", "assistant", plain(part), ts=ts, key=key, subtype="part")
-    rows.model_call(thread, place, key, text_of(record, "model"), used(object_of(record, "usageMetadata")), ts=ts)
+            rows.event(place, "attachment", "part", "assistant", written(part), ts=ts, thread=thread, key=key)
+    rows.model_call(place, key, text_of(record, "model"), used(mapping(record.get("usageMetadata"))), ts=ts, thread=thread)
 
 
-def used(usage: Mapping[str, Any]) -> Tokens:
+def used(usage: Mapping[str, Any]) -> Usage:
     """Return the tokens of an answer.
 
     The prompt's count holds the cached ones. Thoughts stand beside the candidates, but where the total says that they
     are inside of them, as with providers of the OpenAI shape. A total alone counts as output.
     """
     names = ("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount")
-    asked, said, cached, thoughts, tool = (count(usage.get(name)) for name in names)
-    total = count(usage.get("totalTokenCount"))
+    asked, said, cached, thoughts, tool = (tokens(usage.get(name)) for name in names)
+    total = tokens(usage.get("totalTokenCount"))
     cached = min(cached, asked)
     inside = thoughts <= said and total == asked + said + tool
     if not (asked or said or thoughts or tool):
-        return Tokens(output=total)
-    return Tokens(asked - cached + tool, said if inside else said + thoughts, cached, 0, thoughts)
+        return Usage(output=total)
+    return Usage(asked - cached + tool, said if inside else said + thoughts, cache_read=cached, reasoning=thoughts)
 
 
 def _results(rows: Rows, thread: str, record: dict[str, Any], place: Place, ts: int | None) -> None:
-    told = object_of(record, "toolCallResult")
+    told = mapping(record.get("toolCallResult"))
     status = text_of(told, "status")
     found = False
-    for part in objects_of(object_of(record, "message").get("parts")):
-        answer = object_of(part, "functionResponse")
+    for part in objects_of(mapping(record.get("message")).get("parts")):
+        answer = mapping(part.get("functionResponse"))
         if not answer:
             continue
         found = True
-        response = object_of(answer, "response")
-        text = text_of(response, "output", "error") or (plain(response) if response else "")
+        response = mapping(answer.get("response"))
+        text = text_of(response, "output", "error") or (written(response) if response else "")
         exit_line = _EXIT.search(text) if _ACTIONS.get(text_of(answer, "name") or "") == "shell" else None
         rows.tool_result(
-            thread,
             place,
             text_of(answer, "id") or text_of(told, "callId"),
             text,
             ts=ts,
+            thread=thread,
             failed="error" in response or status in {"error", "cancelled"},
             status=int(exit_line[1]) if exit_line else None,
             subtype=DENIED if status == "cancelled" else None,
         )
     if not found:
         failed = status in {"error", "cancelled"}
-        rows.tool_result(thread, place, text_of(told, "callId"), told.get("resultDisplay") or "", ts=ts, failed=failed)
+        rows.tool_result(place, text_of(told, "callId"), told.get("resultDisplay") or "", ts=ts, thread=thread, failed=failed)
 
 
 def _system(rows: Rows, thread: str, record: dict[str, Any], place: Place, ts: int | None) -> None:
-    subtype, payload = text_of(record, "subtype"), object_of(record, "systemPayload")
+    subtype, payload = text_of(record, "subtype"), mapping(record.get("systemPayload"))
     kind = _SYSTEM.get(subtype or "")
     if kind is None:
-        rows.unrecognized(thread, place, f"system/{subtype}" if subtype else "system", record, ts=ts)
+        rows.unknown_record(place, f"system/{subtype}" if subtype else "system", record, ts=ts, thread=thread)
     elif kind == "compaction":
         _compressed(rows, thread, payload, place, ts)
     elif kind == "title":
         title = text_of(payload, "customTitle")
-        rows.event(thread, place, "title", "system", title, ts=ts, subtype=subtype)
+        rows.event(place, "title", subtype, "system", title, ts=ts, thread=thread)
         if title and thread == rows.session_id:
             rows.facts.title = None  # the last one stands
             rows.title(title, "ai" if payload.get("titleSource") == "auto" else "custom")
     elif subtype == "rewind":
-        rows.event(thread, place, "injected", "user", str(count(payload.get("truncatedCount"))), ts=ts, subtype=subtype)
+        rows.event(place, "injected", subtype, "user", str(tokens(payload.get("truncatedCount"))), ts=ts, thread=thread)
     elif kind == "attachment":
-        rows.event(thread, place, kind, "system", plain(payload), ts=ts, subtype=subtype)
+        rows.event(place, kind, subtype, "system", written(payload), ts=ts, thread=thread)
     else:
-        text = text_of(payload, "rawCommand", "displayText", "userText", "message") or plain(payload)
-        rows.event(thread, place, kind, "system", text, ts=ts, subtype=subtype)
+        text = text_of(payload, "rawCommand", "displayText", "userText", "message") or written(payload)
+        rows.event(place, kind, subtype, "system", text, ts=ts, thread=thread)
 
 
 def _compressed(rows: Rows, thread: str, payload: dict[str, Any], place: Place, ts: int | None) -> None:
     """A compaction; one that made nothing smaller left the window as it was."""
-    info = object_of(payload, "info")
-    before, after = count(info.get("originalTokenCount")), count(info.get("newTokenCount"))
+    info = mapping(payload.get("info"))
+    before, after = tokens(info.get("originalTokenCount")), tokens(info.get("newTokenCount"))
     history = objects_of(payload.get("compressedHistory"))
     if before and after >= before:
-        rows.event(thread, place, "attachment", "system", plain(info), ts=ts, subtype="chat_compression/failed")
+        rows.event(place, "attachment", "chat_compression/failed", "system", written(info), ts=ts, thread=thread)
         return
     summary = next((text for turn in history if (text := _text_in(objects_of(turn.get("parts"))))), "")
-    rows.event(thread, place, "compaction", "system", summary, ts=ts, subtype="chat_compression")
+    rows.event(place, "compaction", "chat_compression", "system", summary, ts=ts, thread=thread)
 
 
 def _text_in(parts: list[dict[str, Any]]) -> str:
