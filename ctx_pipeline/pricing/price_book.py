@@ -46,7 +46,7 @@ _CLOUD_VERSION = re.compile(r"(?:-v\d+)?(?::\d+)?$")
 _SERVED_BY = re.compile(r"-(?:aws|bedrock|azure|vertex|gcp|gke)$")
 _EFFORT = re.compile(r"(?:-(?:thinking|minimal|low|medium|high|xhigh))+$")
 """How hard a model thinks, which changes no price of a token."""
-_VERSION_FIRST = re.compile(r"\bclaude-(\d)\.(\d)-(haiku|sonnet|opus)$")
+_VERSION_FIRST = re.compile(r"\b([a-z]+)-(\d)\.(\d)-([a-z]+)$")
 _FINE_TUNED = "ft:"
 _FINE_TUNER = "openai"
 """Who names fine-tuned models ``ft:<base>:<organization>:<suffix>:<id>``; the list has prices of their own for them."""
@@ -73,14 +73,14 @@ class Catalog:
 
         Dated, undated, ``[1m]``, Bedrock, Vertex, fine-tuned and ``provider/model``
         spellings are understood, names with the platform or the effort as their last
-        part, and those with the version before the size (``claude-4.5-sonnet``).
+        part, and those with the version before the size.
         ``host_provider`` is who served the call, where the host recorded it; without it
         and without a hint in the name the maker's own list price is meant.
         """
         name = _LONG_CONTEXT.sub("", name.strip().lower())
         if not name or name.startswith("<"):
             return None
-        for again in dict.fromkeys((name, _EFFORT.sub("", name), _VERSION_FIRST.sub(r"claude-\3-\1-\2", _EFFORT.sub("", name)))):
+        for again in dict.fromkeys((name, _EFFORT.sub("", name), _VERSION_FIRST.sub(r"\1-\4-\2-\3", _EFFORT.sub("", name)))):
             for provider, spelling in self._tries(again, host_provider):
                 found = self._match(provider, spelling)
                 if found is not None:
