@@ -42,6 +42,11 @@ def money(nano: int) -> str:
     return f"{sign}<$0.01" if nano and not cents else f"{sign}${cents / 100:,.2f}"
 
 
+def amount(value: float) -> str:
+    """Return a sum of units that are no tokens and no money: whole from a thousand on, else with up to four places."""
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.4f}".rstrip("0").rstrip(".")
+
+
 def percent(share: float) -> str:
     """Return a share as percent: 69%, 7.8%, <0.1%, 0%."""
     value = 100 * share

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from ctx_pipeline import discovery
 from ctx_pipeline.cli.root import cli
 from ctx_pipeline.dashboard.panels import accounting
+from ctx_pipeline.model.display import amount
 from ctx_pipeline.pipeline.capture.scanning import scan
 from ctx_pipeline.pipeline.ingest import ingest
 from ctx_pipeline.pipeline.page.page_records import current
@@ -111,3 +112,9 @@ def test_usage_says_them_in_a_line_of_their_own_and_in_json(homes, tmp_path: Pat
     assert "amp also billed" in " ".join(text.output.split())
     assert "not in the cost" in " ".join(text.output.split())
     assert [one["unit"] for one in json.loads(told.output)["other_units"]] == ["credits"]
+
+
+@pytest.mark.feature("usage.other-units")
+@pytest.mark.parametrize(("value", "said"), [(4, "4"), (1.6, "1.6"), (0.33, "0.33"), (556_570_000.0, "556,570,000"), (0.00004, "0")])
+def test_amounts_are_written_in_full(value: float, said: str):
+    assert amount(value) == said

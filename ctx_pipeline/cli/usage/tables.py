@@ -19,7 +19,7 @@ from ctx_pipeline.cli.output import (
     tokens,
     zone_name,
 )
-from ctx_pipeline.model.display import percent, title_text
+from ctx_pipeline.model.display import amount, percent, title_text
 from ctx_pipeline.model.usage_rules import UNDATED, UNNAMED
 from ctx_pipeline.usage.rollup import SUMS, TOKENS
 
@@ -170,7 +170,7 @@ def _billed(report: Usage) -> Iterator[str]:
     """Yield what each host billed in units of its own."""
     by_host: dict[str, list[str]] = {}
     for one in report.other_units or ():
-        by_host.setdefault(one.host, []).append(f"{one.amount:,.6g} {one.label} in {counted(one.sessions, 'session')}")
+        by_host.setdefault(one.host, []).append(f"{amount(one.amount)} {one.label} in {counted(one.sessions, 'session')}")
     for host, amounts in by_host.items():
         yield f"{host} also billed {', '.join(amounts)}; these are no dollars and not in the cost"
 

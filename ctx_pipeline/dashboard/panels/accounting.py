@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.dashboard.figures import plural
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
+from ctx_pipeline.model.display import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,5 +73,5 @@ def build(data: PageData) -> str:
         prices=sorted(data.prices, key=lambda p: (-p.calls, p.provider, p.model)),
         recorded=u.recorded_calls,
         unpriced=unpriced,
-        charges=[(data.host_titles[c.host].title if c.host in data.host_titles else c.host, c) for c in data.charges],
+        charges=[(data.host_titles[c.host].title if c.host in data.host_titles else c.host, amount(c.amount), c) for c in data.charges],
     )
