@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import emit, flush, json_option, one_line, say, table
+from ctx_pipeline.cli.output import emit, flush, json_option, local_time, one_line, say, table, zone_name
 from ctx_pipeline.dashboard.figures import money, plural, reading, share, short
 from ctx_pipeline.dashboard.panels.numbers import cost_note, figures
 
@@ -219,12 +219,13 @@ def dashboard_view_show(data: PageData) -> None:
     _head("Newest sessions")
     table(
         [
-            {"started": f"{s.first_ts:%Y-%m-%d %H:%M}" if s.first_ts else "", "host": s.host, "project": s.project}
+            {"started": local_time(s.first_ts and s.first_ts.isoformat(), data.timezone), "host": s.host, "project": s.project}
             | {"title": one_line(s.label, 60), "cost": money(s.usage.cost_nano)}
             for s in data.sessions[:MOST]
         ],
-        {"started": "started (UTC)", "host": "agent", "project": "project", "title": "title", "cost": "cost"},
+        {"started": "started", "host": "agent", "project": "project", "title": "title", "cost": "cost"},
     )
+    say(f"times in {zone_name(data.timezone)}")
     say()
     say("more: ctx dashboard open, ctx show AGENT SESSION, ctx usage daily, ctx signal summary, ctx memory list")
 

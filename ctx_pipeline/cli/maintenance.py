@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project
-from ctx_pipeline.cli.output import confirm, counted, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import confirm, counted, emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.cli.session_names import complete_sessions, read_name
 from ctx_pipeline.model.display import percent, size
 
@@ -291,8 +291,9 @@ def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> N
         if as_json:
             emit({"history": rows})
             return
-        shown = [{**r, "at": r["at"][:16].replace("T", " "), "rate": _percent(r["pass_rate"])} for r in rows]
+        shown = [{**r, "at": local_time(r["at"], settings.timezone), "rate": _percent(r["pass_rate"])} for r in rows]
         table(shown, {"at": "time", "pass": "pass", "fail": "fail", "no_data": "no data", "rate": "rate", "violated": "limits violated"})
+        say(f"times in {zone_name(settings.timezone)}")
         return
     found = api.verify(settings=settings)
     if not no_record:

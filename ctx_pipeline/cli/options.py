@@ -32,6 +32,12 @@ until_option = click.option("--until", metavar="DAY", help="Last day, as --since
 timezone_option = click.option("--timezone", metavar="ZONE", callback=_zone, help="IANA zone of the days.")
 
 
+def scope(*, host: str | None = None, project: str | None = None, since: str | None = None, until: str | None = None, **_: object) -> str:
+    """Return what a report is of, as one line: agents, projects and days."""
+    days = f"{since} to {until}" if since and until else f"since {since}" if since else f"until {until}" if until else "all days"
+    return ", ".join((host or "all agents", f"project {project}" if project else "all projects", days))
+
+
 def require_project(settings: Settings, project: str | None) -> None:
     """Raise UnknownName with the nearest names where no session of a store has this project."""
     if project is None:

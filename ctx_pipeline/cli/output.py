@@ -138,7 +138,7 @@ def table(
 
 _LEAST = 14
 """Cells below which a column of text goes rather than being shortened further."""
-_FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,14}…?|")
+_FIXED = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?)?|[\da-f-]{8,20}…?|")
 """Days, times and beginnings of ids: shortened they say nothing."""
 _FIGURE = re.compile(r"[-+]?<?\$?[\d,.]+ ?(?:%|[kMG]|[kMG]?B)?|unpriced|")
 
@@ -203,7 +203,7 @@ def shares(rows: Sequence[Mapping[str, Any]], of: str, whole: int) -> list[str]:
 
 
 def short_ids(ids: Collection[str]) -> dict[str, str]:
-    """Return each id with as many first characters as tell it from the others, 8 to 14."""
+    """Return each id with as many first characters as tell it from the others, 8 to 20."""
     order = sorted(set(ids))
     found = {}
     for before, name, behind in zip(["", *order], order, [*order[1:], ""], strict=False):
@@ -214,7 +214,8 @@ def short_ids(ids: Collection[str]) -> dict[str, str]:
     return found
 
 
-_ID = 14
+_ID = 20
+"""Characters of an id at most: enough for ids that begin with the same millisecond."""
 
 
 def local_time(moment: int | str | None, zone: str | None, *, seconds: bool = False) -> str:

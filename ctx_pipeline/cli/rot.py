@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import confirm, counted, dollars, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import confirm, counted, dollars, emit, json_option, local_time, one_line, say, table, zone_name
 from ctx_pipeline.cli.session_names import session_name
 
 if TYPE_CHECKING:
@@ -218,8 +218,10 @@ def _write(lines: Iterable[str], output: Path | None) -> int:
 @json_option
 def summary(db: str | None, limit: int, as_json: bool) -> None:
     """List the sessions of the callback stores that called a model, with calls, tokens and cost, the newest first."""
+    from ctx_pipeline.rot.database import settings
     from ctx_pipeline.sessions.rot_reports import overview
 
+    zone = settings().timezone
     found = overview(db, limit + 1)
     rows = found[:limit]
     if as_json:
@@ -233,13 +235,13 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
             **r,
             "state": r["terminal_state"] or "running",
             "seconds": (r["duration_ms"] or 0) / 1000,
-            "at": r["started_at"][:19],
+            "at": local_time(r["started_at"], zone, seconds=True),
             "price": dollars(round((r["cost"] or 0) * 1e9)),
         }
         for r in rows
     ]
     columns = {
-        "at": "began (UTC)",
+        "at": "began",
         "session_id": "session",
         "model": "model",
         "call_count": "calls",
@@ -253,6 +255,7 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
     total = {name: sum(r[name] or 0 for r in shown) for name in ("call_count", "prompt_tokens", "completion_tokens", "seconds")}
     price = dollars(round(sum(r["cost"] or 0 for r in shown) * 1e9))
     table(shown, columns, total={"at": "total", "price": price, **total})
+    say(f"times in {zone_name(zone)}")
     if len(found) > limit:
         say(f"only the newest {limit}: --limit shows more", err=True)
 

@@ -173,7 +173,8 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
         return
     s = detail["session"]
     say(one_line(title_text(s["title"] or "") or s["session_id"], 120), bold=True)
-    say(f"{s['host']} {s['session_id']}  {s['project']}  {s['branch'] or ''}".rstrip())
+    place = s["repository"] if s["repository"] and s["project"] != s["repository"] else s["project"]
+    say("  ".join(filter(None, (f"{s['host']} {s['session_id']}", place, s["branch"]))))
     began, ended = (local_time(s[name], settings.timezone) or "?" for name in ("first_ts", "last_ts"))
     say(f"{began} to {ended}, {zone_name(settings.timezone)}  models: {', '.join(s['models']) or 'none'}")
     if detail["resume"]:
@@ -187,10 +188,10 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
         say()
     usage = detail["usage"]
     say(
-        f"{usage['calls']:,} model calls: {usage['input_tokens']:,} in, {usage['output_tokens']:,} out, "
+        f"{counted(usage['calls'], 'model call')}: {usage['input_tokens']:,} in, {usage['output_tokens']:,} out, "
         f"{usage['cache_read_tokens']:,} from the cache, {dollars(usage['cost_nano'])}"
     )
-    say(f"{s['prompts']:,} prompts, {s['tool_calls']:,} tool calls, {s['failed_tool_calls']:,} failed")
+    say(f"{counted(s['prompts'], 'prompt')}, {counted(s['tool_calls'], 'tool call')}, {s['failed_tool_calls']:,} failed")
     if s["unknown"] or s["quarantined"]:
         say(f"{counted(s['unknown'], 'record')} of an unknown kind, {counted(s['quarantined'], 'record')} that could not be read")
     for label, count in detail["unknown"].items():

@@ -217,7 +217,10 @@ def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
 @click.option("--by", help="Split by project, host, model or month.")
 @json_option
 def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: bool) -> None:
-    """Show what the readings of all sessions add up to, with missing ones, spread and trend."""
+    """Add up the readings of all sessions, each agent by itself.
+
+    With --by month, project or model the agents are added together.
+    """
     from ctx_pipeline.dashboard.signal_records import buckets, spread
     from ctx_pipeline.sessions.signals import summary as add_up
 
@@ -227,31 +230,24 @@ def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: 
         if as_json:
             emit({"by": by, "signals": rows})
             return
-        figures = ("count", "missing", "mean", "median", "p90", "min", "max", "sum", "true")
-        table([_flat(r) for r in rows], {"signal": "signal", by: by, **{f: f for f in figures}, "labels": "labels", "unit": "unit"})
+        table([_flat(r) for r in rows], {"signal": "signal", by: by, **_FIGURES})
         return
     if as_json:
         emit({"signals": records})
         return
+    apart = buckets(records, "host")
+    hosts = sorted({r["host"] for r in apart})
+    if len(hosts) > 1:
+        for host in hosts:
+            say(host, bold=True)
+            table([_flat(r) for r in apart if r["host"] == host], {"signal": "signal", **_FIGURES})
+            say()
+        return
     rows = [_flat(r) | {"spread": spread(r["histogram"]), "trend": _trend(r["trend"])} for r in records]
-    names_shown = (
-        "group",
-        "signal",
-        "count",
-        "missing",
-        "median",
-        "p90",
-        "mean",
-        "min",
-        "max",
-        "sum",
-        "true",
-        "labels",
-        "unit",
-        "spread",
-        "trend",
-    )
-    table(rows, {name: name for name in names_shown})
+    table(rows, {"group": "group", "signal": "signal", **_FIGURES, "spread": "spread", "trend": "trend"})
+
+
+_FIGURES = {name: name for name in ("count", "missing", "median", "p90", "mean", "min", "max", "sum", "true", "labels", "unit")}
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:

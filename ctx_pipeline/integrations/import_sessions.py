@@ -13,7 +13,7 @@ from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.warehouse.session_queries import session_facts
 from ctx_pipeline.usage.engine import usage
 from ctx_pipeline.usage.periods import day
-from ctx_pipeline.usage.repositories import project_names
+from ctx_pipeline.usage.repositories import project_names, repository_names
 from ctx_pipeline.usage.rollup import moment
 
 if TYPE_CHECKING:
@@ -203,11 +203,14 @@ def list_sessions(
     chosen = sorted(fitting, key=order)[:limit]
     new = {(s.host, s.session_id) for s in chosen} - facts.keys() - seen_now.keys()
     seen_now |= _first_look(settings, scan, new) if new else {}
+    names = repository_names((f.project, f.repository) for f in facts.values() if f.project)
     shown: list[Listed] = []
     for s in chosen:
         place = (s.host, s.session_id)
         known, sums = facts.get(place), spent.get(place)
-        project_name, title = (known.project, known.title) if known else seen_now.get(place, (None, None))
+        project_name, title = (
+            (names.get((known.project, known.repository), known.project), known.title) if known else seen_now.get(place, (None, None))
+        )
         days = None if s.state == "gone" else keeping.get(place)
         priced = sums is not None and sums["unpriced_calls"] < sums["calls"]
         shown.append(

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 
 SEVERITIES = ("none", "mild", "moderate", "severe")
+ENOUGH_CALLS = 12
+"""Model calls from which a verdict can be worse than mild."""
+_MILD = 2
+_RARE = 0.05
 
 
 class Reason(NamedTuple):
@@ -28,23 +32,34 @@ class Reason(NamedTuple):
 def verdict(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return severity, score, onset (seq of the earliest sign) and reasons of an analysis.
 
-    Signs and their points: adjacent repetition 2 (3 when above 0.7), a loop over
+    Signs and their points: adjacent repetition 2 (3 when above 0.7, 1 in less than a
+    twentieth of the calls), a loop over
     non-adjacent calls 2, efficiency below half 1 (2 below a fifth), completions collapsed
     below 0.3 of the first ones 2, superlinear growth 1, tools more than 0.6 of the growth
     1, cache lost 1, cost of a call tripled 1, ended with an error 2 when another sign
-    stands. Score 0 is none, 1-2 mild, 3-4 moderate, above severe.
+    stands. Score 0 is none, 1-2 mild, 3-4 moderate, above severe. Fewer than twelve calls
+    are mild at most, and what calls wrote is no sign where the record of one has only the
+    first count of its stream; ``limits`` says so in words.
     """
     reasons = _reasons(result)
+    calls = len(result["efficiency"])
     if reasons and (result["session"] or {}).get("terminal_state") == "errored":
         reasons.append(Reason("errored", 2, "the session ended with an error"))
     score = sum(r.points for r in reasons)
-    severity = SEVERITIES[0 if score == 0 else 1 if score <= 2 else 2 if score <= 4 else 3]
+    limits = []
+    if calls < ENOUGH_CALLS and score > _MILD:
+        limits.append(f"mild at most: {calls} model calls are too few to tell rot from the beginning of a session")
+        score = _MILD
+    if result["first_counts"]:
+        limits.append(f"output not judged: {result['first_counts']} of {calls} calls record only the first count of their output")
+    severity = SEVERITIES[0 if score == 0 else 1 if score <= _MILD else 2 if score <= 4 else 3]
     onsets = [o for o in (result["summary"].get("onset_iteration"), _loop_onset(result), result["efficiency_onset"]) if o is not None]
     return {
         "severity": severity,
         "score": score,
         "onset": min(onsets) if onsets else None,
         "reasons": [r._asdict() for r in reasons],
+        "limits": limits,
     }
 
 
@@ -53,8 +68,10 @@ def _reasons(result: Mapping[str, Any]) -> list[Reason]:
     summary = result["summary"]
     if summary.get("repetition_detected"):
         most = summary["max_repetition"]
-        text = f"from call {summary['onset_iteration']} on completions repeat the one before (up to {most:.2f} of their 3-grams)"
-        found.append(Reason("repetition", 3 if most > 0.7 else 2, text))
+        times, calls = result["repetitions"], len(result["efficiency"])
+        again = "1 completion repeats" if times == 1 else f"{times} of {calls} completions repeat"
+        text = f"{again} the one before, from call {summary['onset_iteration']} on (up to {most:.2f} of their 3-grams)"
+        found.append(Reason("repetition", 1 if times < calls * _RARE else 3 if most > 0.7 else 2, text))
     for loop in result["loops"][:1]:
         again = "1 completion says" if loop["calls"] == 1 else f"{loop['calls']} completions say"
         text = f"{again} again what was said {loop['distance']} calls before, from call {loop['onset']} on"
@@ -121,8 +138,9 @@ def analyze_session(store: Sessions, session_id: str) -> dict[str, Any]:
     efficiency (per call), summary (repetition_detected, onset_iteration, max_repetition,
     initial_efficiency, final_efficiency, terminal_state), session. Beyond them: loops
     (repetitions of calls that are not neighbours), efficiency_onset, growth, cache, tools,
-    completion_collapse, cost_acceleration and verdict (severity, score, onset, reasons).
-    An unknown session gives empty figures.
+    repetitions (calls that repeat the one before), first_counts (calls that record only
+    the first count of their output), completion_collapse, cost_acceleration and verdict
+    (severity, score, onset, reasons, limits). An unknown session gives empty figures.
     """
     calls = store.get_growth_data(session_id)
     content = store.get_lm_call_content(session_id)
@@ -132,10 +150,12 @@ def analyze_session(store: Sessions, session_id: str) -> dict[str, Any]:
         "has_content": bool(content),
         "repetition": repetition if content else None,
         "efficiency": efficiency,
+        "first_counts": growing.first_counts(calls),
+        "repetitions": sum(r["ngram_jaccard"] > ONSET for r in repetition),
         "summary": {},
         "session": store.get_session(session_id),
         "loops": loops(content, near),
-        "efficiency_onset": growing.efficiency_onset(efficiency),
+        "efficiency_onset": None if growing.first_counts(calls) else growing.efficiency_onset(efficiency),
         "growth": growing.shape(calls),
         "cache": growing.cache(calls),
         "tools": growing.tool_bloat(calls, store.get_tool_impact(session_id)),
@@ -195,6 +215,8 @@ def lines(result: Mapping[str, Any], session_id: str) -> Iterator[str]:
     yield f"Verdict: {verdict['severity']}{onset}"
     for reason in verdict["reasons"]:
         yield f"  {reason['text']}"
+    for limit in verdict["limits"]:
+        yield f"  {limit}"
     growth = result["growth"]
     if growth["factor"] is not None:
         compressed = growth["compressions"]

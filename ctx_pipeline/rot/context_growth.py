@@ -28,6 +28,11 @@ def efficiency(growth: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def first_counts(growth: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many calls hold only the first count of their output: no figure may rest on what they wrote."""
+    return sum(bool(call.get("first_count")) for call in growth)
+
+
 def efficiency_onset(rows: Sequence[Mapping[str, Any]], share: float = 0.5) -> int | None:
     """Return the seq of the first call from which efficiency stays below a share of the initial one, None if it never does."""
     if len(rows) < 2 or rows[0]["efficiency_ratio"] <= 0:
@@ -92,7 +97,12 @@ def tool_bloat(growth: Sequence[Mapping[str, Any]], impact: Sequence[Mapping[str
 
 
 def collapse(growth: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the median completion of the last quarter of the calls over that of the first, None with fewer than eight."""
+    """Return the median completion of the last quarter of the calls over that of the first.
+
+    None with fewer than eight calls, or where the record of one lacks the final count of its output.
+    """
+    if first_counts(growth):
+        return None
     return _quarters([c["completion_tokens"] or 0 for c in growth])
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
 from ctx_pipeline.errors import AmbiguousName, UnknownName
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.display import title_text, truncate
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def described(rows: Iterable[SessionRow]) -> str:
     lines = []
     for row in rows:
         title = str(row.rows.get("title") or "")
-        day = (iso(row.first_own_ts) or "")[:10] if row.first_own_ts else "no date   "
+        day = f"{datetime.fromtimestamp(row.first_own_ts / 1e6, UTC).astimezone():%Y-%m-%d}" if row.first_own_ts else "no date   "
         told = "" if scan([title]) else truncate(title_text(title), 60)
         lines.append(f"\n  {row.host}/{row.session_id}  {day}  {told}".rstrip())
     return "".join(lines)

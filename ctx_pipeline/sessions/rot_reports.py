@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from ctx_pipeline.errors import AmbiguousName, StoreError, UnknownName, UsageError
+from ctx_pipeline.facts.output_counts import is_first_count
 from ctx_pipeline.model.codec import iso
 from ctx_pipeline.rot import database
 from ctx_pipeline.rot.content import estimated_tokens
@@ -274,11 +276,12 @@ class CapturedSession:
         for number, event in enumerate(events):
             if event.call_key is not None:
                 first.setdefault(event.call_key, number)
-        calls = [c for c in view.model_calls if c.thread_id == self.thread_id]
+        calls = [c for c in view.model_calls if c.thread_id == self.thread_id and c.owner]
         calls.sort(key=lambda c: (first.get(c.call_key, len(events)), c.ts or 0))
         self._calls = {c.call_key: c for c in calls}
         self._numbers = {key: number for number, key in enumerate(self._calls, 1)}
         self._said: dict[int, list[str]] = {}
+        self._written: Counter[str] = Counter()
         self._messages: dict[int, list[dict[str, str]]] = {}
         self._tools: list[dict[str, Any]] = []
         self._walk(events, {t.call_event: t for t in view.tool_calls})
@@ -286,7 +289,7 @@ class CapturedSession:
     @property
     def threads(self) -> dict[str, ThreadRow]:
         """Context windows of the session that asked a model, by id, in the order of their beginning."""
-        asked = {c.thread_id for c in self._view.model_calls}
+        asked = {c.thread_id for c in self._view.model_calls if c.owner}
         rows = sorted(self._view.threads, key=lambda t: (t.thread_id != self._view.session_id, t.first_ts or 0, t.thread_id))
         return {t.thread_id: t for t in rows if t.thread_id in asked}
 
@@ -300,6 +303,8 @@ class CapturedSession:
         results = {e.call_id: e.text or "" for e in events if e.kind == "tool_result" and e.call_id}
         for event in events:
             number = self._numbers.get(event.call_key) if event.call_key is not None else None
+            if number is not None:
+                self._written[event.call_key] += len(event.text or "")
             if number is not None and number != at:
                 at = number
                 self._messages[at], waiting = waiting, []
@@ -365,6 +370,7 @@ class CapturedSession:
                 "seq": self._numbers[key],
                 "prompt_tokens": c.context_tokens,
                 "completion_tokens": c.output,
+                "first_count": is_first_count(c.output, self._written[key]),
                 "cache_read_tokens": c.cache_read,
                 "cache_write_tokens": c.cache_write_5m + c.cache_write_1h,
                 "cost": None if c.cost is None else c.cost / NANO,

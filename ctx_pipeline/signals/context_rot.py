@@ -127,6 +127,11 @@ def _worst(view: SessionView) -> dict[str, Any] | None:
     return max(threads, key=lambda t: t["verdict"]["score"], default=None)
 
 
+def _why(verdict: dict[str, Any]) -> list[str]:
+    """Return the signs of a verdict in words, then what it could not rest on."""
+    return [*(r["text"] for r in verdict["reasons"]), *verdict["limits"]]
+
+
 def _events(found: dict[str, Any], seqs: list[int]) -> tuple[str, ...]:
     events = found["events"]
     return tuple(events[s] for s in seqs if s in events)
@@ -166,7 +171,7 @@ def looping_completion_count(view: SessionView) -> Reading:
     return Reading(float(sum(loop["calls"] for loop, _ in loops)), tuple(evidence), metadata={"loops": shown} if shown else None)
 
 
-@signal(version=2, group="context", unit="times", better="higher", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
+@signal(version=3, group="context", unit="times", better="higher", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def completion_efficiency_kept(view: SessionView) -> Reading:
     """The last completion over its prompt, as a multiple of the same share at the first call: what is left of the efficiency.
 
@@ -179,41 +184,44 @@ def completion_efficiency_kept(view: SessionView) -> Reading:
         return _NONE
     longest = max(threads, key=lambda t: len(t["efficiency"]))
     if longest["efficiency_kept"] is None:
-        return Reading(None, reason="the first call wrote nothing")
+        first = longest["first_counts"]
+        return Reading(None, reason="calls record only the first count of their output" if first else "the first call wrote nothing")
     onset = longest["efficiency_onset"]
     details = {"first": longest["summary"]["initial_efficiency"], "last": longest["summary"]["final_efficiency"], "below_half_from": onset}
     return Reading(longest["efficiency_kept"], _events(longest, [onset] if onset else []), metadata=details)
 
 
-@signal(group="context", unit="points", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
+@signal(version=2, group="context", unit="points", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def context_rot_score(view: SessionView) -> Reading:
     """The points of the signs of context rot in the thread that has most of them.
 
     The signs and their points are those of ``ctx rot analyze``: repetition, loops,
     falling efficiency, collapsing completions, runaway growth, tool output, a lost cache,
-    rising cost. 0 is none, up to 2 mild, up to 4 moderate, above severe.
+    rising cost. 0 is none, up to 2 mild, up to 4 moderate, above severe; 2 at most with
+    fewer than twelve model calls.
     """
     found = _worst(view)
     if found is None:
         return _NONE
     verdict = found["verdict"]
     evidence = _events(found, [verdict["onset"]] if verdict["onset"] is not None else [])
-    return Reading(float(verdict["score"]), evidence, metadata={"reasons": [r["text"] for r in verdict["reasons"]]})
+    return Reading(float(verdict["score"]), evidence, metadata={"reasons": _why(verdict)})
 
 
-@signal(group="context", kind="categorical", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
+@signal(version=2, group="context", kind="categorical", better="lower", reads=ROT_TABLES, kinds=ROT_KINDS, columns=ROT_COLUMNS)
 def context_rot_verdict(view: SessionView) -> Reading:
     """How badly the context rotted: none, mild, moderate or severe, with the reasons in the details.
 
     From moderate on a fresh session with a short summary would have done better than
-    going on; ``ctx rot analyze`` shows the session call by call.
+    going on; ``ctx rot analyze`` shows the session call by call. Mild at most with fewer
+    than twelve model calls: too few to tell rot from the beginning of a session.
     """
     found = _worst(view)
     if found is None:
         return _NONE
     verdict = found["verdict"]
     evidence = _events(found, [verdict["onset"]] if verdict["onset"] is not None else [])
-    return Reading(verdict["severity"], evidence, metadata={"score": verdict["score"], "reasons": [r["text"] for r in verdict["reasons"]]})
+    return Reading(verdict["severity"], evidence, metadata={"score": verdict["score"], "reasons": _why(verdict)})
 
 
 def _rereads(view: SessionView) -> list[Reread] | Reading:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.facts.check_runs import check_runs
+from ctx_pipeline.facts.output_counts import is_first_count
 from ctx_pipeline.model.declared import Reading, signal
 from ctx_pipeline.signals.inputs.steps import COLUMNS, KINDS, steps
 
@@ -25,10 +26,6 @@ _WRITTEN = {
     "events": ("event_id", "thread_id", "seq", "kind", "call_key", "text"),
     "model_calls": ("thread_id", "call_key", "model", "output", "owner"),
 }
-FIRST_COUNT = 3
-"""Output tokens that a record may hold where only the first count of a stream was written."""
-_LONG = 200
-"""Characters from which an answer cannot have so few tokens."""
 _NO_CALLS = "the session has no model call of its own"
 _NANO = 1_000_000_000
 _HELPERS = frozenset({"subagent", "sidechain", "review"})
@@ -102,12 +99,12 @@ def estimated_missing_output(view: SessionView) -> Reading:
         return Reading(None, reason=_NO_CALLS)
     texts: dict[str, list[Any]] = {}
     for event in view.events:
-        if event.call_key in calls and event.text and calls[event.call_key].output <= FIRST_COUNT:
+        if event.call_key in calls and event.text:
             texts.setdefault(event.call_key, []).append(event)
     missing: dict[str, int] = {}
     evidence = []
     for key, events in texts.items():
-        if sum(len(event.text) for event in events) < _LONG:
+        if not is_first_count(calls[key].output, sum(len(event.text) for event in events)):
             continue
         tokenizer = _tokenizer(calls[key].model)
         missing[key] = sum(tokenizer.count_many([event.text for event in events])) - calls[key].output

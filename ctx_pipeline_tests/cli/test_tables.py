@@ -32,7 +32,7 @@ def rows_of(lines: list[str], head: str) -> list[str]:
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 @pytest.mark.parametrize(
     ("words", "head"),
-    [(("usage", "daily"), "date"), (("usage", "session"), "session"), (("usage", "project"), "project"), (("signal", "summary"), "group")],
+    [(("usage", "daily"), "date"), (("usage", "session"), "session"), (("usage", "project"), "project"), (("signal", "summary"), "signal")],
 )
 def test_no_row_is_wider_than_the_terminal_and_what_is_left_out_is_named(ran: Ctx, columns: int, words: tuple[str, ...], head: str):
     lines = rows_of(screen(ran, columns, *words), head)

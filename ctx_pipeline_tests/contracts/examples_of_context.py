@@ -90,7 +90,7 @@ def stuck() -> Told:
     """Says one thing, another, the first again, and so on, while the prompts grow and the answers shrink."""
     session = view()
     said = ("the loader drops the header of every file", "the header is written twice by the writer")
-    for step in range(8):
+    for step in range(12):
         session.model(10_000 * (step + 1), 1_600 // (step + 1), said=said[step % 2])
     return Told(session)
 
@@ -133,14 +133,14 @@ EXAMPLES: dict[str, tuple[tuple[Callable[[], Told], Any], ...]] = {
     "compaction_prompts_said_again": ((forgetful, 1), (reader, None)),
     "compaction_recovery_tokens": ((forgetful, 900), (reader, None)),
     "compaction_trigger": ((forgetful, "manual"), (reader, None)),
-    "completion_efficiency_kept": ((stuck, 0.0025 / 0.16), (repeating, 1.0)),
+    "completion_efficiency_kept": ((stuck, 133 / 120_000 / 0.16), (repeating, 1.0)),
     "completion_repetition": ((repeating, 1.0), (reader, 0.0)),
     "context_growth_per_call": ((reader, 2_100), (nothing, None)),
     "context_growth_shape": ((reader, "short"), (stuck, "linear")),
     "context_largest_layer": ((reader, "tools"), (stuck, "rest")),
     "context_peak_share": ((reader, 0.071), (forgetful, 0.5)),
     "context_peak_tokens": ((reader, 14_200), (forgetful, 100_000)),
-    "context_rot_score": ((stuck, 6), (repeating, 3)),
+    "context_rot_score": ((stuck, 6), (repeating, 2)),
     "context_rot_verdict": ((stuck, "severe"), (nothing, None)),
     "file_reread_count": ((rereader, 2), (reader, 0)),
     "file_reread_tokens": ((rereader, 6_000), (nothing, None)),
@@ -152,7 +152,7 @@ EXAMPLES: dict[str, tuple[tuple[Callable[[], Told], Any], ...]] = {
     "git_shipped_share": ((committed, 2 / 3), (homeless, None)),
     "judged_goal_reached": ((judged, "partly"), (nothing, None)),
     "largest_result_carry_share": ((reader, 6_000 / 38_200), (nothing, None)),
-    "looping_completion_count": ((stuck, 6), (repeating, 0)),
+    "looping_completion_count": ((stuck, 10), (repeating, 0)),
     # carried to two calls; the second reading comes from the cache for 13,000 of 14,200 tokens
     "tool_result_carry_cost": ((reader, round(3_000 * (13_000 + 10 * 1_200) / 14_200) / 10**9), (nothing, None)),
     "tool_result_carry_tokens": ((reader, 6_000), (nothing, None)),

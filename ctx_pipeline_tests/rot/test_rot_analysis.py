@@ -150,12 +150,29 @@ def test_a_healthy_session_has_none_and_a_rotten_one_says_why(tmp_path):
         "score": 0,
         "onset": None,
         "reasons": [],
+        "limits": [],
     }
-    rotten = [(1000, 1000, "a start of something new"), *[(1000 * 2**n, 100, "the same words over and over") for n in range(1, 8)]]
+    rotten = [(1000, 1000, f"a start of something{n} new{n} every{n} time{n}") for n in range(3)]
+    rotten += [(1000 * 2**n, 100, "the same words over and over") for n in range(1, 10)]
     verdict = analyze_session(session(tmp_path, rotten, state="errored"), "s")["verdict"]
     assert verdict["severity"] == "severe"
-    assert verdict["onset"] == 2
+    assert verdict["onset"] == 4
     assert [r["sign"] for r in verdict["reasons"]] == ["repetition", "efficiency", "collapse", "growth", "errored"]
+
+
+@pytest.mark.feature("rot.verdict")
+def test_a_few_calls_are_mild_at_most_and_one_repeat_among_many_weighs_little(tmp_path):
+    (tmp_path / "short").mkdir()
+    rotten = [(1000, 1000, "a start of something new"), *[(1000 * 2**n, 100, "the same words over and over") for n in range(1, 8)]]
+    verdict = analyze_session(session(tmp_path / "short", rotten, state="errored"), "s")["verdict"]
+    assert (verdict["severity"], verdict["score"]) == ("mild", 2)
+    assert verdict["limits"] == ["mild at most: 8 model calls are too few to tell rot from the beginning of a session"]
+
+    long = [(1000, 100, f"alpha{n} beta{n} gamma{n} delta{n}") for n in range(30)]
+    long[20] = (1000, 100, long[19][2])
+    (reason,) = analyze_session(session(tmp_path, long), "s")["verdict"]["reasons"]
+    assert (reason["sign"], reason["points"]) == ("repetition", 1)
+    assert reason["text"].startswith("1 completion repeats the one before, from call 21 on")
 
 
 @pytest.mark.feature("rot.unknown-session")

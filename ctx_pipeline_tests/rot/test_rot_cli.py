@@ -165,9 +165,9 @@ def test_summary_lists_sessions_and_adds_up(db):
         ("abc00000", 1, "completed"),
     ]
     text = ctx("summary", "--db", db).output.splitlines()
-    assert text[-1].split()[:4] == ["total", "3", "300", "30"]
+    assert text[-2].split()[:4] == ["total", "3", "300", "30"]
     cut = ctx("summary", "--db", db, "--limit", "2")
-    assert cut.stdout.splitlines()[-1].split()[:4] == ["total", "2", "200", "20"]
+    assert cut.stdout.splitlines()[-2].split()[:4] == ["total", "2", "200", "20"]
     assert (cut.stderr.strip(), ctx("summary", "--db", db, "--limit", "3").stderr) == ("only the newest 2: --limit shows more", "")
 
 

@@ -169,8 +169,8 @@ WORDS = "the parser drops the header because the reader starts one line too late
 @pytest.mark.feature("signals.rot-verdict")
 def test_a_session_that_says_the_same_again_and_again_is_severe_with_reasons():
     stuck = view()
-    for step in range(10):
-        stuck.model(10_000 * (step + 1), max(1, 2_000 - 220 * step), said=WORDS)
+    for step in range(12):
+        stuck.model(10_000 * (step + 1), max(1, 2_000 - 180 * step), said=WORDS)
     verdict = read("context_rot_verdict", stuck)
     assert verdict.value == "severe"
     assert any("repeat the one before" in reason for reason in verdict.metadata["reasons"])
@@ -178,11 +178,20 @@ def test_a_session_that_says_the_same_again_and_again_is_severe_with_reasons():
     assert read("completion_repetition", stuck).value == 1.0
     tiny = view().model(10_000, 23, said="one two three").model(100_000, 5, said="four five six")
     assert read("completion_efficiency_kept", tiny).value == pytest.approx(0.00005 / 0.0023)
-    assert read("completion_efficiency_kept", stuck).value == pytest.approx((20 / 100_000) / (2_000 / 10_000), rel=0.01)
+    assert read("completion_efficiency_kept", stuck).value == pytest.approx((20 / 120_000) / (2_000 / 10_000), rel=0.01)
     fine = view()
     for step in range(4):
         fine.model(1_000 + step * 20, 200, said=f"step {step} handles module number {step * 7} of another kind {step**3}")
     assert read("context_rot_verdict", fine).value == "none"
+    first_counts = view()
+    for step in range(12):
+        first_counts.model(1_000 + step * 20, 300 if step < 3 else 2, said=f"part {step} " + " ".join(f"word{step}x{n}" for n in range(60)))
+    told = read("context_rot_verdict", first_counts)
+    assert (told.value, told.metadata["reasons"]) == (
+        "none",
+        ["output not judged: 9 of 12 calls record only the first count of their output"],
+    )
+    assert read("completion_efficiency_kept", first_counts).reason == "calls record only the first count of their output"
     assert read("context_rot_verdict", view().model(10, 1)).reason == "fewer than two model calls of its own"
 
 

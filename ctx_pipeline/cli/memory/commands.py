@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import textwrap
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.memory.upkeep import backtest, doctor, export, export_skill, import_authored, init, reindex
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, saying_why_it_waits, table
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, plain, say, saying_why_it_waits, table
 from ctx_pipeline.cli.session_names import complete_sessions, session_name
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.memories import CASE, STATUSES
@@ -39,8 +39,8 @@ _QUOTE, _MIND, _NARROWEST = 240, 60, 40
 _HEADS = {"memory_id": "id", "kind": "kind", "status": "status", "support": "sessions", "project": "project"}
 
 
-def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, quoted: Sequence[dict[str, Any]]) -> None:
-    """Print a memory field by field: its body as lines, times in ISO 8601, and of each event it rests on a short quote."""
+def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, quoted: Sequence[dict[str, Any]], zone: str | None) -> None:
+    """Print a memory field by field: its body as lines, times on the clock of a zone, and of each event it rests on a short quote."""
     from ctx_pipeline.learning.memories import sayings
 
     texts = {q["event_id"]: q for q in quoted}
@@ -48,11 +48,11 @@ def print_memory(memory: Memory, minded: Sequence[str], graded: Grade | None, qu
         if value in (None, "", [], ()):
             continue
         if name == "structured":
-            _body(memory)
+            _body(memory, zone)
         elif name == "evidence":
-            _evidence(memory, texts)
+            _evidence(memory, texts, zone)
         elif name in _TIMES:
-            say(f"{name}: {_iso(value)}")
+            say(f"{name}: {local_time(value, zone)}")
         else:
             say(f"{name}: {', '.join(map(plain, value)) if isinstance(value, list | tuple) else plain(value)}")
     if graded:
@@ -109,13 +109,13 @@ def full_session(session_id: str, settings: Settings) -> str:
         return session_id
 
 
-def _body(memory: Memory) -> None:
+def _body(memory: Memory, zone: str | None) -> None:
     say("body:")
     for key, value in memory.body.items():
         if key == "said":
             continue
         items = value if isinstance(value, list) else [value]
-        shown = [_iso(i) if key.endswith("_ts") and isinstance(i, int) else _value(i) for i in items]
+        shown = [local_time(i, zone) if key.endswith("_ts") and isinstance(i, int) else _value(i) for i in items]
         if len(shown) == 1:
             say(f"  {plain(key)}: {shown[0]}")
         else:
@@ -130,16 +130,12 @@ def _value(value: Any) -> str:
     return one_line(value, 400)
 
 
-def _evidence(memory: Memory, texts: dict[str, dict[str, Any]]) -> None:
+def _evidence(memory: Memory, texts: dict[str, dict[str, Any]], zone: str | None) -> None:
     say("evidence:")
     for event in memory.evidence:
         found = texts.get(event)
-        told = f"  {found['ts'] or ''}  {found['kind']}: {one_line(found['text'], _QUOTE)}" if found else ""
+        told = f"  {local_time(found['ts'], zone)}  {found['kind']}: {one_line(found['text'], _QUOTE)}" if found else ""
         say(f"  {plain(event)}{told}")
-
-
-def _iso(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _query(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -447,7 +443,7 @@ def show(memory_id: str, as_json: bool) -> None:
     if as_json:
         emit({**api.plain_memory(one), "marks": minded, "grade": graded._asdict() if graded else None, "quotes": quoted})
     else:
-        print_memory(one, minded, graded, quoted)
+        print_memory(one, minded, graded, quoted, settings.timezone)
 
 
 def _judge(verb: str, memory_id: str, **payload: Any) -> dict[str, Any]:

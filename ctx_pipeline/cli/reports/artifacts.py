@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table
 from ctx_pipeline.model.display import size
 
 ACTIONS = ("list", "status", "show", "index", "reindex", "search", "remove")
@@ -35,7 +35,7 @@ def artifacts(action: str, words: tuple[str, ...], kind: str | None, limit: int,
             emit({"artifacts": rows})
             return
         shown = [
-            {**r, "size": size(r["bytes"]), "at": (r["at"] or "")[:16].replace("T", " "), "name": one_line(r["name"], 60)}
+            {**r, "size": size(r["bytes"]), "at": local_time(r["at"], settings.timezone), "name": one_line(r["name"], 60)}
             for r in rows[-limit:]
         ]
         table(shown, {"artifact_id": "id", "kind": "kind", "at": "made", "size": "size", "name": "name"}) if rows else say(

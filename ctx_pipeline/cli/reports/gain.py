@@ -9,7 +9,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import timezone_option
-from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.output import counted, dollars, emit, flush, json_option, local_time, one_line, plain, say, table, tokens
 from ctx_pipeline.cli.session_names import complete_sessions, session_name, session_of_person
 from ctx_pipeline.model.display import percent
 
@@ -114,7 +114,7 @@ def _report(found: Gain, scope: str) -> None:
     )
     say(scope)
     if found.since_baseline:
-        say(f"since the baseline of {found.since_baseline[:16].replace('T', ' ')}")
+        say(f"since the baseline of {local_time(found.since_baseline, for_reading().timezone)}")
     if found.model:
         say(f"at the prices of {plain(found.model)}: an estimate")
     if not t.calls:

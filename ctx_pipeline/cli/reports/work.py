@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
+from ctx_pipeline.cli.options import host_option, project_option, require_project, scope, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import counted, dollars, emit, json_option, one_line, plain, say, table
 from ctx_pipeline.model.display import percent
 
@@ -65,9 +65,10 @@ def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> Non
         return
     if not found:
         say("no tool calls in this range")
-    for number, one in enumerate(found):
-        if number:
-            say()
+    else:
+        say(scope(host=_key(host), **chosen))
+    for one in found:
+        say()
         _show(one)
     if out:
         say(f"the whole report: {plain(out)}")
@@ -75,7 +76,7 @@ def work(host: str | None, out: str | None, as_json: bool, **chosen: Any) -> Non
 
 def _show(one: Work) -> None:
     told = one.to_json(_TOP)
-    say(one.host, bold=True)
+    say("all agents" if one.host == "all" else one.host, bold=True)
     calls = one.tool_calls
     say(f"{one.commands.times:,} commands, {percent(one.commands.rate)} failed; {calls.times:,} tool calls, {percent(calls.rate)} failed")
     for name, rows in (("program", told["top_programs"]), ("command", told["top_commands"]), ("tool", told["top_tools"])):
@@ -107,6 +108,8 @@ def hints(host: str | None, as_json: bool, **chosen: Any) -> None:
         return
     if not found:
         say("no finding: no habit is shown by two sessions or more; without readings there are none: ctx run")
+    else:
+        say(f"{scope(host=_key(host), **chosen)}\n")
     for one in found:
         cost = f", {dollars(round(one.usd * 1e9))}" if one.usd and one.signal else ""
         habit = one.rule == one.signal.replace("_", "-") and one.of

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table
+from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_name
 
@@ -77,9 +77,10 @@ def checkpoints(name: str | None, as_json: bool) -> None:
     if not found:
         say("no checkpoint: the session is too short")
         return
-    rows = [{**c._asdict(), "at": (c.at or "")[:16].replace("T", " "), "held": f"{c.held} of {c.used}"} for c in found]
+    rows = [{**c._asdict(), "at": local_time(c.at, settings.timezone), "held": f"{c.held} of {c.used}"} for c in found]
     table(rows, {"moment": "moment", "why": "why", "at": "time", "tool_calls": "calls", "held": "files used again that it holds"})
     say(f"{held} of {used} together" if used else "nothing that stood there was used again")
+    say(f"times in {zone_name(settings.timezone)}")
 
 
 @click.command()

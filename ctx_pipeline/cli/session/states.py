@@ -18,6 +18,7 @@ from ctx_pipeline.cli.output import (
     one_line,
     plain,
     say,
+    short_ids,
     table,
     tokens,
     zone_name,
@@ -155,10 +156,11 @@ def list_states(host: str | None, project: str | None, here: bool, limit: int, a
     if as_json:
         emit({"sessions": rows, "total": total})
         return
+    names = short_ids([row["session_id"] for row in rows])
     shown = [
         {
             **row,
-            "session": row["session_id"][:13],
+            "session": names[row["session_id"]],
             "last": local_time(row["last"], zone),
             "task": one_line(title_text(row["task"] or ""), 60),
             "tokens": tokens(row["tokens"]),
@@ -194,7 +196,8 @@ def cleanup(days: int, really: bool, as_json: bool) -> None:
         emit(told)
         return
     for row in told["artifacts"]:
-        say(f"{row['artifact_id']:<14} {row['at'][:10]}  {row['host']} {one_line(row['session_id'], 40)}")
+        day = local_time(row["at"], for_reading().timezone)[:10]
+        say(f"{row['artifact_id']:<14} {day}  {row['host']} {one_line(row['session_id'], 40)}")
     count = len(told["artifacts"]) + told["orphans"]
     say(
         f"{counted(told['removed'], 'artifact')} removed"

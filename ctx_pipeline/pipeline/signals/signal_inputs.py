@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.facts.output_counts import is_first_count
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.pricing.price_book import rates_by
@@ -64,8 +66,8 @@ def rot_by_thread(view: SessionView) -> list[dict[str, Any]]:
                 if thread is None:
                     thread = threads[thread_id] = _Thread()
                 thread.add(call, event)
-            if thread is not None and event.kind in ("answer", "tool_call"):
-                thread.say(event)
+            if thread is not None:
+                thread.wrote(event)
         elif thread is not None and event.kind == "tool_result":
             thread.results.append(event.event_id)
     chars = {t.result_event: (t.tool, t.out_chars) for t in view.tool_calls if t.result_event}
@@ -79,6 +81,7 @@ class _Thread:
         self.events: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
         self._said: dict[int, str] = {}
+        self._written: Counter[int] = Counter()
         self.results: list[str] = []
 
     def add(self, call: Any, event: Any) -> None:
@@ -86,9 +89,12 @@ class _Thread:
         self._numbers[call.call_key] = len(self.calls)
         self.events[len(self.calls)] = event.event_id
 
-    def say(self, event: Any) -> None:
+    def wrote(self, event: Any) -> None:
         number = self._numbers.get(event.call_key)
-        if number is not None:
+        if number is None:
+            return
+        self._written[number] += len(event.text or "")
+        if event.kind in ("answer", "tool_call"):
             text = (event.text or "")[: _SAID if event.kind == "answer" else _CALLED]
             self._said[number] = f"{self._said[number]}\n{text}" if number in self._said else text
 
@@ -99,13 +105,15 @@ class _Thread:
         from ctx_pipeline.tokens.shingles import overlap
 
         numbers = range(1, len(self.calls) + 1)
-        growth = [_grown(n, c) for n, c in zip(numbers, self.calls, strict=True)]
+        growth = [_grown(n, c, self._written[n]) for n, c in zip(numbers, self.calls, strict=True)]
         compared = overlap([self._said.get(n, "") for n in numbers])
         efficiency = growing.efficiency(growth)
         most = max(compared.before, default=0.0)
         repeated = [n for n, share in zip(numbers, compared.before, strict=True) if share > ONSET]
         result: dict[str, Any] = {
             "efficiency": efficiency,
+            "first_counts": growing.first_counts(growth),
+            "repetitions": len(repeated),
             "summary": {
                 "repetition_detected": bool(repeated),
                 "onset_iteration": repeated[0] if repeated else None,
@@ -115,8 +123,8 @@ class _Thread:
             },
             "session": {"terminal_state": status},
             "loops": loops(growth, compared.nearest),  # type: ignore[arg-type]
-            "efficiency_onset": growing.efficiency_onset(efficiency),
-            "efficiency_kept": _efficiency_ratio(growth[0], growth[-1]),
+            "efficiency_onset": None if growing.first_counts(growth) else growing.efficiency_onset(efficiency),
+            "efficiency_kept": None if growing.first_counts(growth) else _efficiency_ratio(growth[0], growth[-1]),
             "growth": growing.shape(growth),
             "cache": growing.cache(growth),
             "tools": growing.tool_bloat(growth, self._impact(chars)),
@@ -143,11 +151,12 @@ def _efficiency_ratio(first: Mapping[str, Any], last: Mapping[str, Any]) -> floa
     return read / written if written and first["prompt_tokens"] else None
 
 
-def _grown(number: int, call: Any) -> dict[str, Any]:
+def _grown(number: int, call: Any, characters: int) -> dict[str, Any]:
     return {
         "seq": number,
         "prompt_tokens": call.context_tokens,
         "completion_tokens": call.output,
+        "first_count": is_first_count(call.output, characters),
         "cache_read_tokens": call.cache_read,
         "cost": call.cost,
     }
