@@ -219,7 +219,7 @@ def dashboard_view_show(data: PageData) -> None:
     _head("Newest sessions")
     table(
         [
-            {"started": local_time(s.first_ts and s.first_ts.isoformat(), data.timezone), "host": s.host, "project": s.project}
+            {"started": local_time(s.first_ts.isoformat() if s.first_ts else None, data.timezone), "host": s.host, "project": s.project}
             | {"title": one_line(s.label, 60), "cost": money(s.usage.cost_nano)}
             for s in data.sessions[:MOST]
         ],
