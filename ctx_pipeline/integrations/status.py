@@ -11,8 +11,8 @@ from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.integrations import agent_config, config_patch
 from ctx_pipeline.integrations.agent_config import options_of
 from ctx_pipeline.integrations.config_patch import read
-from ctx_pipeline.memory.evaluation import MEASURED, recommended
-from ctx_pipeline.memory.injection_policy import NOTHING, STARTS, Choice, parse_options
+from ctx_pipeline.memory.evaluation import recommended
+from ctx_pipeline.memory.injection_policy import MEASURED, NOTHING, STARTS, Choice, parse_options
 from ctx_pipeline.model.hook_kinds import WEAVE
 from ctx_pipeline.storage.journal import Journal
 

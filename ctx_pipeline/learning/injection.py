@@ -14,7 +14,22 @@ from ctx_pipeline.errors import CtxError
 from ctx_pipeline.learning.at_act import after_failure, before_command, command_of, output_of
 from ctx_pipeline.learning.error_lines import words_of_error
 from ctx_pipeline.learning.repository_identity import place_among
-from ctx_pipeline.memory.injection_policy import LEAST_WORDS, PROMPT_WORDS, THRESHOLD, Choice, at_start, for_prompt
+from ctx_pipeline.memory.injection_policy import (
+    ACCEPTED,
+    AT_FAILURE,
+    AT_PROMPT,
+    AT_START,
+    BEFORE_COMMAND,
+    LEAST_WORDS,
+    MEASURED,
+    PROMPT_WORDS,
+    THRESHOLD,
+    Choice,
+    at_start,
+    for_prompt,
+    kind_of,
+    quiet_kinds,
+)
 from ctx_pipeline.memory.prompt_block import estimate, weave
 from ctx_pipeline.memory.ranking import Recalled, ended, words_of
 from ctx_pipeline.memory.scope import visible
@@ -99,6 +114,7 @@ def inject(payload: Mapping[str, Any], *, host: str, choice: Choice, settings: S
         if not (event == START and _text(payload, "source") in _EMPTIED):
             known = _known(journal, host, session)
             found = [s for s in found if s.memory.memory_id not in known]
+        found = _default_kinds(journal, event, found)
         chosen = found[: choice.limit]
         note = weave(chosen, budget=choice.budget) if chosen else ""
         if not note:
@@ -275,6 +291,16 @@ def _at_start(index: MemoryIndex, place: Place | None, choice: Choice) -> list[S
         allowed=lambda scope, repository, where: visible(scope, repository, where, place), accepted_only=choice.accepted_only
     )
     return at_start(held, place=place, choice=choice, now=_now())
+
+
+_MOMENTS = {START: AT_START, PROMPT: AT_PROMPT, BEFORE: BEFORE_COMMAND, FAILED: AT_FAILURE, ENDED: AT_FAILURE}
+
+
+def _default_kinds(journal: Journal, event: str, found: Sequence[Scored]) -> list[Scored]:
+    """Return what was accepted, and of the rest the kinds of lessons that the newest backtest found no worse than a search."""
+    kept = journal.newest(MEASURED, 1) if any(s.memory.status != ACCEPTED for s in found) else []
+    quiet = quiet_kinds(kept[0].payload.get("moments", {})) if kept else set()
+    return [s for s in found if s.memory.status == ACCEPTED or (_MOMENTS[event], kind_of(s.memory)) not in quiet]
 
 
 def _known(journal: Journal, host: str, session: str) -> set[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctx_pipeline.memory.injection_policy import NOTHING, STARTS
+from ctx_pipeline.memory.injection_policy import LEAST_TOLD, NOTHING, STARTS
 from ctx_pipeline.memory.session_facts import HELPED
 
 if TYPE_CHECKING:
@@ -262,12 +262,6 @@ SHOWN = 5
 THRESHOLDS = (0.34, 0.4, 0.5, 0.6, 0.7, 0.8)
 WANTED = 0.5
 """Precision that a threshold should reach."""
-
-MEASURED = "measured.backtest"
-"""Kind of the journal's facts that keep the figures; they make nothing stale."""
-
-LEAST_TOLD = 10
-"""Memories told below which a threshold's precision says nothing."""
 
 ERROR = "error"
 KINDS = (ERROR, "failed", "changed", "ran", "ruled")

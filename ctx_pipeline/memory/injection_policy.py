@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.memory.ranking import WEIGHTS, Recalled, rank
 
@@ -75,6 +75,46 @@ def _share(text: str | None, default: float) -> float:
 def sure_enough(memory: Memory) -> bool:
     """Tell whether a memory is sure enough to be told unasked: what the person said once in passing waits until somebody accepts it."""
     return memory.status == ACCEPTED or not memory.body.get("once")
+
+
+AT_START, AT_PROMPT, BEFORE_COMMAND, AT_FAILURE = "start", "prompt", "before a command", "after a failure"
+"""Moments at which hooks speak."""
+
+COMMAND_MOMENTS = (BEFORE_COMMAND, AT_FAILURE)
+
+MEASURED = "measured.backtest"
+"""Kind of the journal's facts that keep the figures of a backtest; they make nothing stale."""
+
+LEAST_TOLD = 10
+"""Tellings of a backtest below which a threshold's precision, or how a kind of lesson does, says nothing."""
+
+_KIND_WORDS = {
+    "user_preference": "rule",
+    "risk_rule": "refusal",
+    "repo_convention": "checks",
+    "tool_lesson": "cure",
+    "failure_trigger": "cure",
+}
+
+
+def kind_of(memory: Memory) -> str:
+    """Return the kind of a lesson as the backtest judges it: rule, refusal, checks, cure, warning, fact, or its own kind."""
+    if memory.body.get("fact"):
+        return "fact"
+    return "warning" if memory.body.get("warning") else _KIND_WORDS.get(memory.kind, memory.kind)
+
+
+def quiet_kinds(moments: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Return (moment, kind of lesson) that are not told unasked: told often in a backtest, and right no more often than a search.
+
+    ``moments`` is what the newest backtest counted (moment -> kinds -> told, right, plain).
+    """
+    return {
+        (moment, kind)
+        for moment, row in moments.items()
+        for kind, count in row["kinds"].items()
+        if count["told"] >= LEAST_TOLD and count["right"] <= count["plain"]
+    }
 
 
 def for_prompt(recalled: Iterable[Recalled], *, place: Place | None, choice: Choice, now: int) -> list[Scored]:

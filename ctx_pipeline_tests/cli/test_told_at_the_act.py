@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.memory.consolidation import consolidate
+from ctx_pipeline.memory.injection_policy import MEASURED
 from ctx_pipeline.pipeline.mine import draw
+from ctx_pipeline.storage.journal import Journal
 from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline_tests.cli.test_hook import SESSION, SHOP, hook, logged, note
 from ctx_pipeline_tests.factories.views import SECOND, START, view
@@ -150,3 +153,15 @@ def test_the_hook_is_silent_at_commands_that_nothing_is_known_of(environ, learne
     errors = ["E   AssertionError: assert 1 == 2", "error: linker `cc` not found", "npm error ERESOLVE unable to resolve", ""]
     assert [e for n, e in enumerate(errors) if failed(environ, "pytest -q", e, session_id=f"e{n}")] == []
     assert json.dumps(logged(environ)) == "[]"
+
+
+@pytest.mark.feature("backtest.told-by-default")
+def test_a_kind_of_lesson_that_did_no_better_than_a_search_is_told_only_once_accepted(environ, learned):
+    sessions = [day(n, i).prompt("use pnpm, not npm") for i, n in enumerate("ab")]
+    (rule,) = learned(*sessions)
+    kinds = {"rule": {"told": 12, "right": 2, "plain": 5, "newest": 1}}
+    with closing(Journal(Path(environ["CTX_HOME"]) / "journal.db")) as journal:
+        journal.append(MEASURED, {"moments": {"before a command": {"kinds": kinds}}}, actor="test")
+    assert before(environ, "npm install") == ""
+    MemoryIndex(Path(environ["CTX_HOME"]) / "memory.db").rebuild([rule._replace(status="accepted")])
+    assert "pnpm" in before(environ, "npm install")

@@ -6,10 +6,11 @@ import pytest
 
 from ctx_pipeline import discovery
 from ctx_pipeline.integrations import agent_config
-from ctx_pipeline.learning.backtest.backtest import MEASURED, backtest, keep, stored_results
+from ctx_pipeline.learning.backtest.backtest import backtest, keep, stored_results
 from ctx_pipeline.learning.backtest.evaluation import measure_effect
 from ctx_pipeline.learning.backtest.past_sessions import load
 from ctx_pipeline.learning.injection import shares
+from ctx_pipeline.memory.injection_policy import MEASURED, quiet_kinds
 from ctx_pipeline.model.memories import Memory
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.consolidate import consolidate
@@ -347,3 +348,54 @@ def test_told_sessions_and_memories_are_counted_as_the_status_of_hooks_counts_th
     assert effect["logged"] == {"sessions_told": 2, "memories_told": 4}
     assert effect["logged"] == {name: counted[name] for name in ("sessions_told", "memories_told")}
     assert effect["memories_judged"] == counted["memories_judged"] == 0
+
+
+@pytest.mark.feature("backtest.moments")
+def test_a_cure_is_right_where_it_is_told_after_the_failure_and_what_it_advises_passes_then(store, chosen):
+    others = [session(f"o{n}", n, cwd="/w/other").prompt("use pnpm, not npm") for n in range(2)]
+    mended = again("c", "pytest", 3).shell("uv run pytest", text="3 passed")
+    report = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 1), *others, mended)
+
+    after = report["moments"]["after a failure"]
+    assert (after["moments"], after["told"], after["right"], after["plain"], after["elsewhere"]) == (1, 0, 0, 1, 0)
+    before = report["moments"]["before a command"]
+    # both lessons have the words of the prompt, which pastes the error: no hook tells them again
+    prompt = report["moments"]["prompt"]
+    assert (prompt["moments"], prompt["told"], prompt["right"]) == (1, 2, 1)
+    assert (before["moments"], before["told"]) == (2, 0)
+
+
+@pytest.mark.feature("backtest.moments")
+def test_the_four_moments_count_what_was_told_and_what_search_and_the_newest_turn_show(store, chosen):
+    quiet = missing(session("c", 3).prompt("please go on"), "pytest").shell("uv run pytest", text="3 passed")
+    wrong = missing(session("d", 4).prompt("please go on"), "mypy").shell("make types", text="ok")
+    report = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 1), quiet, wrong)
+
+    assert list(report["moments"]) == ["start", "prompt", "before a command", "after a failure"]
+    told = [report["moments"][name] for name in ("before a command", "after a failure")]
+    assert [row["moments"] for row in told] == [4, 2]
+    kinds = [kind for row in told for kind in row["kinds"]]
+    assert set(kinds) == {"cure"}
+    # each lesson is told once a session: before the call of a program that is missing, as its hook would do
+    assert sum(row["told"] for row in told) == 2
+    assert sum(row["right"] for row in told) == 2
+
+
+def counted(told, right, plain):
+    return {"before a command": {"kinds": {"rule": {"told": told, "right": right, "plain": plain, "newest": 0}}}}
+
+
+@pytest.mark.feature("backtest.told-by-default")
+@pytest.mark.parametrize(
+    ("figures", "quiet"), [((10, 5, 5), True), ((10, 6, 5), False), ((9, 0, 9), False), ((40, 0, 0), True), ((10, 3, 8), True)]
+)
+def test_a_kind_that_is_right_no_more_often_than_a_search_is_quiet_once_it_was_told_ten_times(figures, quiet):
+    assert quiet_kinds(counted(*figures)) == ({("before a command", "rule")} if quiet else set())
+
+
+@pytest.mark.feature("backtest.told-by-default")
+def test_the_counts_of_the_moments_are_kept_with_the_figures(store, chosen):
+    report = replayed(store, chosen, cured("a", "pytest", 0), cured("b", "mypy", 1), again("c", "pytest", 3))
+    assert keep(store, report) == []
+    (fact,) = store.journal.facts(MEASURED)
+    assert fact.payload["moments"] == report["moments"]

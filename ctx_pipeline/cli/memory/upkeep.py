@@ -10,6 +10,7 @@ import click
 
 from ctx_pipeline.cli.homes import choose, for_reading
 from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table
+from ctx_pipeline.memory.injection_policy import BEFORE_COMMAND, COMMAND_MOMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -237,6 +238,7 @@ def _tell(report: Mapping[str, Any]) -> None:
     if report["splits"]:
         _recall(report)
         _injection(report)
+        _hook_events(report)
         _warned(report)
     _effect(report["effect"])
     _proposals(report["proposals"])
@@ -316,6 +318,31 @@ def _injection(report: Mapping[str, Any]) -> None:
     own, other, everyday = (_estimate(report["controls"][name]) for name in ("own_repository", "other_repository", "everyday"))
     say(f"  prompts that are told something: at their own repository {own}")
     say(f"  controls: the same prompts at another repository {other}, everyday questions {everyday}")
+
+
+def _hook_events(report: Mapping[str, Any]) -> None:
+    """Print what lessons would have told at each moment beside what a text search and the newest turn show there."""
+    rows = []
+    for moment, row in report["moments"].items():
+        searched = row["plain"] if moment != BEFORE_COMMAND else "-"
+        kinds = row["kinds"] or {"-": {"told": 0, "right": 0, "plain": searched, "newest": row["newest"], "by_default": None}}
+        rows += [
+            {
+                "moment": moment,
+                "moments": row["moments"],
+                "kind": kind,
+                "told": count["told"],
+                "right": count["right"],
+                "plain": count["plain"],
+                "newest": count["newest"],
+                "elsewhere": row["elsewhere"] if moment in COMMAND_MOMENTS else "-",
+                "default": {True: "yes", False: "no", None: "-"}[count["by_default"]],
+            }
+            for kind, count in kinds.items()
+        ]
+    say("at each moment, what was about something that came after; nothing told is right 0 times:", bold=True)
+    columns = {"moment": "moment", "moments": "moments", "kind": "lesson", "told": "told", "right": "right"}
+    table(rows, {**columns, "plain": "text search", "newest": "newest turn", "elsewhere": "other repository", "default": "told by default"})
 
 
 def _warned(report: Mapping[str, Any]) -> None:

@@ -9,17 +9,16 @@ from collections import Counter, defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ctx_pipeline
 from ctx_pipeline import discovery
 from ctx_pipeline.integrations.status import sparingly
-from ctx_pipeline.learning.backtest.past_sessions import load, number_of, place_at
+from ctx_pipeline.learning.backtest.hook_events import Around, Moment, asked_at, at_commands, table
+from ctx_pipeline.learning.backtest.past_sessions import days, load, number_of, place_at, windows
 from ctx_pipeline.memory.evaluation import (
     ERROR,
-    MEASURED,
     SEED,
     SHOWN,
     THRESHOLDS,
@@ -38,7 +37,7 @@ from ctx_pipeline.memory.evaluation import (
     thresholds,
     worse,
 )
-from ctx_pipeline.memory.injection_policy import LEAST_WORDS, PROMPT_WORDS, STARTS, for_prompt
+from ctx_pipeline.memory.injection_policy import AT_PROMPT, AT_START, LEAST_WORDS, MEASURED, PROMPT_WORDS, STARTS, for_prompt
 from ctx_pipeline.memory.injection_policy import at_start as injection_policy_at_start
 from ctx_pipeline.memory.ranking import LEAST_COVERED, PENALTY, WEIGHTS, Recalled, error_words, rank, words_of
 from ctx_pipeline.memory.scope import visible
@@ -53,7 +52,7 @@ from ctx_pipeline.storage.memory_index import MemoryIndex
 from ctx_pipeline.storage.text_index import PastText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ctx_pipeline.learning.backtest.past_sessions import History
     from ctx_pipeline.memory.injection_policy import Choice
@@ -110,6 +109,7 @@ class Split:
     asked: list[Asked] = field(default_factory=list)
     prompted: list[Prompted] = field(default_factory=list)
     warned: list[Warned] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
     recurred: list[tuple[str, bool]] = field(default_factory=list)
     """failures that had come before the day at the same place, once a session: the session, and whether hooks would have warned of it"""
     told: dict[str, set[str]] = field(default_factory=dict)
@@ -131,6 +131,8 @@ class _Place(NamedTuple):
     memories: tuple[Memory, ...]
     things: frozenset[Thing]
     """what happened there before the day"""
+    newest: set[Thing]
+    """what happened in the last turn there before the day"""
 
 
 def ask(history: History, past_text: PastText, window: tuple[int, int | None], seen: set[tuple[int, str]], choice: Choice) -> Split:
@@ -144,7 +146,7 @@ def ask(history: History, past_text: PastText, window: tuple[int, int | None], s
     made = Split(day, history.before(day), memories=len(memories))
     with tempfile.TemporaryDirectory() as folder, closing(MemoryIndex(Path(folder) / "memory.db")) as index:
         index.rebuild(memories)
-        asking = _HookReplay(history, past_text, index, made, memories=memories, seen=seen, choice=choice)
+        asking = _HookReplay(history, past_text, index, made, memories=memories, seen=seen, choice=choice, until=until)
         for told in history.stories:
             if told.last >= day and (until is None or told.first < until):
                 asking.session(told, day, until)
@@ -163,7 +165,9 @@ class _HookReplay:
         memories: list[Memory],
         seen: set[tuple[int, str]],
         choice: Choice,
+        until: int | None,
     ) -> None:
+        self._until = until
         self._choice, self._levels = choice, sorted({*THRESHOLDS, choice.threshold})
         self._history, self._past, self._index, self._made, self._seen = history, past_text, index, made, seen
         self._shown = [m for m in memories if m.status in WOVEN and not m.flags and m.superseded_by is None]
@@ -223,6 +227,7 @@ class _HookReplay:
     ) -> dict[str, int]:
         """Replay what hooks would have told at each threshold, and return when each memory would have been told at the usual one."""
         told: dict[float, dict[str, int]] = {threshold: {} for threshold in self._levels}
+        around = self._around(here)
         for number, prompt in enumerate(prompts):
             after = {t for d in story.deeds if d.at > prompt.at for t in d.spellings}
             start: list[Memory] = []
@@ -233,6 +238,8 @@ class _HookReplay:
                 for threshold in self._levels:
                     told[threshold] |= dict.fromkeys((m.memory_id for m in start), prompt.at)
                 self._count_repeats(story, start, after)
+                proven = self._start(here, STARTS[-1], prompt.at)
+                self._made.moments.append(asked_at(AT_START, story, around, proven, text=prompt.text, at=prompt.at))
             hits = self._recalled(prompt.text, here.place)
             at_prompt: dict[float, tuple[bool | None, ...]] = {}
             for threshold in self._levels:
@@ -242,13 +249,33 @@ class _HookReplay:
                 told[threshold] |= dict.fromkeys((m.memory_id for m in chosen), prompt.at)
                 if threshold == self._choice.threshold:
                     self._count_repeats(story, chosen, after)
+                    self._made.moments.append(asked_at(AT_PROMPT, story, around, chosen, text=prompt.text, at=prompt.at))
             first = next(iter(self._search(prompt.text, here.place, prompt.at)), None)
             share = next((h.covered for h in hits if first and h.memory.memory_id == first.memory.memory_id), None)
             right = self._right(first.memory, after) if first else None
             best = None if share is None or right is None else (share, right)
             self._made.prompted.append(Prompted(story.key, at_prompt, tuple(self._right(m, after) for m in start), best, by_rule))
+        known = set(told[self._choice.threshold])
+        self._made.moments += at_commands(story, around, self._inside, known)
         self._warnings(story, here, failed, told[self._choice.threshold])
         return told[self._choice.threshold]
+
+    def _inside(self, at: int) -> bool:
+        return self._made.day <= at and (self._until is None or at < self._until)
+
+    def _around(self, here: _Place) -> Around:
+        """Return what the moments of a session are held against."""
+        mine = {m.memory_id for m in here.memories}
+        others = next(
+            (p.memories for _, p in sorted(self._places.items()) if p.memories and mine.isdisjoint(m.memory_id for m in p.memories)), ()
+        )
+        before = number_of(self._made.sessions_before)
+
+        def searched(text: str) -> set[Thing]:
+            hits = self._past.best(words_of(text), places=here.raw, before=before, limit=1)
+            return self._history.shown_by(hits[0], turn=True) if hits else set()
+
+        return Around(here.place, here.memories, others, lambda m: self._about.get(m.memory_id) or about(m), searched, here.newest)
 
     def _start(self, here: _Place, rule: str, at: int) -> list[Memory]:
         """Return what a rule of the start would have told."""
@@ -330,29 +357,15 @@ class _HookReplay:
                 for t in d.spellings
             )
             seen = tuple(m for m in self._shown if allowed(m.scope, m.repository, m.cwd))
-            self._places[key] = _Place(place, raw, seen, things)
+            last = next((s for s in reversed(past) if s.deeds and allowed("repo", s.repository or None, s.cwd or None)), None)
+            since = max((p.at for p in last.prompts), default=last.first) if last else 0
+            newest = {t for d in last.deeds if d.at >= since for t in d.spellings} if last else set()
+            self._places[key] = _Place(place, raw, seen, things, newest)
         return self._places[key]
 
 
 def _allowed(place: Place) -> Callable[[str, str | None, str | None], bool]:
     return lambda scope, repository, cwd: visible(scope, repository, cwd, place)
-
-
-def days(history: History, splits: int) -> list[int]:
-    """Return the days of a rolling backtest: midnights (UTC) that part the last three quarters of the sessions into about equal pieces."""
-    ends = history.ends
-    found = sorted({ends[int(len(ends) * (_FIRST + (1 - _FIRST) * n / splits))] // _DAY * _DAY for n in range(splits)} if ends else ())
-    return [day for day in found if history.before(day)]
-
-
-_DAY = 86_400_000_000
-_FIRST = 0.25
-"""Share of the sessions that lie before the first day."""
-
-
-def windows(chosen: list[int]) -> Iterator[tuple[int, int | None]]:
-    """Yield each day with the next one; the last window has no end."""
-    yield from zip_longest(chosen, chosen[1:])
 
 
 _READINGS = {"user_correction_count": ("signals/outcomes", "corrections"), "session_cost": ("signals/spending", "cost")}
@@ -526,6 +539,7 @@ def _report(store: Store, history: History, made: list[Split], wanted: float, ch
             }
             for w in warned
         ],
+        "moments": table([m for s in made for m in s.moments], choice=choice),
         "effect": effects(with_it),
         "proposals": proposals(memories, told, right, {w.memory_id for w in warned}, with_it.uses),
         "versions": versions(choice),
@@ -554,6 +568,7 @@ def keep(store: Store, report: dict[str, Any]) -> list[dict[str, Any]]:
         "splits": [s["before"] for s in report["splits"]],
         "figures": compare(report),
         "calibration": {name: report[name] for name in ("thresholds", "starts")},
+        "moments": report["moments"],
     }
     last = store.journal.newest(MEASURED, 1)
     earlier = dict(last[0].payload) if last else {}

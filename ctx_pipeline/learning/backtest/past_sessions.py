@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline import discovery
@@ -17,7 +18,7 @@ from ctx_pipeline.pipeline.mine import candidates as drawn
 from ctx_pipeline.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ctx_pipeline.memory.session_facts import Thing, Timeline
     from ctx_pipeline.model.memories import Memory, StoredCandidate
@@ -84,11 +85,11 @@ class History:
         """Return the story and the text of a number in the raw text."""
         return number >> _BITS, self.texts[number >> _BITS][number & ((1 << _BITS) - 1)]
 
-    def shown_by(self, number: int) -> set[Thing]:
-        """Return the things that a raw text shows: those of its call; of what was said all of its turn."""
+    def shown_by(self, number: int, *, turn: bool = False) -> set[Thing]:
+        """Return the things that a raw text shows: those of its call; of what was said, and with ``turn``, all of its turn."""
         rank, text = self.row(number)
         told = self.stories[rank]
-        if not text.said:
+        if not text.said and not turn:
             return {t for d in told.deeds if text.event_id in d.events for t in d.spellings}
         begin = max((p.at for p in told.prompts if p.at <= text.at), default=told.first)
         end = min((p.at for p in told.prompts if p.at > text.at), default=told.last + 1)
@@ -159,3 +160,20 @@ def _micros(at: str) -> int:
     from datetime import datetime
 
     return int(datetime.fromisoformat(at).timestamp() * 1_000_000)
+
+
+def days(history: History, splits: int) -> list[int]:
+    """Return the days of a rolling backtest: midnights (UTC) that part the last three quarters of the sessions into about equal pieces."""
+    ends = history.ends
+    found = sorted({ends[int(len(ends) * (_FIRST + (1 - _FIRST) * n / splits))] // _DAY * _DAY for n in range(splits)} if ends else ())
+    return [day for day in found if history.before(day)]
+
+
+_DAY = 86_400_000_000
+_FIRST = 0.25
+"""Share of the sessions that lie before the first day."""
+
+
+def windows(chosen: list[int]) -> Iterator[tuple[int, int | None]]:
+    """Yield each day with the next one; the last window has no end."""
+    yield from zip_longest(chosen, chosen[1:])

@@ -1,0 +1,155 @@
+"""The four moments at which hooks speak, replayed: what lessons would have told beside plain text search, the newest turn, and nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.learning.at_act import after_failure, before_command
+from ctx_pipeline.memory.injection_policy import (
+    AT_FAILURE,
+    AT_PROMPT,
+    AT_START,
+    BEFORE_COMMAND,
+    COMMAND_MOMENTS,
+    PROVEN,
+    Choice,
+    kind_of,
+    quiet_kinds,
+    sure_enough,
+)
+from ctx_pipeline.memory.ranking import words_of
+from ctx_pipeline.memory.session_facts import CHANGED, FAILED, RAN, RULED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ctx_pipeline.memory.scope import Place
+    from ctx_pipeline.memory.session_facts import About, SessionFact, Thing, Timeline
+    from ctx_pipeline.model.memories import Memory
+
+MOMENTS = (AT_START, AT_PROMPT, BEFORE_COMMAND, AT_FAILURE)
+MOST_TOLD = 2
+"""Lessons at a command, as the hook tells them."""
+
+
+class Moment(NamedTuple):
+    """One moment of a session after the day, and what each way of telling would have given there.
+
+    ``told`` has (kind of lesson, right) for each lesson; ``plain`` and ``newest`` say whether the first hit of a text
+    search, or the newest turn, shows what came; ``elsewhere`` how many lessons of another repository would have been told.
+    """
+
+    moment: str
+    session: str
+    told: tuple[tuple[str, bool], ...]
+    plain: bool
+    newest: bool
+    elsewhere: int = 0
+
+
+class Around(NamedTuple):
+    """Where a session worked: its lessons, those of another repository, and what is asked of the raw past there."""
+
+    place: Place
+    memories: Sequence[Memory]
+    others: Sequence[Memory]
+    about: Callable[[Memory], About]
+    searched: Callable[[str], set[Thing]]
+    """a text -> what the turn of the first hit of a text search in the past of the place shows"""
+    newest: set[Thing]
+    """what the newest turn of the past of the place shows"""
+
+
+def fits(memory: Memory, about: About, came: set[Thing]) -> bool:
+    """Tell whether a lesson is about something that came: its error, file, rule or check, a command or file that it advises."""
+    advised = {(RAN, command) for command in about.commands} | {(CHANGED, name) for name in about.files}
+    want = str(memory.body.get("want") or "")
+    wanted = bool(want) and any(kind == RAN and name.split()[:1] == [want] for kind, name in came)
+    return about.fits(came) or bool(advised & came) or wanted
+
+
+def at_commands(told: Timeline, here: Around, inside: Callable[[int], bool], known: set[str]) -> list[Moment]:
+    """Return what would have been told before each command of a session and after each that failed; ``known`` was told already."""
+    found: list[Moment] = []
+    ran: set[str] = set()
+    failed = {deed.events: deed for deed in told.deeds if deed.kind == FAILED}
+    for deed in told.deeds:
+        if deed.kind != RAN or not inside(deed.at):
+            ran.update(deed.names if deed.kind == RAN else ())
+            continue
+        came = _came(told.deeds, deed, ran)
+        command = deed.names[0]
+        speaking = [m for m in before_command(command, here.memories) if m.memory_id not in known][:MOST_TOLD]
+        others = len(before_command(command, here.others)[:MOST_TOLD])
+        # a search for each of many thousand commands would take most of a backtest's time
+        found.append(_moment(BEFORE_COMMAND, told, here, speaking, came, asked=command if speaking else "", elsewhere=others))
+        known |= {m.memory_id for m in speaking}
+        ran.update(deed.names)
+        if error := failed.get(deed.events):
+            came = _came(told.deeds, deed, ran, after=True)
+            speaking = [m for m in after_failure(command, error.text, told.cwd, here.memories) if m.memory_id not in known][:MOST_TOLD]
+            others = len(after_failure(command, error.text, told.cwd, here.others)[:MOST_TOLD])
+            found.append(_moment(AT_FAILURE, told, here, speaking, came, asked=error.text, elsewhere=others))
+            known |= {m.memory_id for m in speaking}
+    return found
+
+
+def asked_at(moment: str, told: Timeline, here: Around, lessons: Sequence[Memory], *, text: str, at: int) -> Moment:
+    """Return what would have been told at a prompt or at the start, held against all that came after it."""
+    came = {t for d in told.deeds if d.at > at and (d.kind != RAN or d.check) for t in d.spellings}
+    return _moment(moment, told, here, lessons, came, asked=text)
+
+
+def _moment(
+    moment: str, told: Timeline, here: Around, lessons: Iterable[Memory], came: set[Thing], *, asked: str, elsewhere: int = 0
+) -> Moment:
+    right = tuple((kind_of(m), fits(m, here.about(m), came)) for m in lessons if sure_enough(m) or moment == BEFORE_COMMAND)
+    plain = bool(words_of(asked)) and bool(here.searched(asked) & came)
+    return Moment(moment, told.key, right, plain, bool(here.newest & came), elsewhere)
+
+
+def _came(deeds: Iterable[SessionFact], now: SessionFact, ran: set[str], *, after: bool = False) -> set[Thing]:
+    """Return what a lesson could have helped with: failures and rules to come, or, after a failure, what passed then for the first time."""
+    came: set[Thing] = set()
+    for deed in deeds:
+        if deed.at < now.at or (after and deed.events == now.events):
+            continue
+        new = deed.kind == RAN and deed.passed and deed.events != now.events and ran.isdisjoint(deed.names)
+        if (deed.kind == RULED) or (new and (after or deed.check)) or (deed.kind == CHANGED and after) or (deed.kind == FAILED):
+            came.update(deed.spellings)
+    return came
+
+
+def table(moments: Sequence[Moment], *, choice: Choice) -> dict[str, Any]:
+    """Return for each moment how many there were, and for each kind of lesson what it told beside search and the newest turn.
+
+    ``plain`` and ``newest`` count over all moments (before a command ``plain`` over those at which
+    something was told); within ``kinds`` they count at the moments at which that kind spoke, so
+    that like is held against like. ``by_default`` says whether the kind is told where nobody accepted the lesson.
+    """
+    rows: dict[str, Any] = {}
+    for name in MOMENTS:
+        some = [m for m in moments if m.moment == name]
+        counts: dict[str, Counter[str]] = {}
+        for one in some:
+            for kind, right in one.told:
+                counts.setdefault(kind, Counter()).update(told=1, right=int(right), plain=int(one.plain), newest=int(one.newest))
+        rows[name] = {
+            "moments": len(some),
+            "told": sum(len(m.told) for m in some),
+            "right": sum(right for m in some for _, right in m.told),
+            "plain": sum(m.plain for m in some),
+            "newest": sum(m.newest for m in some),
+            "elsewhere": sum(m.elsewhere for m in some),
+            "kinds": {kind: dict(sorted(count.items())) for kind, count in sorted(counts.items())},
+        }
+    quiet = quiet_kinds(rows)
+    for name, row in rows.items():
+        for kind, count in row["kinds"].items():
+            count["by_default"] = (name, kind) not in quiet and _spoken(name, choice)
+    return rows
+
+
+def _spoken(moment: str, choice: Choice) -> bool:
+    return choice.commands if moment in COMMAND_MOMENTS else (choice.start == PROVEN if moment == AT_START else choice.prompts)
