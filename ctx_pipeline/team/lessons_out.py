@@ -52,7 +52,7 @@ def lesson_rows(store: Store, member: Membership, redactor: Redactor) -> list[di
         named = row["memory_id"].removeprefix("team-") if from_team else row["memory_id"]
         values = {name: row[name] for name in LESSON_COLUMNS} | {"memory_id": named}
         values["sessions"], values["evidence"] = list(values["sessions"]), list(values["evidence"])
-        found.append({"member": member.member, "machine": member.machine, "month": LESSONS_MONTH, **values})
+        found.append({"member": member.member, "machine": member.machine, "month": LESSONS_MONTH, "shared": "lessons", **values})
     return sorted(found, key=lambda row: str(row["memory_id"]))
 
 
@@ -71,6 +71,4 @@ def lessons_table(rows: list[dict[str, Any]]) -> pa.Table:
         "list": pa.list_(pa.string()),
     }
     declared = {c.name: kinds[c.type] for c in (*PLACE, *MEMORIES.columns) if c.name in LESSON_COLUMNS or c in PLACE}
-    return pa.table(
-        {name: pa.array([row[name] for row in rows], declared[name]) for name in ("member", "machine", "month", *LESSON_COLUMNS)}
-    )
+    return pa.table({name: pa.array([row[name] for row in rows], declared[name]) for name in (*(c.name for c in PLACE), *LESSON_COLUMNS)})

@@ -35,6 +35,15 @@ TEAM_FILE = "team.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
+HEADS = "heads"
+"""Folder with one small object a machine, so that one listing shows a hub who published."""
+
+
+def head_path(member: str, machine: str) -> str:
+    """Return the object by which a machine says what it sent last."""
+    return f"{HEADS}/{member}/{machine}.json"
+
+
 @dataclass(frozen=True)
 class Membership:
     """This machine as its team knows it."""
@@ -51,7 +60,7 @@ class Membership:
 
     @property
     def prefix(self) -> str:
-        """The only folder of the bucket that this member writes to."""
+        """The folder of the bucket that this member alone writes to, beside its heads."""
         return f"members/{self.member}"
 
     @property

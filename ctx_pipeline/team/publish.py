@@ -16,10 +16,10 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.tables import FACTS_ASSET, TABLES
 from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
-from ctx_pipeline.storage.team_tables.local_rows import LocalSession, local_sessions, published_rows
+from ctx_pipeline.storage.team_tables.local_rows import LocalSession, SentSession, local_sessions, published_rows
 from ctx_pipeline.team.lessons_out import lesson_rows, lessons_table
-from ctx_pipeline.team.membership import FOLDER, PROTOCOL, demand, demand_protocol
-from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED
+from ctx_pipeline.team.membership import FOLDER, PROTOCOL, demand, demand_protocol, head_path
+from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED, PublishedTable, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.team.membership import Membership
 
 RECORD = f"{FOLDER}/published.json"
-HEAD = "head.json"
 LEASE = "team/publish"
 _BATCH = 2_000
 """Sessions of one commit."""
@@ -155,7 +154,7 @@ def read_record(store: Store, member: Membership) -> Record:
 def _gates(store: Store, member: Membership) -> dict[Cell, str]:
     """Return cell -> digest of its committed tables and of all that decides what of them goes."""
     facts = store.lake.manifests(FACTS_ASSET)
-    rules = [(t.name, TABLES[t.name].version, t.columns) for t in PUBLISHED]
+    rules = [(t.name, TABLES[t.name].version, t.columns, sorted(t.withheld.items())) for t in PUBLISHED]
     return {
         cell: digest(m.content_hash, facts[cell].content_hash if cell in facts else "", sorted(member.share.items()), rules, PROTOCOL)
         for cell, m in store.lake.manifests("normalized").items()
@@ -168,15 +167,14 @@ def _compare(record: Record, member: Membership, sessions: Iterable[LocalSession
     for s in sessions:
         key = f"{s.host}/{s.session_id}"
         policies = member.policy_of(s.project, s.repository)
-        tables = [t.name for t in PUBLISHED if t.policy in policies]
-        if not tables:
+        if not tables_of(policies):
             done.withheld[s.project] += 1
             continue
         present.add(key)
         counts = done.by_project.setdefault(s.project, {"policies": list(policies), "sessions": 0, "of": 0})
         counts["of"] += 1
         before = record.sessions.get(key)
-        now = digest([s.hashes.get(t, "") for t in tables], tables)
+        now = _digest(s, policies)
         if before is not None and (before.digest, before.month) == (now, s.month):
             continue
         counts["sessions"] += 1
@@ -203,7 +201,7 @@ def _describe(store: Store, member: Membership, batches: Iterable[Batch], lesson
         done.sessions += len(batch.changed)
         done.removed += len(batch.gone)
         for table in PUBLISHED:
-            rows = _rows_of(store, member, table.name, batch.changed)
+            rows = _rows_of(store, member, table, batch.changed)
             if rows is not None and rows.num_rows:
                 done.rows[table.name] += rows.num_rows
                 done.examples.setdefault(table.name, rows.slice(0, 1).to_pylist()[0])
@@ -212,12 +210,19 @@ def _describe(store: Store, member: Membership, batches: Iterable[Batch], lesson
         done.examples[LESSONS] = lessons[0]
 
 
-def _rows_of(store: Store, member: Membership, name: str, sessions: Collection[LocalSession]) -> pa.Table | None:
-    table = next(t for t in PUBLISHED if t.name == name)
-    chosen = {(s.host, s.session_id, s.month) for s in sessions if table.policy in member.policy_of(s.project, s.repository)}
+def _rows_of(store: Store, member: Membership, table: PublishedTable, sessions: Collection[LocalSession]) -> pa.Table | None:
+    chosen = [
+        SentSession(s.host, s.session_id, s.month, ",".join(shares))
+        for s in sessions
+        if table.policy in (shares := member.policy_of(s.project, s.repository))
+    ]
     if not chosen:
         return None
-    return published_rows(store, name, table.columns, chosen, member=member.member, machine=member.machine)
+    return published_rows(store, table.name, table.columns, table.withheld, chosen, place=(member.member, member.machine))
+
+
+def _digest(s: LocalSession, policies: Collection[str]) -> str:
+    return digest([s.hashes.get(name, "") for name in tables_of(policies)], sorted(policies))
 
 
 class Sender:
@@ -256,7 +261,7 @@ class Sender:
         before = [sent for key, sent in self._record.sessions.items() if key.partition("/")[2] in ids]
         for published in PUBLISHED:
             table = self._tables[published.name]
-            rows = _rows_of(self._store, member, published.name, batch.changed)
+            rows = _rows_of(self._store, member, published, batch.changed)
             if rows is None:
                 if not self._lost and not any(published.policy in sent.policies for sent in before):
                     continue
@@ -271,10 +276,7 @@ class Sender:
             self._record.sessions.pop(key, None)
         for s in batch.changed:
             policies = member.policy_of(s.project, s.repository)
-            tables = [t.name for t in PUBLISHED if t.policy in policies]
-            self._record.sessions[f"{s.host}/{s.session_id}"] = Sent(
-                s.month, s.project, list(policies), digest([s.hashes.get(t, "") for t in tables], tables)
-            )
+            self._record.sessions[f"{s.host}/{s.session_id}"] = Sent(s.month, s.project, list(policies), _digest(s, policies))
         self._end()
 
     def send_lessons(self, lessons: list[dict[str, Any]], made_of: str) -> None:
@@ -299,7 +301,7 @@ class Sender:
             "months": {month: digest(rows) for month, rows in months.items()},
             "lessons": self._record.lessons,
         }
-        self._bucket.write(f"{self._member.prefix}/{self._member.machine}/{HEAD}", json.dumps(head).encode())
+        self._bucket.write(head_path(self._member.member, self._member.machine), json.dumps(head).encode())
 
     def _end(self) -> None:
         self._record.number, self._record.pending = self.number, 0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.model.tables import TABLES, Column
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 PLACE = (
     Column("member", "str", "member of the team who published the row"),
     Column("machine", "str", "machine of that member"),
     Column("month", "str", "month of the session's first event (UTC)"),
+    Column("shared", "str", "policies under which the session was published, joined by commas"),
 )
 """Columns in front of every published row; member and machine belong to the key of every published table."""
 
@@ -24,37 +28,36 @@ class PublishedTable(NamedTuple):
 
     name: str
     policy: str
-    leaves_out: frozenset[str] = frozenset()
-    """columns that stay: texts, paths and places in the files of this machine"""
+    withheld: Mapping[str, str] = {}
+    """column -> the policy without which it is null: texts, paths, and places in the files of the machine"""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are sent, without those of the place."""
-        return tuple(c for c in TABLES[self.name].names if c not in self.leaves_out and c != "month")
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """What names a row over all machines."""
-        return ("member", "machine", *TABLES[self.name].key)
+        return tuple(c for c in TABLES[self.name].names if c != "month")
 
 
-_FILES = frozenset({"stream", "generation", "start", "end", "line"})
+_FILES = dict.fromkeys(("stream", "generation", "start", "end", "line"), "facts")
 
 PUBLISHED: tuple[PublishedTable, ...] = (
-    PublishedTable("sessions", "counts", frozenset({"title", "title_source", "cwd", "branch"})),
+    PublishedTable("sessions", "counts", {"title": "texts", "title_source": "texts", "cwd": "facts", "branch": "facts"}),
     PublishedTable("model_calls", "counts", _FILES),
     PublishedTable("turns", "counts"),
-    PublishedTable("check_runs", "counts", frozenset({"program", "line"})),
-    PublishedTable("threads", "facts"),
-    PublishedTable("tool_calls", "facts", frozenset({"argv"})),
-    PublishedTable("command_runs", "facts", frozenset({"line"})),
+    PublishedTable("check_runs", "counts", {"program": "facts", "line": "facts"}),
+    PublishedTable("threads", "facts", {"title": "texts"}),
+    PublishedTable("tool_calls", "facts"),
+    PublishedTable("command_runs", "facts"),
     PublishedTable("file_accesses", "facts"),
     PublishedTable("events", "texts"),
 )
-"""In the order in which they are sent: sessions last of all would be seen without their calls, so they go last of their commit."""
 
 LESSON_COLUMNS = (
     *("memory_id", "kind", "text", "when_to_use", "status", "scope", "repository", "risk", "confidence", "priority"),
     *("support", "sessions", "evidence", "utility", "uses", "first_ts", "last_ts"),
 )
 """Columns of the table ``lessons``, from ``memories``."""
+
+
+def tables_of(policies: Collection[str]) -> tuple[str, ...]:
+    """Return the tables that a session has under its policies."""
+    return tuple(t.name for t in PUBLISHED if t.policy in policies)

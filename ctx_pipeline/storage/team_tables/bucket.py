@@ -23,11 +23,12 @@ _PATIENCE = timedelta(seconds=20)
 
 
 class BucketEntry(NamedTuple):
-    """One object: its path below the URL, bytes, and when the server (not the writer) says it was written."""
+    """One object: its path below the URL, bytes, when the server (not the writer) says it was written, and its version."""
 
     path: str
     size: int
     modified: datetime
+    tag: str
 
 
 def team_url(text: str) -> str:
@@ -106,7 +107,7 @@ class Bucket:
 
         with self.explained(folder):
             found = [one for page in obstore.list(self._store, f"{_checked(folder)}/" if folder else None) for one in page]
-        return sorted(BucketEntry(str(one["path"]), int(one["size"]), one["last_modified"]) for one in found)
+        return sorted(BucketEntry(str(one["path"]), int(one["size"]), one["last_modified"], str(one["e_tag"])) for one in found)
 
     def folders(self, folder: str) -> list[str]:
         """Return the names of the folders directly below one."""

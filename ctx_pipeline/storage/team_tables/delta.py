@@ -69,8 +69,8 @@ class TeamTable:
     def put(self, rows: pa.Table, *, writer: str, number: int, keys: Mapping[str, Collection[str]] | None = None, by: Iterable[str]) -> int:
         """Commit rows as a writer's ``number`` and return the table's version; with ``keys`` in place of all rows that have these values.
 
-        Nothing is done where the writer committed this number before. Raises Fenced where
-        it committed a later one, or another process commits under its name now. Columns
+        Raises Fenced where the writer's name has committed this number or a later one, or
+        another process commits under it now. Columns
         that the table lacks are added; rows without a column that it has hold nulls there.
         """
         from deltalake import CommitProperties, Transaction, write_deltalake
@@ -78,9 +78,7 @@ class TeamTable:
         known = self.last_number(writer)
         table = self.opened()
         if known >= number:
-            if known > number:
-                raise fenced(self.path, writer)
-            return table.version() if table is not None else 0
+            raise fenced(self.path, writer)
         if not rows.num_rows and (table is None or keys is None):
             return table.version() if table is not None else 0
         if not rows.num_rows:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.storage.connections import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     import pyarrow as pa
 
@@ -45,40 +45,52 @@ def local_sessions(store: Store, cells: Collection[Cell], tables: Mapping[str, C
     return [LocalSession(h, s, m, project, repo, hashes.get((h, s), {})) for h, s, m, project, repo in rows]
 
 
+class SentSession(NamedTuple):
+    """A session whose rows are asked for, with the policies under which they go."""
+
+    host: str
+    session_id: str
+    month: str
+    shared: str
+
+
 def published_rows(
-    store: Store, table: str, columns: Collection[str], sessions: Collection[tuple[str, str, str]], *, member: str, machine: str
+    store: Store,
+    table: str,
+    columns: Collection[str],
+    withheld: Mapping[str, str],
+    sessions: Collection[SentSession],
+    *,
+    place: tuple[str, str],
 ) -> pa.Table:
-    """Return the rows of these sessions (host, id, month) with member, machine and month in front; a path is no name of a repository."""
+    """Return the rows of these sessions with member, machine, month and policies in front.
+
+    ``withheld`` maps a column to the policy without which it is null; a path is no name of a repository.
+    """
     from ctx_pipeline.model.raw import Cell
 
-    cells = {Cell(host, month) for host, _, month in sessions}
-    ids = {session for _, session, _ in sessions}
-    relation = store.lake.relation_sql(table, cells, sessions=ids)
-    chosen = ", ".join(_selected(name) for name in columns)
-    wanted = _values(sessions)
+    cells = {Cell(s.host, s.month) for s in sessions}
+    relation = store.lake.relation_sql(table, cells, sessions={s.session_id for s in sessions})
+    chosen = ", ".join(_selected(name, withheld.get(name)) for name in columns)
+    rows = ", ".join(f"({', '.join(map(quoted, s))})" for s in sorted(sessions))
     sql = (
-        f"SELECT {quoted(member)} AS member, {quoted(machine)} AS machine, w.month AS month, {chosen}"
-        f" FROM ({relation}) r JOIN ({wanted}) w ON w.host = r.host AND w.session_id = r.session_id"
+        f"SELECT {quoted(place[0])} AS member, {quoted(place[1])} AS machine, w.month AS month, w.shared AS shared, {chosen}"
+        f" FROM ({relation}) r JOIN (SELECT * FROM (VALUES {rows}) AS v(host, session_id, month, shared)) w"
+        " ON w.host = r.host AND w.session_id = r.session_id"
     )
     with closing(store.lake.connect()) as connection:
-        return _arrow(connection, sql)
+        found: pa.Table = connection.sql(sql).to_arrow_table()
+    return found
 
 
-def _values(sessions: Iterable[tuple[str, str, str]]) -> str:
-    rows = ", ".join(f"({quoted(h)}, {quoted(s)}, {quoted(m)})" for h, s, m in sorted(sessions))
-    return f"SELECT * FROM (VALUES {rows}) AS v(host, session_id, month)"
-
-
-def _selected(name: str) -> str:
+def _selected(name: str, policy: str | None) -> str:
+    value = f'r."{name}"'
     if name == "repository":
-        return f"CASE WHEN regexp_matches(r.repository, {quoted(_PATH)}) THEN NULL ELSE r.repository END AS repository"
-    return f'r."{name}"'
+        value = f"CASE WHEN regexp_matches({value}, {quoted(_PATH)}) THEN NULL ELSE {value} END"
+    if policy:
+        value = f"CASE WHEN contains(',' || w.shared || ',', {quoted(f',{policy},')}) THEN {value} END"
+    return f'{value} AS "{name}"'
 
 
 def _listed(columns: Collection[str]) -> str:
     return ", ".join(f'"{name}"' for name in columns)
-
-
-def _arrow(connection: Any, sql: str) -> pa.Table:
-    found: pa.Table = connection.sql(sql).to_arrow_table()
-    return found
