@@ -70,6 +70,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "forget": ("ctx_pipeline.cli.maintenance:forget", "Remove sessions from every layer, for good."),
     "team": ("ctx_pipeline.cli.team:team", "Share usage, facts and lessons with a team, by project and policy."),
     "publish": ("ctx_pipeline.cli.team:publish", "Send what changed to the team, by the policy of each project."),
+    "hub": ("ctx_pipeline.cli.team:hub", "Bring together what a team published, and build its page."),
 }
 
 _EVERYDAY: dict[str, dict[str, str]] = {
@@ -111,7 +112,7 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
         "The pipeline and its store",
         ("run", "sync", "status", "backfill", "ui", "doctor", "verify", "dashboard", "sql", "export", "forget"),
     ),
-    "team": ("Many machines, one team", ("team", "publish")),
+    "team": ("Many machines, one team", ("team", "publish", "hub")),
     "lab": (
         "Measuring and compressing context",
         ("rot", "compress", "analyze", "benchmark", "heatmap", "cache", "history", "artifacts", "signal"),

@@ -152,3 +152,117 @@ def _say_published(done: Published) -> None:
     if kept:
         names = ", ".join(sorted(done.withheld)[:5])
         say(f"{counted(kept, 'session')} of projects without a policy stay here ({one_line(names, 100)})")
+
+
+# ctx hub: what a team's bucket holds, brought together.
+
+
+url_option = click.option("--url", metavar="URL", help="The team's bucket; that of this machine's team by default.")
+
+
+@click.group()
+def hub() -> None:
+    """Bring together what a team published: usage, checks, lessons, signals, and the team's page."""
+
+
+@hub.command()
+@url_option
+@json_option
+def refresh(url: str | None, as_json: bool) -> None:
+    """Collect what was published since the last time and build the team's page."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.team.hub import Hub
+    from ctx_pipeline.team.hub_page import build_page
+
+    opened = Hub(settings_module.load(), url)
+    done = opened.refresh()
+    page = build_page(opened, opened.lessons())
+    if as_json:
+        emit({**vars(done), "page": str(page)})
+        return
+    say(
+        f"{counted(done.members, 'member')}, {counted(len(done.collected), 'month')} collected,"
+        f" {counted(len(done.measured), 'signal family', 'signal families')} measured, {counted(done.lessons, 'team lesson')}"
+        f" ({done.seconds:.1f} s)"
+    )
+    for problem in done.problems:
+        say(f"refused: {one_line(problem, 200)}", fg="yellow", err=True)
+    say(f"page: {page}")
+
+
+@hub.command("show")
+@click.argument("report", default="members")
+@url_option
+@json_option
+def show_report(report: str, url: str | None, as_json: bool) -> None:
+    """Show a report of the team: members, projects, days, models, checks, turns, signals, lessons, total, shared_sessions."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.errors import UnknownChoice
+    from ctx_pipeline.storage.team_tables.hub_database import REPORTS
+    from ctx_pipeline.team.hub import Hub
+
+    if report not in REPORTS:
+        raise UnknownChoice("report", report, REPORTS)
+    opened = Hub(settings_module.load(), url)
+    rows = opened.database.reports((report,))[report]
+    if as_json:
+        emit({"report": report, "rows": rows})
+        return
+    if not rows:
+        say("nothing is there yet: ctx hub refresh")
+        return
+    table([{k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()} for row in rows], {k: k for k in rows[0]})
+
+
+@hub.command()
+@url_option
+@click.option("--port", default=3001, show_default=True, help="Port on the loopback interface.")
+def dev(url: str | None, port: int) -> None:
+    """Open the hub's asset graph in Dagster, partitioned by member and month."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.defs import hub_launch
+
+    hub_launch.ui(settings_module.load(), url, port=port)
+
+
+@hub.command("doctor")
+@url_option
+@json_option
+def hub_doctor(url: str | None, as_json: bool) -> None:
+    """Show lag, versions and clocks of machines, files of tables, bytes and monthly cost of members."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.team.hub import Hub
+    from ctx_pipeline.team.hub_upkeep import doctor
+
+    found = doctor(Hub(settings_module.load(), url))
+    if as_json:
+        emit(vars(found))
+        return
+    for rows in (found.machines, found.members, found.tables):
+        if rows:
+            table(rows, {name: name.replace("_", " ") for name in rows[0]})
+            say()
+    for problem in found.problems:
+        say(problem, fg="yellow")
+    if not found.problems:
+        say("nothing is wrong")
+
+
+@hub.command()
+@url_option
+@click.option("--erase", is_flag=True, help="Remove also what was replaced within the last week: readers of older versions fail.")
+@json_option
+def upkeep(url: str | None, erase: bool, as_json: bool) -> None:
+    """Merge small files of the team's tables and remove those that no version of the last week needs."""
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.storage.team_tables.delta import VACUUM_HOURS
+    from ctx_pipeline.team.hub import Hub
+    from ctx_pipeline.team.hub_upkeep import compact_tables, vacuum_tables
+
+    opened = Hub(settings_module.load(), url)
+    merged = compact_tables(opened)
+    removed = vacuum_tables(opened, 0 if erase else VACUUM_HOURS)
+    if as_json:
+        emit({"files_merged": merged, "files_removed": removed})
+    else:
+        say(f"{counted(merged, 'file')} merged, {counted(removed, 'file')} removed")

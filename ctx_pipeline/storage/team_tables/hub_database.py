@@ -1,0 +1,165 @@
+"""The hub's database: what members published, by member and month, and the team's figures as SQL over it.
+
+A call counts once over members and machines by its key; a session that several machines have is one.
+Everything in it can be made again from the bucket.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.model.tables import READINGS, TABLES
+from ctx_pipeline.storage import connections
+from ctx_pipeline.storage.lake.columns import SQL_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import duckdb
+    import pyarrow as pa
+
+    from ctx_pipeline.model.tables import Column
+
+_MEMORY = "1GB"
+
+COUNTED_CALLS = """
+CREATE OR REPLACE TABLE counted_calls AS
+SELECT c.*, s.project, s.repository FROM model_calls c
+LEFT JOIN sessions s ON s.member = c.member AND s.machine = c.machine AND s.host = c.host AND s.session_id = c.session_id
+WHERE c.owner
+QUALIFY row_number() OVER (PARTITION BY c.host, c.call_key
+  ORDER BY c.context_tokens + c.output DESC, s.first_ts NULLS LAST, c.session_id, c.member, c.machine) = 1
+"""
+"""Each call once: of copies that machines made at different times the fullest, then that of the session that began first."""
+
+TEAM_SESSIONS = """
+CREATE OR REPLACE TABLE team_sessions AS
+SELECT *, list_sort(list(DISTINCT member || '/' || machine) OVER (PARTITION BY host, session_id)) AS seen_on FROM sessions
+QUALIFY row_number() OVER (PARTITION BY host, session_id ORDER BY lines DESC, bytes DESC, member, machine) = 1
+"""
+"""Each session once, as the machine with most of it has it, and on which machines it is."""
+
+TEAM_CHECKS = """
+CREATE OR REPLACE TABLE team_checks AS
+SELECT k.* FROM check_runs k JOIN team_sessions s USING (member, machine, host, session_id)
+"""
+
+_TOKENS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "reasoning")
+_SUMS = (
+    ", ".join(f"CAST(coalesce(sum({name}), 0) AS BIGINT) AS {name}_tokens" for name in _TOKENS)
+    + ", count(*) AS calls, CAST(coalesce(sum(coalesce(cost, recorded_cost)), 0) AS BIGINT) AS cost_nano"
+    ", count(*) FILTER (WHERE coalesce(cost, recorded_cost) IS NULL) AS unpriced_calls"
+)
+
+REPORTS: Mapping[str, str] = {
+    "total": f"SELECT {_SUMS} FROM counted_calls",
+    "members": (
+        f"SELECT m.member, m.sessions, u.* EXCLUDE (member), k.checks, k.failed_checks, m.last_ts FROM"
+        " (SELECT member, count(*) AS sessions, epoch_us(max(last_ts)) AS last_ts FROM team_sessions GROUP BY 1) m"
+        f" LEFT JOIN (SELECT member, {_SUMS} FROM counted_calls GROUP BY 1) u USING (member)"
+        " LEFT JOIN (SELECT member, count(*) AS checks, count(*) FILTER (WHERE result = 'failed') AS failed_checks"
+        " FROM team_checks GROUP BY 1) k USING (member) ORDER BY u.cost_nano DESC NULLS LAST, 1"
+    ),
+    "projects": (
+        f"SELECT u.*, s.sessions, s.members FROM"
+        f" (SELECT coalesce(repository, project, '') AS project, {_SUMS} FROM counted_calls GROUP BY 1) u"
+        " LEFT JOIN (SELECT coalesce(repository, project, '') AS project, count(*) AS sessions, count(DISTINCT member) AS members"
+        " FROM team_sessions GROUP BY 1) s USING (project) ORDER BY cost_nano DESC, 1 LIMIT 500"
+    ),
+    "days": f"SELECT strftime(ts, '%Y-%m-%d') AS day, {_SUMS} FROM counted_calls WHERE ts IS NOT NULL GROUP BY 1 ORDER BY 1 DESC LIMIT 400",
+    "models": f"SELECT model, {_SUMS} FROM counted_calls GROUP BY 1 ORDER BY cost_nano DESC, 1 LIMIT 100",
+    "checks": (
+        "SELECT kind, runner, result, count(*) AS runs, count(DISTINCT member) AS members FROM team_checks GROUP BY ALL ORDER BY 1, 2, 3"
+    ),
+    "turns": (
+        "SELECT t.ended, count(*) AS turns FROM turns t"
+        " JOIN team_sessions s USING (member, machine, host, session_id) GROUP BY 1 ORDER BY 1"
+    ),
+    "signals": (
+        "SELECT r.family, r.signal, r.unit, count(r.value) AS sessions, round(avg(r.value), 4) AS mean,"
+        " round(quantile_cont(r.value, 0.5), 4) AS median, count(DISTINCT r.member) AS members FROM readings r"
+        " JOIN team_sessions s USING (member, machine, host, session_id) GROUP BY ALL ORDER BY 1, 2"
+    ),
+    "shared_sessions": "SELECT host, session_id, seen_on FROM team_sessions WHERE len(seen_on) > 1 ORDER BY 1, 2 LIMIT 500",
+    "lessons": (
+        "SELECT memory_id, arg_max(kind, rank) AS kind, arg_max(text, rank) AS text, arg_max(when_to_use, rank) AS when_to_use,"
+        " arg_max(scope, rank) AS scope, arg_max(repository, rank) AS repository, arg_max(risk, rank) AS risk,"
+        " max(confidence) AS confidence, max(priority) AS priority, max(last_ts) AS last_ts,"
+        " list_sort(list(DISTINCT member) FILTER (WHERE status = 'accepted')) AS accepted_by,"
+        " list_sort(list(DISTINCT member) FILTER (WHERE status = 'rejected')) AS rejected_by,"
+        " CAST(sum(support) FILTER (WHERE status = 'accepted') AS BIGINT) AS support,"
+        " list_distinct(flatten(list(evidence) FILTER (WHERE status = 'accepted')))[:16] AS evidence,"
+        " round(avg(utility), 4) AS utility, CAST(sum(uses) AS BIGINT) AS uses"
+        " FROM (SELECT * EXCLUDE (first_ts, last_ts), epoch_us(last_ts) AS last_ts,"
+        " (status = 'accepted', confidence, member, machine) AS rank FROM lessons) GROUP BY 1 ORDER BY 1"
+    ),
+}
+"""Name of each report of the team -> its query."""
+
+
+class HubDatabase:
+    """The file ``team.duckdb`` of a hub."""
+
+    def __init__(self, folder: Path, tables: Mapping[str, Sequence[Column]]) -> None:
+        self._folder = folder
+        self._tables = tables
+        """name -> columns of what is loaded"""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = folder / "team.duckdb"
+
+    @contextmanager
+    def _connected(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        import os
+
+        connection = connections.connect(str(self.path), reads=self._folder, scratch=self._folder / "scratch", memory=_MEMORY)
+        try:
+            os.chmod(self.path, 0o600)  # noqa: PTH101 - beside its write-ahead log
+            for name, columns in self._tables.items():
+                typed = ", ".join(f'"{c.name}" {SQL_TYPES[c.type]}' for c in columns)
+                connection.execute(f'CREATE TABLE IF NOT EXISTS "{name}" ({typed})')
+            connection.execute("CREATE TABLE IF NOT EXISTS loaded (part VARCHAR PRIMARY KEY, digest VARCHAR)")
+            yield connection
+        finally:
+            connection.close()
+
+    def loaded(self) -> dict[str, str]:
+        """Return part (member|month) -> digest of what of it is in the database."""
+        with self._connected() as connection:
+            return dict(connection.execute("SELECT part, digest FROM loaded").fetchall())
+
+    def load(self, member: str, month: str, tables: Mapping[str, pa.Table | None], digest: str | None) -> None:
+        """Put the rows of one member and month in the place of those before, at once; a digest of None forgets the part."""
+        with self._connected() as connection:
+            connection.execute("BEGIN")
+            for name, rows in tables.items():
+                connection.execute(f'DELETE FROM "{name}" WHERE member = ? AND month = ?', [member, month])
+                if rows is not None and rows.num_rows:
+                    known = {c.name for c in self._tables[name]}
+                    chosen = rows.select([c for c in rows.column_names if c in known])
+                    connection.register("incoming", chosen)
+                    connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')
+                    connection.unregister("incoming")
+            part = f"{member}|{month}"
+            connection.execute("DELETE FROM loaded WHERE part = ?", [part])
+            if digest is not None:
+                connection.execute("INSERT INTO loaded VALUES (?, ?)", [part, digest])
+            connection.execute("COMMIT")
+
+    def reports(self, names: Collection[str] = tuple(REPORTS)) -> dict[str, list[dict[str, Any]]]:
+        """Return the team's figures: report -> rows."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        with self._connected() as connection:
+            for sql in (TEAM_SESSIONS, COUNTED_CALLS, TEAM_CHECKS):
+                connection.execute(sql)
+            for name in names:
+                cursor = connection.execute(REPORTS[name])
+                columns = [str(c[0]) for c in cursor.description or ()]
+                found[name] = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        return found
+
+
+def declared(name: str) -> tuple[Column, ...]:
+    """Return the columns of a table of the lake, or of the readings."""
+    return (READINGS if name == "readings" else TABLES[name]).columns

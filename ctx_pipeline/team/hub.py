@@ -1,0 +1,342 @@
+"""The hub: checks and collects what members published, measures signals over it, and keeps the team's database and lessons.
+
+Each step is idempotent and of one member and month, or of the whole team: the command line runs them in turn,
+Dagster as assets (:mod:`ctx_pipeline.defs.hub_location`). Workers share nothing but the bucket.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.tables import MEMORIES, TABLES
+from ctx_pipeline.redaction.redactor import Redactor
+from ctx_pipeline.shell.command_risk import reason
+from ctx_pipeline.storage.lake.columns import SQL_TYPES
+from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.delta import TeamTable
+from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
+from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured
+from ctx_pipeline.team.membership import HEADS, demand_protocol, membership
+from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    import pyarrow as pa
+
+    from ctx_pipeline.settings import Settings
+
+URL = "CTX_TEAM_URL"
+"""Names the team's bucket for a hub that is no member."""
+
+TEAM_LESSONS = "team/lessons.json"
+STATE = "team/state"
+_LOADED = ("sessions", "model_calls", "turns", "check_runs", "command_runs")
+MOST_ROWS = 5_000_000
+"""Rows of one table, member and month; more is refused and named by ``ctx hub doctor``."""
+
+
+class Part(NamedTuple):
+    """One partition of the hub."""
+
+    member: str
+    month: str
+
+    @property
+    def key(self) -> str:
+        """Partition key as Dagster writes it."""
+        return f"{self.member}|{self.month}"
+
+
+@dataclass
+class Head:
+    """What a machine says that it sent last, and when the server got it."""
+
+    member: str
+    machine: str
+    number: int
+    months: dict[str, str]
+    lessons: str
+    published_at: str
+    received_at: str
+    package: str
+    skew_seconds: float
+
+
+@dataclass
+class Refreshed:
+    """What a refresh did."""
+
+    collected: list[str] = field(default_factory=list)
+    measured: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    members: int = 0
+    lessons: int = 0
+    seconds: float = 0.0
+
+
+class Hub:
+    """The hub of one team on this machine."""
+
+    def __init__(self, settings: Settings, url: str | None = None) -> None:
+        member = membership(settings)
+        place = url or settings.environ.get(URL) or (member.url if member else "")
+        if not place:
+            raise UsageError("no team is named", hint="ctx hub refresh --url URL, or: ctx team join URL")
+        self.settings = settings
+        self.bucket = Bucket(place)
+        self.team = demand_protocol(self.bucket)
+        self.folder = settings.home / "hub"
+        lessons = (*PLACE, *(c for c in MEMORIES.columns if c.name in LESSON_COLUMNS))
+        kept = {name: (*PLACE, *(c for c in declared(name) if c.name != "month")) for name in (*_LOADED, "readings")}
+        self.database = HubDatabase(self.folder, {**kept, LESSONS: lessons})
+        self._heads: dict[str, tuple[str, Head]] = {}
+
+    # what members say
+
+    def heads(self) -> list[Head]:
+        """Return the last word of every machine; one listing, and a read for each that is new. A head that cannot be read is left out."""
+        found = []
+        for entry in self.bucket.entries(HEADS):
+            parts = entry.path.split("/")
+            if len(parts) != 3 or not parts[2].endswith(".json"):
+                continue
+            known = self._heads.get(entry.path)
+            if known is None or known[0] != entry.tag:
+                head = _head(parts[1], parts[2].removesuffix(".json"), self.bucket.read(entry.path), entry.modified.timestamp())
+                if head is None:
+                    continue
+                known = self._heads[entry.path] = (entry.tag, head)
+            found.append(known[1])
+        return found
+
+    def parts(self) -> dict[Part, str]:
+        """Return every member and month that somebody published, with a digest of what all machines of the member said of it."""
+        said: dict[Part, list[tuple[str, str]]] = {}
+        for head in self.heads():
+            months = {**head.months, **({LESSONS_MONTH: head.lessons} if head.lessons else {})}
+            for month, value in months.items():
+                said.setdefault(Part(head.member, month), []).append((head.machine, value))
+        return {part: digest(sorted(rows)) for part, rows in sorted(said.items())}
+
+    def stale(self) -> dict[Part, str]:
+        """Return the parts whose rows in the hub's database are not those that were published, and those that nobody publishes any more."""
+        now = self.parts()
+        held = self.database.loaded()
+        due = {part: made_of for part, made_of in now.items() if held.get(part.key) != made_of}
+        gone = [Part(*key.split("|", 1)) for key in held if Part(*key.split("|", 1)) not in now]
+        return due | dict.fromkeys(gone, "")
+
+    # steps
+
+    def collect(self, part: Part) -> list[str]:
+        """Copy what a member published of a month to the team's tables, checked; return what was refused.
+
+        The number of the commit is drawn before anything is read: a worker that stalled
+        meanwhile, while another one did its work, fails with Fenced at its commit.
+        """
+        problems: list[str] = []
+        writer = f"hub:{part.key}"
+        for name in (LESSONS,) if part.month == LESSONS_MONTH else tuple(t.name for t in PUBLISHED):
+            target = TeamTable(self.bucket, f"team/{name}")
+            number = target.last_number(writer) + 1
+            source = TeamTable(self.bucket, f"members/{part.member}/{name}").rows(month=part.month)
+            rows = checked(name, part, source, problems) if source is not None else None
+            if rows is None and target.opened() is None:
+                continue
+            keys = {"member": {part.member}, "month": {part.month}}
+            target.put(rows if rows is not None else _nothing(), writer=writer, number=number, keys=keys, by=PARTITIONS)
+        return problems
+
+    def measure(self, part: Part, families: Collection[str] | None = None) -> list[str]:
+        """Take the readings of a member's month that signals can be asked for over published facts; return the families that were due.
+
+        A family whose code and input are as they were costs one small read.
+        """
+        state_path = f"{STATE}/{part.member}/{part.month}/readings.json"
+        state = _json(self.bucket.read(state_path))
+        made_of = self.parts().get(part, "")
+        due = {}
+        for name in families if families is not None else measurable():
+            wanted = f"{made_of} {family_code(name)}"
+            if state.get(name) != wanted:
+                due[name] = wanted
+        if not due:
+            return []
+        target = TeamTable(self.bucket, f"team/{READINGS_TABLE}")
+        writer = f"hub:{part.key}"
+        number = target.last_number(writer) + 1
+        tables = {t.name: TeamTable(self.bucket, f"team/{t.name}").rows(member=part.member, month=part.month) for t in PUBLISHED}
+        rows = measured(self.settings, part.member, part.month, tables, due)
+        keys = {"member": {part.member}, "month": {part.month}, "family": set(due)}
+        target.put(rows, writer=writer, number=number, keys=keys, by=("member", "month", "family"))
+        self.bucket.write(state_path, json.dumps(state | due).encode())
+        return sorted(due)
+
+    def load(self, part: Part, made_of: str) -> None:
+        """Load a part of the team's tables into this machine's database; an empty digest removes it."""
+        names = (LESSONS,) if part.month == LESSONS_MONTH else (*_LOADED, READINGS_TABLE)
+        rows = {name: TeamTable(self.bucket, f"team/{name}").rows(member=part.member, month=part.month) for name in names}
+        self.database.load(part.member, part.month, rows, made_of or None)
+
+    def lessons(self) -> list[dict[str, Any]]:
+        """Judge the lessons by the votes of members, write those that the team accepted for members to pull, and return all.
+
+        A lesson is accepted with the votes that ``team.json`` asks for and more than those
+        against it. What the injection and secret checks find something in, or what
+        proposes a command that publishes or destroys, waits for a person.
+        """
+        redactor = Redactor(self.settings.patterns)
+        needed = self.team.get("votes", 2)
+        needed = needed if isinstance(needed, int) and needed > 0 else 2
+        judged = []
+        for row in self.database.reports(("lessons",))["lessons"]:
+            texts = [row["text"], row["when_to_use"]]
+            flags = scan(texts, lambda text: {name for name, _, _ in redactor.find(text)})
+            if any(reason(str(row["kind"]), text, {}) for text in texts if text):
+                flags = [*flags, "dangerous-command"]
+            votes, against = len(row["accepted_by"] or ()), len(row["rejected_by"] or ())
+            verdict = "held" if flags else "accepted" if votes >= needed and votes > against else "proposed"
+            judged.append(row | {"flags": flags, "verdict": verdict})
+        accepted = [
+            {
+                name: row[name]
+                for name in ("memory_id", "kind", "text", "when_to_use", "scope", "repository", "risk", "confidence", "priority")
+            }
+            | {"by": self.shown(row["accepted_by"]), "evidence": row["evidence"], "support": row["support"]}
+            for row in judged
+            if row["verdict"] == "accepted"
+        ]
+        body = json.dumps({"protocol": 1, "lessons": accepted}, ensure_ascii=False, sort_keys=True).encode()
+        if self.bucket.read(TEAM_LESSONS) != body:
+            self.bucket.write(TEAM_LESSONS, body)
+        return judged
+
+    def shown(self, members: Iterable[str] | None) -> list[str]:
+        """Return the names of members as the team's policy shows them."""
+        return [self.alias(name) for name in members or ()]
+
+    def alias(self, member: str) -> str:
+        """Return a member's name, or where ``team.json`` says so a name that says nothing."""
+        return f"member-{digest(self.bucket.url, member)[:6]}" if self.team.get("aliases") else member
+
+    def refresh(self, families: Collection[str] | None = None) -> Refreshed:
+        """Bring tables, readings, database and lessons up to date with what was published; what did not change costs one listing."""
+        began = time.perf_counter()
+        done = Refreshed()
+        due = self.stale()
+        for part, made_of in due.items():
+            done.problems += self.collect(part)
+            done.collected.append(part.key)
+            if part.month != LESSONS_MONTH:
+                done.measured += [f"{part.key} {name}" for name in self.measure(part, families)]
+            self.load(part, made_of)
+        for part, made_of in self.parts().items():
+            if part not in due and part.month != LESSONS_MONTH and (made := self.measure_known(part, families)):
+                done.measured += [f"{part.key} {name}" for name in made]
+                self.load(part, made_of)
+        done.members = len({part.member for part in self.parts()})
+        done.lessons = sum(row["verdict"] == "accepted" for row in self.lessons())
+        done.seconds = time.perf_counter() - began
+        return done
+
+    def measure_known(self, part: Part, families: Collection[str] | None = None) -> list[str]:
+        """Measure a part that did not change where the code of signals did; without a request where this machine knows that none is due."""
+        path = self.folder / "measured.json"
+        known = _json(path.read_bytes() if path.exists() else None)
+        now = digest(*(f"{name} {family_code(name)}" for name in (families if families is not None else measurable())))
+        if known.get(part.key) == now:
+            return []
+        made = self.measure(part, families)
+        path.write_text(json.dumps(known | {part.key: now}), "utf-8")
+        return made
+
+
+def checked(name: str, part: Part, rows: pa.Table, problems: list[str]) -> pa.Table | None:
+    """Return the rows of a member's table that are what they say, with the columns that are known; None where none can be used.
+
+    A row of another member, a table of other types or without its key, or one too large is refused and noted.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = {c.name: c for c in (*PLACE, *(MEMORIES.columns if name == LESSONS else TABLES[name].columns))}
+    place = f"{part.key} {name}"
+    if rows.num_rows > MOST_ROWS:
+        problems.append(f"{place}: {rows.num_rows:,} rows are more than {MOST_ROWS:,}")
+        return None
+    keys = {"member", "machine", "month", *(("memory_id",) if name == LESSONS else TABLES[name].key)}
+    if missing := sorted(keys - set(rows.column_names)):
+        problems.append(f"{place}: no column {', '.join(missing)}")
+        return None
+    kept = {}
+    for column in rows.column_names:
+        if column in columns:
+            try:
+                kept[column] = rows.column(column).cast(_arrow_type(columns[column].type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                problems.append(f"{place}: {column} is no {SQL_TYPES[columns[column].type]}")
+                return None
+    found = pa.table(kept)
+    own = pc.and_(pc.equal(found["member"], part.member), pc.equal(found["month"], part.month))
+    for key in keys:
+        own = pc.and_(own, pc.is_valid(found[key]))
+    own = pc.fill_null(own, False)
+    refused = found.num_rows - (pc.sum(own).as_py() or 0)
+    if refused:
+        problems.append(f"{place}: {refused:,} rows without a key or of another member or month")
+        found = found.filter(own)
+    return found
+
+
+def _arrow_type(kind: str) -> Any:
+    import pyarrow as pa
+
+    kinds = {"str": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "list": pa.list_(pa.string())}
+    return kinds.get(kind) or pa.timestamp("us")
+
+
+def _head(member: str, machine: str, body: bytes | None, received: float) -> Head | None:
+    from datetime import UTC, datetime
+
+    found = _json(body)
+    months = found.get("months")
+    if not isinstance(months, dict) or not all(isinstance(k, str) and isinstance(v, str) and len(k) == 7 for k, v in months.items()):
+        return None
+    said = str(found.get("published_at", ""))
+    try:
+        skew = datetime.fromisoformat(said).timestamp() - received
+    except ValueError:
+        skew = 0.0
+    number = found.get("number")
+    return Head(
+        member,
+        machine,
+        number if isinstance(number, int) else 0,
+        months,
+        str(found.get("lessons", "")),
+        said,
+        datetime.fromtimestamp(received, UTC).isoformat(timespec="seconds"),
+        str(found.get("package", "")),
+        skew,
+    )
+
+
+def _json(body: bytes | None) -> dict[str, Any]:
+    try:
+        found = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _nothing() -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({})

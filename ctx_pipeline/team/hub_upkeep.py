@@ -1,0 +1,98 @@
+"""Upkeep of a team's tables: compaction, vacuum, and what is wrong with them, with members and with costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.storage.team_tables.delta import VACUUM_HOURS, TeamTable
+from ctx_pipeline.team.hub_signals import READINGS_TABLE
+from ctx_pipeline.team.published_tables import LESSONS, PUBLISHED
+
+if TYPE_CHECKING:
+    from ctx_pipeline.team.hub import Hub
+
+TABLES = (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS)
+_SMALL = 1 << 20
+_MANY_SMALL = 50
+_SKEW = 300.0
+_LAG = 7 * 86_400.0
+_STORED, _PUT, _GET = 0.023, 0.005 / 1000, 0.0004 / 1000
+"""US dollars of a GB and month stored, of a write or listing, and of a read: list prices of the first region of S3, 2026-11."""
+
+
+def compact_tables(hub: Hub) -> int:
+    """Merge small files of the team's tables and return how many went."""
+    return sum(TeamTable(hub.bucket, f"team/{name}").compact() for name in TABLES)
+
+
+def vacuum_tables(hub: Hub, hours: int = VACUUM_HOURS) -> int:
+    """Remove files that no version of the last ``hours`` needs; 0 erases what was removed for good. Returns how many went."""
+    return sum(TeamTable(hub.bucket, f"team/{name}").vacuum(hours) for name in TABLES)
+
+
+@dataclass
+class HubHealth:
+    """What ``ctx hub doctor`` says."""
+
+    machines: list[dict[str, Any]] = field(default_factory=list)
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    members: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def doctor(hub: Hub) -> HubHealth:
+    """Return lag, versions and clocks of the machines, files of the tables, bytes and cost of each member, and what is wrong."""
+    found = HubHealth()
+    now = datetime.now(UTC)
+    stale = {part.member for part in hub.stale()}
+    for head in hub.heads():
+        lag = (now - datetime.fromisoformat(head.received_at)).total_seconds()
+        name = f"{head.member}/{head.machine}"
+        found.machines.append(
+            {
+                "machine": name,
+                "published": head.received_at,
+                "lag_seconds": round(lag),
+                "commits": head.number,
+                "version": head.package,
+                "clock_seconds": round(head.skew_seconds),
+                "collected": head.member not in stale,
+            }
+        )
+        if abs(head.skew_seconds) > _SKEW:
+            found.problems.append(f"{name}: its clock is {head.skew_seconds:+,.0f} s off; nothing is decided by it")
+        if lag > _LAG:
+            found.problems.append(f"{name}: nothing published for {lag / 86_400:,.0f} days")
+    known = {head.member for head in hub.heads()}
+    sizes: dict[str, list[int]] = defaultdict(list)
+    for entry in hub.bucket.entries():
+        parts = entry.path.split("/")
+        owner = parts[1] if parts[0] == "members" and len(parts) > 1 else next((p[7:] for p in parts if p.startswith("member=")), "")
+        sizes[owner].append(entry.size)
+    for member in sorted(known | (sizes.keys() - {""})):
+        own = sizes[member]
+        commits = sum(head.number for head in hub.heads() if head.member == member)
+        found.members.append(
+            {"member": member, "objects": len(own), "bytes": sum(own), "commits": commits, "month_usd": month_cost(sum(own), commits)}
+        )
+        if member not in known:
+            found.problems.append(f"{member}: has objects and never said what it sent; an upload was cut off: it publishes again")
+    for name in TABLES:
+        table = TeamTable(hub.bucket, f"team/{name}")
+        opened = table.opened()
+        if opened is None:
+            continue
+        files = table.files()
+        small = sum(size < _SMALL for size in files)
+        found.tables.append({"table": name, "version": opened.version(), "files": len(files), "small_files": small, "bytes": sum(files)})
+        if small > _MANY_SMALL:
+            found.problems.append(f"team/{name}: {small:,} small files: ctx hub upkeep")
+    return found
+
+
+def month_cost(octets: int, commits: int) -> float:
+    """Return US dollars of a month for what is stored and for so many commits, each of about nine tables with eight writes and reads."""
+    return round(octets / 1e9 * _STORED + commits * 9 * 8 * (_PUT + _GET), 4)

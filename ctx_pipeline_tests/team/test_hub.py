@@ -1,0 +1,221 @@
+"""The hub: what members published, counted once, checked, measured and judged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.delta import Fenced, TeamTable
+from ctx_pipeline.team.hub import Hub, Part
+from ctx_pipeline.team.hub_page import build_page
+from ctx_pipeline.team.hub_upkeep import doctor
+from ctx_pipeline.team.published_tables import PARTITIONS
+from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
+
+MARCH = Part("ann", "2026-03")
+
+
+def hub_of(tmp_path: Path, url: str) -> Hub:
+    return Hub(settings_module.load({"HOME": str(tmp_path / "nobody"), "CTX_HOME": str(tmp_path / "hub-store"), "TZ": "UTC"}), url)
+
+
+def machine(tmp_path: Path, url: str, member: str, name: str = "laptop", share: tuple[str, ...] = ("counts",)) -> TeamMachine:
+    return TeamMachine(tmp_path / f"{member}-{name}", member, name).join(url, share=share)
+
+
+def local_readings(machine: TeamMachine) -> dict[tuple[str, str], Any]:
+    from ctx_pipeline.pipeline.measure import measure
+
+    with open_store(machine.settings) as store:
+        measure(store, machine.settings)
+        rows = [row for cell in store.ledger.cells() for row in store.lake.read_rows("readings", cell)]
+    return {(row.session_id, row.signal): (row.value, row.label) for row in rows}
+
+
+@pytest.mark.feature("team.hub", "team.counted-once")
+def test_a_session_on_two_machines_and_a_call_of_two_members_count_once(tmp_path: Path, s3_bucket: str):
+    ann, desktop = machine(tmp_path, s3_bucket, "ann"), machine(tmp_path, s3_bucket, "ann", "desktop")
+    bob = machine(tmp_path, s3_bucket, "bob")
+    ann.works(1, turns=3)
+    ann.publish()
+    shutil.copytree(ann.home.root, desktop.home.root)
+    desktop.works(2)
+    desktop.publish()
+    ann.works(1, turns=4)  # goes on where the copy was made
+    ann.publish()
+    shutil.copytree(ann.home.root, bob.home.root)
+    bob.works(3)
+    bob.publish()
+    hub = hub_of(tmp_path, s3_bucket)
+
+    hub.refresh()
+    reports = hub.database.reports()
+
+    assert (reports["total"][0]["calls"], sum(row["sessions"] for row in reports["members"])) == (2 * (4 + 1 + 1), 3)
+    assert reports["shared_sessions"] == [
+        {"host": "claude", "session_id": session_id(1), "seen_on": ["ann/desktop", "ann/laptop", "bob/laptop"]}
+    ]
+    everything = machine(tmp_path, str(tmp_path / "elsewhere"), "everyone")
+    shutil.copytree(bob.home.root, everything.home.root)
+    everything.works(2)
+    everything.capture()
+    with open_store(everything.settings) as store:
+        owned = [c for cell in store.ledger.cells() for c in store.lake.read_rows("model_calls", cell) if c.owner]
+    assert reports["total"][0]["calls"] == len(owned)
+    for name in ("input", "output", "cache_read", "cache_write_5m"):
+        assert reports["total"][0][f"{name}_tokens"] == sum(getattr(c, name) for c in owned)
+    assert reports["total"][0]["cost_nano"] == sum(c.cost for c in owned)
+
+
+@pytest.mark.feature("team.hub")
+def test_a_refresh_collects_only_what_changed(tmp_path: Path, folder_bucket: str):
+    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
+    for number, who in ((1, ann), (2, bob)):
+        who.works(number)
+        who.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    assert hub.refresh().collected == ["ann|2026-03", "bob|2026-03"]
+    assert hub.refresh().collected == []
+
+    bob.works(4)
+    bob.publish()
+
+    assert hub_of(tmp_path, folder_bucket).refresh().collected == ["bob|2026-03"]
+    checks = hub.database.reports(("checks",))["checks"]
+    assert [(row["runner"], row["result"], row["runs"], row["members"]) for row in checks] == [("pytest", "passed", 3, 2)]
+
+
+@pytest.mark.feature("team.signals")
+def test_signals_over_published_facts_say_what_they_say_on_the_machine_and_a_new_one_is_filled_over_all_members(
+    tmp_path: Path, folder_bucket: str
+):
+    ann, bob = (machine(tmp_path, folder_bucket, name, share=("texts",)) for name in ("ann", "bob"))
+    ann.works(1, turns=3)
+    bob.works(2, turns=2)
+    for who in (ann, bob):
+        who.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+
+    first = hub.refresh(["activity"])
+    rows = TeamTable(Bucket(folder_bucket), "team/readings").rows()
+    assert rows is not None
+    assert first.measured == ["ann|2026-03 activity", "bob|2026-03 activity"]
+    assert {row["family"] for row in rows.to_pylist()} == {"activity"}
+
+    filled = hub.refresh()
+
+    assert [name for name in filled.measured if name.endswith(" activity")] == []
+    assert {name.partition(" ")[0] for name in filled.measured} == {"ann|2026-03", "bob|2026-03"}
+    known = local_readings(ann) | local_readings(bob)
+    rows = TeamTable(Bucket(folder_bucket), "team/readings").rows()
+    assert rows is not None
+    found = {(row["session_id"], row["signal"]): (row["value"], row["label"]) for row in rows.to_pylist()}
+    assert len(found) > 100
+    assert found == {key: known[key] for key in found}
+    assert hub.refresh().measured == []
+
+
+@pytest.mark.feature("team.bad-input")
+def test_rows_of_another_member_and_tables_of_wrong_types_are_refused_and_named(tmp_path: Path, folder_bucket: str):
+    ann, bob = machine(tmp_path, folder_bucket, "ann"), machine(tmp_path, folder_bucket, "bob")
+    for number, who in ((1, ann), (2, bob)):
+        who.works(number)
+        who.publish()
+    bucket = Bucket(folder_bucket)
+    rows = TeamTable(bucket, "members/bob/sessions").rows()
+    assert rows is not None
+    forged = rows.set_column(0, "member", pa.array(["ann"]))
+    TeamTable(bucket, "members/bob/sessions").put(forged, writer="forger", number=1, by=PARTITIONS)
+    garbage = pa.table({"member": ["bob"], "machine": ["laptop"], "month": ["2026-03"], "call_key": [b"\xff"], "input": ["many"]})
+    shutil.rmtree(Path(folder_bucket) / "members/bob/model_calls")
+    TeamTable(bucket, "members/bob/model_calls").put(garbage, writer="forger", number=1, by=PARTITIONS)
+    bucket.write("heads/eve/laptop.json", b"\x00garbage")
+    hub = hub_of(tmp_path, folder_bucket)
+
+    done = hub.refresh()
+
+    assert done.problems == [
+        "bob|2026-03 sessions: 1 rows without a key or of another member or month",
+        "bob|2026-03 model_calls: no column session_id",
+    ]
+    sessions = hub.database.reports(("members",))["members"]
+    assert {row["member"]: (row["sessions"], row["calls"]) for row in sessions} == {"ann": (1, 2), "bob": (1, None)}
+
+
+@pytest.mark.feature("team.fenced")
+def test_of_two_workers_on_one_part_the_one_that_stalled_fails_at_its_commit(
+    tmp_path: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    ann = machine(tmp_path, s3_bucket, "ann")
+    ann.works(1)
+    ann.publish()
+    stalled, other = hub_of(tmp_path / "a", s3_bucket), hub_of(tmp_path / "b", s3_bucket)
+    rows = TeamTable.rows
+    done: list[str] = []
+
+    def slow(self: TeamTable, *words: Any, **partition: Any) -> Any:
+        found = rows(self, *words, **partition)
+        if not done and self.path.startswith("members/ann/sessions"):
+            done.append("overtaken")
+            ann.works(2)
+            ann.publish()
+            other.collect(MARCH)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TeamTable, "rows", slow)
+        with pytest.raises(Fenced):
+            stalled.collect(MARCH)
+
+    found = TeamTable(Bucket(s3_bucket), "team/sessions").rows()
+    assert found is not None
+    assert sorted(found.column("session_id").to_pylist()) == [session_id(1), session_id(2)]
+
+
+@pytest.mark.feature("team.page")
+def test_the_page_escapes_what_members_publish_and_shows_aliases_where_the_team_says_so(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path, folder_bucket, "ann")
+    ann.works(1, project="<script>alert(1)</script>")
+    ann.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh()
+
+    page = build_page(hub, hub.lessons())
+    text = page.read_text("utf-8")
+
+    assert "<script" not in text
+    assert '<td class="">ann</td>' in text
+    assert page.stat().st_mode & 0o777 == 0o600
+    hub.team = {**hub.team, "aliases": True}
+    assert ">ann<" not in build_page(hub, hub.lessons()).read_text("utf-8")
+
+
+@pytest.mark.feature("team.doctor")
+def test_the_doctor_names_lag_clocks_versions_files_and_costs(tmp_path: Path, folder_bucket: str):
+    ann = machine(tmp_path, folder_bucket, "ann")
+    ann.works(1)
+    ann.publish()
+    bucket = Bucket(folder_bucket)
+    head = bucket.read("heads/ann/laptop.json")
+    assert head is not None
+    import json
+
+    bucket.write("heads/bob/laptop.json", json.dumps(json.loads(head) | {"published_at": "2031-01-01T00:00:00+00:00"}).encode())
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.collect(MARCH)
+
+    found = doctor(hub)
+
+    assert [(m["machine"], m["commits"]) for m in found.machines] == [("ann/laptop", 1), ("bob/laptop", 1)]
+    assert [p.partition(" is ")[0] for p in found.problems] == ["bob/laptop: its clock"]
+    assert {t["table"]: t["files"] for t in found.tables} == {"sessions": 1, "model_calls": 1, "turns": 1, "check_runs": 1}
+    ann_costs = next(m for m in found.members if m["member"] == "ann")
+    assert ann_costs["bytes"] > 10_000
+    assert ann_costs["month_usd"] > 0

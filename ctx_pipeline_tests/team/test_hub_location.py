@@ -1,0 +1,54 @@
+"""The hub as a Dagster code location: partitioned by member and month."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("dagster")
+
+import dagster as dg
+
+from ctx_pipeline.defs import hub_location
+from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.storage.team_tables.delta import TeamTable
+from ctx_pipeline.team.hub import URL, Hub
+from ctx_pipeline_tests.factories.team_machines import TeamMachine
+
+
+@pytest.mark.feature("team.graph")
+def test_the_sensor_asks_for_months_that_changed_and_the_assets_bring_them_to_the_page(
+    tmp_path: Path, folder_bucket: str, monkeypatch: pytest.MonkeyPatch
+):
+    for number, name in ((1, "ann"), (2, "bob")):
+        who = TeamMachine(tmp_path / name, name).join(folder_bucket, share=("facts",))
+        who.works(number)
+        who.publish()
+    monkeypatch.setenv(URL, folder_bucket)
+    monkeypatch.setenv("CTX_HOME", str(tmp_path / "hub-store"))
+    definitions = hub_location.build()
+    keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
+    assert {"team/collected", "team_signals/checks", "team/warehouse", "team/lessons", "team/page", "team/compacted"} <= keys
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        hub = Hub(hub_location.settings_module.load())
+        asked = hub_location.tick(dg.build_sensor_context(instance=instance), hub)
+        assert [r.partition_key for r in asked.run_requests or ()] == ["ann|2026-03-01", "bob|2026-03-01"]
+        instance.add_dynamic_partitions(hub_location.MEMBERS, ["ann", "bob"])
+        seen = hub_location.tick(dg.build_sensor_context(instance=instance, cursor=asked.cursor), hub)
+        assert not seen.run_requests
+        parts = list(definitions.assets or ())
+        for request in asked.run_requests or ():
+            done = dg.materialize(
+                parts, selection=["team/collected", "team_signals/activity"], partition_key=request.partition_key, instance=instance
+            )
+            assert done.success
+        assert dg.materialize(parts, selection=["team/warehouse", "team/lessons", "team/page", "team/compacted"], instance=instance).success
+
+    collected = TeamTable(Bucket(folder_bucket), "team/sessions").rows()
+    assert collected is not None
+    assert sorted(collected.column("member").to_pylist()) == ["ann", "bob"]
+    page = (tmp_path / "hub-store" / "hub" / "site" / "index.html").read_text("utf-8")
+    assert ">ann<" in page
+    assert ">bob<" in page
