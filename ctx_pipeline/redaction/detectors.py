@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
+from ctx_pipeline.redaction.contexts import CONTEXTS, SHAPES
 from ctx_pipeline.redaction.shapes import ALNUM, HEX, KEYS, PRIVATE_KEY, URLSAFE, Detector, Planted, digits, letters
 
 if TYPE_CHECKING:
@@ -397,5 +398,5 @@ _STRUCTURED: tuple[Detector, ...] = (
     ),
 )
 
-DETECTORS: tuple[Detector, ...] = (*KEYS, *_STRUCTURED, *ASSIGNMENTS)
+DETECTORS: tuple[Detector, ...] = (*KEYS, *SHAPES, *_STRUCTURED, *ASSIGNMENTS, *CONTEXTS)
 """All detectors; where two find the same place the earlier one names it."""

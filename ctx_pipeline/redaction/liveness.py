@@ -43,8 +43,8 @@ _TOLD = re.compile(
 )
 """Words near a value, or in the name of its file, by which it is shown and not used."""
 
-_HEAD = "AGE-SECRET-KEY-"
-"""Begins every key of age: the word says nothing of it."""
+_HEAD = re.compile(r"AGE-SECRET-KEY-|(?:sb_)?secret_")
+"""Begins every key of a kind: the word says nothing of it."""
 _BEFORE, _AFTER = 160, 60
 LEAST_BITS = 2.7
 """Entropy of a value, in bits a sign, below which it is written and not drawn."""
@@ -56,7 +56,12 @@ def is_live(detector: str, text: str, start: int, end: int, where: str = "") -> 
     ``text[start:end]`` is the secret, ``where`` what is known of its place: the call whose output it stands in.
     """
     secret = text[start:end]
-    if detector in PUBLIC or any(known in secret for known in _KNOWN) or _SHOWN.search(secret.removeprefix(_HEAD)) or _TRIED.search(secret):
+    if (
+        detector in PUBLIC
+        or any(known in secret for known in _KNOWN)
+        or _SHOWN.search(_HEAD.sub("", secret, count=1))
+        or _TRIED.search(secret)
+    ):
         return False
     if detector in _WEAK and (len(secret) < 8 or (len(secret) < 20 and _CHOSEN.fullmatch(secret)) or _LOCAL.match(text, end)):
         return False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.redaction import views
+from ctx_pipeline.redaction import packed, views
 from ctx_pipeline.redaction.detectors import DETECTORS
 from ctx_pipeline.redaction.shapes import digits, marked, mixed
 
@@ -135,15 +135,39 @@ def _suspects(texts: Sequence[str]) -> list[int]:
     for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
         place = bisect_right(starts, start) - 1
         if place not in found and any(
-            _try(look, data, start, starts[place + 1] - 1) for look in looks[index] if not (look.detector.apart and _in_word(data, start))
+            _try(look, data, start, starts[place + 1] - 1) or _parted(look, data, start, starts[place + 1] - 1)
+            for look in looks[index]
+            if not (look.detector.apart and _in_word(data, start))
         ):
             found.add(place)
-    found.update(place for place in views.veiled(data, starts) - found if _under_veil(encoded[place]))
+    veiled = views.veiled(data, starts) | {bisect_right(starts, start) - 1 for start, _ in packed.packed(data)}
+    found.update(place for place in veiled - found if _under_veil(encoded[place]))
     return sorted(found)
 
 
+def _parted(look: Look, data: bytes, start: int, end: int) -> re.Match[bytes] | None:
+    """Return the lines of a key that a line break parts at a literal, None where it is whole or none."""
+    if not look.detector.apart or look.offset or look.detector.around:
+        return None
+    lines = packed.parted(data, start, end)
+    return lines if lines and look.pattern.match(packed.whole(lines)) and not look.pattern.match(data, start, end) else None
+
+
+def _rejoined(data: bytes) -> Iterator[tuple[views.View, bool]]:
+    """Yield the text with the keys whole that a line break parts, where only keys are looked for; nothing where there is none."""
+    machine, looks = automaton()
+    found = [
+        lines
+        for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True)
+        for look in looks[index]
+        if not _in_word(data, start) and (lines := _parted(look, data, start, len(data)))
+    ]
+    if found:
+        yield packed.rejoined(data, found), True
+
+
 def _under_veil(data: bytes) -> bool:
-    return any(next(matches(view.data, view.joins), None) for view in views.readings(data))
+    return any(next(matches(view.data, view.joins), None) for view in (*views.readings(data), *packed.readings(data)))
 
 
 def _try(look: Look, data: bytes, start: int, end: int) -> re.Match[bytes] | None:
@@ -195,13 +219,18 @@ class Redactor:
     def version(self) -> str:
         """Hash of everything that is looked for; part of the code versions of what is made with it."""
         return digest(
-            _VERSION, views.SHAPE, [(d.name, d.literals, d.pattern) for d in DETECTORS], [(n, p.pattern) for n, p in self._extra], size=16
+            _VERSION,
+            views.SHAPE,
+            packed.SHAPE,
+            [(d.name, d.literals, d.pattern) for d in DETECTORS],
+            [(n, p.pattern) for n, p in self._extra],
+            size=16,
         )
 
     def clears(self, text: str) -> bool:
         """Tell, without compiling a detector, that a short text can hold no secret; False where that is not sure."""
         data = text.encode("utf-8", "surrogatepass")
-        readings = (data, *(view.data for view in views.readings(data)))
+        readings = (data, *(view.data for view in (*views.readings(data), *packed.readings(data))))
         return not self._extra and not any(map(literal_in, readings))
 
     def suspects(self, texts: Sequence[str]) -> list[int]:
@@ -262,14 +291,13 @@ class Redactor:
         """Return merged (detector, start, end) in bytes; what touches a marker is no secret any more."""
         seen = [*views.readings(data, signs=b"\\" in data and marked(data))]
         found = self._found(data, (), last=not seen)
-        for number, view in enumerate(seen):
-            here = ((*view.original(start, end), r, n) for start, end, r, n in self._found(view.data, view.joins, apart=number > 0))
-            if number == 0:
-                found = [(*view.shown(start, end), rank, name) for start, end, rank, name in found]
-                found += here
-            else:
-                taken = [(start, end) for start, end, _, _ in found]
-                found += [one for one in here if not _touches(taken, one[0], one[1])]
+        if seen:
+            found = [(*seen[0].shown(start, end), rank, name) for start, end, rank, name in found]
+            found += self._seen(seen[0])
+        # keys alone are looked for where lines are joined
+        for view, apart in (*((view, True) for view in seen[1:]), *((view, False) for view in packed.readings(data)), *_rejoined(data)):
+            taken = [(start, end) for start, end, _, _ in found]
+            found += [one for one in self._seen(view, apart=apart) if not _touches(taken, one[0], one[1])]
         if not found:
             return []
         found.sort()
@@ -283,6 +311,10 @@ class Redactor:
             else:
                 merged.append(span)
         return [(name, start, end) for start, end, _, name in merged if not _touches(markers, start, end)]
+
+    def _seen(self, view: views.View, *, apart: bool = False) -> list[_Found]:
+        """Return what a view shows, at its place in the original."""
+        return [(*view.original(start, end), rank, name) for start, end, rank, name in self._found(view.data, view.joins, apart=apart)]
 
     def _found(self, data: bytes, joins: Sequence[int], *, last: bool = True, apart: bool = False) -> list[_Found]:
         """Return (start, end, rank, detector) of every secret in bytes as they stand.

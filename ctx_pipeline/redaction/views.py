@@ -26,7 +26,7 @@ _ENTITY = rb"(?:#[0-9]{1,6}|#[xX][0-9a-fA-F]{1,5}|quot|apos|amp|lt|gt|nbsp);"
 _ESCAPE = (
     rb"(?P<gone>" + _CONTROL + rb")|(?P<alone>" + _ESC + rb")"
     rb"|" + _DEEP + rb"(?:u(?P<unicode>[0-9a-fA-F]{4})|x(?P<byte>" + _ASCII + rb")|(?P<sign>[nrtbf\"'`/]))"
-    rb"|%(?:25)*(?P<url>" + _ASCII + rb")|&(?:amp;)*(?P<entity>" + _ENTITY + rb")"
+    rb"|%(?:25)*(?P<url>[0-9a-fA-F]{2})|&(?:amp;)*(?P<entity>" + _ENTITY + rb")"
 )  # fmt: skip
 
 SHAPE = _ESCAPE
@@ -51,6 +51,7 @@ _VEILS = tuple(
         ),
     )
 )
+_WIDE = lazy_pattern(rb"\\(?=u(?!00[0-7])[0-9a-fA-F]{4})|%(?=[89a-fA-F][0-9a-fA-F])")
 _SIGN = lazy_pattern(rb"\\(?=[nrtbf\"'`/u])")
 _BACKSLASH = 0x5C
 _START_OF, _END_OF = itemgetter(0), itemgetter(1)
@@ -104,6 +105,7 @@ def readings(data: bytes, *, signs: bool = False) -> Iterator[View]:
     hidden = [at.start() for veil in (*_VEILS, *([_SIGN] if signs else [])) for at in veil.finditer(data)]
     if not hidden:
         return
+    hidden += (at.start() for at in _WIDE.finditer(data))
     escapes = list(_escapes(data, sorted(hidden)))
     yield _view(data, escapes)
     lines = list(_with_feeds(data, escapes))

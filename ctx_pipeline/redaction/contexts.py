@@ -1,0 +1,462 @@
+"""Secrets that are known by what stands before them: a command, a header, a line of a settings file, words of prose."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.redaction.shapes import ALNUM, HEX, URLSAFE, Detector, Planted, letters, mixed
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from ctx_pipeline.redaction.shapes import Check
+
+_GAP = rb"(?:[ \t\r\n]|\\{1,4}[nrt])"
+_SPACE = rb"(?:[ \t]|\\{1,4}t)"
+_QUOTE = rb"(?:\\{0,7}[\"'`])"
+_SLASH = rb"\\{0,3}/"
+_B64 = rb"(?:[A-Za-z0-9+=_-]|\\{0,3}/)"
+_CRUMB = rb"(?:(?!&quot;|&#)[^\s;\"'`\\<>\[\]\x1b\xc2])"
+_WORD = rb"(?P<s>(?!\xc2\x9b)[^\s\"'`\\,;&|<>()\[\]{}$*\x1b-][^\s\"'`\\,;&|<>()\[\]{}\x1b\xc2]{3,200}+)"
+"""A value as a command line gives it, unless it is a variable, a path in quotes or a flag."""
+
+_TURN = re.compile(rb"[A-Za-z][0-9]|[0-9][A-Za-z]")
+_DIGIT = re.compile(rb"[0-9]")
+_MIXED = re.compile(rb"(?=.*[0-9])(?=.*[a-z].*[a-z])(?=.*[A-Z].*[A-Z])", re.DOTALL)
+_WORDY = re.compile(rb"[a-z]+(?:[-_/.][a-z]+)*[0-9]{0,2}[.:!?]?", re.IGNORECASE)
+
+
+def value(secret: bytes, _match: re.Match[bytes]) -> bool:
+    """Tell a value from a variable, a placeholder, stars and what was replaced."""
+    stars = len(set(secret)) < 4
+    return not (stars or secret[:1] in b"${%*<" or secret.endswith((b"}", b">")) or b"REDACTED" in secret or b"/" in secret[:2])
+
+
+def drawn(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a value looks drawn and not written: digits among letters."""
+    if not value(secret, match) or _WORDY.fullmatch(secret):
+        return False
+    turns = len(_TURN.findall(secret))
+    return (len(_DIGIT.findall(secret)) >= 2 and turns >= 2) or (turns >= 1 and len(secret) >= 10 and _MIXED.match(secret) is not None)
+
+
+def long_drawn(secret: bytes, match: re.Match[bytes]) -> bool:
+    """Tell whether a value that looks drawn is as long as a key."""
+    return len(secret) >= 16 and drawn(secret, match)
+
+
+def _holds_drawn(secret: bytes, match: re.Match[bytes]) -> bool:
+    return any(long_drawn(part, match) for part in re.split(rb"[=;:,. %]+", secret))
+
+
+def _like(text: str, alphabet: str = ALNUM, count: int = 14) -> Callable[[random.Random], Planted]:
+    def plant(rng: random.Random) -> Planted:
+        secret = letters(rng, alphabet, count)
+        return Planted(text.replace("<s>", secret), secret)
+
+    return plant
+
+
+def _after(  # noqa: PLR0917 - a row of the table below
+    name: str,
+    meaning: str,
+    literals: str | tuple[str, ...],
+    pattern: bytes,
+    plant: Callable[[random.Random], Planted],
+    check: Check | None = value,
+) -> Detector:
+    heads = literals.split() if isinstance(literals, str) else literals
+    return Detector(name, meaning, tuple(head.encode() for head in heads), pattern, plant, check)
+
+
+_SERVICES = (
+    "adafruit", "airtable", "algolia", "asana", "bitbucket", "bittrex", "cloudflare", "codecov", "cohere", "coinbase", "confluent",
+    "contentful", "datadog", "discord", "dropbox", "etsy", "facebook", "fastly", "finnhub", "flickr", "freshbooks", "gitter", "gocardless",
+    "heroku", "hubspot", "intercom", "jfrog", "kraken", "kucoin", "launchdarkly", "linkedin", "looker", "mailchimp", "mailgun", "mapbox",
+    "mattermost", "meraki", "messagebird", "mistral", "netlify", "nytimes", "okta", "paypal", "plaid", "rapidapi", "sendbird", "shodan",
+    "snyk", "squarespace", "sumologic", "travis", "trello", "twitch", "twitter", "zendesk", "zoom",
+)  # fmt: skip
+
+_IN_PROSE = (
+    (rb"assword", (rb" is ", rb" was ", b": ", " è ".encode())),
+    (rb"asswort", (rb" ist ", rb" lautet ", rb": ")),
+    (rb"mot de passe", (rb" est ", rb" : ", rb": ")),
+    ("ontraseña".encode(), (b" es ", b": ")),
+    (b"senha", (" é ".encode(), b": ")),
+    ("ароль".encode(), (b": ", " это ".encode(), b" - ", " — ".encode())),
+    ("密码".encode(), ("是".encode(), "\uff1a".encode(), b": ", b":")),
+    ("パスワード".encode(), ("は".encode(), "\uff1a".encode(), b": ")),
+    ("비밀번호".encode(), ("는 ".encode(), b": ")),
+    (rb"achtwoord", (rb" is ", rb": ")),
+    ("hasło".encode(), (b": ", b" to ")),
+)
+_PROSE_NAMES = tuple(
+    dict.fromkeys(
+        json.dumps((name + link).decode())[1:-1].replace("\\", "\\" * depth).encode() if depth else name + link
+        for depth in (0, 1, 2)
+        for name, links in _IN_PROSE
+        for link in links
+    )
+)
+"""As they are, and as JSON and JSON in JSON write letters beyond ASCII."""
+
+
+def _phrase(rng: random.Random) -> Planted:
+    words = [
+        "absorb",
+        "canyon",
+        "drastic",
+        "elbow",
+        "fossil",
+        "gadget",
+        "hazard",
+        "ivory",
+        "jungle",
+        "kidney",
+        "lizard",
+        "magnet",
+        "noble",
+        "orchard",
+        "puzzle",
+        "quantum",
+    ]
+    secret = " ".join(rng.choice(words) for _ in range(12))
+    return Planted(f"seed phrase: {secret}", secret)
+
+
+def _hash(rng: random.Random) -> Planted:
+    secret = f"$2b$12${letters(rng, ALNUM, 53)}"
+    return Planted(f"stored as {secret} there", secret)
+
+
+def _cookie(rng: random.Random) -> Planted:
+    secret = f"theme=dark; sessionid={letters(rng, ALNUM, 32)}"
+    return Planted(f"Cookie: {secret}", secret)
+
+
+def _mailchimp(rng: random.Random) -> Planted:
+    secret = f"{letters(rng, HEX, 32)}-us12"
+    return Planted(f"run it with {secret} please", secret)
+
+
+def _parts(form: str) -> Callable[[random.Random], Planted]:
+    """Return what plants a token of fixed parts: ``{a14}`` are 14 letters or digits."""
+    sets = {"a": ALNUM, "h": HEX, "s": URLSAFE, "d": "0123456789", "l": HEX + "ghijklmnopqrstuvwxyz"}
+
+    def plant(rng: random.Random) -> Planted:
+        secret = re.sub(r"\{(\w)(\d+)\}", lambda m: "".join(rng.choice(sets[m[1]]) for _ in range(int(m[2]) - 1)) + "7", form)
+        return Planted(f"run it with {secret} please", secret)
+
+    return plant
+
+
+def _shape(name: str, meaning: str, literals: str, pattern: bytes, form: str) -> Detector:
+    return Detector(name, meaning, tuple(head.encode() for head in literals.split()), pattern, _parts(form), apart=True)
+
+
+SHAPES: tuple[Detector, ...] = (
+    _shape("airtable-token", "Airtable token", "pat", rb"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "pat{a14}.{h64}"),
+    _shape(
+        "google-refresh-token",
+        "Google refresh token",
+        "1//0 1\\/\\/0",
+        rb"1" + _SLASH + _SLASH + rb"0[A-Za-z0-9_-]{40,400}+",
+        "1//0{a60}",
+    ),
+    _shape(
+        "asana-token",
+        "Asana personal token",
+        "1/1 2/1 1\\/1 2\\/1",
+        rb"[12]" + _SLASH + rb"1[0-9]{12,17}(?:" + _SLASH + rb"[0-9]{12,18})?:[0-9a-f]{32}",
+        "2/1{d15}/1{d15}:{h32}",
+    ),
+    _shape(
+        "paypal-token",
+        "PayPal or Braintree access token",
+        "access_token$",
+        rb"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}",
+        "access_token$production${l16}${h32}",
+    ),
+    _shape(
+        "harness-token", "Harness token", "pat. sat.", rb"[ps]at\.[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}", "pat.{a22}.{h24}.{a20}"
+    ),
+    _shape(
+        "newrelic-license",
+        "New Relic license key",
+        "eu01xx us01xx gov01x",
+        rb"(?:eu|us|gov)01xx?[0-9a-f]{28,36}(?:NRAL)?",
+        "eu01xx{h30}NRAL",
+    ),
+    Detector(
+        "mailchimp-key",
+        "Mailchimp key",
+        tuple(f"-us{n}".encode() for n in range(1, 10)),
+        rb"(?<![0-9a-zA-Z])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9a-zA-Z])",
+        _mailchimp,
+        back=32,
+    ),
+    Detector(
+        "azure-client-secret",
+        "Azure client secret",
+        tuple(f"{n}Q~".encode() for n in range(10)),
+        rb"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}",
+        _parts("{a3}8Q~{a34}"),
+        back=3,
+    ),
+    Detector(
+        "azure-devops-token",
+        "Azure DevOps token",
+        (b"AZDO",),
+        rb"(?<![A-Za-z0-9])[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}",
+        _parts("{a76}AZDO{a4}"),
+        back=76,
+    ),
+    Detector(
+        "password-hash",
+        "stored hash of a password",
+        (b"$2a$", b"$2b$", b"$2y$", b"$1$", b"$5$", b"$6$", b"$7$", b"$y$", b"$apr1$", b"$argon2", b"$P$", b"$H$", b"$scrypt$"),
+        rb"\$(?:2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}|(?:1|apr1)\$[./A-Za-z0-9]{1,8}\$[./A-Za-z0-9]{22}"
+        rb"|[56]\$(?:rounds=[0-9]{1,9}\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{43,86}|[PH]\$[./A-Za-z0-9]{31}"
+        rb"|7\$[./A-Za-z0-9]{11,40}\$[./A-Za-z0-9]{43}|y\$[./A-Za-z0-9]{1,10}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
+        rb"|argon2(?:id|i|d)\$(?:v=[0-9]{1,3}\$)?[a-z0-9=,]{1,60}\$[A-Za-z0-9+/]{11,86}\$[A-Za-z0-9+/]{16,86}"
+        rb"|scrypt\$[a-z0-9=,$]{1,60}\$[A-Za-z0-9+/=]{11,86}\$[A-Za-z0-9+/=]{16,120})",
+        _hash,
+    ),
+)
+"""Secrets of a shape that is more than a prefix and a body."""
+
+CONTEXTS: tuple[Detector, ...] = (
+    _after(
+        "netrc",
+        "password of .netrc",
+        ("login ", "login\\t", "login\n"),
+        rb"login" + _GAP + rb"{1,4}[^\s\"'\\]{1,100}" + _GAP + rb"{1,8}password" + _GAP + rb"{1,4}" + _WORD,
+        _like("machine api.example.test login deploy password <s>"),
+    ),
+    _after(
+        "pgpass",
+        "password of .pgpass",
+        ":5432: :5433: :6432: :*:",
+        rb":(?:[0-9]{4,5}|\*):[^:\s\"'\\]{1,80}:[^:\s\"'\\]{1,80}:(?P<s>(?:(?!&quot;|&#)[^\s\"'`\\:<>\[\]\x1b\xc2]){4,200}+)",
+        _like("db.example.test:5432:orders:app:<s>"),
+        drawn,
+    ),
+    _after(
+        "stored-auth",
+        "credentials in the settings of Docker or npm",
+        ('auth"', "auth\\", "_auth ", "_auth=", "_auth:"),
+        rb"_?auth\\{0,7}\"?\\{0,7}" + _GAP + rb"{0,4}[:=]" + _GAP + rb"{0,4}" + _QUOTE + rb"?(?P<s>" + _B64 + rb"{12,400}+)",
+        _like('{"auths": {"registry.example.test": {"auth": "<s>"}}}', ALNUM, 40),
+        mixed,
+    ),
+    _after(
+        "kubeconfig-key",
+        "key data of a kubeconfig",
+        "client-key-data",
+        rb"client-key-data" + _QUOTE + rb"?:" + _GAP + rb"{0,4}" + _QUOTE + rb"?(?P<s>" + _B64 + rb"{24,8000}+)",
+        _like("    client-key-data: <s>", ALNUM, 300),
+    ),
+    _after(
+        "cookie",
+        "cookies of a request or a response",
+        ("Cookie", "cookie:", 'cookie":', "cookie\\"),
+        rb"(?i:cookie)"
+        + _QUOTE
+        + rb"?[ \t]?[:=][ \t]?"
+        + _QUOTE
+        + rb"?(?P<s>[A-Za-z0-9_.$%-]{1,100}="
+        + _CRUMB
+        + rb"{1,3000}+(?:;[ ]?[A-Za-z0-9_.$%-]{1,100}(?:="
+        + _CRUMB
+        + rb"{0,3000}+)?)*+)",
+        _cookie,
+        _holds_drawn,
+    ),
+    _after(
+        "authorization",
+        "token of an Authorization header",
+        "uthorization UTHORIZATION",
+        rb"(?i:uthorization)"
+        + _QUOTE
+        + rb"?[ \t]?[:=][ \t]?"
+        + _QUOTE
+        + rb"?(?i:token|apikey|api-key|key|bot|splunk|basic|digest|negotiate|sso-key)"
+        rb"[ \t]{1,4}(?:token=)?" + _QUOTE + rb"?(?P<s>" + rb"(?:[A-Za-z0-9+=_.:~-]|\\{0,3}/)" + rb"{12,4000}+)",
+        _like("Authorization: token <s>", HEX, 40),
+        drawn,
+    ),
+    _after(
+        "sshpass",
+        "password given to sshpass",
+        "sshpass",
+        rb"sshpass[ \t]+-p[ \t]*" + _QUOTE + rb"?" + _WORD,
+        _like("sshpass -p <s> ssh host"),
+    ),
+    _after(
+        "mysql-password",
+        "password given to a client of MySQL",
+        "mysql mariadb",
+        rb"(?:mysql|mariadb)[a-z-]{0,12}[ \t][^\n|;&]{0,200}?(?<=[ \t])-p" + _QUOTE + rb"?" + _WORD,
+        _like("mysql -u root -p<s> shop"),
+    ),
+    _after(
+        "redis-password",
+        "password given to redis-cli",
+        "redis-cli",
+        rb"redis-cli[^\n|;&]{0,200}?[ \t]-a[ \t]+" + _QUOTE + rb"?" + _WORD,
+        _like("redis-cli -a <s> ping"),
+    ),
+    _after(
+        "ldap-password",
+        "password given to a client of LDAP",
+        "ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd",
+        rb"ldap[a-z]{3,8}[^\n|;&]{0,200}?[ \t]-w[ \t]+" + _QUOTE + rb"?" + _WORD,
+        _like("ldapsearch -D cn=admin -w <s> -b dc=shop"),
+    ),
+    _after(
+        "openssl-password",
+        "password given to openssl",
+        ("pass pass:", "passin pass:", "passout pass:"),
+        rb"pass(?:in|out)? pass:" + _WORD,
+        _like("openssl enc -pass pass:<s> -in a"),
+    ),
+    _after(
+        "nmcli-password",
+        "password given to nmcli",
+        "nmcli",
+        rb"nmcli[^\n|;&]{0,200}?[ \t](?:password|wifi-sec\.psk)[ \t]+" + _QUOTE + rb"?" + _WORD,
+        _like("nmcli device wifi connect home password <s>"),
+    ),
+    _after(
+        "wifi-key",
+        "key of a wireless network",
+        "psk= wpa_passphrase=",
+        rb"(?:psk|wpa_passphrase)=" + _QUOTE + rb"?" + _WORD,
+        _like('psk="<s>"'),
+        drawn,
+    ),
+    _after(
+        "aws-key-pair",
+        "AWS secret access key beside its id",
+        "AKIA ASIA",
+        rb"A[KS]IA[A-Z0-9]{16}"
+        + _QUOTE
+        + rb"?(?:,|:|"
+        + _SPACE
+        + rb"){1,4}"
+        + _QUOTE
+        + rb"?(?P<s>(?:[A-Za-z0-9+]|\\{0,3}/){40})(?![A-Za-z0-9+/])",
+        _like("AKIA1098QYLP1098HHHF,<s>", ALNUM, 40),
+        mixed,
+    ),
+    _after(
+        "signed-url",
+        "signature of a signed URL",
+        "sig= Signature=",
+        rb"(?:sig|Signature)=(?P<s>(?:[A-Za-z0-9+_-]|\\{0,3}/|%2[BbFf]){32,200}(?:=|%3[dD]){0,2})",
+        _like("https://store.blob.core.windows.net/c/b?sp=r&sig=<s>", ALNUM, 43),
+        mixed,
+    ),
+    _after(
+        "connection-password",
+        "password in a connection string",
+        ";Pwd= ;pwd= ;PWD= ;Password= ;password=",
+        rb";(?i:pwd|password)=" + _WORD,
+        _like("Server=db;Uid=app;Pwd=<s>;"),
+    ),
+    _after(
+        "url-token",
+        "token in front of the host of a URL",
+        ":// :\\/\\/",
+        rb":" + _SLASH + _SLASH + rb"(?P<s>[A-Za-z0-9_-]{20,255}+)(?::[^\s@/]{0,40})?@(?=[A-Za-z0-9])",
+        _like("git clone https://<s>@git.example.test/team/app.git", ALNUM, 40),
+        long_drawn,
+    ),
+    _after(
+        "teams-webhook",
+        "Microsoft Teams webhook",
+        "webhook.office.com",
+        rb"webhook\.office\.com" + _SLASH + rb"webhookb2" + _SLASH + rb"(?P<s>(?:[A-Za-z0-9@-]|\\{0,3}/){60,400}+)",
+        _like("https://acme.webhook.office.com/webhookb2/<s>", HEX, 80),
+    ),
+    _after(
+        "xml-password",
+        "password in an element of XML",
+        "<password> <passphrase> <secret> <token> <apiKey> <privateKey>",
+        rb"<(?:password|passphrase|secret|token|apiKey|privateKey)>(?P<s>[^\s<>\"'\\]{6,400}+)(?=<)",
+        _like("<server><password><s></password></server>"),
+    ),
+    _after(
+        "signing-secret",
+        "secret that signs sessions",
+        ("secret_key_base", "django-insecure-"),
+        rb"(?:secret_key_base"
+        + _QUOTE
+        + rb"?"
+        + _GAP
+        + rb"{0,4}[:=]>?"
+        + _GAP
+        + rb"{0,4}"
+        + _QUOTE
+        + rb"?|(?=django-insecure-))(?P<s>(?:(?!&quot;|&#)[^\s\"'\\<>\[\]\x1b\xc2]){30,400}+)",
+        _like("secret_key_base: <s>", HEX, 128),
+    ),
+    _after(
+        "query-key",
+        "key in the address of a request",
+        "?key= &key= ?token= &token= ?apikey= &apikey= ?sig= ?code= &code=",
+        rb"[?&](?:key|token|apikey|sig|code)=(?P<s>[A-Za-z0-9_.~-]{20,400}+)",
+        _like("https://maps.example.test/v1?key=<s>&q=1", ALNUM, 39),
+        long_drawn,
+    ),
+    _after(
+        "service-key",
+        "key beside the name of a service",
+        tuple(form for name in _SERVICES for form in (name, name.upper(), name.title())),
+        rb"(?i:"
+        + b"|".join(name.encode() for name in _SERVICES)
+        + rb")[A-Za-z0-9_.-]{0,24}"
+        + _QUOTE
+        + rb"?\]?[ \t]{0,2}(?:=>|:=|=|:)[ \t]{0,2}"
+        + _QUOTE
+        + rb"?(?P<s>[A-Za-z0-9_=-]{20,200}+)(?![A-Za-z0-9_./(])",
+        _like("ALGOLIA_ADMIN_KEY=<s>", HEX, 32),
+        long_drawn,
+    ),
+    Detector(
+        "said-password",
+        "password that somebody tells in prose",
+        _PROSE_NAMES,
+        b"(?:"
+        + b"|".join(map(re.escape, _PROSE_NAMES))
+        + b")"
+        + _QUOTE
+        + rb"?(?P<s>[!-~]{6,80}?)(?=[.,;!?]?(?:[\s\"'`\\)]|\Z)|[^\x00-\x7f]|&|<)",
+        _like("the password is <s>, please log in"),
+        drawn,
+    ),
+    _after(
+        "said-key",
+        "key that somebody tells in prose",
+        ("api key ", "API key ", "oken is ", "key is ", "ecret is ", "api-key "),
+        rb"(?:(?:api|API)[ -]key |(?:oken|key|ecret) is )(?:is )?" + _QUOTE + rb"?(?P<s>[A-Za-z0-9_.-]{16,400}+)(?![(\[])",
+        _like("use the api key <s> for it", ALNUM, 32),
+        long_drawn,
+    ),
+    _after(
+        "seed-phrase",
+        "words from which a wallet is made",
+        ("seed phrase", "Seed phrase", "nemonic", "ecovery phrase", "NEMONIC"),
+        rb"(?:eed phrase|nemonic|ecovery phrase|NEMONIC|[sS]eed phrase)"
+        + _QUOTE
+        + rb"?[ \t]{0,2}(?:is|[:=])[ \t]{1,2}"
+        + _QUOTE
+        + rb"?(?P<s>[a-z]{3,8}(?:(?: |\n)[a-z]{3,8}){11,23}+)",
+        _phrase,
+        None,
+    ),
+)
+"""Secrets without a shape of their own."""

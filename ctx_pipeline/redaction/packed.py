@@ -1,0 +1,138 @@
+"""Text behind base64, and keys that a line break parts, as they read; each place known in the original."""
+
+from __future__ import annotations
+
+import base64
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.redaction.detectors import DETECTORS
+from ctx_pipeline.redaction.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHAPE = 1
+"""Raised when other texts are seen through."""
+
+_WORDS = (b"http://", b"https://", b"postgres", b"mysql://", b"redis:", b"amqp:", b"mongodb")
+_LEAST_WORD, _LEAST_SIGN = 3, 4
+_LEAST_RUN = 20
+_AROUND = 6_000
+"""Characters of base64 on either side of a telling word that are read."""
+
+_RUN = re.compile(rb"[A-Za-z0-9+/]*+={0,2}")
+_END = re.compile(rb"[A-Za-z0-9+/]*\Z")
+_UNPRINTED = re.compile(rb"[^\t\n\r -~\x80-\xff]")
+
+_PARTED = re.compile(rb"(?=[^0-9\n]*[0-9])[A-Za-z0-9_.+/=%~-]{12,400}+(?:\r?\n[A-Za-z0-9_.+/=%~-]{4,400}+){1,6}")
+_FEED = re.compile(rb"\r?\n")
+
+
+@cache
+def _machine() -> tuple[Any, tuple[int, ...]]:
+    """Return the machine of what the literals of all detectors look like in base64, and for each how far its group begins before it."""
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    signs: dict[bytes, int] = {}
+    for literal in {*_WORDS, *(literal for detector in DETECTORS for literal in detector.literals if len(literal) >= _LEAST_WORD)}:
+        for offset, skipped in ((0, 0), (1, 2), (2, 3)):
+            sign = base64.b64encode(bytes(offset) + literal)[skipped : (offset + len(literal)) * 4 // 3]
+            if len(sign) >= _LEAST_SIGN:
+                signs.setdefault(sign, skipped)
+    return BytesAhoCorasick(list(signs), implementation=Implementation.ContiguousNFA), tuple(signs.values())
+
+
+def packed(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the spans of base64 in which a telling word stands, ascending; each begins at a group of four."""
+    machine, skipped = _machine()
+    done = 0
+    for index, start, _ in machine.find_matches_as_indexes(data, overlapping=True):
+        begin = start - skipped[index]
+        if begin < done:
+            continue
+        low = max(done, begin - _AROUND)
+        left = begin - ((begin - _first(data, low, begin)) // 4) * 4
+        run = _RUN.match(data, begin, begin + _AROUND)
+        end = run.end() if run else begin
+        if end - left >= _LEAST_RUN:
+            yield left, end
+            done = end
+
+
+def _first(data: bytes, low: int, at: int) -> int:
+    found = _END.search(data, low, at)
+    return found.start() if found else at
+
+
+def readings(data: bytes) -> Iterator[View]:
+    """Yield the text with what stands in base64 in its place; nothing where there is none."""
+    runs = [(start, end, text) for start, end in packed(data) if (text := _text(data[start:end]))]
+    if runs:
+        yield _view(data, runs)
+
+
+def _text(run: bytes) -> bytes:
+    """Return what base64 holds, empty where it is no text."""
+    whole = run[: len(run) // 4 * 4] if not run.endswith(b"=") else run
+    try:
+        text = base64.b64decode(whole + b"=" * (-len(whole) % 4))
+    except ValueError:
+        return b""
+    return text if len(_UNPRINTED.findall(text)) * 20 <= len(text) else b""
+
+
+def _view(data: bytes, runs: list[tuple[int, int, bytes]]) -> View:
+    parts: list[bytes] = []
+    at: list[int] = []
+    pieces: list[tuple[int, int, bool]] = []
+    joins: list[int] = []
+    done = length = 0
+    for start, end, text in runs:
+        if start > done:
+            parts.append(data[done:start])
+            at.append(length)
+            pieces.append((done, start, True))
+            length += start - done
+        joins.append(length)
+        for group in range(0, len(text), 3):
+            first = start + group // 3 * 4
+            at.append(length + group)
+            pieces.append((first, min(first + 4, end), False))
+        parts.append(text)
+        length += len(text)
+        joins.append(length)
+        done = end
+    if done < len(data):
+        parts.append(data[done:])
+        at.append(length)
+        pieces.append((done, len(data), True))
+    return View(b"".join(parts), tuple(joins), tuple(at), tuple(pieces))
+
+
+def parted(data: bytes, start: int, end: int) -> re.Match[bytes] | None:
+    """Return the lines of a key that begins at a place and goes on in the next line, None where none does."""
+    return _PARTED.match(data, start, end)
+
+
+def whole(match: re.Match[bytes]) -> bytes:
+    """Return such lines as one."""
+    return _FEED.sub(b"", match[0])
+
+
+def rejoined(data: bytes, matches: list[re.Match[bytes]]) -> View:
+    """Return the text without the line breaks of such lines."""
+    feeds = sorted({(match.start() + feed.start(), match.start() + feed.end()) for match in matches for feed in _FEED.finditer(match[0])})
+    parts: list[bytes] = []
+    at: list[int] = []
+    pieces: list[tuple[int, int, bool]] = []
+    done = length = 0
+    for start, end in [*feeds, (len(data), len(data))]:
+        if start > done:
+            parts.append(data[done:start])
+            at.append(length)
+            pieces.append((done, start, True))
+            length += start - done
+        done = end
+    return View(b"".join(parts), (), tuple(at), tuple(pieces))

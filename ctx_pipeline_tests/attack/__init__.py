@@ -1,0 +1,1 @@
+"""Attacks on a store: damage, faults, kills, hostile words; each trial ends in what survived."""

@@ -1,0 +1,55 @@
+"""``python -m ctx_pipeline_tests.attack``: seeded trials for so many minutes; prints tried and survived by kind, keeps what failed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from ctx_pipeline_tests.attack import damage
+from ctx_pipeline_tests.attack.world import World
+
+
+def main() -> int:
+    """Attack until the time is over or every trial was made; return 1 where one did not survive."""
+    parser = argparse.ArgumentParser(prog="python -m ctx_pipeline_tests.attack", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, required=True, help="where the stores lie, what was tried, and what failed")
+    parser.add_argument("--only", default="", help="kinds of files whose name contains this")
+    asked = parser.parse_args()
+    deadline = time.monotonic() + asked.minutes * 60
+    world = World(asked.folder / "world")
+    before = damage.prepare(world)
+    asked.folder.mkdir(exist_ok=True)
+    log = asked.folder / f"tried-{asked.seed}.jsonl"
+    tried = [damage.Outcome(**json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+    done = {(one.kind, one.how) for one in tried}
+    for kind in damage.kinds(world):
+        for how in damage.WAYS:
+            if (kind, how) in done or asked.only not in kind or time.monotonic() > deadline:
+                continue
+            outcome = damage.attack(world, before, kind, how, asked.seed)
+            tried.append(outcome)
+            with log.open("a") as file:
+                file.write(json.dumps(outcome._asdict()) + "\n")
+            if not outcome.survived:
+                sys.stdout.write(f"{kind}: {how} ({outcome.path}): {', '.join(outcome.wrong)}\n{outcome.told}\n")
+                sys.stdout.flush()
+    _tell(tried)
+    return 0 if all(one.survived for one in tried) else 1
+
+
+def _tell(tried: list[damage.Outcome]) -> None:
+    counted = Counter(one.kind for one in tried)
+    survived = Counter(one.kind for one in tried if one.survived)
+    for kind, count in counted.items():
+        sys.stdout.write(f"{kind:60} {survived[kind]:4} of {count}\n")
+    sys.stdout.write(f"{'all':60} {survived.total():4} of {counted.total()}\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
