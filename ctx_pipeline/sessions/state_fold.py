@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -184,11 +185,15 @@ def _asked(view: SessionView) -> tuple[Item | None, Item | None]:
     return tuple(Item(r.text, r.by, _iso(r.ts), r.event_id) if r and r.event_id else None for r in (known.first, known.last))  # type: ignore[return-value]
 
 
+_DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ \t]*$", re.MULTILINE)
+"""A line that is a Markdown directive: it speaks to the program that shows the answer."""
+
+
 def _last_answer(view: SessionView, main: Sequence[Any]) -> Item | None:
     answers = [e for e in main if e.kind == "answer" and e.text and e.text.strip()]
     if not answers:
         return None
-    text = clean(answers[-1].text)
+    text = clean(_DIRECTIVE.sub("", answers[-1].text))
     end = text if len(text) <= _LONG else f"…{text[1 - _LONG :].lstrip()}"
     own = own_words(view, end, gap=" […] ")
     return Item(own, "answer", _iso(answers[-1].ts), answers[-1].event_id) if own.strip("… ") else None
@@ -277,6 +282,8 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
         if last is None:
             continue
         run = commands[last.call_event]
+        if not last.program and _superseded(last, known, commands):
+            continue  # what its output told of is over: the same program ran again and told of nothing
         same = [c for c in known if c.call_event == last.call_event and c.kind == kind]
         passed, failed = sum(c.passed or 0 for c in same), sum(c.failed or 0 for c in same)
         results = {c.result for c in same}
@@ -295,6 +302,13 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
             cut=bool(_CUTS.intersection(program.partition(" ")[0] for program in run.pipeline)),
         )
+
+
+def _superseded(check: Any, known: Sequence[Any], commands: Mapping[str, Any]) -> bool:
+    """Tell whether a program of the same command that a check's output came from ran in a later command."""
+    behind = [c for c in known if (commands[c.call_event].started or 0, c.seq) > (commands[check.call_event].started or 0, check.seq)]
+    programs = {c.program.removesuffix(" 2>&1") for c in known if c.call_event == check.call_event and c.program}
+    return any(c.program.removesuffix(" 2>&1") in programs for c in behind)
 
 
 def _follows(access: Any, call: Any) -> bool:

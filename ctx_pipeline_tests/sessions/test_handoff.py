@@ -130,6 +130,24 @@ def test_packages_are_no_tests_and_a_shown_part_is_no_whole(own: Shop):
     assert "passed as far as the shown part of its output says" in resume_block(LATER, settings=own.settings).text
 
 
+@pytest.mark.feature("session.proven")
+def test_what_a_build_found_is_over_once_it_ran_again_and_found_nothing(own: Shop):
+    later = ClaudeHome(own.clone.parent / "claude").session(LATER, cwd=str(own.clone), mark="l")
+    later.prompt("Make the shop compile again")
+    found = "\n> shop@1.0.0 build\n> tsc\n\nsrc/a.ts(2,9): error TS2769: No overload.\nsrc/a.ts(4,9): error TS2322: Not assignable.\n"
+    later.call("t1", "Bash", f"Exit code 2\n{found}", error=True, command="npm run build").save()
+    read_in(own)
+    told = resume_block(LATER, settings=own.settings).text
+    assert "- Last type check: `npm run build` failed (2 errors) with " in told
+
+    clean = "\n> shop@1.0.0 build\n> tsc\n"
+    later.call("t2", "Bash", clean, command="npm run build 2>&1", structured={"stdout": clean, "stderr": "", "interrupted": False}).save()
+    read_in(own)
+    told = resume_block(LATER, settings=own.settings).text
+    assert "type check" not in told
+    assert "- Last build: `npm run build` passed\n" in told
+
+
 @pytest.mark.feature("session.repository-scope")
 def test_a_session_of_a_parent_folder_never_speaks_for_a_repository_below_it(own: Shop):
     work = own.clone.parent / "work"

@@ -34,3 +34,10 @@ def test_files_of_an_earlier_moment_are_those_changed_by_then():
     assert [(f.path, f.changes) for f in fold(built).modified] == [("b.py", 1), ("a.py", 1)]
     before = upto(built, built.events[0].thread_id, built.events[2].seq, None)
     assert [f.path for f in fold(before).modified] == ["a.py"]
+
+
+@pytest.mark.feature("session.proven")
+def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
+    directives = '::git-stage{cwd="/w"}\n::git-create-pr{cwd="/w" branch="b"}\n'
+    built = view(cwd="/w").prompt("Fix the parser").answer(f"The parser is fixed.\n\n{directives}").build()
+    assert fold(built).answer.text == "The parser is fixed."

@@ -86,6 +86,9 @@ class FileState(NamedTuple):
         return "modified" if self.changes else "read"
 
 
+_FOUND = ("error", "problem")
+"""What a check finds, and does not pass."""
+
 _UNENDED = {"running": "had not ended", "refused": "was kept from running", "unknown": "ran; its output does not show how it ended"}
 
 
@@ -121,12 +124,14 @@ class CheckRun(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """How it ended as a sentence goes on: ``failed (3/5 passed)``, ``passed (5/5 packages)``, ``had not ended``."""
+        """How it ended as a sentence goes on: ``failed (3/5 passed)``, ``failed (2 errors)``, ``passed (5/5 packages)``."""
         if self.result in _UNENDED:
             return self.counts
         units = f" {self.unit}s" if self.unit not in ("", "test") else ""
         total = self.passed + self.failed
         told = f" ({self.passed}/{total}{units}{'' if self.ok else ' passed'})" if total else ""
+        if self.unit in _FOUND and self.failed:
+            told = f" ({self.failed} {self.unit}{'s' if self.failed > 1 else ''})"
         part = " as far as the shown part of its output says" if self.cut and self.ok else ""
         return f"{'passed' if self.ok else 'failed'}{told}{part}"
 

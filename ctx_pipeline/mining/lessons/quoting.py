@@ -189,17 +189,18 @@ def repeats(view: SessionView, sentence: str) -> bool:
     return bool(_repeated(view, _plain(sentence)))
 
 
-def own_words(view: SessionView, text: str, gap: str = " ") -> str:
+def own_words(view: SessionView, text: str, gap: str) -> str:
     """Return a text of the agent without the sentences that repeat, in part or together with their neighbors, what a tool printed.
 
-    ``gap`` stands where one was left out.
+    ``gap`` stands where some were left out, at the end too: what is left is not how the text ended. Empty where nothing is left.
     """
     sentences = _SENTENCE.split(text)
     words = [(word, n) for n, sentence in enumerate(sentences) for word in _plain(sentence)]
     repeated = _repeated(view, [word for word, _ in words])
     strange = {words[place][1] for place in repeated}
     kept = [n for n in range(len(sentences)) if n not in strange]
-    return "".join(f"{'' if not at else ' ' if n == kept[at - 1] + 1 else gap}{sentences[n]}" for at, n in enumerate(kept))
+    told = "".join(f"{'' if not at else ' ' if n == kept[at - 1] + 1 else gap}{sentences[n]}" for at, n in enumerate(kept))
+    return f"{told}{gap.rstrip()}" if kept and kept[-1] < len(sentences) - 1 else told
 
 
 def _repeated(view: SessionView, words: list[str]) -> set[int]:
