@@ -1,6 +1,7 @@
 """The asset graph: every node from :func:`ctx_pipeline.pipeline.plan.graph`, every body one step."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -8,7 +9,6 @@ from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from ctx_pipeline.defs import recording
-from ctx_pipeline.defs.automation import when_inputs_or_code_change
 from ctx_pipeline.defs.resources import FORCE, Pipeline, beside
 from ctx_pipeline.pipeline.code_versions import Versions
 from ctx_pipeline.pipeline.plan import OFF_PATH, Asset, graph
@@ -84,7 +84,7 @@ def _partitioned(
         backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=recording.RETRIES,
     )
-    def body(context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline]) -> Iterator[dg.MaterializeResult]:
+    def body(context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline]) -> Iterator[Any]:
         chosen: dict[str, Any] = {choice: sorted(key.path[-1] for key in context.selected_asset_keys)} if choice else {}
         yield from recording.materialize_cells(context, pipeline, step, **chosen, **_forced(context, config))
 
@@ -132,9 +132,30 @@ def _spec(node: Asset, versions: Versions, *, skippable: bool = False) -> dg.Ass
         code_version=versions.of(node.key),
         skippable=skippable,
         metadata={"dagster/column_schema": recording.column_schema(table)} if table else {},
-        automation_condition=None if node.stage in OFF_PATH else when_inputs_or_code_change(),
         freshness_policy=None if node.partitioned or node.stage in OFF_PATH else _freshness(),
     )
+
+
+def linked(assets: Sequence[Any], site: Path) -> Sequence[Any]:
+    """Return the assets with links to where the code of each stands and to the page that shows it."""
+
+    def links(spec: dg.AssetSpec) -> dg.AssetSpec:
+        key = spec.key.to_user_string()
+        metadata: dict[str, Any] = {"page": dg.MetadataValue.url((site / _PAGES.get(spec.group_name or "", "index.html")).as_uri())}
+        if code := recording.source_links(key):
+            metadata["dagster/code_references"] = dg.CodeReferencesMetadataValue(code_references=list(code))
+        return spec.merge_attributes(metadata=metadata)
+
+    return dg.map_asset_specs(links, assets)
+
+
+_PAGES = {
+    "signals": "signals.html",
+    "normalized": "sessions.html",
+    "mined": "lessons.html",
+    "memory": "lessons.html",
+    "tokens": "accounting.html",
+}
 
 
 def _freshness() -> dg.FreshnessPolicy:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import uuid
 from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
@@ -14,9 +17,11 @@ from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, 
 from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
+from ctx_pipeline.defs import partitions
 from ctx_pipeline.defs.location import build
-from ctx_pipeline.defs.partitions import boxes, definition, key_of
 from ctx_pipeline.defs.resources import FORCE, Pipeline
+from ctx_pipeline.defs.upkeep import LAUNCHED_BY, PROCESS
+from ctx_pipeline.model.process_identity import label
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.plan import OFF_PATH
 from ctx_pipeline.pipeline.run import Outcome
@@ -40,8 +45,6 @@ _ORIGIN = RemoteRepositoryOrigin(
     SINGLETON_REPOSITORY_NAME,
 )
 
-_PARTITIONED_STEPS = ("capture", "normalize", "facts", "measure", "mine", "count")
-
 _STEPS_SHOWN = {"STEP_START", "STEP_SUCCESS", "STEP_FAILURE", "STEP_SKIPPED"}
 
 
@@ -58,22 +61,32 @@ class Execution:
         by: str = "ctx run",
         force: bool = False,
     ) -> None:
-        self._tags = {"ctx/by": by, "user": by, REPOSITORY_LABEL_TAG: _ORIGIN.get_label(), **({FORCE: "true"} if force else {})}
+        self._tags = {
+            LAUNCHED_BY: by,
+            PROCESS: label(os.getpid()),
+            "user": by,
+            REPOSITORY_LABEL_TAG: _ORIGIN.get_label(),
+            **({FORCE: "true"} if force else {}),
+        }
         self._instance = instance
         self._progress = progress
         self._pipeline = pipeline or Pipeline(settings, progress=progress)
-        self._definitions = build(self._pipeline)
+        # the versions that are kept: where no code changed, no extension is imported to record what others made
+        self._definitions = build(self._pipeline, self._pipeline.versions())
         self._job = self._definitions.resolve_implicit_global_asset_job_def()
-        self._partitions = definition(self._pipeline.settings.first_month)
         self._recorded: set[Cell] = set()
+        self._one_moment = ExitStack()
         self.outcome = Outcome()
 
     def __enter__(self) -> Self:
         """Return the execution itself."""
+        # Dagster lists all partitions anew at each use unless it is told that it is still the same moment
+        self._one_moment.enter_context(dg.partition_loading_context(effective_dt=datetime.now(UTC)))
         return self
 
     def __exit__(self, *error: object) -> None:
         """Hand the reports over and close the store."""
+        self._one_moment.close()
         self.outcome.reports += self._pipeline.reports
         self.outcome.cells_materialized = len(self._recorded)
         self._pipeline.close()
@@ -102,24 +115,17 @@ class Execution:
         """Materialize in each cell the assets that are named for it, else ``assets``, else all partitioned ones.
 
         Cells of the same assets are run as ranges, so that a run records what it was asked
-        for and nothing else. Cells that Dagster has no partition for (a host no longer
-        installed, a month that has not begun) go through the stages without it.
+        for and nothing else.
         """
         wanted = cells if isinstance(cells, Mapping) else dict.fromkeys(cells, assets or self._partitioned_keys())
         alike: dict[frozenset[str], set[Cell]] = {}
-        strange: dict[str, list[Cell]] = {}
         graph = self._pipeline.graph()
+        known = partitions.add(self._instance, wanted)
         for cell, named in sorted(wanted.items()):
-            if self._partitions.has_partition_key(key_of(cell)):
-                alike.setdefault(frozenset(named), set()).add(cell)
-            else:
-                for step in {graph[asset].stage for asset in named}:
-                    strange.setdefault(step, []).append(cell)
+            alike.setdefault(frozenset(named), set()).add(cell)
         for chosen, same in alike.items():
-            for box in boxes(same, apart=held or ()):
+            for box in partitions.boxes(same, known, apart=held or ()):
                 self._run_box(box, [key for key in graph if key in chosen], held or {})
-        for step in [s for s in _PARTITIONED_STEPS if s in strange]:
-            self._pipeline.step(step, cells=strange[step])
 
     def made(self, reports: Iterable[StageReport]) -> dict[Cell, set[str]]:
         """Return cell -> partitioned assets that stages in other processes wrote or failed to write."""
@@ -171,7 +177,7 @@ class Execution:
                     why[cell] = told.error
                     held |= {(key, cell) for key in failed}
         if not why:
-            self.outcome.held[box.title if box.first != box.last else box.cells[0].key] = _why(result)
+            self.outcome.held[box.title if len(box.cells) > 1 else box.cells[0].key] = _why(result)
             return
         self.outcome.held |= {cell.key: error for cell, error in why.items()}
         done = _materialized(result)

@@ -99,12 +99,27 @@ def config_folder() -> Path:
     return packaged if (packaged / "dagster.yaml").exists() else Path(__file__).parents[2]
 
 
+def of_person(settings: Settings) -> Path | None:
+    """Return the folder that ``DAGSTER_HOME`` names, where it is another one than the store's own."""
+    named = settings.environ.get("DAGSTER_HOME", "").strip()
+    found = Path(named).expanduser() if named else None
+    return None if found is None or found.resolve() == (settings.home / "dagster").resolve() else found
+
+
 def prepare_home(settings: Settings) -> Path:
-    """Make ``$CTX_HOME/dagster`` (0700) with our ``dagster.yaml`` and return it. Dagster is not imported."""
+    """Return the folder of the Dagster instance. Dagster is not imported.
+
+    That is the one of ``DAGSTER_HOME``, as it is: nothing in it is written by us. Without
+    it, ``$CTX_HOME/dagster`` (0700) with our ``dagster.yaml``.
+    """
     import json
 
     from ctx_pipeline.storage.files import Files
 
+    if (named := of_person(settings)) is not None:
+        if not named.is_dir():
+            raise StoreError(f"DAGSTER_HOME names {named}, which is no folder", hint=f"make it: mkdir -p {named}, or unset DAGSTER_HOME")
+        return named.resolve()
     home = settings.home / "dagster"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     home.chmod(0o700)
@@ -131,23 +146,26 @@ def _of_ours(target: Path, text: str) -> bool:
 def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """Open the persistent instance; the environment of this process is as before when it closes."""
     home = prepare_home(settings)
-    demand(home)
+    if (home / "dagster.yaml").exists():
+        demand(home)
     before = {name: os.environ.get(name) for name in ("DAGSTER_HOME", "DAGSTER_DISABLE_TELEMETRY")}
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     mask = os.umask(0o077)
     try:
         import dagster as dg
 
+        from ctx_pipeline.defs import partitions
         from ctx_pipeline.storage import open_store
 
         with ExitStack() as stack:
             # two processes that make the schema of a new instance at once lock each other out
             with open_store(settings) as store, store.ledger.lease("dagster/instance"):
-                for line in set_aside_damaged(home):
+                for line in set_aside_damaged(home) if of_person(settings) is None else ():
                     sys.stderr.write(f"{line}\n")
                 found = stack.enter_context(dg.DagsterInstance.get())
                 found.get_run_records(limit=1)
                 found.get_latest_materialization_event(dg.AssetKey(["raw", "segments"]))
+                partitions.synchronize(found, store.ledger.cells())
             yield found
     finally:
         os.umask(mask)

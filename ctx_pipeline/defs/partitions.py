@@ -1,84 +1,79 @@
-"""Cells as Dagster partitions: host by month, and the boxes that a range run can name."""
+"""Cells as Dagster partitions: one key for each host and month that holds a session, and the ranges that a run can name."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import dagster as dg
 
-from ctx_pipeline import discovery
 from ctx_pipeline.model.raw import Cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
+NAME = "host_month"
 
-def definition(first_month: str) -> dg.MultiPartitionsDefinition:
-    """Return host by month from ``first_month`` up to and including the current month (UTC).
 
-    One definition for every partitioned asset: conditions over differing windows ask for
-    cells that the upstream asset does not have.
+def definition() -> dg.DynamicPartitionsDefinition:
+    """Return the one definition of every partitioned asset: the keys (``claude|2026-03``) that its instance knows.
+
+    A grid of all hosts and months would show most of a healthy store as never made.
     """
-    months = dg.TimeWindowPartitionsDefinition(cron_schedule="0 0 1 * *", start=first_month, fmt="%Y-%m", end_offset=1)
-    return dg.MultiPartitionsDefinition({"host": dg.StaticPartitionsDefinition(sorted(discovery.hosts())), "month": months})
+    return dg.DynamicPartitionsDefinition(name=NAME)
 
 
-def key_of(cell: Cell) -> dg.MultiPartitionKey:
-    """Return the partition key of a cell; Dagster orders the dimensions, we never join text ourselves."""
-    return dg.MultiPartitionKey({"host": cell.host, "month": cell.month})
+def add(instance: dg.DagsterInstance, cells: Iterable[Cell]) -> list[Cell]:
+    """Make the cells known to an instance and return all that it knows, in its own order, which ranges follow."""
+    found = instance.get_dynamic_partitions(NAME)
+    if new := {cell.key for cell in cells}.difference(found):
+        instance.add_dynamic_partitions(NAME, sorted(new))
+        found = instance.get_dynamic_partitions(NAME)
+    return [Cell.of(key) for key in found]
 
 
-def cell_of(key: str) -> Cell:
-    """Return the cell of a partition key."""
-    if isinstance(key, dg.MultiPartitionKey):
-        return Cell(key.keys_by_dimension["host"], key.keys_by_dimension["month"])
-    return Cell.of(key)
+def synchronize(instance: dg.DagsterInstance, cells: Iterable[Cell]) -> None:
+    """Make an instance know these cells and no others: a cell that its last session left is gone from the graph too."""
+    wanted = set(cells)
+    for cell in add(instance, wanted):
+        if cell not in wanted:
+            instance.delete_dynamic_partition(NAME, cell.key)
+
+
+def requested(cells: Iterable[Cell]) -> list[dg.AddDynamicPartitionsRequest]:
+    """Return what a sensor says, so that Dagster knows the cells; those that it knows stay as they are."""
+    return [definition().build_add_request([cell.key for cell in cells])]
 
 
 class Box(NamedTuple):
-    """Cells of one host in a row of months: what one range run covers."""
+    """Cells that stand in a row in the order of the instance: what one range run covers."""
 
-    host: str
-    first: str
-    last: str
+    cells: tuple[Cell, ...]
 
     @property
     def tags(self) -> dict[str, str]:
         """Run tags that name the range."""
-        return {RANGE_START: str(key_of(Cell(self.host, self.first))), RANGE_END: str(key_of(Cell(self.host, self.last)))}
-
-    @property
-    def cells(self) -> list[Cell]:
-        """The cells in order of time."""
-        months = range(_number(self.first), _number(self.last) + 1)
-        return [Cell(self.host, f"{(number - 1) // 12:04d}-{(number - 1) % 12 + 1:02d}") for number in months]
+        return {RANGE_START: self.cells[0].key, RANGE_END: self.cells[-1].key}
 
     @property
     def title(self) -> str:
         """Short name for progress and logs."""
-        return f"{self.host} {self.first}" if self.first == self.last else f"{self.host} {self.first} to {self.last}"
+        first, last = self.cells[0], self.cells[-1]
+        end = last.month if last.host == first.host else f"{last.host} {last.month}"
+        return f"{first.host} {first.month}" + (f" to {end}" if last != first else "")
 
 
-def boxes(cells: Iterable[Cell], *, apart: Iterable[Cell] = ()) -> list[Box]:
-    """Return the fewest ranges over the cells, host by host in order of time.
+def boxes(cells: Iterable[Cell], known: Sequence[Cell], *, apart: Iterable[Cell] = ()) -> list[Box]:
+    """Return the fewest ranges over the cells, in the order of the known ones; what is not known is left out.
 
-    A range holds no month that is not among the cells, since each would be recorded as
-    made. Each cell of ``apart`` that is among them is a range of its own, at the end.
+    A range holds nothing but these cells, since all of it is recorded as made. Each cell of
+    ``apart`` that is among them is a range of its own, at the end.
     """
-    alone = set(apart)
-    found: list[Box] = []
-    for cell in sorted(set(cells) - alone):
-        last = found[-1] if found else None
-        if last and last.host == cell.host and _number(last.last) + 1 == _number(cell.month):
-            found[-1] = last._replace(last=cell.month)
-            continue
-        found.append(Box(cell.host, cell.month, cell.month))
-    return [*found, *(Box(c.host, c.month, c.month) for c in sorted(set(cells) & alone))]
-
-
-def _number(month: str) -> int:
-    year, _, part = month.partition("-")
-    return int(year) * 12 + int(part)
+    wanted, alone = set(cells), set(apart)
+    places = [place for place, cell in enumerate(known) if cell in wanted and cell not in alone]
+    starts = [0, *(at for at, (before, place) in enumerate(pairwise(places), 1) if place != before + 1)]
+    found = [Box(tuple(known[place] for place in places[a:b])) for a, b in pairwise([*starts, len(places)]) if a != b]
+    return [*found, *(Box((cell,)) for cell in known if cell in wanted and cell in alone)]

@@ -18,7 +18,7 @@ from ctx_pipeline.storage import connections
 from ctx_pipeline.storage.warehouse import database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from contextlib import AbstractContextManager
 
     from duckdb import DuckDBPyConnection
@@ -91,12 +91,12 @@ class Pipeline:
 
         return capture.scan(self.store, self.settings)
 
-    def plan(self, *, settle_seconds: float | None = None) -> planning.Plan:
+    def plan(self, *, settle_seconds: float | None = None, due: Collection[str] = ()) -> planning.Plan:
         """Return what a run would do now, by a scan, the ledger and what is on the disk."""
         from ctx_pipeline.pipeline.repair.missing_outputs import reconcile_missing_outputs
 
         reconcile_missing_outputs(self.store)
-        return planning.plan(self.store, self.settings, self.scan(), versions=self.versions(), settle_seconds=settle_seconds)
+        return planning.plan(self.store, self.settings, self.scan(), versions=self.versions(), settle_seconds=settle_seconds, due=due)
 
     def versions(self) -> code_versions.Versions:
         """Return the versions of all code."""

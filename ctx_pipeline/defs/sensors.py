@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from ctx_pipeline import discovery
-from ctx_pipeline.defs.partitions import key_of
+from ctx_pipeline.defs import partitions, upkeep
 from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.pipeline.capture import placement
 
 if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Host
+    from ctx_pipeline.model.raw import Cell
 
 SOURCE = dg.AssetKey(["source", "sessions"])
 INTERVAL_SECONDS = 300
+UPKEEP = "upkeep"
+UPKEEP_SECONDS = 3_600
 MOST_OBSERVED = 50
 """Observations of one tick; the rest follow at the next, since every one is a row in the event log."""
 
@@ -24,6 +27,22 @@ MOST_OBSERVED = 50
 def build(*, running: bool = False) -> list[dg.SensorDefinition]:
     """Return a sensor for every host, off unless told otherwise."""
     return [_observer(host, running=running) for host in discovery.hosts().values()]
+
+
+def keeper(*, running: bool = False) -> dg.SensorDefinition:
+    """Return the sensor that keeps Dagster's own records small, off unless told otherwise. It launches nothing."""
+
+    @dg.sensor(
+        name=UPKEEP,
+        minimum_interval_seconds=UPKEEP_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
+        description=f"Removes runs of {upkeep.KEEP_DAYS} days ago and all but the newest {upkeep.KEEP_RUNS}; a partition's newest stays.",
+    )
+    def tidy(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        made = upkeep.tidy(context.instance)
+        return dg.SkipReason(f"{made.removed} runs removed")
+
+    return tidy
 
 
 def sensor_name(host: Host) -> str:
@@ -63,16 +82,19 @@ def tick(host: str, cursor: str | None, pipeline: Pipeline) -> dg.SensorResult |
         return dg.SkipReason(_quiet(found))
     chosen = sorted(changed)[:MOST_OBSERVED]
     return dg.SensorResult(
-        asset_events=[
-            dg.AssetObservation(
-                asset_key=SOURCE,
-                partition=key_of(changed[key]),
-                metadata={"fingerprint": waiting[key][1], "settling": found.settling},
-                tags={"dagster/data_version": waiting[key][1]},
-            )
-            for key in chosen
-        ],
+        asset_events=[observation(changed[key], waiting[key][1], found.settling) for key in chosen],
+        dynamic_partitions_requests=partitions.requested(changed[key] for key in chosen),
         cursor=json.dumps({"version": 1, "cells": kept | {key: waiting[key][1] for key in chosen}}, sort_keys=True),
+    )
+
+
+def observation(cell: Cell, fingerprint: str, settling: int) -> dg.AssetObservation:
+    """Return what was seen in a cell: the fingerprint of the sources that wait there, and how many are still written to."""
+    return dg.AssetObservation(
+        asset_key=SOURCE,
+        partition=cell.key,
+        metadata={"fingerprint": fingerprint, "settling": settling},
+        tags={"dagster/data_version": fingerprint},
     )
 
 

@@ -17,7 +17,7 @@ from ctx_pipeline.pipeline import code_versions, reports
 from ctx_pipeline.pipeline.capture import placement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -153,6 +153,10 @@ class Plan:
     """sources that are new, grown or rewritten"""
     vanished: int = 0
     moved: int = 0
+    waiting: Mapping[Cell, str] = field(default_factory=dict)
+    """cell -> fingerprint of the sources that wait to be captured there"""
+    live: list[str] = field(default_factory=list)
+    """sources that are still written to, by stream and first byte to capture"""
 
     @property
     def nothing_to_do(self) -> bool:
@@ -208,20 +212,27 @@ class Plan:
 
 
 def plan(
-    store: Any, settings: Settings, scan: Any = None, *, versions: code_versions.Versions | None = None, settle_seconds: float | None = None
+    store: Any,
+    settings: Settings,
+    scan: Any = None,
+    *,
+    versions: code_versions.Versions | None = None,
+    settle_seconds: float | None = None,
+    due: Collection[str] = (),
 ) -> Plan:
     """Return what a run would do now. Nothing is written but the cache of code versions.
 
     Without a scan only the ledger is looked at. With ``settle_seconds`` the pending
     sources are placed into cells (their heads are read) and those still being written
-    to are left out; without it they are only counted.
+    to are left out, but for the ``due`` ones; without it they are only counted.
     """
     versions = versions or code_versions.versions(store.files, settings, keep=not getattr(store, "read_only", False))
     waiting: Mapping[Cell, str] = {}
+    live: list[str] = []
     pending = len(scan.pending) if scan else 0
     if scan and settle_seconds is not None:
-        placed = placement.place(store, settings, scan, settle_seconds=settle_seconds)
-        waiting, pending = placed.cells, pending - placed.settling
+        placed = placement.place(store, settings, scan, settle_seconds=settle_seconds, due=due)
+        waiting, pending, live = placed.cells, pending - placed.settling, placed.live
     nodes = graph(versions)
     records = {key: store.ledger.asset_cells(key) for key in nodes}
     alive = {*store.ledger.cells(), *waiting}
@@ -233,16 +244,19 @@ def plan(
         contents={key: {cell: row.content_hash for cell, row in rows.items()} for key, rows in records.items()},
         journal=store.journal.head(),
     )
-    made = Plan({}, pending, len(scan.vanished) if scan else 0, len(scan.moved) if scan else 0)
-    stages_begun = {node.stage for key, node in nodes.items() if records[key]}
+    made = Plan({}, pending, len(scan.vanished) if scan else 0, len(scan.moved) if scan else 0, waiting, live)
+    begun: dict[str, set[Cell]] = {}
+    for key, node in nodes.items():
+        begun.setdefault(node.stage, set()).update(records[key])
     for key, node in nodes.items():
         planned = AssetPlan(node, versions.of(key))
-        missing = NEW_ASSET if node.stage in stages_begun and not records[key] else NEW_INPUT
         planned.cells |= {cell: CellPlan("stale", NEW_INPUT, "emptied") for cell in left.get(key, ())}
         for cell in known.alive if node.partitioned else [WHOLE]:
             changed = _changed_above(made, node, cell)
             expected, behind = known.expected(node, cell)
             version = versions.of(key, cell.host)
+            # what others of its stage have in the partition it lacks because it is new: a person fills it, months of it or all
+            missing = NEW_ASSET if cell in begun[node.stage] or (begun[node.stage] and not records[key]) else NEW_INPUT
             needs = _judge(node, records[key].get(cell), version, expected, behind=behind or bool(changed), missing=missing)
             needs.token = digest(expected, changed, version)
             planned.cells[cell] = needs

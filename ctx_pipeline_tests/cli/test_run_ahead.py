@@ -69,7 +69,7 @@ def test_the_history_has_every_asset_and_cell_with_what_was_counted(ran: Ctx):
     assert found["normalized/events"][cell]["parsed"] > 0
     assert found["signals/outcomes"][cell]["dagster/row_count"] > 0
     assert found["signals/outcomes"][cell]["seconds"] > 0
-    assert found["mined/error_resolutions"][cell]["sessions_read"] > 0
+    assert found["mined/error_resolutions"][cell]["sessions_recomputed"] > 0
     assert found["dashboard/site"][""]["chunks_written"] > 0
     assert all(sys.getsizeof(json.dumps(facts)) < 2_000 for of_cells in found.values() for facts in of_cells.values())
 

@@ -49,3 +49,13 @@ class Holding(Pipeline):
 @pytest.fixture
 def holding():
     return Holding
+
+
+def placed(settings):
+    """Make the cells of the two months known to the instance, as the sensor does at its first tick; return the instance's folder."""
+    from ctx_pipeline.defs import launch, partitions
+    from ctx_pipeline.model.raw import Cell
+
+    with launch.instance(settings) as instance:
+        partitions.add(instance, [Cell("claude", "2026-03"), Cell("claude", "2026-04")])
+    return launch.prepare_home(settings)

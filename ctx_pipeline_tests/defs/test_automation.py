@@ -1,13 +1,19 @@
-"""The truth table of the one condition that launches."""
+"""The truth table of the one sensor that launches."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import dagster as dg
 import pytest
 
-from ctx_pipeline.defs import launch, location
+from ctx_pipeline import settings as settings_file
+from ctx_pipeline.defs import automation, launch, location, partitions
+from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import code_versions
 from ctx_pipeline.pipeline.ingest import ingest
@@ -19,24 +25,31 @@ TAIL = {"search/index", "memory/used", "memory/consolidated", "memory/index", "w
 
 
 class Daemon:
-    """Evaluates the conditions tick by tick, and remembers its cursor as the daemon does."""
+    """Asks the sensor tick by tick, and does with its answers what Dagster's daemon does, but for launching."""
 
     def __init__(self, instance):
         self.instance = instance
         self.cursor = None
         self.definitions = location.build()
+        self.asked = None
 
-    def tick(self):
-        """Return partition key (None for the tail) -> asset keys that are requested."""
-        result = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.cursor)
-        self.cursor = result.cursor
+    def tick(self, now=None):
+        """Return partition keys of each request, joined (None for the tail alone) -> asset keys that are requested."""
+        keys = {key.to_user_string() for key in self.definitions.resolve_asset_graph().get_all_asset_keys()}
+        pipeline = Pipeline()
+        self.asked = automation.tick(self.instance, self.cursor, pipeline, keys, now=now)
+        pipeline.close()
+        if isinstance(self.asked, dg.SkipReason):
+            return {}
+        self.cursor = self.asked.cursor
+        for event in self.asked.asset_events:
+            self.instance.report_runless_asset_event(event)
         found = {}
-        for one in result.results:
-            if one.true_subset.is_partitioned:
-                for key in one.true_subset.expensively_compute_partition_keys():
-                    found.setdefault(str(key), set()).add(one.key.to_user_string())
-            elif one.true_subset.size:
-                found.setdefault(None, set()).add(one.key.to_user_string())
+        for request in self.asked.run_requests:
+            first, last = request.tags.get(partitions.RANGE_START), request.tags.get(partitions.RANGE_END)
+            name = first if first == last else f"{first} {last}"
+            assert name not in found
+            found[name] = {key.to_user_string() for key in request.asset_selection}
         return found
 
 
@@ -48,11 +61,15 @@ def daemon(settings):
         yield Daemon(instance)
 
 
-def materialize(daemon, key, assets):
-    """Do what the daemon does with a request."""
-    job = daemon.definitions.resolve_implicit_global_asset_job_def()
-    keys = [dg.AssetKey(a.split("/")) for a in assets]
-    assert job.execute_in_process(instance=daemon.instance, partition_key=key, asset_selection=keys).success
+def materialize(daemon, job=None):
+    """Do what the daemon does with its last requests."""
+    job = job or daemon.definitions.resolve_implicit_global_asset_job_def()
+    return [
+        job.execute_in_process(
+            instance=daemon.instance, tags=request.tags, asset_selection=request.asset_selection, raise_on_error=False
+        ).success
+        for request in daemon.asked.run_requests
+    ]
 
 
 @pytest.mark.feature("automation.quiet")
@@ -65,21 +82,63 @@ def test_after_a_run_in_another_process_nothing_is_requested(daemon, home):
 
 
 @pytest.mark.feature("automation.late-append")
-def test_a_late_append_to_an_old_month_is_one_run_of_its_cell_and_then_one_of_the_tail(daemon, home):
+def test_a_late_append_to_an_old_month_is_one_run_of_its_cell_and_the_page(daemon, home):
     assert daemon.tick() == {}
     write_month(home, "2026-03", 1, prompts=2)
 
     first = daemon.tick()
     assert set(first) == {"claude|2026-03"}
-    assert first["claude|2026-03"] >= PARTITIONED
-    assert "claude|2026-03" not in daemon.tick(), "requested once, though nothing has run yet"
-
-    materialize(daemon, "claude|2026-03", first["claude|2026-03"])
-    then = daemon.tick()
-    assert set(then) == {None}
-    assert {"warehouse/duckdb", "dashboard/site"} <= then[None] <= TAIL
-    materialize(daemon, None, then[None])
+    assert first["claude|2026-03"] >= PARTITIONED | TAIL
+    assert daemon.asked.run_requests[0].tags["ctx/by"] == "automation"
+    assert materialize(daemon) == [True]
     assert daemon.tick() == {}
+    assert launch.run(settings_file.load()).runs == [], "nothing was left to do"
+
+
+@pytest.mark.feature("automation.once")
+def test_what_was_requested_is_not_requested_again_and_nothing_while_a_run_is_under_way(daemon, home):
+    write_month(home, "2026-03", 1, prompts=2)
+    assert set(daemon.tick()) == {"claude|2026-03"}
+    assert daemon.tick() == {}, "requested once, though nothing has run yet"
+
+    write_month(home, "2026-03", 1, prompts=3)
+    run = daemon.instance.create_run_for_job(daemon.definitions.resolve_implicit_global_asset_job_def(), status=dg.DagsterRunStatus.STARTED)
+    assert daemon.tick() == {}
+    assert run.run_id in daemon.asked.skip_message
+    daemon.instance.report_run_failed(run)
+    assert set(daemon.tick()) == {"claude|2026-03"}
+
+
+@pytest.mark.feature("automation.killed-command")
+def test_a_run_whose_command_was_killed_is_told_as_failed_and_holds_nothing_up(daemon, home):
+    gone = subprocess.run(
+        [sys.executable, "-c", "import os; from ctx_pipeline.model.process_identity import label; print(label(os.getpid()))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    job = daemon.definitions.resolve_implicit_global_asset_job_def()
+    run = daemon.instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags={"ctx/process": gone})
+    write_month(home, "2026-03", 1, prompts=2)
+
+    assert set(daemon.tick()) == {"claude|2026-03"}
+    assert daemon.instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.FAILURE
+
+
+@pytest.mark.feature("automation.observed")
+def test_what_is_captured_was_observed_before(daemon, home):
+    write_month(home, "2026-03", 1, prompts=2)
+    daemon.tick()
+    materialize(daemon)
+
+    source, raw = dg.AssetKey(["source", "sessions"]), dg.AssetKey(["raw", "segments"])
+    (seen,) = daemon.instance.fetch_observations(source, limit=5).records
+    made = daemon.instance.fetch_materializations(raw, limit=1).records[0]
+    assert str(seen.partition_key) == str(made.partition_key) == "claude|2026-03"
+    assert seen.storage_id < made.storage_id
+    tags = made.event_log_entry.asset_materialization.tags
+    assert tags["dagster/input_event_pointer/source/sessions"] == str(seen.storage_id)
+    assert tags["dagster/input_data_version/source/sessions"] == seen.event_log_entry.asset_observation.tags["dagster/data_version"]
 
 
 @pytest.mark.feature("automation.new-month")
@@ -87,19 +146,34 @@ def test_a_session_of_a_month_never_seen_is_requested(daemon, home):
     write_month(home, "2026-05", 3)
 
     assert set(daemon.tick()) == {"claude|2026-05"}
+    (added,) = daemon.asked.dynamic_partitions_requests
+    assert added.partition_keys == ["claude|2026-05"]
+    assert materialize(daemon) == [True]
 
 
 @pytest.mark.feature("automation.live-file")
 def test_a_file_that_is_still_written_to_is_left_alone(daemon, home):
-    import os
-    import time
-
     path = write_month(home, "2026-03", 1, prompts=2)
     os.utime(path, (time.time(), time.time()))
     assert daemon.tick() == {}
 
     os.utime(path, (time.time() - 600, time.time() - 600))
     assert set(daemon.tick()) == {"claude|2026-03"}, "once it has been quiet"
+
+
+@pytest.mark.feature("automation.never-quiet")
+def test_a_session_that_never_pauses_is_captured_every_ten_minutes(daemon, home):
+    began = time.time()
+    requested = []
+    for tick in range(24):  # a line and a tick a minute, each as the clock stands then
+        path = write_month(home, "2026-03", 1, prompts=2 + tick)
+        os.utime(path, (time.time(), time.time()))
+        if "raw/segments" in daemon.tick(now=began + 60 * tick).get("claude|2026-03", ()):
+            requested.append(tick)
+            with open_store(settings_file.load()) as store:
+                ingest(store, settings_file.load())
+
+    assert requested == [10, 21]
 
 
 @pytest.mark.feature("automation.own-runs-elsewhere")
@@ -140,6 +214,17 @@ def test_a_new_signal_is_left_to_a_person(daemon, home, settings, monkeypatch):
     assert "signals/churn" not in asked["claude|2026-03"], "not even beside the families that have new input"
 
 
+@pytest.mark.feature("automation.partial-backfill")
+def test_a_new_signal_that_a_person_filled_for_a_month_is_not_filled_for_the_others(daemon, settings):
+    with open_store(settings) as store:
+        store.ledger.forget_asset("signals/activity", [Cell("claude", "2026-03"), Cell("claude", "2026-04")])
+    assert daemon.tick().keys() <= {None}
+
+    launch.backfill(settings, "signals/activity", cells=["claude|2026-03"])
+    below = {key for asked in daemon.tick().values() for key in asked}
+    assert "signals/activity" not in below, "April stays as it is; what lies below March may be asked for"
+
+
 @pytest.mark.feature("automation.code-version")
 def test_a_new_code_version_requests_the_cells_of_that_asset_alone(daemon, settings, monkeypatch):
     known = code_versions.collect(settings)
@@ -147,26 +232,25 @@ def test_a_new_code_version_requests_the_cells_of_that_asset_alone(daemon, setti
     monkeypatch.setattr(code_versions, "versions", lambda *_, **__: bumped)
     daemon.definitions = location.build(versions=bumped)
 
-    assert daemon.tick() == {"claude|2026-03": {"signals/activity"}, "claude|2026-04": {"signals/activity"}}
+    asked = daemon.tick()
+    assert set(asked) == {"claude|2026-03 claude|2026-04"}
+    assert {key for key in asked["claude|2026-03 claude|2026-04"] if key.partition("/")[0] in ("raw", "normalized", "signals")} == {
+        "signals/activity"
+    }
 
 
 @pytest.mark.feature("automation.failed-cell")
 def test_a_cell_that_failed_is_not_requested_again_until_its_input_changes(daemon, home, settings, holding):
     bad = location.build(holding(settings, "measure", Cell("claude", "2026-03"))).resolve_implicit_global_asset_job_def()
 
-    def fail(requested):
-        selection = [dg.AssetKey(a.split("/")) for a in requested]
-        assert not bad.execute_in_process(
-            instance=daemon.instance, partition_key="claude|2026-03", asset_selection=selection, raise_on_error=False
-        ).success
-
     write_month(home, "2026-03", 1, prompts=2)
-    fail(daemon.tick()["claude|2026-03"])
+    assert "signals/activity" in daemon.tick()["claude|2026-03"]
+    assert materialize(daemon, bad) == [False]
     # its tables are new now, which is new input for what reads them; it fails on these as well
     again = daemon.tick()["claude|2026-03"]
     assert "signals/activity" in again
     assert "normalized/events" not in again
-    fail(again)
+    assert materialize(daemon, bad) == [False]
 
     seen = [daemon.tick() for _ in range(3)]
     assert all("signals/activity" not in found.get("claude|2026-03", ()) for found in seen)
@@ -183,4 +267,4 @@ def test_the_automation_sensor_turns_a_tick_into_run_requests(daemon, home):
 
     ticked = repository.get_sensor_def("automation").evaluate_tick(context)
 
-    assert [request.partition_key for request in ticked.run_requests] == ["claude|2026-03"]
+    assert [request.tags[partitions.RANGE_START] for request in ticked.run_requests] == ["claude|2026-03"]

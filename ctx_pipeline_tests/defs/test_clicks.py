@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ctx_pipeline.defs import launch
+from ctx_pipeline_tests.defs.conftest import placed
 from ctx_pipeline_tests.waiting import eventually
 
 LOCATION = "ctx_pipeline.definitions"
@@ -89,6 +90,7 @@ def test_a_cell_is_materialized_and_a_range_is_backfilled_by_a_click(ui, setting
     from dagster._daemon.backfill import execute_backfill_iteration
 
     post, workspace = ui
+    placed(settings)
     chosen = [{"path": ["raw", "segments"]}, {"path": ["normalized", "events"]}]
     selector = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__", "jobName": "__ASSET_JOB", "assetSelection": chosen}
     tags = [{"key": "dagster/partition", "value": "claude|2026-03"}]

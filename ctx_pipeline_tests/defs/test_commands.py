@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ctx_pipeline.defs import launch
+from ctx_pipeline_tests.defs.conftest import placed
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -54,7 +55,7 @@ def test_dagster_validates_the_workspace_of_the_checkout():
 @pytest.mark.slow
 @pytest.mark.feature("dagster.materialize")
 def test_dagster_materializes_one_cell(settings, tmp_path):
-    home = launch.prepare_home(settings)
+    home = placed(settings)
 
     result = clean(
         "dagster", "asset", "materialize", "-m", "ctx_pipeline.definitions", "--select", "raw/segments,key:normalized/*",

@@ -63,7 +63,7 @@ def test_every_partitioned_asset_has_the_same_cells(nodes):
     found = {node.partitions_def for node in nodes.values() if node.partitions_def is not None}
 
     assert len(found) == 1
-    assert found.pop().get_partition_keys()[0] == str(partitions.key_of(Cell(min(discovery.hosts()), "2025-01")))
+    assert found.pop() == partitions.definition()
 
 
 @pytest.mark.feature("dagster.upstream")
@@ -145,7 +145,7 @@ def test_contracts_block_and_drift_only_warns(definitions):
 def test_sensors_schedule_and_automation_are_off_until_switched_on(definitions):
     repository = definitions.get_repository_def()
 
-    assert {s.name for s in repository.sensor_defs} == {"automation", *map(sensors.sensor_name, discovery.hosts().values())}
+    assert {s.name for s in repository.sensor_defs} == {"automation", "upkeep", *map(sensors.sensor_name, discovery.hosts().values())}
     assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
     nightly = repository.get_schedule_def("nightly")
     hour, minute = map(int, settings_file.NIGHTLY.split(":"))
@@ -176,28 +176,24 @@ def test_watching_declares_sensors_automation_and_schedule_running(monkeypatch):
 
 @pytest.mark.feature("dagster.boxes")
 def test_dirty_cells_become_few_ranges_and_a_bad_cell_one_of_its_own():
-    cells = [Cell("claude", m) for m in ("2025-11", "2025-12", "2026-01", "2026-04", "2026-09")] + [Cell("codex", "2026-01")]
+    known = [Cell("claude", m) for m in ("2025-11", "2025-12", "2026-01", "2026-04", "2026-09")] + [Cell("codex", "2026-01")]
+    cells = [*known[:3], *known[4:]]
 
-    assert partitions.boxes(cells) == [
-        ("claude", "2025-11", "2026-01"),
-        ("claude", "2026-04", "2026-04"),
-        ("claude", "2026-09", "2026-09"),
-        ("codex", "2026-01", "2026-01"),
-    ]
-    assert [cell for box in partitions.boxes(cells) for cell in box.cells] == cells, "no month is recorded that was not asked for"
-    assert partitions.boxes(cells[:3], apart=[cells[1]]) == [
-        ("claude", "2025-11", "2025-11"),
-        ("claude", "2026-01", "2026-01"),
-        ("claude", "2025-12", "2025-12"),
-    ]
+    assert partitions.boxes(cells, known) == [(tuple(known[:3]),), (tuple(known[4:]),)]
+    assert [cell for box in partitions.boxes(cells, known) for cell in box.cells] == cells, "nothing is recorded that was not asked for"
+    assert [box.title for box in partitions.boxes(cells, known)] == ["claude 2025-11 to 2026-01", "claude 2026-09 to codex 2026-01"]
+    assert partitions.boxes(known[:3], known, apart=[known[1]]) == [((known[0],),), ((known[2],),), ((known[1],),)]
+    assert partitions.boxes([], known) == []
 
 
 @pytest.mark.feature("dagster.keys-round-trip")
-def test_a_partition_key_and_its_cell_are_the_same_thing():
-    cell = Cell("codex", "2026-03")
-
-    assert str(partitions.key_of(cell)) == cell.key == "codex|2026-03"
-    assert partitions.cell_of(str(partitions.key_of(cell))) == partitions.cell_of(partitions.key_of(cell)) == cell
+def test_an_instance_knows_the_cells_that_hold_sessions_and_no_others():
+    march, april, codex = Cell("claude", "2026-03"), Cell("claude", "2026-04"), Cell("codex", "2026-03")
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert partitions.add(instance, [april, codex]) == [april, codex]
+        assert partitions.add(instance, [march]) == [april, codex, march], "a range follows the order in which they came"
+        partitions.synchronize(instance, [march, codex])
+        assert [Cell.of(key) for key in instance.get_dynamic_partitions(partitions.NAME)] == [codex, march]
 
 
 def test_the_graph_of_the_plan_is_the_graph_of_dagster(definitions, nodes):

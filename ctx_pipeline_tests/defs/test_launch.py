@@ -29,7 +29,7 @@ def states(instance, asset):
     from ctx_pipeline.defs import partitions
 
     key = dg.AssetKey(asset.split("/"))
-    found = instance.get_status_by_partition(key, [MARCH.key, APRIL.key], partitions.definition("2025-01"))
+    found = instance.get_status_by_partition(key, [MARCH.key, APRIL.key], partitions.definition())
     return {name: status.value if status else None for name, status in found.items()}
 
 

@@ -31,7 +31,8 @@ def test_a_run_does_not_wait_for_it_the_night_asks_for_it_and_a_backfill_fills_i
 
     for needs in before.assets["tokens/exact"].cells.values():
         needs.state = "fresh"
-    (request,) = automation.requests(before, "2026-11-21")
+    with launch.instance(settings) as instance:
+        (request,) = automation.requests(instance, before, "2026-11-21", before.assets.keys())
     assert [key.to_user_string() for key in request.asset_selection] == ["memory/effect"]
 
     outcome = launch.backfill(settings, "memory/effect")

@@ -8,7 +8,7 @@ import sqlite3
 import dagster as dg
 import pytest
 
-from ctx_pipeline.defs import launch
+from ctx_pipeline.defs import launch, partitions
 from ctx_pipeline.defs.execution import Execution
 from ctx_pipeline.defs.partitions import definition
 from ctx_pipeline.defs.resources import Pipeline
@@ -46,6 +46,7 @@ def test_what_failed_for_the_disk_is_tried_again_and_a_defect_is_not(settings, e
     pipeline = Failing(settings, error, 1)
     with launch.instance(settings) as instance, Execution(settings, instance, pipeline=pipeline) as job:
         job.ingest()
+        partitions.add(instance, [MARCH])
         result = job._run(["signals/activity"], tags={"dagster/partition": MARCH.key}, title="once")
 
     assert (pipeline.tried, not result.success) == (tried, failed)
@@ -161,7 +162,7 @@ def test_a_family_whose_commit_fails_is_red_alone_and_turns_green_when_it_is_men
     def failed(instance):
         found = {}
         for key in [k for k in instance.all_asset_keys() if k.path[0] in ("raw", "normalized", "facts", "signals", "mined")]:
-            states = instance.get_status_by_partition(key, [MARCH.key, "claude|2026-04"], definition("2025-01"))
+            states = instance.get_status_by_partition(key, [MARCH.key, "claude|2026-04"], definition())
             for cell, state in states.items():
                 if state is None or state.value != "MATERIALIZED":
                     found[key.to_user_string(), cell] = state.value if state else None
@@ -179,3 +180,63 @@ def test_a_family_whose_commit_fails_is_red_alone_and_turns_green_when_it_is_men
     assert (outcome.failed, outcome.cells_materialized) == ([], 1)
     with launch.instance(settings) as instance:
         assert failed(instance) == {}
+
+
+@pytest.mark.feature("launch.data-versions")
+def test_each_partition_of_a_range_has_its_content_hash_as_data_version_and_what_it_was_made_of(settings, home):
+    launch.run(settings)
+    keys = [MARCH.key, "claude|2026-04"]
+    pipeline = Pipeline(settings)
+    assets = [key for key, node in pipeline.graph().items() if node.partitioned and node.stage != "count"]
+    hashes = {(asset, key): pipeline.store.ledger.asset_cell(asset, Cell.of(key)).content_hash[:16] for asset in assets for key in keys}
+    pipeline.close()
+
+    with launch.instance(settings) as instance:
+        for asset in assets:
+            found = instance.fetch_materializations(dg.AssetKey(asset.split("/")), limit=10).records
+            assert len(found) == 2, f"one event a partition of {asset}, none from Dagster itself"
+            told = {str(one.partition_key): one.event_log_entry.asset_materialization.tags for one in found}
+            assert {key: tags["dagster/data_version"] for key, tags in told.items()} == {key: hashes[asset, key] for key in keys}
+        signal = instance.fetch_materializations(dg.AssetKey(["signals", "activity"]), limit=1).records[0]
+        tags = signal.event_log_entry.asset_materialization.tags
+        assert tags["dagster/input_data_version/normalized/events"] == hashes["normalized/events", str(signal.partition_key)]
+        site = instance.get_latest_materialization_event(dg.AssetKey(["dashboard", "site"])).asset_materialization.tags
+        assert site["dagster/data_version_is_user_provided"] == "true"
+        assert stale(instance) == {}, "nothing is out of sync after a run"
+
+        write_month(home, "2026-03", 1, prompts=2)
+        launch.run(settings)
+        assert stale(instance) == {}
+
+
+def stale(instance):
+    """Return (asset, partition) -> why Dagster's own marks call it stale."""
+    from dagster._core.definitions.data_version import CachingStaleStatusResolver
+    from dagster._core.loader import LoadingContextForTest
+
+    from ctx_pipeline.defs import location
+
+    graph = location.build().resolve_asset_graph()
+    resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+    found = {}
+    for node in graph.asset_nodes:
+        if node.is_materializable and node.key.path[0] != "tokens" and node.key.path[-1] != "effect":
+            for key in [MARCH.key, "claude|2026-04"] if node.is_partitioned else [None]:
+                if causes := resolver.get_stale_causes(node.key, key):
+                    found[node.key.to_user_string(), key] = [cause.reason for cause in causes]
+    return found
+
+
+@pytest.mark.feature("dagster.links")
+def test_every_asset_leads_to_its_code_and_to_the_page(settings):
+    from pathlib import Path
+
+    from ctx_pipeline.defs import location
+
+    for spec in location.build(Pipeline(settings)).resolve_asset_graph().asset_nodes:
+        assert spec.metadata["page"].value.startswith("file://")
+        if spec.key.path[0] == "source":
+            continue
+        for link in spec.metadata["dagster/code_references"].code_references:
+            text = Path(link.file_path).read_text("utf-8").splitlines()
+            assert spec.key.path[0] not in ("signals", "mined") or "def " in "".join(text[link.line_number - 1 : link.line_number + 30])

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from ctx_pipeline.defs import automation, launch, location, sensors
+from ctx_pipeline.defs import automation, launch, location, partitions, sensors
 from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.pipeline.capture import read_source
@@ -138,35 +138,62 @@ def _as_captured(scan):
         )
 
 
-@pytest.mark.feature("schedule.nightly")
-def test_the_night_asks_for_boxes_of_dirty_cells_and_then_for_nothing(settings):
-    asked = automation.requests(automation.look(), "2026-11-21")
+def night(settings, day):
+    """Return what the nightly schedule asks for: (run key, range, assets) of each run, or why it asks for nothing."""
+    keys = {key.to_user_string() for key in location.build().resolve_asset_graph().get_all_asset_keys()}
+    with launch.instance(settings) as instance:
+        pipeline = Pipeline(settings)
+        asked = automation.requests(instance, automation.look(pipeline), day, keys)
+        pipeline.close()
+    if isinstance(asked, dg.SkipReason):
+        return asked.skip_message
+    bounds = [partitions.RANGE_START, partitions.RANGE_END]
+    return [([r.tags.get(name) for name in bounds], {key.to_user_string() for key in r.asset_selection}, r) for r in asked]
 
-    assert [(r.run_key, r.tags["dagster/asset_partition_range_start"], r.tags["dagster/asset_partition_range_end"]) for r in asked] == [
-        ("2026-11-21 claude 2026-03 to 2026-04", MARCH, "claude|2026-04")
-    ]
+
+@pytest.mark.feature("schedule.nightly")
+def test_the_night_asks_for_what_is_dirty_and_then_for_nothing(settings, home):
+    ((bounds, assets, _),) = night(settings, "2026-11-21")
+    assert bounds == [MARCH, "claude|2026-04"]
+    assert {"raw/segments", "tokens/exact", "dashboard/site", "memory/effect"} <= assets
 
     launch.run(settings)
-    # exact token counts are left to the night
-    assert [r.run_key for r in automation.requests(automation.look(), "2026-11-22")] == ["2026-11-22 claude 2026-03 to 2026-04"]
+    # exact token counts are left to the night, and so is the replay of the history for what memories did
+    ((bounds, assets, _),) = night(settings, "2026-11-22")
+    assert (bounds, assets) == ([MARCH, "claude|2026-04"], {"tokens/exact", "memory/effect"})
 
     launch.backfill(settings, "tokens/exact")
-    # so is the replay of the history for what memories did
-    (replay,) = automation.requests(automation.look(), "2026-11-23")
-    assert (replay.run_key, [key.to_user_string() for key in replay.asset_selection]) == ("2026-11-23 tail", ["memory/effect"])
+    assert [(bounds, assets) for bounds, assets, _ in night(settings, "2026-11-23")] == [([None, None], {"memory/effect"})]
 
     launch.backfill(settings, "memory/effect")
-    assert automation.requests(automation.look(), "2026-11-24").skip_message == "nothing new"
+    assert night(settings, "2026-11-24") == "nothing new"
+
+
+@pytest.mark.feature("schedule.one-of-the-rest")
+def test_ranges_that_lie_apart_are_followed_by_one_run_of_the_rest(settings, home):
+    write_month(home, "2026-05", 3)
+    launch.run(settings)
+    launch.backfill(settings, "tokens/exact")
+    for month, number in (("2026-03", 1), ("2026-05", 3)):
+        write_month(home, month, number, prompts=2)
+
+    asked = night(settings, "2026-11-21")
+
+    assert [bounds for bounds, *_ in asked] == [[MARCH, MARCH], ["claude|2026-05"] * 2, [None, None]]
+    assert all("dashboard/site" not in assets for _, assets, _ in asked[:-1])
+    assert {"warehouse/duckdb", "dashboard/site"} <= asked[-1][1]
+    assert int(asked[-1][2].tags["dagster/priority"]) < 0
 
 
 @pytest.mark.feature("schedule.in-dagster")
 def test_a_request_of_the_night_covers_cells_and_tail_in_one_run(settings):
     repository = location.build().get_repository_def()
-    context = dg.build_schedule_context(repository_def=repository, scheduled_execution_time=datetime(2026, 11, 21, 3, 17, tzinfo=UTC))
-    request = repository.get_schedule_def("nightly").evaluate_tick(context).run_requests[0]
-
     with launch.instance(settings) as instance:
-        result = repository.get_job("everything").execute_in_process(instance=instance, tags=request.tags)
+        moment = datetime(2026, 11, 21, 3, 17, tzinfo=UTC)
+        context = dg.build_schedule_context(instance=instance, repository_def=repository, scheduled_execution_time=moment)
+        request = repository.get_schedule_def("nightly").evaluate_tick(context).run_requests[0]
+        job = repository.get_job("everything")
+        result = job.execute_in_process(instance=instance, tags=request.tags, asset_selection=request.asset_selection)
         assert result.success
         assert instance.get_latest_materialization_event(dg.AssetKey(["dashboard", "site"])) is not None
-    assert automation.look().nothing_to_do
+    assert night(settings, "2026-11-22") == "nothing new"

@@ -79,3 +79,19 @@ def test_what_dagster_runs_by_itself_is_told_with_its_last_tick(settings):
         instance.update_instigator_state(state.with_status(InstigatorStatus.STOPPED))
 
     assert upkeep.switches(settings) == [("nightly", "schedule", False, "2026-01-05T00:00:00.000000Z")]
+
+
+@pytest.mark.feature("upkeep.bounded")
+def test_all_but_the_newest_runs_go_and_no_newest_materialization(settings, home, monkeypatch):
+    for prompts in range(2, 5):
+        launch.run(settings)
+        write_month(home, "2026-03", 1, prompts=prompts)
+    before, known = newest(settings), runs(settings)
+    monkeypatch.setattr(upkeep, "KEEP_RUNS", 2)
+
+    with launch.instance(settings) as instance:
+        made = upkeep.tidy(instance)
+
+    assert made.removed == len(known - runs(settings)) > 0
+    assert newest(settings) == before
+    assert set(before.values()) <= runs(settings)

@@ -12,7 +12,7 @@ from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.storage.ledger import links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ctx_pipeline.model.declared import Host
     from ctx_pipeline.pipeline.capture.scanning import Pending, Scan
@@ -29,6 +29,8 @@ class Placement:
     """cell -> fingerprint of its pending sources (stream, generation, size)"""
     settling: int = 0
     """sources written to less than the asked seconds ago, left for a later look"""
+    live: list[str] = field(default_factory=list)
+    """the same and the ``due`` ones, each named by stream and first byte to capture"""
     unplaced: int = 0
     """sources of no session (settings, history), or whose head says nothing yet"""
     later: int = 0
@@ -36,9 +38,18 @@ class Placement:
 
 
 def place(
-    store: Any, settings: Settings, scan: Scan, *, settle_seconds: float = 0.0, limit: int = 2_000, now: float | None = None
+    store: Any,
+    settings: Settings,
+    scan: Scan,
+    *,
+    settle_seconds: float = 0.0,
+    due: Collection[str] = (),
+    limit: int = 2_000,
+    now: float | None = None,
 ) -> Placement:
     """Return the cells of the pending sources of a scan; reads the heads of at most ``limit`` new ones, the oldest first.
+
+    Sources written to less than ``settle_seconds`` ago are left out, but for those whose names of an earlier look are ``due``.
 
     A source the ledger knows keeps its cell. A new one is asked who it is and linked to
     the others by the ledger's own rule, so that it lands where capturing will put it.
@@ -48,7 +59,11 @@ def place(
     members: dict[Cell, list[tuple[str, int, int]]] = {}
     fresh = []
     for source in scan.pending:
-        if settle_seconds and 0 <= clock - source.mtime_ns / 1e9 < settle_seconds:
+        live = bool(settle_seconds) and 0 <= clock - source.mtime_ns / 1e9 < settle_seconds
+        name = digest(source.host, source.stream, source.generation, source.start, size=12) if live else ""
+        if live:
+            result.live.append(name)
+        if live and name not in due:
             result.settling += 1
         elif source.known is not None and source.known.month:
             members.setdefault(Cell(source.host, source.known.month), []).append((source.stream, source.generation, source.size))
