@@ -42,7 +42,7 @@ def team() -> None:
 @click.argument("url")
 @click.option("--as", "name", metavar="NAME", help="Name of the member; the user's own by default.")
 @click.option("--machine", metavar="NAME", help="Name of this machine; its host name by default.")
-@click.option("--share", metavar="POLICIES", help="What to share of every project: counts, lessons, facts, texts, raw.")
+@click.option("--share", metavar="POLICIES", help="What to share of every project: counts, lessons, facts, texts.")
 @json_option
 def join(url: str, name: str | None, machine: str | None, share: str | None, as_json: bool) -> None:
     """Enter this machine in the team whose bucket is URL: s3://, gs://, az:// or a folder.
@@ -66,7 +66,7 @@ def join(url: str, name: str | None, machine: str | None, share: str | None, as_
 @click.argument("policies")
 @json_option
 def share(project: str, policies: str, as_json: bool) -> None:
-    """Share POLICIES of PROJECT: counts, lessons, facts, texts, raw (comma list), or none.
+    """Share POLICIES of PROJECT: counts, lessons, facts, texts (comma list), or none.
 
     PROJECT is a project's name, a repository (github.com/owner/name) or '*' for all others.
     What a narrower policy no longer allows is removed by the next publish.

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.settings import Settings
 
-POLICIES = ("counts", "lessons", "facts", "texts", "raw")
-"""What can be shared of a project; ``facts`` brings ``counts``, ``texts`` brings ``facts``; ``raw`` is exact and encrypted."""
+POLICIES = ("counts", "lessons", "facts", "texts")
+"""What can be shared of a project; ``facts`` brings ``counts``, ``texts`` brings ``facts``."""
 
-_BRINGS = {"facts": ("counts",), "texts": ("counts", "facts"), "raw": ()}
+_BRINGS = {"facts": ("counts",), "texts": ("counts", "facts")}
 EVERY = "*"
 """Stands for every project without a policy of its own."""
 

@@ -28,6 +28,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 SESSION = "51b369cc-0a63-4a24-aa2a-c6ba8b05c225"
 NO_TABLE = {
     "ctx completion",
+    "ctx hub dev",
     "ctx help",
     "ctx render",
     "ctx usage statusline",

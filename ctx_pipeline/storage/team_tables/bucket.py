@@ -143,7 +143,10 @@ class Bucket:
                 f"no credentials for {self.url}", hint="sign in with the provider's own tool, or set its variables (AWS_ACCESS_KEY_ID, ...)"
             )
         if any(word in lowered for word in ("403", "forbidden", "permission", "accessdenied", "401")):
-            return StoreError(f"{place} must not be read or written by these credentials", hint="see the bucket policy in docs/team.md")
+            return StoreError(
+                f"{place} must not be read or written by these credentials",
+                hint="a member writes below members/NAME and heads/NAME, a hub reads these and writes below team/",
+            )
         return StoreError(f"{place}: {text[:200]}", hint="what was sent so far stays; run the command again")
 
 
