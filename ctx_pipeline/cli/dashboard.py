@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.output import emit, flush, json_option, local_time, one_line, say, table, zone_name
-from ctx_pipeline.dashboard.figures import money, plural, reading, share, short
+from ctx_pipeline.dashboard.figures import plural, reading, share, short
 from ctx_pipeline.dashboard.panels.numbers import cost_note, figures
+from ctx_pipeline.model.display import money
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from ctx_pipeline.model.display import money
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -82,7 +84,6 @@ def nice_ceiling(value: float) -> float:
 # Figures as people read them: grouped digits, units, never more precision than they bear.
 
 
-_NANO = 1_000_000_000
 _SCALES = ((1_000_000_000_000, "T"), (1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k"))
 
 
@@ -103,16 +104,6 @@ def short(value: float) -> str:
 def _decimals(value: float) -> int:
     size = abs(value)
     return 0 if size >= 99.95 else 1 if size >= 9.995 else 2
-
-
-def money(nano: int) -> str:
-    """Return nano-dollars as dollars: ``$0``, ``<$0.01``, ``$4.20``, ``$1,234``."""
-    if nano == 0:
-        return "$0"
-    dollars = nano / _NANO
-    if dollars < 0.01:
-        return "<$0.01"
-    return f"${dollars:,.2f}" if dollars < 1000 else f"${dollars:,.0f}"
 
 
 def share(part: float, whole: float) -> str:
@@ -140,8 +131,7 @@ def reading(value: float | None, unit: str) -> str:
     if unit in {"s", "second", "seconds"}:
         return duration(value)
     if unit == "dollars":
-        nano = round(value * 1_000_000_000)
-        return f"-{money(-nano)}" if nano < 0 else money(nano)
+        return money(round(value * 1_000_000_000))
     return short(value)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ctx_pipeline.dashboard.data import SessionLine
+    from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
 SESSIONS, MOST = 300, 5_000
 """Sessions of a piece, and the newest sessions that are searched from disk."""
@@ -72,6 +73,18 @@ def documents_of(script: bytes) -> dict[tuple[str, str], list[Document]]:
     except (ValueError, KeyError, IndexError, TypeError, zlib.error):
         return {}
     return found
+
+
+def documents_of_rows(rows: WholeSession) -> list[Document]:
+    """Return the documents of a session whose events are at hand, the same as those that :func:`documents` makes."""
+    ids = [thread.thread_id for thread in rows.threads]
+    said = sorted(
+        (event for event in rows.events if event.text and event.kind in KINDS),
+        key=lambda event: (ids[event.thread] if event.thread < len(ids) else "", event.seq),
+    )
+    most = {kind: LONGEST_CALL if kind == "tool_call" else LONGEST for kind in KINDS}
+    told = ((0, e.kind, zlib.crc32(e.event_id.encode()), e.at, (e.text or "")[: most[e.kind]]) for e in said)
+    return documents(told, 1)[0]
 
 
 def documents(rows: Iterable[tuple[int, str, int, int | None, str]], sessions: int) -> list[list[Document]]:

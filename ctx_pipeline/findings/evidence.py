@@ -17,15 +17,14 @@ from ctx_pipeline.storage.store_marker import begun
 from ctx_pipeline.usage import live_usage
 from ctx_pipeline.usage import live_usage as live
 from ctx_pipeline.usage.cache_efficiency import cache_read_cost, stored_cache_read_cost
-from ctx_pipeline.usage.engine import calls, total, usage
+from ctx_pipeline.usage.engine import calls, stored_usages, total, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-    from ctx_pipeline.usage.engine import Calls
-    from ctx_pipeline.usage.groupings import Uses
+    from ctx_pipeline.usage.engine import Usage
     from ctx_pipeline.usage.rollup import Filters
 
 
@@ -187,37 +186,48 @@ def history(settings: Settings, filters: Filters, signals: Iterable[str], *, now
     where the filters name one.
     """
     stored = begun(settings.home)
-    asked = filters._asdict()
-    asked |= {name: str(asked[name]) for name in ("since", "until") if asked[name] is not None}
-    read: tuple[Calls, Uses] | None = None if stored else (calls(settings, host=filters.host), {})
-    by = {name: usage(name, settings=settings, stored=stored, read=read, **asked) for name in ("session", "model", "thread")}
-    spent = by["session"].by_session()
     narrow = (filters.since, filters.until, filters.host, filters.project, filters.model) != (None,) * 5
-    found: dict[str, Any] = {
-        "spent": spent,
-        "models": tuple(by["model"].rows),
-        "subagents_nano": sum(row["cost_nano"] for row in by["thread"].rows if row["thread"] != "main"),
-    }
+    captured: set[tuple[str, str]] = set()
     if stored:
         from ctx_pipeline.storage.reader import reading
 
         with reading(settings) as (store, _):
-            found |= _stored(store, filters, signals, settings, narrow=narrow)
-            captured = {place for place, source in store.ledger.sources().items() if source.captured}
+            found = _stored(store, filters, signals, settings, narrow=narrow)
+            if not narrow:
+                captured = {place for place, source in store.ledger.sources().items() if source.captured}
     else:
-        found["cache_read_nano"] = cache_read_cost(read[0].owned if read else (), filters, settings)
-        found["sessions"] = {
-            (c.host, c.session_id): SessionFacts(c.host, c.session_id, c.session_id, c.project)
-            for c, _ in (read[0].owned if read else ())
-            if (c.host, c.session_id) in spent
-        }
-        captured = set()
+        found = _of_homes(filters, settings)
     if not narrow:
         sources = live_usage.sources(settings)
         files = [HomeFile(s.host, s.root, s.kind, s.mtime_ns, (s.root, s.rel) in captured) for s in sources]
         found["homes"] = tuple(retention_of_homes(settings, files, now_ns=None if now is None else now * 1000))
         found["newest"] = quick_scan(settings, sources, secrets=not stored)
     return History(**found)
+
+
+def _of_homes(filters: Filters, settings: Settings) -> dict[str, Any]:
+    asked = filters._asdict()
+    asked |= {name: str(asked[name]) for name in ("since", "until") if asked[name] is not None}
+    read = calls(settings, host=filters.host)
+    found = _spent({name: usage(name, settings=settings, read=(read, {}), **asked) for name in _BY})
+    found["cache_read_nano"] = cache_read_cost(read.owned, filters, settings)
+    found["sessions"] = {
+        (c.host, c.session_id): SessionFacts(c.host, c.session_id, c.session_id, c.project)
+        for c, _ in read.owned
+        if (c.host, c.session_id) in found["spent"]
+    }
+    return found
+
+
+_BY = ("session", "model", "thread")
+
+
+def _spent(by: Mapping[str, Usage]) -> dict[str, Any]:
+    return {
+        "spent": by["session"].by_session(),
+        "models": tuple(by["model"].rows),
+        "subagents_nano": sum(row["cost_nano"] for row in by["thread"].rows if row["thread"] != "main"),
+    }
 
 
 def history_of_all(settings: Settings, *, now: int) -> History:
@@ -260,6 +270,7 @@ def _stored(store: Store, filters: Filters, signals: Iterable[str], settings: Se
     asked = [value for value in (filters.host, filters.project, *bounds) for _ in range(2)]
     with closing(store.lake.connect()) as connection:
         store.lake.views(connection, ("sessions", "readings", "model_calls"))
+        spent = _spent(stored_usages(connection, _BY, filters))
         cache_read = stored_cache_read_cost(connection, filters, settings)
         sessions = [SessionFacts(*row) for row in connection.execute(SESSIONS_SQL, asked).fetchall()]
         readings: dict[str, dict[Key, Measured]] = {}
@@ -276,7 +287,7 @@ def _stored(store: Store, filters: Filters, signals: Iterable[str], settings: Se
     lessons = {} if narrow else counted(store.warehouse_path)
     replaced: Counter[str] = Counter() if narrow else _live_secrets(store)
     facts = {(one.host, one.session_id): one for one in sessions}
-    return {
+    return spent | {
         "sessions": facts,
         "readings": readings,
         "replaced": replaced,

@@ -7,7 +7,10 @@ import os
 import shutil
 import sys
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -17,6 +20,7 @@ from ctx_pipeline.dashboard import page, session_chunk, words
 from ctx_pipeline.dashboard.data import PAGE_VERSION, PageData
 from ctx_pipeline.errors import StoreError, StoreFull
 from ctx_pipeline.model.codec import digest
+from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.pipeline import CellReport, StageReport, code_versions, reports, run_report
 from ctx_pipeline.pipeline.forget.rows import clean_past
 from ctx_pipeline.pipeline.page import page_records
@@ -35,6 +39,7 @@ from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, searched_
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -45,13 +50,16 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
+    Documents = dict[tuple[str, str], list[words.Document]]
+    """(key, stamp) of a session -> what is searched of it"""
+
 CODE_VERSION = str(PAGE_VERSION)
 
 LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
-BRIEF = dashboard_queries.Limits(tool_calls=40, model_calls=60)
+BRIEF = dashboard_queries.Limits(tool_calls=0, model_calls=0)
 """Rows of a session whose transcript is not drawn yet."""
 
-DRAWN_AT_FIRST, DRAWN_LATER, LEAST = 60_000_000, 4_000_000, 40_000
+DRAWN_AT_FIRST, DRAWN_LATER, LEAST = 40_000_000, 4_000_000, 40_000
 """Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first;
 a session counts as LEAST at least.
 
@@ -60,6 +68,9 @@ What is left waits for the next run that has something to do, or for ``ctx dashb
 
 _BATCH = 2_000
 """Sessions whose figures are read together, with one scan of all events."""
+
+_AHEAD = 3
+"""Sessions that wait until they are packed and written, beside the one that is read."""
 
 _TEXTS = 500_000_000
 """Recorded bytes of the sessions whose searched texts are read together."""
@@ -112,17 +123,24 @@ def _write(
         for folder in ("data", "panels", "words"):
             (building / folder).mkdir(parents=True, mode=0o700)
         building.chmod(0o700)
-        with database.connect(store.warehouse_path, read_only=True) as connection:
-            data = page_records.collect(connection, store, settings)
+        with (
+            without_collector(),
+            ThreadPoolExecutor(1) as beside,
+            database.connect(store.warehouse_path, read_only=True) as connection,
+        ):
+            judged = beside.submit(page_records.judged, settings)
+            data = page_records.recorded(connection, store, settings)
             former = _former(site)
             most = sys.maxsize if complete else DRAWN_LATER if former else DRAWN_AT_FIRST
             names, due = _named(data, former, site, building, most)
             errors = SessionErrors()
+            known: Documents = {}
             for first in range(0, len(due), _BATCH):
                 some = due[first : first + _BATCH]
                 with _reading(connection, store, data, (one.line for one in some)):
-                    _write_sessions(connection, store, building / "data", data, some, errors=errors)
-            searched = _write_words(connection, store, site, building, data)
+                    _write_sessions(connection, store, building / "data", data, some, errors=errors, known=known)
+            searched = _write_words(connection, store, site, building, data, known=known)
+            data = replace(data, **judged.result())
         for name, content in page.files(data, names, searched).items():
             _put(building / name, content)
         content_hash = digest(page.content_of(data), size=64)
@@ -186,43 +204,64 @@ def _named(
 
 
 def _write_sessions(
-    connection: DuckDBPyConnection, store: Store, folder: Path, data: PageData, some: Sequence[_Due], *, errors: SessionErrors
+    connection: DuckDBPyConnection,
+    store: Store,
+    folder: Path,
+    data: PageData,
+    some: Sequence[_Due],
+    *,
+    errors: SessionErrors,
+    known: Documents,
 ) -> None:
-    """Write the files of some sessions; one that cannot be drawn is noted and has none."""
+    """Write the files of some sessions; one that cannot be drawn is noted and has none.
+
+    A thread packs and writes a session while the next one is read. ``known`` gets what is searched of those read whole.
+    """
     asked = [(s.line.host, s.line.session_id, LIMITS if s.whole else BRIEF) for s in some]
     found = dashboard_queries.details(connection, asked, cost_mode=data.cost_mode)
     details = {(detail.host, detail.session_id): detail for detail in found}
     lines = {(one.line.host, one.line.session_id): one for one in some}
 
-    def write(key: tuple[str, str], rows: WholeSession | None) -> None:
-        line, name, _ = lines.pop(key)
+    def write(line: SessionLine, name: str, rows: WholeSession | None, images: session_chunk.Images) -> None:
         files: dict[str, bytes] = {}
-        with errors.of(*key):
+        with errors.of(line.host, line.session_id):
             host = discovery.hosts().get(line.host)
             resume = host.resuming(line.session_id, line.cwd) if host else ""
-            images = pictures(store, rows.images) if rows and rows.images else {}
-            files = session_chunk.scripts(name, line, details.pop(key), rows, resume=resume, images=images)
+            detail = details.pop((line.host, line.session_id))
+            files = session_chunk.scripts(name, line, detail, rows, resume=resume, images=images)
+            if rows:
+                known[line.key, line.stamp] = words.documents_of_rows(rows)
         for file, script in files.items():
             _put(folder / f"{file}.js", script)
 
     wanted = {key: one.line.events for key, one in lines.items() if one.whole}
-    for key, rows in whole_sessions(connection, wanted, cost_mode=data.cost_mode):
-        write(key, rows)
-    for key, one in list(lines.items()):
-        write(key, NO_ROWS if one.whole else None)
+    with ThreadPoolExecutor(1) as writer:
+        waiting: deque[Future[None]] = deque()
+        for key, rows in whole_sessions(connection, wanted, cost_mode=data.cost_mode):
+            one = lines.pop(key)
+            with errors.of(*key):
+                images = pictures(store, rows.images) if rows.images else {}
+                waiting.append(writer.submit(write, one.line, one.name, rows, images))
+            while len(waiting) > _AHEAD:
+                waiting.popleft().result()
+        for future in waiting:
+            future.result()
+    for one in lines.values():
+        write(one.line, one.name, NO_ROWS if one.whole else None, {})
 
 
-def _write_words(connection: DuckDBPyConnection, store: Store, site: Path, building: Path, data: PageData) -> list[str]:
+def _write_words(
+    connection: DuckDBPyConnection, store: Store, site: Path, building: Path, data: PageData, *, known: Documents
+) -> list[str]:
     """Write the pieces that are searched from disk, or take them over; return their names, the newest first.
 
-    In a piece that changed, only sessions that changed are read.
+    In a piece that changed, only sessions that changed are read, and those that are not ``known`` already.
     """
     found = words.pieces(data.sessions)
     former: dict[str, Path] = {}
     with suppress(OSError):
         former = {path.name[: words.PLACE]: path for path in (site / "words").iterdir()}
     due: list[words.Piece] = []
-    known: dict[tuple[str, str], list[words.Document]] = {}
     fresh: list[SessionLine] = []
 
     def write() -> None:
@@ -230,8 +269,10 @@ def _write_words(connection: DuckDBPyConnection, store: Store, site: Path, build
             rows = searched_texts(connection, [(s.host, s.session_id) for s in fresh], words.KINDS, words.LONGEST, words.LONGEST_CALL)
             told = ((n, kind, crc32(event_id.encode()), at, text) for n, kind, event_id, at, text in rows if text)
             known.update({(s.key, s.stamp): own for s, own in zip(fresh, words.documents(told, len(fresh)), strict=True)})
-        for piece in due:
-            _put(building / "words" / f"{piece.name}.js", words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]))
+        with ThreadPoolExecutor(2) as packing:
+            made = packing.map(lambda piece: words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]), due)
+            for piece, script in zip(due, made, strict=True):
+                _put(building / "words" / f"{piece.name}.js", script)
         for held in (due, known, fresh):
             held.clear()
 

@@ -17,6 +17,7 @@ from ctx_pipeline.pipeline.plan import WAREHOUSE, WHOLE, input_of
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
 from ctx_pipeline.storage.warehouse import database as file
 from ctx_pipeline.storage.warehouse import signal_sql
+from ctx_pipeline.usage.repositories import repository_names
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -72,6 +73,7 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
                 store.warehouse_path,
                 timezone=settings.timezone,
                 cost_mode=settings.cost_mode,
+                project_names=repository_names,
                 versions={"package": ctx_pipeline.__version__, "input_fp": made_of, "code_version": version},
                 open_file=connect or file.connect,
             ).rows

@@ -331,12 +331,27 @@ def _from_tables(
 def _stored_sums(store: Store, grouping: Grouping, filters: Filters, **chosen: Any) -> list[StoredSum]:
     with closing(store.lake.connect()) as connection:
         store.lake.views(connection, ("model_calls", "sessions"))
-        return stored_sums(connection, grouping, filters, **chosen)
+        return stored_sums(connection, [grouping], filters, **chosen)
+
+
+def stored_usages(connection: Any, names: Sequence[str], filters: Filters) -> dict[str, Usage]:
+    """Return grouping -> usage of the tables, the tables read once for all; of any connection with ``model_calls`` and ``sessions``."""
+    groupings = [GROUPINGS[name] for name in names]
+    kept = stored_sums(connection, groupings, filters)
+    found = {}
+    for grouping in groupings:
+        rollup = Rollup(grouping, filters)
+        rollup.add_sums(kept)
+        rows = rollup.rows()
+        found[grouping.name] = Usage(
+            grouping.name, filters.timezone or "local time", rows, total(rows), cost_mode=filters.cost_mode, filters=filters
+        )
+    return found
 
 
 def stored_sums(
     connection: Any,
-    grouping: Grouping,
+    groupings: Sequence[Grouping],
     filters: Filters,
     *,
     only: set[tuple[str, str]] | None = None,
@@ -344,19 +359,25 @@ def stored_sums(
 ) -> list[StoredSum]:
     """Return the sums of the calls that count, of any connection with the views ``model_calls`` and ``sessions``.
 
-    They are as fine as the grouping and the filters ask for; ``only`` and ``without`` choose (host, session).
+    They are as fine as the groupings and the filters ask for; ``only`` and ``without`` choose (host, session).
     """
     from ctx_pipeline.storage.warehouse.usage_sql import sums_sql
     from ctx_pipeline.usage.live_usage import Counted
 
+    first, after = bounds = filters.bounds()
+    timed = any(g.of_time is not None or g.quarter for g in groupings)
     sql, parameters = sums_sql(
-        time=grouping.of_time is not None or grouping.quarter or filters.since is not None or filters.until is not None,
-        session=grouping.of_session is not None or grouping.quarter or filters.project is not None,
-        thread=grouping.of_thread is not None,
+        time=timed,
+        session=filters.project is not None or any(g.of_session is not None or g.quarter for g in groupings),
+        thread=any(g.of_thread is not None for g in groupings),
         cost_mode=filters.cost_mode,
+        bounds=bounds,
+        host=filters.host,
         only=only,
         without=without,
     )
+    # sums of no moment are told by one of the filters' own, where they have days
+    within = first if first is not None else after - 1 if after is not None else None
     found = []
     known: dict[tuple[str, ...], Counted] = {}
     for host, model, ts, main, session_id, project, repository, branch, *sums in connection.execute(sql, parameters).fetchall():
@@ -364,7 +385,7 @@ def stored_sums(
         session = known.get(place)
         if session is None:
             session = known[place] = Counted(host, session_id, project, None, [], repository=repository, branch=branch)
-        found.append(StoredSum(session, model, ts, main, sums))
+        found.append(StoredSum(session, model, ts if timed else within, main, sums))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctx_pipeline import settings as settings_of
+from ctx_pipeline.model.display import money
 from ctx_pipeline.pipeline.run import run_stages
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.browser.conftest import NEEDED, PAGES
@@ -63,7 +64,7 @@ def test_everything_else_has_a_page_of_its_own_and_old_links_still_lead_there(pa
     assert parts == {
         "Overview": ["week", "sessions", "projects", "year"],
         "Findings": ["findings"],
-        "History": ["numbers", "activity", "habits"],
+        "History": ["numbers", "activity", "user_input"],
         "Accounting": ["accounting"],
         "Signals": ["signals"],
         "Trajectories": ["scores"],
@@ -202,6 +203,15 @@ def test_a_link_to_a_session_opens_it(page):
     page.wait_for_selector("dialog[open] [role=tab]")
 
     assert page.locator("#session-title").text_content() == heading
+
+
+@pytest.mark.feature("dashboard.numbers-with-units")
+def test_money_is_written_as_the_command_line_writes_it(page):
+    amounts = [0, 4_000_000, 5_100_000, 10_000_000, 4_204_000_000, 1_234_500_000_000, -4_200_000_000, -1_000_000]
+    written = page.evaluate("amounts => amounts.map((nano) => ctx.money(nano / 1e9))", amounts)
+
+    assert written == [money(nano) for nano in amounts]
+    assert money(1_234_500_000_000) in written
 
 
 @pytest.mark.feature("dashboard.session-table")

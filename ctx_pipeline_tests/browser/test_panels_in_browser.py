@@ -230,12 +230,12 @@ def test_trajectories_of_all_sessions_have_a_summary_and_are_sorted(page):
 
 @pytest.mark.feature("dashboard.operator-panel")
 def test_prompts_are_drawn_by_weekday_and_hour(page):
-    habits = _panel(page, "habits")
-    words = habits.locator("circle title").all_text_contents()
+    lines = _panel(page, "user_input")
+    words = lines.locator("circle title").all_text_contents()
 
     assert len(words) == 7 * 24
     assert sum(int(text.rpartition(": ")[2].partition(" ")[0]) for text in words) == 2 * len(ALL) + len(HOSTILE) - 7
-    assert "Corrections" in habits.text_content()
+    assert "Corrections" in lines.text_content()
 
 
 @pytest.mark.feature("dashboard.text-escaped")
@@ -255,7 +255,7 @@ def test_hostile_text_is_words_in_every_panel(page):
 def test_every_panel_fits_a_telephone(page, scheme):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": 390, "height": 844})
-    for name in ("year", "accounting", "signals", "scores", "memories", "habits"):
+    for name in ("year", "accounting", "signals", "scores", "memories", "user_input"):
         _panel(page, name)
         assert (name, page.evaluate("document.documentElement.scrollWidth")) == (name, 390)
 

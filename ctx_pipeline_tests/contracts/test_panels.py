@@ -131,7 +131,7 @@ SECTIONS = {
     "signals",
     "scores",
     "memories",
-    "habits",
+    "user_input",
     "sessions",
     "missing",
 }

@@ -31,15 +31,6 @@ def test_short_numbers_keep_three_figures(value, text):
     assert figures.short(value) == text
 
 
-@pytest.mark.feature("dashboard.numbers-with-units")
-@pytest.mark.parametrize(
-    ("nano", "text"),
-    [(0, "$0"), (9_999_999, "<$0.01"), (10_000_000, "$0.01"), (4_200_000_000, "$4.20"), (1_234_500_000_000, "$1,234")],
-)
-def test_money(nano, text):
-    assert figures.money(nano) == text
-
-
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_900, "1 h 05"), (90_000, "1 d 1 h")])
 def test_durations(seconds, text):
     assert figures.duration(seconds) == text

@@ -44,7 +44,7 @@ def published(tmp_path_factory):
     with open_store(chosen) as store:
         step("ingest", store, chosen)
         build_warehouse(store, chosen)
-        render(store, chosen)
+        render(store, chosen, complete=True)
         yield store, chosen
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ctx_pipeline.dashboard import data as page
 from ctx_pipeline.dashboard.page import session_list
-from ctx_pipeline.dashboard.panels import accounting, habits, memories, missing, numbers, scores, signals, year
+from ctx_pipeline.dashboard.panels import accounting, memories, missing, numbers, scores, signals, user_input, year
 
 WHEN = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOSTS = (page.HostLine("claude", "Claude Code", 0), page.HostLine("codex", "Codex", 1))
@@ -225,10 +225,10 @@ def test_the_persons_part_counts_corrections_and_knows_the_busiest_hour():
         prompt_hours=((1, 9, 4), (1, 23, 2), (3, 23, 5)),
     )
 
-    text = _words(habits.build.build(data))
+    text = _words(user_input.build.build(data))
 
-    assert habits.records(data)["hours"][1] == [0] * 9 + [4] + [0] * 13 + [2]
-    assert habits.busiest(data) == "most on a Tuesday and between 23:00 and 00:00"
+    assert user_input.records(data)["hours"][1] == [0] * 9 + [4] + [0] * 13 + [2]
+    assert user_input.busiest(data) == "most on a Tuesday and between 23:00 and 00:00"
     assert (
         '<td class="n strong">1.5</td> <td class="muted">a session, 6 in 4 sessions, <span class="way better">down last month</span>'
         in text

@@ -182,6 +182,21 @@ def test_the_newest_transcripts_are_drawn_first_and_the_others_by_later_runs(env
     assert hashes[0] == hashes[1], "the page says the same, however much of it is drawn"
 
 
+@pytest.mark.feature("dashboard.one-repository-a-row")
+def test_two_remotes_of_one_short_name_are_two_projects_on_every_part_of_the_page(environ):
+    rows = tables(6, hostile=False)
+    for number, session in enumerate(rows["sessions"]):
+        session |= {"project": "api", "repository": f"github.com/{('acme', 'zeta')[number % 2]}/api"}
+
+    site = build_site(environ, rows, "rows")
+
+    names = {"acme/api", "zeta/api"}
+    index = (site / "index.html").read_text("utf-8")
+    assert set(re.findall(r'data-project="([^"]*)"', index)) == names
+    assert {row["project"] for row in _sessions(site)} == names
+    assert set(_data(site / "panels" / "accounting.js")["projects"]) == names
+
+
 @pytest.mark.feature("dashboard.incremental")
 def test_only_the_drill_down_of_a_changed_session_is_written_again(environ, tmp_path):
     before = _chunks(build_site(environ, tables(6, hostile=False), "rows"))

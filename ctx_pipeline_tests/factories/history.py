@@ -9,6 +9,7 @@ from ctx_pipeline import settings as settings_of
 from ctx_pipeline.pipeline.render import render
 from ctx_pipeline.storage import open_store
 from ctx_pipeline.storage.warehouse import database
+from ctx_pipeline.usage.repositories import repository_names
 from ctx_pipeline_tests.factories.lake_rows import at, call, relations, session
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ def build_site(environ: Mapping[str, str], rows: dict[str, list[dict[str, Any]]]
     """Make a warehouse of the rows, written below a folder of the store of ``environ``, render its page and return the page's folder."""
     chosen = settings_of.load(environ)
     with open_store(chosen) as store:
-        database.build(relations(store.home / folder, **rows), store.warehouse_path, timezone=chosen.timezone)
+        parts = relations(store.home / folder, **rows)
+        database.build(parts, store.warehouse_path, timezone=chosen.timezone, project_names=repository_names)
         render(store, chosen, force=True, refresh=False)
         return store.home / "site"

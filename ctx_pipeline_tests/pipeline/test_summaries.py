@@ -45,8 +45,8 @@ def test_the_end_of_a_run_tells_what_its_page_has_collected(tmp_path: Path, monk
     home = ClaudeHome(tmp_path / "claude")
     settings = Settings(home=tmp_path / "store", timezone="UTC", demo_roots={"claude": (tmp_path / "claude",)})
     collected = []
-    original = page_records.collect
-    monkeypatch.setattr(page_records, "collect", lambda *given: collected.append(1) or original(*given))
+    original = page_records.judged
+    monkeypatch.setattr(page_records, "judged", lambda *given: collected.append(1) or original(*given))
     with open_store(settings) as store:
         for session_id in ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"):
             home.session(session_id).answer(text("done"), usages=[used(0, 1000)], model="claude-opus-4-5-20251101").save()

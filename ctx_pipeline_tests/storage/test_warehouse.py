@@ -90,7 +90,7 @@ def _query(lake: dict[str, str], **options: Any) -> list[tuple]:
         connection.execute(f"CREATE VIEW {name} AS {relation}")
     grouping, filters = grouping_named(options.pop("group")), Filters(**options)
     rollup = Rollup(grouping, filters)
-    rollup.add_sums(stored_sums(connection, grouping, filters))
+    rollup.add_sums(stored_sums(connection, [grouping], filters))
     names = (*dict.fromkeys((grouping.column, "host", "model")), *SUMS[:10])
     return [tuple(row[name] for name in names) for row in rollup.rows()]
 

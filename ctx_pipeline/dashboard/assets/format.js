@@ -118,10 +118,10 @@ const ctx = (() => {
 
   function money(dollars) {
     if (dollars === null) return "no price";
-    if (dollars === 0) return "$0";
-    if (dollars < 0.01) return "<$0.01";
-    const places = dollars < 1000 ? 2 : 0;
-    return "$" + dollars.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+    const cents = Math.round(Math.abs(dollars) * 100);
+    const sign = dollars < 0 ? "-" : "";
+    if (dollars && !cents) return `${sign}<$0.01`;
+    return `${sign}$${(cents / 100).toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
   }
 
   function duration(seconds) {
@@ -146,7 +146,7 @@ const ctx = (() => {
   function reading(value, unit) {
     if (["share", "ratio", "fraction"].includes(unit)) return share(value, 1);
     if (["s", "second", "seconds"].includes(unit)) return duration(value);
-    if (unit === "dollars") return value < 0 ? `-${money(-value)}` : money(value);
+    if (unit === "dollars") return money(value);
     return short(value) + (unit ? ` ${value === 1 && unit.endsWith("s") ? unit.slice(0, -1) : unit}` : "");
   }
 

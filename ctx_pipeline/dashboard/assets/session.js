@@ -174,6 +174,7 @@
   }
 
   function tools(session, detail) {
+    if (!detail.transcript) return ctx.notDrawn();
     if (!detail.tools.length) return empty("No tool was called.");
     const rows = detail.tools.map(([ts, tool, action, target, failed, exit, took, chars]) => [
       ctx.when(ts, "clock"),
@@ -188,6 +189,7 @@
   }
 
   function calls(session, detail) {
+    if (!detail.transcript) return ctx.notDrawn();
     if (!detail.calls.length) return empty("No model call counts here: it may be a fork whose calls belong to its parent.");
     const rows = detail.calls.map(([ts, model, input, output, written, read, context, cost, thread]) => [
       ctx.when(ts, "clock"),

@@ -68,10 +68,12 @@
     return box;
   }
 
+  ctx.notDrawn = () => el("p.empty", "This transcript is not drawn yet: the newest ones come first. ", ctx.copyable(el("code.command", "ctx dashboard build --complete")));
+
   // The transcript of a chunk. `marked` are positions that something rests on, `words` what that is, `place` where to begin.
   ctx.transcript = (session, detail, chunk, marked, words, place) => {
     const told = detail.transcript;
-    if (!told) return el("p.empty", "This transcript is not drawn yet: the newest ones come first. ", ctx.copyable(el("code.command", "ctx dashboard build --complete")));
+    if (!told) return ctx.notDrawn();
     if (!told.total) return el("p.empty", "No event was recorded.");
     const list = el("div.timelines");
     const slots = told.pieces.map(([first, last, count], i) => {

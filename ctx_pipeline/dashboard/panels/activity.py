@@ -6,9 +6,10 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.dashboard.data import Usage
-from ctx_pipeline.dashboard.figures import Column, axis, count, money, plural, short, stacked
+from ctx_pipeline.dashboard.figures import Column, axis, count, plural, short, stacked
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
+from ctx_pipeline.model.display import money
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

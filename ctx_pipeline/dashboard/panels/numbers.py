@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.dashboard.figures import count, money, plural, share, short
+from ctx_pipeline.dashboard.figures import count, plural, share, short
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.model.declared import panel
+from ctx_pipeline.model.display import money
 from ctx_pipeline.model.readings import FAILED_AT_LEAST
 
 if TYPE_CHECKING:

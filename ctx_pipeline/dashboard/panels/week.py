@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.dashboard.data import LEAST_SESSIONS, Usage
-from ctx_pipeline.dashboard.figures import Column, axis, count, duration, money, plural, short, stacked
+from ctx_pipeline.dashboard.figures import Column, axis, count, duration, plural, short, stacked
 from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.dashboard.panels.activity import dollars
 from ctx_pipeline.model.declared import panel
+from ctx_pipeline.model.display import money
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

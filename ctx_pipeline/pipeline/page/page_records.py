@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 MOST_JUDGEMENTS = 20
 """Judgements of memories that the page lists."""
 
-"""A transcript that its host deletes within so many days is worth a word."""
-
 
 def current(settings: Settings) -> page.PageData:
     """Return what a page made now would show; the warehouse is brought up to date first."""
@@ -49,10 +47,24 @@ def current(settings: Settings) -> page.PageData:
 
 def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) -> page.PageData:
     """Return what the page shows of the whole history; ``connection`` reads the warehouse."""
+    return replace(recorded(connection, store, settings), **judged(settings))
+
+
+def judged(settings: Settings) -> dict[str, Any]:
+    """Return the last week, its findings and those of the whole history, as fields of the page's data; opens the store itself."""
+    shown = week(settings, Days(settings.timezone).day(time.time_ns() // 1000), stored=True)
+    made: dict[str, Any] = {"week": shown, "findings": tuple(find(settings=settings))}
+    if shown is not None:
+        made["period_findings"] = tuple(find(since=shown.since.isoformat(), until=shown.until.isoformat(), settings=settings))
+    return made
+
+
+def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -> page.PageData:
+    """Return what :func:`collect` does without the fields of :func:`judged`."""
     found = {name: dashboard_queries.rows(connection, name) for name in dashboard_queries.QUERIES}
     links = {r["memory_id"]: tuple(r["links"] or ()) for r in found["memory_links"]}
     days = tuple(page.DayLine(r["day"], r["host"], _usage(r)) for r in found["days"])
-    data = page.PageData(
+    return page.PageData(
         generated=datetime.now(UTC).replace(microsecond=0),
         timezone=settings.timezone,
         cost_mode=settings.cost_mode,
@@ -86,14 +98,8 @@ def collect(connection: DuckDBPyConnection, store: Store, settings: Settings) ->
         charges=tuple(
             page.ChargeLine(c.host, c.label, c.amount, c.sessions) for c in other_units(settings, parse_filters(settings), stored=True)
         ),
-        findings=tuple(find(settings=settings)),
         working=tuple((_local(r["hour"], settings.timezone).date(), r["host"], r["seconds"]) for r in found["working"]),
-        week=week(settings, Days(settings.timezone).day(time.time_ns() // 1000), stored=True),
     )
-    if data.week is None:
-        return data
-    since, until = data.week.since.isoformat(), data.week.until.isoformat()
-    return replace(data, period_findings=tuple(find(since=since, until=until, settings=settings)))
 
 
 def periods(days: Iterable[date]) -> tuple[tuple[date, date, date], ...]:

@@ -152,7 +152,7 @@ _TOOL_CALLS = """
     SELECT a.n, epoch_ms(c.started) AS at, c.tool, c.action,
            left(coalesce(nullif(array_to_string(c.argv, ' '), ''), array_to_string(c.paths, ', ')), 400) AS target,
            c.is_error, c.exit, CAST(date_diff('millisecond', c.started, c.ended) AS BIGINT) AS took, c.out_chars
-    FROM tool_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
+    FROM tool_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id AND a.most_tool_calls > 0
     QUALIFY row_number() OVER (PARTITION BY a.n ORDER BY NOT c.is_error, c.started NULLS LAST, c.seq) <= a.most_tool_calls
     ORDER BY a.n, c.started NULLS LAST, c.thread_id, c.seq"""
 
@@ -160,7 +160,7 @@ _MODEL_CALLS = f"""
     WITH {_THREADS}
     SELECT a.n, epoch_ms(c.ts) AS at, c.model, c.input, c.output, c.cache_write_5m + c.cache_write_1h AS written, c.cache_read,
            c.context_tokens, {{cost}} AS cost, coalesce(h.thread, 0) AS thread
-    FROM model_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id
+    FROM model_calls c JOIN asked a ON a.host = c.host AND a.session_id = c.session_id AND a.most_model_calls > 0
     LEFT JOIN threads_of h ON h.n = a.n AND h.thread_id = c.thread_id
     WHERE c.owner
     QUALIFY row_number() OVER (PARTITION BY a.n ORDER BY coalesce({{cost}}, 0) DESC, c.ts, c.call_key) <= a.most_model_calls

@@ -23,13 +23,14 @@ from ctx_pipeline.storage.warehouse.days import day_sql
 from ctx_pipeline.storage.warehouse.usage_sql import amounts_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
 
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
+    ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
 SCHEMA_VERSION = 5
 """Rises when an aggregate table changes."""
@@ -129,12 +130,14 @@ def build(
     timezone: str | None = None,
     cost_mode: str = "auto",
     versions: Mapping[str, str] | None = None,
+    project_names: ProjectNames | None = None,
     open_file: Connect = connect,
 ) -> Built:
     """Write a new warehouse file and put it in the place of ``target``; readers of the old one keep it.
 
     ``relations`` are the views (see :func:`views`), ``versions`` further rows of the table
-    ``meta``. ``open_file`` gives a connection to a path that does not exist yet, so that a
+    ``meta``. ``project_names`` gives the names under which aggregates hold projects, from
+    (project, repository). ``open_file`` gives a connection to a path that does not exist yet, so that a
     Dagster resource can own it. The old file stays when anything fails.
     """
     made = fingerprint(relations, timezone=timezone, cost_mode=cost_mode)
@@ -148,6 +151,8 @@ def build(
             # half of the aggregates ask the readings, which lie in hundreds of small parts: these are read once
             connection.execute(f"CREATE TEMP TABLE readings AS SELECT {', '.join(_OF_READINGS)} FROM main.readings")
             _reuse_redactions(connection, target)
+            if project_names is not None:
+                _name_projects(connection, project_names)
             for name, query in _aggregates(timezone, cost_mode).items():
                 connection.execute(f"CREATE TABLE {name} AS {query}")
             rows = {name: _count(connection, name) for name in AGGREGATES}
@@ -171,6 +176,23 @@ def build(
         fresh.unlink(missing_ok=True)
         fresh.with_name(f"{fresh.name}.wal").unlink(missing_ok=True)
     return Built(rows, made, content)
+
+
+def _name_projects(connection: DuckDBPyConnection, names: ProjectNames) -> None:
+    """Let the aggregates see sessions under the names of their projects, where those differ from what was recorded."""
+    import pyarrow as pa
+
+    known = names(connection.execute("SELECT DISTINCT coalesce(project, ''), repository FROM main.sessions").fetchall())
+    renamed = [(*place, name) for place, name in known.items() if name != place[0]]
+    if renamed:
+        columns = dict(zip(("project", "repository", "name"), map(list, zip(*renamed, strict=True)), strict=True))
+        connection.register("renamed_rows", pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns])))
+        connection.execute("CREATE TEMP TABLE renamed AS SELECT * FROM renamed_rows")
+        connection.unregister("renamed_rows")
+        connection.execute(
+            "CREATE TEMP TABLE sessions AS SELECT s.* REPLACE (coalesce(r.name, s.project) AS project) FROM main.sessions s"
+            " LEFT JOIN renamed r ON r.project = coalesce(s.project, '') AND r.repository IS NOT DISTINCT FROM s.repository"
+        )
 
 
 def read_meta(path: Path) -> dict[str, str]:

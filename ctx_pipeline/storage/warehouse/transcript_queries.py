@@ -98,6 +98,7 @@ class WholeSession(NamedTuple):
     calls: list[CallRow]
     turns: list[TurnRow]
     images: list[ImageRow]
+    """attachments that name a picture"""
 
 
 FEW = 6
@@ -129,16 +130,25 @@ def whole_sessions(
         only = _one(ids)
         others = [_grouped(connection, row, query.replace("{cost}", COST_SQL[cost_mode]), ids) for row, query in _QUERIES]
         events: dict[int, list[EventRow]] = {}
+        images: dict[int, list[ImageRow]] = {}
+
+        def whole(n: int) -> WholeSession:
+            threads, tools, calls, turns = (groups[n] for groups in others)
+            return WholeSession(events.pop(n), threads, tools, calls, turns, images.pop(n, []))
+
         cursor = connection.execute(_EVENTS.replace("{one}", only), ids if only else ())
         while rows := cursor.fetchmany(_ROWS):
-            for n, *values in rows:
-                events.setdefault(n, []).append(EventRow._make(values))
+            for n, *values, stream, generation, start, end in rows:
+                event = EventRow._make(values)
+                events.setdefault(n, []).append(event)
+                if stream is not None and event.text and '"sha256":' in event.text and '"image' in event.text:
+                    images.setdefault(n, []).append(ImageRow(event.event_id, stream, generation, start, end, event.text))
             for n in [n for n, held in events.items() if len(held) >= wanted[names[n]]]:
-                yield names[n], WholeSession(events.pop(n), *(groups[n] for groups in others))
+                yield names[n], whole(n)
                 for groups in others:
                     groups[n] = []
-        for n, held in events.items():
-            yield names[n], WholeSession(held, *(groups[n] for groups in others))
+        for n in list(events):
+            yield names[n], whole(n)
     finally:
         connection.unregister("asked")
 
@@ -190,8 +200,10 @@ _NUMBERED = """
 _OF = "JOIN asked a ON a.host = x.host AND a.session_id = x.session_id"
 _THREAD = "LEFT JOIN numbered h ON h.n = a.n AND h.thread_id = x.thread_id"
 
-_EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.ts), x.kind, x.event_id, x.call_key, x.text
-    FROM events x {_OF} {_THREAD} WHERE true {{one}}"""
+_OF_ATTACHMENT = ", ".join(f"CASE WHEN x.kind = 'attachment' THEN x.{name} END" for name in ("stream", "generation", "start", '"end"'))
+
+_EVENTS = f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.seq, epoch_ms(x.ts), x.kind, x.event_id, x.call_key, x.text,
+    {_OF_ATTACHMENT} FROM events x {_OF} {_THREAD} WHERE true {{one}}"""
 
 _SAID = f"""
     SELECT a.n, x.kind, x.event_id, epoch_ms(x.ts), left(x.text, CASE WHEN x.kind = 'tool_call' THEN ? ELSE ? END) FROM events x {_OF}
@@ -222,10 +234,5 @@ _QUERIES: tuple[tuple[type, str], ...] = (
         TurnRow,
         f"""{_NUMBERED} SELECT a.n, coalesce(h.thread, 0), x.first_event, x.last_event, x.ended, x.interruption_event
         FROM turns x {_OF} {_THREAD} WHERE true {{one}}""",
-    ),
-    (
-        ImageRow,
-        f"""SELECT a.n, x.event_id, x.stream, x.generation, x.start, x."end", x.text FROM events x {_OF}
-        WHERE true {{one}} AND x.kind = 'attachment' AND contains(x.text, '"sha256":') AND contains(x.text, '"image')""",
     ),
 )

@@ -43,6 +43,8 @@ def sums_sql(
     session: bool,
     thread: bool,
     cost_mode: str = "auto",
+    bounds: tuple[int | None, int | None] = (None, None),
+    host: str | None = None,
     only: Collection[tuple[str, str]] | None = None,
     without: Iterable[tuple[str, str]] = (),
 ) -> tuple[str, list[Any]]:
@@ -53,13 +55,17 @@ def sums_sql(
     ``time``, and for calls without one), whether it is of the main thread (true without
     ``thread``), session id, project, repository and branch (empty without ``session``), and
     the sums of :func:`amounts_sql` with recorded_nano and calculated_nano behind them.
-    ``only`` and ``without`` choose (host, session).
+    ``bounds`` are the first microsecond of the calls and the first after them. ``only`` and ``without`` choose (host, session).
     """
     moment = f"epoch_us(c.ts) - epoch_us(c.ts) % {_QUARTER_HOUR}" if time else "CAST(NULL AS BIGINT)"
     main = "c.thread_id = c.session_id" if thread else "true"
     names = ("c.session_id", "coalesce(s.project, '')", "coalesce(s.repository, '')", "coalesce(s.branch, '')") if session else ("''",) * 4
     joined = " LEFT JOIN sessions s ON s.host = c.host AND s.session_id = c.session_id" if session else ""
-    conditions, parameters = ["c.owner"], []
+    conditions, parameters = ["c.owner"], list[Any]()
+    for condition, value in (("epoch_us(c.ts) >= ?", bounds[0]), ("epoch_us(c.ts) < ?", bounds[1]), ("c.host = ?", host)):
+        if value is not None:
+            conditions.append(condition)
+            parameters.append(value)
     for chosen, negated in ((only, ""), (list(without) or None, "NOT ")):
         if chosen is not None:
             conditions.append(f"concat(c.host, chr({ord(_MARK)}), c.session_id) {negated}IN (SELECT unnest(CAST(? AS VARCHAR[])))")

@@ -1,6 +1,6 @@
 // Prompts by weekday and hour: a circle's area is their number.
 "use strict";
-ctx.near("habits", (body, { hours }) => {
+ctx.near("user_input", (body, { hours }) => {
   const { svg } = ctx;
   const NAMES = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
   const most = Math.max(...hours.flat(), 1);

@@ -31,7 +31,7 @@ _LINES = (
 """signal, name, how to read it"""
 
 
-class Habit(NamedTuple):
+class Line(NamedTuple):
     """One line: name, figure, over what, how it moved, how to read it."""
 
     name: str
@@ -50,15 +50,15 @@ def records(data: PageData) -> dict[str, Any]:
     return {"hours": grid}
 
 
-@panel(title="Your part", order=80, data=records, page="History")
+@panel(title="Your input", order=80, data=records, page="History")
 def build(data: PageData) -> str:
     """When you write prompts, and how often you have to correct, stop or refuse; none of it leaves this machine."""
     by_name = {r["signal"]: r for r in data.aggregates}
-    habits = [_habit(by_name[signal], name, words) for signal, name, words in _LINES if signal in by_name and by_name[signal]["count"]]
-    return template("habits.html", total=sum(n for _, _, n in data.prompt_hours), habits=habits, busiest=busiest(data))
+    lines = [_line(by_name[signal], name, words) for signal, name, words in _LINES if signal in by_name and by_name[signal]["count"]]
+    return template("user_input.html", total=sum(n for _, _, n in data.prompt_hours), lines=lines, busiest=busiest(data))
 
 
-def _habit(record: Mapping[str, Any], name: str, words: str) -> Habit:
+def _line(record: Mapping[str, Any], name: str, words: str) -> Line:
     over = f"in {plural(record['count'], 'session')}"
     if record["kind"] == "boolean":
         figure, over = share(record["true"], record["count"]), f"of {plural(record['count'], 'session')}"
@@ -68,7 +68,7 @@ def _habit(record: Mapping[str, Any], name: str, words: str) -> Habit:
         figure, over = f"{record['mean']:.1f}", f"a session, {count(round(record['sum']))} {over}"
     seen = record["trend"]
     way = "" if seen is None or seen["direction"] == "steady" else f"{seen['direction']} last month"
-    return Habit(name, figure, over, way, seen["verdict"] if seen else "", words)
+    return Line(name, figure, over, way, seen["verdict"] if seen else "", words)
 
 
 def busiest(data: PageData) -> str:
