@@ -81,7 +81,7 @@ def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = No
 
 KEEP_DAYS = 30
 KEEP_RUNS = 500
-"""A run of one cell and the tail leaves about 0.2 MB"""
+"""Runs that are kept, whatever their age."""
 MOST_REMOVED = 200
 """Runs in one tick, which has a minute"""
 
