@@ -36,11 +36,15 @@ def add(instance: dg.DagsterInstance, cells: Iterable[Cell]) -> list[Cell]:
 
 
 def synchronize(instance: dg.DagsterInstance, cells: Iterable[Cell]) -> None:
-    """Make an instance know these cells and no others: a cell that its last session left is gone from the graph too."""
+    """Make an instance know these cells, and forget those that were captured and that their last session left.
+
+    A cell that a sensor saw and that nobody has captured yet stays: a run of it may be about to begin.
+    """
     wanted = set(cells)
-    for cell in add(instance, wanted):
-        if cell not in wanted:
-            instance.delete_dynamic_partition(NAME, cell.key)
+    if others := [cell.key for cell in add(instance, wanted) if cell not in wanted]:
+        captured = instance.get_materialized_partitions(dg.AssetKey(["raw", "segments"]))
+        for key in captured.intersection(others):
+            instance.delete_dynamic_partition(NAME, key)
 
 
 def requested(cells: Iterable[Cell]) -> list[dg.AddDynamicPartitionsRequest]:

@@ -123,7 +123,7 @@ def test_evidence_is_quoted_and_a_folder_of_another_machine_is_known_by_its_sess
     assert [q["event_id"] for q in shown["quotes"]] == shown["evidence"]
     text = ran("memory", "show", found[0]["memory_id"]).stdout
     (failed,) = [line for line in text.splitlines() if "E ModuleNotFoundError" in line]
-    assert "Z  tool_result: Exit code 1" in failed
+    assert "  tool_result: Exit code 1" in failed
 
 
 @pytest.mark.feature("cli.mine")

@@ -193,6 +193,9 @@ def test_an_instance_knows_the_cells_that_hold_sessions_and_no_others():
         assert partitions.add(instance, [april, codex]) == [april, codex]
         assert partitions.add(instance, [march]) == [april, codex, march], "a range follows the order in which they came"
         partitions.synchronize(instance, [march, codex])
+        assert april.key in instance.get_dynamic_partitions(partitions.NAME), "seen and not captured yet"
+        instance.report_runless_asset_event(dg.AssetMaterialization(dg.AssetKey(["raw", "segments"]), partition=april.key))
+        partitions.synchronize(instance, [march, codex])
         assert [Cell.of(key) for key in instance.get_dynamic_partitions(partitions.NAME)] == [codex, march]
 
 
