@@ -59,7 +59,7 @@ class TurnQuestion(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """Nobody tunes for it: half of the questions, by a hash of their session."""
+        """In the half that is not tuned for, by a hash of its session; its totals were seen when variants were compared."""
         return hashlib.sha256(",".join(self.sessions).encode()).digest()[0] % 2 == 1
 
 

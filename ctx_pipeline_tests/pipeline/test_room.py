@@ -53,10 +53,11 @@ def test_the_command_says_so_and_ends_with_1(settings, environ, monkeypatch):
 @pytest.mark.feature("capture.low-space")
 def test_what_would_launch_a_run_by_itself_refuses_too(settings, environ, monkeypatch):
     from ctx_pipeline.defs import automation
+    from ctx_pipeline.defs.resources import Pipeline
 
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     settings.home.mkdir()
     (settings.home / "config.toml").write_text(f"least_free_bytes = {1 << 60}\ndebounce_seconds = 0\n")
     with pytest.raises(StoreFull):
-        automation.look()
+        automation.look(Pipeline())
