@@ -29,8 +29,8 @@ import dagster as dg
 
 from ctx_pipeline.defs import partitions
 from ctx_pipeline.defs.resources import Pipeline
+from ctx_pipeline.defs.run_records import LAUNCHED_BY, under_way
 from ctx_pipeline.defs.sensors import observation
-from ctx_pipeline.defs.upkeep import LAUNCHED_BY, under_way
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.pipeline.capture.retention import require_disk_space
 from ctx_pipeline.pipeline.plan import NEW_ASSET, OFF_PATH, RAW, WHOLE

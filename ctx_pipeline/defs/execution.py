@@ -20,7 +20,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from ctx_pipeline.defs import partitions
 from ctx_pipeline.defs.location import build
 from ctx_pipeline.defs.resources import FORCE, Pipeline
-from ctx_pipeline.defs.upkeep import LAUNCHED_BY, PROCESS
+from ctx_pipeline.defs.run_records import LAUNCHED_BY, PROCESS
 from ctx_pipeline.model.process_identity import label
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline.plan import OFF_PATH

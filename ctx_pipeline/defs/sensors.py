@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from ctx_pipeline import discovery
-from ctx_pipeline.defs import partitions, upkeep
+from ctx_pipeline.defs import partitions, run_records
 from ctx_pipeline.defs.resources import Pipeline
 from ctx_pipeline.pipeline.capture import placement
 
@@ -36,10 +36,10 @@ def keeper(*, running: bool = False) -> dg.SensorDefinition:
         name=UPKEEP,
         minimum_interval_seconds=UPKEEP_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED,
-        description=f"Removes runs of {upkeep.KEEP_DAYS} days ago and all but the newest {upkeep.KEEP_RUNS}; a partition's newest stays.",
+        description=f"Removes runs of {run_records.KEEP_DAYS} days ago and all but {run_records.KEEP_RUNS}; a partition's newest stays.",
     )
     def tidy(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        made = upkeep.tidy(context.instance)
+        made = run_records.tidy(context.instance)
         return dg.SkipReason(f"{made.removed} runs removed")
 
     return tidy

@@ -1,18 +1,15 @@
-"""The upkeep of Dagster's own records: what it runs by itself, and which old runs may go."""
+"""What Dagster runs by itself in a store's instance, and which old runs go when a person asks for it."""
 
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.defs import launch
+from ctx_pipeline.defs.run_records import Pruned, remove
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.process_identity import ended
 
 if TYPE_CHECKING:
-    import dagster as dg
-
     from ctx_pipeline.settings import Settings
 
 _DAY = 86_400
@@ -26,14 +23,6 @@ class Switch(NamedTuple):
     on: bool
     last: str | None
     """time of its last tick (ISO 8601, UTC)"""
-
-
-class Pruned(NamedTuple):
-    """What became of the old runs."""
-
-    removed: int
-    kept: int
-    """old ones that hold the newest materialization of something"""
 
 
 def switches(settings: Settings) -> list[Switch]:
@@ -55,80 +44,3 @@ def prune(settings: Settings, *, days: int) -> Pruned:
     """Remove finished runs that ended more than so many days ago, but for those that a cell's newest materialization stands in."""
     with launch.instance(settings) as instance:
         return remove(instance, before=time.time() - days * _DAY)
-
-
-def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = None) -> Pruned:
-    """Remove runs that ended before a moment, the oldest first, but for those that a cell's newest materialization stands in."""
-    import dagster as dg
-
-    removed = kept = 0
-    done = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    old = instance.get_run_records(dg.RunsFilter(statuses=done, updated_before=datetime.fromtimestamp(before, UTC)), ascending=True)
-    held = _newest(instance) if old else set()
-    for record in old:
-        run_id = record.dagster_run.run_id
-        if run_id in held:
-            kept += 1
-        elif most is None or removed < most:
-            instance.delete_run(run_id)
-            removed += 1
-    return Pruned(removed, kept)
-
-
-# What Dagster writes about itself, kept small by us: it has no limit for runs and their events, and its own
-# daemon does not clean up after sensors of a code server.
-
-
-KEEP_DAYS = 30
-KEEP_RUNS = 500
-"""Runs that are kept, whatever their age."""
-MOST_REMOVED = 200
-"""Runs in one tick, which has a minute"""
-
-LAUNCHED_BY = "ctx/by"
-"""Run tag: the command, sensor or schedule that launched it"""
-PROCESS = "ctx/process"
-"""Run tag of a run in the process of a command: which one that is"""
-
-
-def under_way(instance: dg.DagsterInstance) -> str:
-    """Return the id of a run that has not ended, empty where there is none; what a killed command left is none, and so told."""
-    import dagster as dg
-
-    states = dg.DagsterRunStatus
-    going = [states.QUEUED, states.NOT_STARTED, states.STARTING, states.STARTED, states.CANCELING]
-    for run in instance.get_runs(dg.RunsFilter(statuses=going)):
-        if PROCESS not in run.tags or ended(run.tags[PROCESS]) is not True:
-            return run.run_id
-        instance.report_run_failed(run, "the process of the command has ended")
-    return ""
-
-
-def tidy(instance: dg.DagsterInstance) -> Pruned:
-    """Remove runs older than 30 days and all but the newest 500, evaluations of conditions of a day ago; tell dead runs as failed."""
-    under_way(instance)
-    if instance.schedule_storage is not None:
-        instance.schedule_storage.purge_asset_evaluations(before=time.time() - _DAY)
-    newest = instance.get_run_records(limit=KEEP_RUNS + 1)
-    before = time.time() - KEEP_DAYS * _DAY
-    if len(newest) > KEEP_RUNS:
-        before = max(before, newest[-1].update_timestamp.timestamp())
-    return remove(instance, before=before, most=MOST_REMOVED)
-
-
-def _newest(instance: dg.DagsterInstance) -> set[str]:
-    """Return the runs that hold the newest materialization of an asset, or of one of its cells."""
-    import dagster as dg
-
-    found: set[str] = set()
-    for key in instance.all_asset_keys():
-        latest = instance.get_latest_materialization_event(key)
-        if latest is not None:
-            found.add(latest.run_id)
-        ids = list(instance.event_log_storage.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION).values())
-        for start in range(0, len(ids), 500):
-            chosen = dg.EventRecordsFilter(
-                event_type=dg.DagsterEventType.ASSET_MATERIALIZATION, asset_key=key, storage_ids=ids[start : start + 500]
-            )
-            found.update(record.event_log_entry.run_id for record in instance.event_log_storage.get_event_records(chosen))
-    return found

@@ -14,7 +14,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ctx_pipeline.defs import launch, upkeep
+from ctx_pipeline.defs import launch, run_records, upkeep
 from ctx_pipeline.errors import StoreError
 
 INITDB = shutil.which("initdb")
@@ -82,5 +82,5 @@ def test_runs_events_and_upkeep_work_with_storage_in_postgresql(settings, tmp_pa
         assert {run.run_id for run in instance.get_runs()} == set(outcome.runs)
         made = instance.fetch_materializations(dg.AssetKey(["signals", "activity"]), limit=10).records
         assert len(made) == 2
-        assert upkeep.tidy(instance) == (0, 0)
+        assert run_records.tidy(instance) == (0, 0)
     assert launch.run(of(settings, own)).runs == []

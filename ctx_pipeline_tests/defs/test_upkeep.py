@@ -9,7 +9,7 @@ from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteInsti
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, ScheduleInstigatorData, TickData, TickStatus
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
-from ctx_pipeline.defs import launch, upkeep
+from ctx_pipeline.defs import launch, run_records, upkeep
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline_tests.factories.months import write_month
 
@@ -87,10 +87,10 @@ def test_all_but_the_newest_runs_go_and_no_newest_materialization(settings, home
         launch.run(settings)
         write_month(home, "2026-03", 1, prompts=prompts)
     before, known = newest(settings), runs(settings)
-    monkeypatch.setattr(upkeep, "KEEP_RUNS", 2)
+    monkeypatch.setattr(run_records, "KEEP_RUNS", 2)
 
     with launch.instance(settings) as instance:
-        made = upkeep.tidy(instance)
+        made = run_records.tidy(instance)
 
     assert made.removed == len(known - runs(settings)) > 0
     assert newest(settings) == before
