@@ -58,7 +58,7 @@ export default class Service<T> { static readonly MAX = 2; async run<K>(key: K):
             "interface pub User",
             " fn pub greet(x:s) → void",
             "type pub Id:string | number",
-            "enum pub Color",
+            "enum pub Color {Red}",
             "fn pub createUser(email:s, opts?:{ a: number, b: string }, ...rest:string[]) → User — Makes a user.",
             "class pub Service<T>",
             " const pub MAX:number",
@@ -84,7 +84,7 @@ impl<T: Clone> Store<T> {
 }
 """,
         [
-            "class pub Store<T> — Keeps users.",
+            "class pub Store<T> {items:Vec<T>} — Keeps users.",
             "interface pub Named",
             " fn pub name(&self) → String",
             "const pub LIMIT:usize",
@@ -106,7 +106,7 @@ func hidden() {}
 """,
         [
             "const pub Limit:number — Limit is the most.",
-            "class pub Store — Store keeps items.",
+            "class pub Store {items:map[string]int} — Store keeps items.",
             "interface pub Reader",
             " fn pub Read(p:[]byte) → (n int, err error)",
             "fn pub New(a:n, b:n, opts:...Option) → *Store",
@@ -126,7 +126,7 @@ public class Orders<T> {
 }
 """,
         [
-            "class pub Orders<T> — Keeps orders.",
+            "class pub Orders<T> {name:String} — Keeps orders.",
             " const pub LIMIT:int",
             " fn pub find(by:Map<String, Integer>, ids:int...) → Map<String, List<T>> — Finds one.",
             " fn hide() → void",
@@ -137,7 +137,12 @@ public class Orders<T> {
             "#define MAX 10\n/* Adds two. */\nstatic int add(const char *name, int b[]) { return 0; }\n"
             "struct point { int x; };\nint *find(int n);\n"
         ),
-        ["const pub MAX:number", "fn add(name:const char *, b:int[]) → int — Adds two.", "class pub point", "fn pub find(n:n) → int*"],
+        [
+            "const pub MAX:number",
+            "fn add(name:const char *, b:int[]) → int — Adds two.",
+            "class pub point {x:int}",
+            "fn pub find(n:n) → int*",
+        ],
     ),
     "cpp": (
         """/// A cart.
@@ -248,6 +253,27 @@ public class Cart<T> {
             " fn _hide() → void",
         ],
     ),
+    "css": (
+        (
+            "/* The colors. */\n:root { --ink: #111; }\n.card > h2, a:hover { color: red }\n"
+            "@media (max-width: 600px) { .card { display: none } }\n"
+        ),
+        [
+            "rule pub :root — The colors.",
+            " const pub --ink:#111",
+            "rule pub .card > h2, a:hover",
+            "rule pub @media (max-width: 600px)",
+            " rule pub .card",
+        ],
+    ),
+    "hcl": (
+        'variable "region" {\n  type = string\n}\n# The store.\nresource "aws_s3_bucket" "logs" {\n  bucket = "x"\n  nested { a = 1 }\n}\n',
+        ["block pub variable region", "block pub resource aws_s3_bucket logs — The store."],
+    ),
+    "nix": (
+        '{ lib, pkgs ? null }:\nrec {\n  version = "1.2";\n  # Adds.\n  add = a: b: a + b;\n  open = { host, port ? 80 }: host;\n}\n',
+        ["const pub version:string", "fn pub add(a, b) — Adds.", "fn pub open(host, port?)"],
+    ),
     "zig": (
         "/// Adds.\npub fn add(a: i32, b: []const u8) !i32 { return a; }\npub const limit: u32 = 10;\nfn hide() void {}\n",
         ["fn pub add(a:i32, b:[]const u8) → !i32 — Adds.", "const pub limit:u32", "fn hide() → void"],
@@ -271,7 +297,7 @@ def test_signatures_keep_constants_generics_and_the_first_line_of_documentation(
 @pytest.mark.feature("compress.signatures")
 def test_every_language_that_is_named_has_a_sample_here():
     assert set(SAMPLES) == set(CODE)
-    assert len(CODE) >= 16
+    assert len(CODE) == 25
 
 
 def test_a_file_is_told_by_its_name_or_by_the_program_of_its_first_line():
@@ -361,7 +387,16 @@ def test_the_page_says_what_every_word_means_and_names_every_language():
     page = (Path(__file__).resolve().parents[2] / "docs" / "compression.md").read_text("utf-8")
 
     assert [word for word in {*WORDS.values(), "pub", "async", "?"} if f"| `{word}` |" not in page] == []
-    names = {"cpp": "C++", "csharp": "C#", "tsx": "TSX", "php": "PHP", "javascript": "JavaScript", "typescript": "TypeScript"}
+    names = {
+        "css": "CSS",
+        "hcl": "HCL",
+        "cpp": "C++",
+        "csharp": "C#",
+        "tsx": "TSX",
+        "php": "PHP",
+        "javascript": "JavaScript",
+        "typescript": "TypeScript",
+    }
     assert [one for one in CODE if names.get(one, one.capitalize()) not in page] == []
 
 
@@ -377,7 +412,7 @@ def test_the_page_says_what_every_word_means_and_names_every_language():
             ),
             [
                 "class pub Base:Exception, metaclass=Meta",
-                " fn pub name() → str @property",
+                " prop pub name:str",
                 " fn pub make(x, /, y?, *, z, **more) @staticmethod",
             ],
         ),
@@ -407,3 +442,139 @@ def test_signatures_tell_what_a_call_needs_to_be_right(language, text, expected)
 
     assert lines(found) == expected
     assert read("\n".join(lines(found))) == [(s.kind, s.name) for s in found]
+
+
+@pytest.mark.feature("compress.signature-fields")
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        (
+            "python",
+            (
+                "class Color(Enum):\n    RED = 1\n    BLUE = 2\n@dataclass\nclass P:\n    x: int\n    y: str = ''\n    LIMIT = 3\n"
+                "    @property\n    def name(self) -> str: ...\n    @name.setter\n    def name(self, v): ...\n"
+            ),
+            [
+                "class pub Color:Enum {RED, BLUE}",
+                "class pub P {x:int, y?:str} @dataclass",
+                " const pub LIMIT:number",
+                " prop pub name:str",
+                " prop pub name @name.setter",
+            ],
+        ),
+        (
+            "typescript",
+            (
+                "export class A { x?: number; private y = 1; get w(): number { return 1 } set w(v) {} }\n"
+                "export interface I { a?: string; b(): void }\nexport enum E { A, B = 2 }\n"
+            ),
+            [
+                "class pub A {x?:number, y}",
+                " prop pub w:number",
+                " prop pub w @set",
+                "interface pub I {a?:string}",
+                " fn pub b() → void",
+                "enum pub E {A, B}",
+            ],
+        ),
+        (
+            "rust",
+            "pub struct A { pub x: u32, y: Vec<u8> }\npub enum E { A, B(u32), C { x: u8 } }\n",
+            ["class pub A {x:u32, y:Vec<u8>}", "enum pub E {A, B(u32), C { x: u8 }}"],
+        ),
+        (
+            "go",
+            'package p\ntype A struct { a, b int; C; e map[string]int `json:"x"` }\n',
+            ["class pub A {a:int, b:int, C, e:map[string]int}"],
+        ),
+        ("java", "public enum E { A, B; private int q; }\n", ["enum pub E {A, B, q:int}"]),
+        (
+            "c",
+            "typedef struct { int a; char *b; int (*cb)(int); } P;\nenum e { X, Y = 2 };\nstruct s { int n[3]; };\n",
+            ["class pub P {a:int, b:char*, cb:int(*)(int)}", "enum pub e {X, Y}", "class pub s {n:int[3]}"],
+        ),
+        (
+            "cpp",
+            (
+                "namespace {\nclass A { public: int a, *b; enum class E { X, Y }; void f(); };\n}\n"
+                "A& A::operator=(const A& o) { return *this; }\n"
+            ),
+            ["class pub A {a:int, b:int*}", " enum pub E {X, Y}", " fn pub f() → void", "fn pub A::operator=(o:const A&) → A&"],
+        ),
+        (
+            "csharp",
+            "public class A { public string N { get; set; } private int q; }\nenum C { X, Y = 2 }\n",
+            ["class pub A {N:string, q:int}", "enum C {X, Y}"],
+        ),
+        (
+            "kotlin",
+            "enum class E { A, B }\nclass K(val x: Int) { var a: Int = 1 }\n",
+            ["enum pub E {A, B}", "class pub K(x:Int) {a:Int}"],
+        ),
+        (
+            "swift",
+            "enum E { case a, b(x: Int) }\nstruct S { var a: Int\n let b: String }\n",
+            ["enum pub E {a, b(x: Int)}", "class pub S {a:Int, b:String}"],
+        ),
+        (
+            "php",
+            "<?php class A { public int $a = 1, $b; }\nenum E { case A; case B; }\n",
+            ["class pub A {$a:int, $b:int}", "enum pub E {A, B}"],
+        ),
+        ("ruby", "class A\n attr_accessor :x, :y\n private def hide(a); end\nend\n", ["class pub A {x, y}", " fn hide(a)"]),
+        ("scala", "class A(val x: Int) {\n  val a: Int = 1\n  var b = 2\n}\n", ["class pub A(x:Int) {b}", " const pub a:Int"]),
+        (
+            "dart",
+            "class A { final int a; String b = ''; int get z => 1; A.of(this.a); }\nenum E { x, y }\n",
+            ["class pub A {a:int, b:String}", " prop pub z:int", " fn pub A.of(a)", "enum pub E {x, y}"],
+        ),
+        (
+            "solidity",
+            "contract C { uint256 a; struct S { address o; uint x; } enum E { P, Q } constructor(uint q) {} }\n",
+            ["class pub C {a:uint256}", " class pub S {o:address, x:uint}", " enum pub E {P, Q}", " fn pub constructor(q:uint)"],
+        ),
+        (
+            "zig",
+            "const A = struct { x: u32, y: ?u8 = null };\nconst E = enum { a, b };\nconst Er = error{ X, Y };\n",
+            ["class A {x:u32, y:?u8}", "enum E {a, b}", "enum Er {X, Y}"],
+        ),
+        (
+            "haskell",
+            "module X where\ndata A = B { x :: Int, y :: Bool } | C Int String\n",
+            ["class pub A {B, x:Int, y:Bool, C Int String}"],
+        ),
+        (
+            "elixir",
+            "defmodule A do\n  defstruct [:a, b: 1]\nend\ndefprotocol P do\n  def size(x)\nend\n",
+            ["module pub A {a, b}", "interface pub P", " fn pub size(x)"],
+        ),
+        ("javascript", "class A { x = 1; #h; get z() { return 1 } }\n", ["class A {x, #h}", " prop z"]),
+        ("lua", "local a, b = 1, 2\n", ["const a", "const b"]),
+        ("bash", "LIMIT=3\nfind_it() { local x=1; }\n", ["const pub LIMIT:number", "fn pub find_it()"]),
+    ],
+)
+def test_signatures_hold_fields_members_of_enums_and_properties(language, text, expected):
+    found = outline(text, language).symbols
+
+    assert lines(found, documented=False) == expected
+    assert read("\n".join(lines(found, located=True))) == [(s.kind, s.name) for s in found]
+
+
+def test_a_long_list_of_fields_says_how_many_more_there_are():
+    members = ", ".join(f"M{n}" for n in range(100))
+    (line,) = lines(outline(f"enum e {{ {members} }};\n", "c").symbols)
+
+    assert line.startswith("enum pub e {M0, M1, ")
+    assert line.endswith(", M59, +40}")
+
+
+def test_a_header_is_c_or_c_plus_plus_by_what_it_says():
+    assert language_of("a.h", "#include <vector>\nnamespace a { class B; }\n") == "cpp"
+    assert language_of("a.h", "#include <stdio.h>\nint f(void);\n") == "c"
+    assert language_of("a.h", "#import <Foundation/Foundation.h>\n@interface A : B\n@end\n") is None
+
+
+def test_what_a_script_does_when_it_is_run_is_no_declaration():
+    found = outline("LIMIT = 1\nif __name__ == '__main__':\n    parser = 2\n", "python").symbols
+
+    assert [s.name for s in found] == ["LIMIT"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ctx_pipeline.compression.signatures.dialects import DIALECTS, Around
+from ctx_pipeline.compression.signatures.fields import fields_of
 from ctx_pipeline.compression.signatures.grammars import GRAMMARS, ends_soon
 from ctx_pipeline.compression.signatures.parts import (
-    DIALECTS,
     FUNCTIONS,
-    Around,
     bases_of,
     callbacks_of,
     decorators_of,
@@ -47,6 +47,9 @@ _CARRIERS = frozenset(
 )
 """Nodes around a declaration above which its documentation stands."""
 
+_ACCESSORS = frozenset((language, kind) for language in _SCRIPTS for kind in ("method_definition", "method_signature"))
+_PROPERTY = re.compile(r"(?:functools\.)?(?:cached_)?property\b|\w+\.(?:setter|getter|deleter)$")
+
 _HIDING = frozenset({"private", "protected", "fileprivate", "internal", "local"})
 _SHOWING = frozenset({"public", "export", "pub", "open", "external"})
 
@@ -67,9 +70,10 @@ def outline(text: str, language: str | None) -> Outline:
     drawn = Drawing(language)
     drawn.walk(root.children(), 0, shown=True)
     exported = drawn.named_exports
+    held = [s._replace(members=tuple(dict.fromkeys(drawn.fields[n]))) if n in drawn.fields else s for n, s in enumerate(drawn.symbols)]
     symbols = tuple(
         symbol._replace(exported=True) if symbol.name in exported and not symbol.level else symbol
-        for symbol in sorted(drawn.symbols, key=lambda s: (s.first, s.level))
+        for symbol in sorted(held, key=lambda s: (s.first, s.level))
     )
     declared = {symbol.name for symbol in symbols}
     exports = tuple(name for name in drawn.exports if name not in declared)
@@ -83,6 +87,8 @@ class Drawing:
         self._language = language
         self.grammar = GRAMMARS[language]
         self.symbols: list[Symbol] = []
+        self.fields: dict[int, list[str]] = {}
+        """place of a symbol -> its fields"""
         self.imports: list[str] = []
         self.exports: list[str] = []
         self.named_exports: set[str] = set()
@@ -105,12 +111,18 @@ class Drawing:
             elif kind in grammar.declares:
                 self.declare(node, grammar.declares[kind], Around(level, said or node, access))
             elif kind in grammar.inside:
+                if kind == "if_statement" and self._language == "python" and "__name__" in node.text()[:60]:
+                    continue  # what a script does, not what a module has
                 if kind == "export_statement":
                     self._exporting(node)
+                    if (given := node.field("value")) is not None and given.kind() == "object":
+                        self.object(given, shown=True)
                 carries = node if kind in _CARRIERS else said
                 self.walk(node.children(), level, shown=access, said=carries)
+            elif kind == "ERROR" and not level:
+                self.walk(node.children(), level, shown=access)  # a part that the grammar could not read may hold parts that it can
             elif kind in {"call", "command"}:
-                self.calls(node)
+                self.calls(node, level)
             elif kind == "call_expression" and not level and self._language in _SCRIPTS:
                 # a module of tests, or one that is wrapped in a function, declares everything there
                 for body in callbacks_of(node):
@@ -123,6 +135,9 @@ class Drawing:
         special = DIALECTS.get((self._language, kind))
         if special is not None and special(self, node, around):
             return
+        if kind == "field":
+            self.field(node, around)
+            return
         if kind == "value":
             self._values(node, around)
             return
@@ -130,17 +145,17 @@ class Drawing:
         if kind == "class":
             kind = next((_WORDS[word] for word in re.findall(r"\w+", words) if word in _WORDS), kind)
         callable_ = kind == "function" or "record" in node.kind() or node.kind() == "class_definition"
+        callable_ = callable_ or any(c.kind() == "primary_constructor" for c in node.children())
         if self._language in {"c", "cpp"} and kind in {"class", "enum"} and node.field("body") is None:
             return
-        trait = node.field("trait")
-        if kind == "implementation" and (trait is not None or not name):
-            held = node.field("type") or next((c for c in node.children() if c.kind() == "user_type"), None)
-            made = flat(held.text()) if held is not None else ""
-            name = f"{flat(trait.text())} for {made.partition('<')[0]}" if trait is not None else made
+        if kind == "implementation":
+            name = self._implemented(node, name)
         if not name:
+            if kind == "module" and (body := node.field("body")) is not None:
+                self.walk(body.children(), level, shown=shown)
             return
         target, returns = self.callable(node), ""
-        if kind == "function":
+        if kind in {"function", "property"}:
             returns = returned_by(node)
             if self._language in {"c", "cpp"} and (declared := node.field("declarator")) is not None:
                 returns += "".join(re.findall(r"^[*&]+", declared.text()))
@@ -150,21 +165,51 @@ class Drawing:
             returns = flat(value.text()) if value is not None else ""
         elif kind in {"class", "interface", "enum"}:
             returns = bases_of(node)
+        if kind == "function" and (self._language, node.kind()) in _ACCESSORS and re.search(r"\b[gs]et\s+$", words):
+            kind, callable_ = "property", False
         parameters = parameters_of(target, self.grammar) if callable_ else None
         if callable_ and kind != "function" and not parameters:
             parameters = None
         if self._language == "python":
             parameters = tuple(p for p in parameters if p.name not in {"self", "cls"}) if parameters and level else parameters
             name = name.partition("[")[0]
+            if kind == "function" and level and any(_PROPERTY.match(text) for text in decorators_of(node, said)):
+                kind, parameters = "property", None
         exported = kind == "implementation" or self._is_exported(name, words, level, shown=shown)
         awaited = kind == "function" and self._is_async(node, words)
         self.add(node, around, kind, name, exported=exported, parameters=parameters, returns=returns, asynchronous=awaited)
-        if kind not in {"function", "type"} or node.kind() == "type_spec":
+        if kind not in {"function", "type", "property"} or node.kind() == "type_spec":
             body = node.field("body")
             bodies = [body] if body is not None else node.children()
             members_shown = kind in {"interface", "enum"} or "class_specifier" not in node.kind()
             inner = level + (self._language != "cpp" or kind != "module")
             self.members(bodies, inner, shown=exported and members_shown, always=kind == "interface")
+
+    def _implemented(self, node: SgNode, name: str) -> str:
+        """Return what an implementation is of: ``Show for Cart`` where it is one of a trait."""
+        trait = node.field("trait")
+        if trait is None and name:
+            return name
+        held = node.field("type") or next((c for c in node.children() if c.kind() == "user_type"), None)
+        made = flat(held.text()) if held is not None else ""
+        return f"{flat(trait.text())} for {made.partition('<')[0]}" if trait is not None else made
+
+    def field(self, node: SgNode, around: Around) -> None:
+        """Add a field to what it stands in; outside of all it is a value."""
+        told = fields_of(node, self._language)
+        if around.level and self.hold(told, around.level):
+            return
+        for one in told:
+            name, _, written = one.partition(":")
+            exported = self._is_exported(name, self.before_name(node, around.said), 0, shown=around.shown)
+            self.add(node, around, "value", name.rstrip("?"), exported=exported, returns=written)
+
+    def hold(self, fields: list[str], level: int) -> bool:
+        """Give fields to what they stand in; False where there is nothing."""
+        place = next((place for place in range(len(self.symbols) - 1, -1, -1) if self.symbols[place].level < level), None)
+        if place is not None:
+            self.fields.setdefault(place, []).extend(fields)
+        return place is not None
 
     def members(self, held: Iterable[SgNode], level: int, *, shown: bool, always: bool) -> None:
         """Look at the bodies of a declaration; ``always``: all in them is seen where the declaration is."""
@@ -194,7 +239,9 @@ class Drawing:
         doc = documented(node, self.grammar) or documented(around.said, self.grammar)
         last = place.end.line + (0 if place.end.column == 0 and place.end.line > place.start.line else 1)
         first, generics = place.start.line + 1, generics_of(node)
-        decorators = decorators_of(node, around.said)
+        decorators = tuple(text for text in decorators_of(node, around.said) if text != "property")
+        if kind == "property" and re.search(r"\bset\s+\S+$", node.text().partition("(")[0]):
+            decorators += ("set",)
         held = (kind, name, exported, around.level, first, last, parameters, returns, generics, asynchronous, doc, decorators)
         self.symbols.append(Symbol(*held))
 
@@ -209,13 +256,14 @@ class Drawing:
                 d for c in node.children() if c.kind() == "variable_declaration" for d in c.children() if d.kind() == "variable_declarator"
             ]
         if level and not self._is_constant(node, words):
+            self.field(node, around)
             return
         for one in declarators or [node]:
             name = name_of(one)
             value = one.field("value") or one.field("right") or next((c for c in reversed(one.children()) if c.is_named()), None)
             if value is not None and value.kind() == "expression_list" and len(value.children()) == 1:
                 value = value.children()[0]
-            if not name or not re.fullmatch(r"[\w$.#@]{1,200}", name):
+            if not name or not re.fullmatch(r"[\w$.#@]{1,200}", name) or (self._language == "ruby" and not name[:1].isupper()):
                 continue
             if value is not None and value.text().startswith(("require(", "@import(")):
                 self.imports.append(re.sub(r"[^(]*\(\s*['\"]?|['\"]?\s*\).*", "", flat(value.text())))
@@ -234,6 +282,21 @@ class Drawing:
             else:
                 written = returned_by(one) or returned_by(node)
                 self.add(one, around, "value", name, exported=exported, returns=written or inferred(value))
+                if value is not None and value.kind() == "object" and not level:
+                    self.object(value, shown=exported)
+
+    def object(self, value: SgNode, *, shown: bool) -> None:
+        """Add the functions of an object that a script names or exports."""
+        for held in value.children():
+            inner = held.field("value") if held.kind() == "pair" else None
+            if held.kind() == "method_definition":
+                self.declare(held, "function", Around(1, held, shown))
+            elif inner is not None and inner.kind() in FUNCTIONS and (key := held.field("key")) is not None:
+                taken, given = parameters_of(inner, self.grammar), returned_by(inner)
+                is_async = inner.text().startswith("async")
+                name = key.text().strip("'\"")
+                place = Around(1, held, shown)
+                self.add(held, place, "function", name, exported=shown, parameters=taken, returns=given, asynchronous=is_async)
 
     def _is_constant(self, node: SgNode, words: str) -> bool:
         """Tell whether a value inside a class is one of the class, not of its instances."""
@@ -253,6 +316,8 @@ class Drawing:
         found = node
         for _ in range(6):
             deeper = found.field("declarator")
+            if found.kind() == "reference_declarator":
+                deeper = next((c for c in reversed(found.children()) if c.is_named()), None)
             if deeper is None or found.kind() == "function_declarator":
                 break
             found = deeper
@@ -320,8 +385,15 @@ class Drawing:
             elif clause.kind() in {"*", "namespace_export"}:
                 self.exports.append(flat(node.text()).removeprefix("export ").rstrip(";"))
 
-    def calls(self, node: SgNode) -> None:
-        """Note what a script loads: ``require`` of Ruby, ``source`` of a shell, ``alias`` and ``use`` of Elixir."""
+    def calls(self, node: SgNode, level: int = 0) -> None:
+        """Note what a script loads: ``require``, ``source`` of a shell, ``alias`` and ``use`` of Elixir; add attributes of Ruby."""
+        if self._language == "ruby" and level and re.match(r"(?:attr_(?:accessor|reader|writer))\b", node.text()):
+            self.hold(re.findall(r":(\w+[?!]?)", node.text()), level)
+            return
+        if self._language == "ruby" and re.match(r"(?:private|protected|public|module_function|private_class_method)\b", node.text()):
+            arguments = node.field("arguments")
+            self.walk(arguments.children() if arguments is not None else (), level, shown=node.text().startswith("public"))
+            return
         words = flat(node.text()).split()
         if len(words) == 2 and words[0] in {"require", "require_relative", "source", ".", "alias", "import", "use"}:
             self.imports.append(words[1].strip("\"'"))

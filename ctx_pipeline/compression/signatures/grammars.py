@@ -42,18 +42,22 @@ _SCRIPT = {
     "type": "type_alias_declaration",
     "enum": "enum_declaration",
     "value": "lexical_declaration variable_declaration public_field_definition field_definition assignment_expression",
+    "field": "property_signature enum_assignment property_identifier",
     "module": "internal_module module",
 }
-_SCRIPT_INSIDE = "export_statement ambient_declaration expression_statement class_body interface_body object_type statement_block"
+_SCRIPT_INSIDE = "export_statement ambient_declaration expression_statement class_body interface_body object_type statement_block enum_body"
 
 _C = {
     "function": "function_definition preproc_function_def",
     "class": "struct_specifier union_specifier",
     "enum": "enum_specifier",
     "type": "type_definition",
-    "value": "declaration preproc_def",
+    "value": "declaration preproc_def field_declaration",
+    "field": "enumerator",
 }
-_C_INSIDE = "preproc_ifdef preproc_if preproc_else linkage_specification declaration_list"
+_C_INSIDE = (
+    "preproc_ifdef preproc_if preproc_elif preproc_else linkage_specification declaration_list field_declaration_list enumerator_list"
+)
 
 
 def _and(declares: dict[str, str], **more: str) -> dict[str, str]:
@@ -62,13 +66,11 @@ def _and(declares: dict[str, str], **more: str) -> dict[str, str]:
 
 
 GRAMMARS = {
-    "bash": _grammar({"function": "function_definition", "value": "declaration_command"}, "", "always"),
+    "bash": _grammar({"function": "function_definition", "value": "declaration_command variable_assignment"}, "", "always"),
     "c": _grammar(_C, _C_INSIDE, "static", order="type", imports="preproc_include"),
     "cpp": _grammar(
-        _and(
-            _C, **{"class": "class_specifier", "type": "alias_declaration", "value": "field_declaration", "module": "namespace_definition"}
-        ),
-        f"{_C_INSIDE} field_declaration_list template_declaration",
+        _and(_C, **{"class": "class_specifier", "type": "alias_declaration", "module": "namespace_definition"}),
+        f"{_C_INSIDE} template_declaration",
         "static",
         order="type",
         imports="preproc_include",
@@ -76,32 +78,44 @@ GRAMMARS = {
     ),
     "csharp": _grammar(
         {
-            "function": "method_declaration constructor_declaration delegate_declaration local_function_statement",
+            "function": "method_declaration constructor_declaration destructor_declaration delegate_declaration local_function_statement"
+            " operator_declaration conversion_operator_declaration",
             "class": "class_declaration struct_declaration record_declaration",
             "interface": "interface_declaration",
             "enum": "enum_declaration",
             "value": "field_declaration",
+            "field": "property_declaration event_field_declaration event_declaration enum_member_declaration",
             "module": "namespace_declaration",
         },
-        "declaration_list file_scoped_namespace_declaration",
+        "declaration_list file_scoped_namespace_declaration enum_member_declaration_list preproc_if preproc_else preproc_elif"
+        " preproc_region",
         "word",
         order="type",
         imports="using_directive",
         fields=True,
     ),
+    "css": _grammar(
+        {"rule": "rule_set media_statement keyframes_statement supports_statement at_rule", "value": "declaration"},
+        "block",
+        "always",
+        imports="import_statement",
+    ),
     "dart": _grammar(
         {
-            "function": "function_signature constructor_signature getter_signature setter_signature",
+            "function": "function_signature constructor_signature constant_constructor_signature factory_constructor_signature"
+            " redirecting_factory_constructor_signature operator_signature",
+            "property": "getter_signature setter_signature",
             "class": "class_declaration mixin_declaration extension_declaration class_definition",
             "enum": "enum_declaration",
             "type": "type_alias",
             "value": "static_final_declaration",
+            "field": "initialized_identifier enum_constant",
         },
-        "class_body class_member method_declaration method_signature declaration function_declaration"
-        " top_level_variable_declaration static_final_declaration_list",
+        "class_body class_member method_declaration method_signature declaration function_declaration enum_body extension_body"
+        " top_level_variable_declaration static_final_declaration_list initialized_identifier_list",
         "underscore",
         order="type",
-        imports="import_or_export",
+        imports="import_or_export import_specification",
         fields=True,
     ),
     "elixir": _grammar({"function": "call", "value": "unary_operator"}, "do_block", "always"),
@@ -110,24 +124,34 @@ GRAMMARS = {
             "function": "function_declaration method_declaration method_elem method_spec",
             "type": "type_spec type_alias",
             "value": "const_spec var_spec",
+            "field": "field_declaration",
         },
-        "const_declaration var_declaration var_spec_list type_declaration interface_type import_declaration import_spec_list",
+        "struct_type field_declaration_list const_declaration var_declaration var_spec_list type_declaration interface_type"
+        " import_declaration import_spec_list",
         "capital",
         imports="import_spec",
     ),
     "haskell": _grammar(
-        {"function": "signature", "class": "data_type newtype", "interface": "class", "type": "type_synonym"},
-        "declarations class_declarations imports",
+        {
+            "function": "signature",
+            "class": "data_type newtype",
+            "interface": "class",
+            "type": "type_synonym type_synomym type_family",
+            "field": "data_constructor newtype_constructor gadt_constructor",
+        },
+        "declarations class_declarations imports data_constructors gadt_constructors",
         "always",
         imports="import",
     ),
+    "hcl": _grammar({"block": "block"}, "body", "always"),
     "java": _grammar(
         {
-            "function": "method_declaration constructor_declaration annotation_type_element_declaration",
+            "function": "method_declaration constructor_declaration compact_constructor_declaration annotation_type_element_declaration",
             "class": "class_declaration record_declaration",
             "interface": "interface_declaration annotation_type_declaration",
             "enum": "enum_declaration",
             "value": "field_declaration constant_declaration",
+            "field": "enum_constant",
         },
         "class_body interface_body enum_body enum_body_declarations annotation_type_body",
         "word",
@@ -142,6 +166,7 @@ GRAMMARS = {
             "class": "class_declaration object_declaration",
             "type": "type_alias",
             "value": "property_declaration",
+            "field": "enum_entry",
         },
         "class_body enum_class_body companion_object import_list ERROR",
         "private",
@@ -149,6 +174,13 @@ GRAMMARS = {
         fields=True,
     ),
     "lua": _grammar({"function": "function_declaration", "value": "variable_declaration assignment_statement"}, "", "local"),
+    "nix": _grammar(
+        {"value": "binding"},
+        "binding_set function_expression let_expression with_expression attrset_expression rec_attrset_expression"
+        " apply_expression parenthesized_expression binary_expression",
+        "always",
+        fields=True,
+    ),
     "php": _grammar(
         {
             "function": "method_declaration function_definition",
@@ -156,8 +188,9 @@ GRAMMARS = {
             "interface": "interface_declaration",
             "enum": "enum_declaration",
             "value": "const_declaration",
+            "field": "property_declaration enum_case",
         },
-        "declaration_list enum_declaration_list namespace_definition compound_statement",
+        "declaration_list enum_declaration_list namespace_definition compound_statement if_statement",
         "private",
         order="type",
         imports="namespace_use_declaration",
@@ -172,7 +205,7 @@ GRAMMARS = {
     ),
     "ruby": _grammar(
         {"function": "method singleton_method", "class": "class", "module": "module", "value": "assignment"},
-        "body_statement singleton_class",
+        "body_statement singleton_class if then else unless",
         "always",
         order="keyword",
         fields=True,
@@ -186,9 +219,10 @@ GRAMMARS = {
             "enum": "enum_item",
             "value": "const_item static_item",
             "implementation": "impl_item",
+            "field": "field_declaration enum_variant",
             "module": "mod_item",
         },
-        "declaration_list foreign_mod_item",
+        "declaration_list foreign_mod_item field_declaration_list enum_variant_list",
         "word",
         imports="use_declaration extern_crate_declaration",
         fields=True,
@@ -201,21 +235,25 @@ GRAMMARS = {
             "enum": "enum_definition",
             "type": "type_definition",
             "value": "val_definition",
+            "field": "var_definition val_declaration var_declaration simple_enum_case full_enum_case",
         },
-        "template_body enum_body",
+        "template_body enum_body enum_case_definitions package_clause ERROR",
         "private",
         imports="import_declaration",
         fields=True,
     ),
     "solidity": _grammar(
         {
-            "function": "function_definition modifier_definition event_definition error_declaration",
+            "function": "function_definition modifier_definition event_definition error_declaration constructor_definition"
+            " fallback_receive_definition",
             "class": "contract_declaration library_declaration struct_declaration",
+            "type": "user_defined_type_definition",
             "interface": "interface_declaration",
             "enum": "enum_declaration",
             "value": "state_variable_declaration constant_variable_declaration",
+            "field": "struct_member enum_value",
         },
-        "contract_body",
+        "contract_body struct_body enum_body",
         "private",
         order="type",
         imports="import_directive",
@@ -223,11 +261,12 @@ GRAMMARS = {
     ),
     "swift": _grammar(
         {
-            "function": "function_declaration init_declaration protocol_function_declaration",
+            "function": "function_declaration init_declaration deinit_declaration subscript_declaration protocol_function_declaration",
             "class": "class_declaration",
             "interface": "protocol_declaration",
-            "type": "typealias_declaration",
+            "type": "typealias_declaration associatedtype_declaration",
             "value": "property_declaration",
+            "field": "protocol_property_declaration enum_entry",
         },
         "class_body enum_class_body protocol_body",
         "private",
@@ -236,8 +275,8 @@ GRAMMARS = {
     ),
     "typescript": _grammar(_SCRIPT, _SCRIPT_INSIDE, "word", imports="import_statement", fields=True),
     "zig": _grammar(
-        {"function": "function_declaration", "value": "variable_declaration"},
-        "struct_declaration enum_declaration union_declaration",
+        {"function": "function_declaration", "value": "variable_declaration", "field": "container_field"},
+        "struct_declaration enum_declaration union_declaration opaque_declaration error_set_declaration",
         "word",
         fields=True,
     ),

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-KINDS = ("function", "class", "interface", "type", "enum", "value", "implementation", "module", "section")
+KINDS = ("function", "class", "interface", "type", "enum", "value", "implementation", "module", "property", "rule", "block", "section")
 """What a symbol is. Structs and records are classes, traits and protocols interfaces, constants and variables
-values; a section is a heading of a text."""
+values; a property is read like a field and runs code; a rule is one of CSS, a block one of HCL; a section is a heading
+of a text."""
 
 
 class Parameter(NamedTuple):
@@ -45,6 +46,8 @@ class Symbol(NamedTuple):
     """first line of its documentation"""
     decorators: tuple[str, ...] = ()
     """without their mark"""
+    members: tuple[str, ...] = ()
+    """fields as ``name:type`` and members of an enum, in the order of the file"""
 
 
 class Outline(NamedTuple):
@@ -70,11 +73,17 @@ WORDS = {
     "value": "const",
     "implementation": "impl",
     "module": "module",
+    "property": "prop",
+    "rule": "rule",
+    "block": "block",
 }
 """kind of symbol -> its word; a section is written as a heading"""
 
 _SHORT = {"str": "s", "string": "s", "String": "s", "&str": "s", "int": "n", "float": "n", "number": "n", "bool": "b", "boolean": "b"}
 """What is shortened, and only where it is the whole type of a parameter."""
+
+MOST_MEMBERS = 60
+"""Fields that are written behind a class; how many more there are is said."""
 
 _SIGNATURE = re.compile(rf"^( *)({'|'.join(WORDS.values())}) (async )?(pub )?(.+)$")
 _HEADING = re.compile(r"^(#{1,6}) (.+)$")
@@ -100,10 +109,16 @@ def signature(symbol: Symbol) -> str:
     words = [WORDS[symbol.kind], *(["async"] if symbol.asynchronous else []), *(["pub"] if symbol.exported else [])]
     begins = f"{' '.join(words)} {symbol.name}{generics}"
     held = ", ".join(_parameter(p, _SHORT.get(p.type, p.type)) for p in symbol.parameters or ())
+    fields = f" {{{', '.join(symbol.members[:MOST_MEMBERS])}{_more(symbol)}}}" if symbol.members else ""
     arrow = " → " if symbol.kind == "function" else ":"
     taken = f"({held})" if symbol.parameters is not None else ""
     marks = "".join(f" @{text}" for text in symbol.decorators)
-    return f"{' ' * symbol.level}{begins}{taken}{arrow + symbol.returns if symbol.returns else ''}{marks}"
+    return f"{' ' * symbol.level}{begins}{taken}{arrow + symbol.returns if symbol.returns else ''}{fields}{marks}"
+
+
+def _more(symbol: Symbol) -> str:
+    left = len(symbol.members) - MOST_MEMBERS
+    return f", +{left}" if left > 0 else ""
 
 
 def _parameter(parameter: Parameter, kind: str) -> str:
@@ -127,8 +142,10 @@ def _name(rest: str, kind: str) -> str:
     """Return the name at the start of what follows the kind: up to its type parameters, parameters or type."""
     said = _PLACE.sub("", rest.partition(_DOC)[0]).partition(" @")[0]
     if kind == "implementation":
-        return said.partition("<")[0]
-    match = re.match(r"(?:[\w:~]*::)?operator ?(?:\(\)|[^\w\s(]+)", said) or re.match(r"(?:::|[^(<:→])+", said)
+        return said.partition("<")[0].partition(" {")[0]
+    if kind in {"rule", "block"}:
+        return said
+    match = re.match(r"(?:[\w:~]*::)?operator ?(?:\(\)|[^\w\s(]+)", said) or re.match(r"(?:::|[^(<:→{])+", said)
     return match[0].strip() if match else said
 
 
@@ -140,11 +157,13 @@ _EXTENSIONS = {
     "c": "c h",
     "cpp": "cc cpp cxx hh hpp hxx",
     "csharp": "cs",
+    "css": "css",
     "csv": "csv",
     "dart": "dart",
     "elixir": "ex exs",
     "go": "go",
     "haskell": "hs",
+    "hcl": "hcl tf tfvars",
     "java": "java",
     "javascript": "cjs js jsx mjs",
     "json": "json",
@@ -152,6 +171,7 @@ _EXTENSIONS = {
     "kotlin": "kt kts",
     "lua": "lua",
     "markdown": "markdown md mdx",
+    "nix": "nix",
     "php": "php",
     "python": "py pyi pyw",
     "ruby": "rake rb",
@@ -176,9 +196,23 @@ CODE = tuple(sorted(set(_EXTENSIONS) - DATA))
 """Languages whose signatures are drawn."""
 
 
+_CPP = re.compile(
+    r"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|#include\s*<\w+>)|\bstd::|^\s*(?:public|private|protected):", re.MULTILINE
+)
+_OBJECTIVE_C = re.compile(r"^\s*(?:@(?:interface|protocol|class|implementation|import)\b|#import\b)", re.MULTILINE)
+
+
+def _header(text: str) -> str | None:
+    """Return the language of a header: C and C++ share their names, as does Objective-C, which has no grammar here."""
+    head = text[:20_000]
+    return None if _OBJECTIVE_C.search(head) else "cpp" if _CPP.search(head) else "c"
+
+
 def language_of(name: str, text: str = "") -> str | None:
     """Return the language of a file by the end of its name, else by the program that its first line names; None for another."""
     last = name.replace("\\", "/").rpartition("/")[2].lower()
+    if last.endswith(".h") and text:
+        return _header(text)
     known = _BY_NAME.get(last) or _BY_EXTENSION.get(last.rpartition(".")[2] if "." in last else "")
     if known or not text.startswith("#!"):
         return known
