@@ -27,6 +27,7 @@ _PATHS = (
 _MANY = ("paths", "filePaths", "files", "replacements", "edits")
 _COMMANDS = ("command", "cmd", "commands")
 _PATCH = lazy_pattern(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$", re.MULTILINE)
+_PAIRS = ("view_range", "read_range")
 _STARTS, _ENDS = ("startLine", "start_line", "start_line_one_indexed"), ("endLine", "end_line", "end_line_one_indexed_inclusive")
 
 
@@ -59,7 +60,7 @@ def _texts(value: Any) -> Iterable[str]:
 
 
 def _range(said: Mapping[str, Any]) -> list[str]:
-    pair = items(said.get("view_range"))[:2]
+    pair = next((found for name in _PAIRS if (found := items(said.get(name))[:2])), [])
     first = next((said[name] for name in _STARTS if name in said), pair[0] if len(pair) == 2 else None)
     last = next((said[name] for name in _ENDS if name in said), pair[1] if len(pair) == 2 else None)
     whole = type(first) is int and type(last) is int and 0 < first <= last < MOST_TOKENS

@@ -75,7 +75,8 @@ class HomeFiles:
     whose a session stream is, from the path and its first bytes; None means "not yet"
     (the head is cut) or "nobody's". hints(kind, data) yields (thread_id, field, value)
     from streams that are not a session's; of a stream that grew it sees the new lines
-    alone. The last value of a field stays, of one whose name begins with ``first_`` the first.
+    alone. An empty thread_id means all sessions of the stream's ``shared_folder``. The last
+    value of a field stays, of one whose name begins with ``first_`` the first.
     """
 
     roots_env: str
@@ -92,6 +93,9 @@ class HomeFiles:
     databases: Mapping[str, Database] = field(default_factory=dict)
     """stream kind -> how it is read; such files are not copied byte for byte. rel of a stream is ``<path>#<name>``."""
     hints: Callable[[str, bytes], Iterable[tuple[str, str, str]]] | None = None
+    shared_folder: Callable[[str], str | None] | None = None
+    """shared_folder(rel) names the folder, such as that of a workspace, of which all streams of its sessions know what a hint
+    without a thread says; the parser finds it in the hints under that name."""
     retention_days: Callable[[Path], int | None] | None = None
     """Days after which the host deletes transcripts in this home; None: never."""
     prompt_history: Callable[[str, bytes], Iterable[tuple[str, int]]] | None = None

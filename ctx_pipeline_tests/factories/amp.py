@@ -9,6 +9,7 @@ FOLDER = "/home/ada/notes"
 BEGIN = 1_772_618_400_000
 MESSAGES = "T-0a0a0a0a-0000-4000-8000-00000000000a"
 LEDGER = "T-0b0b0b0b-0000-4000-8000-00000000000b"
+FORK = "T-0c0c0c0c-0000-4000-8000-00000000000c"
 
 
 def at(second: int) -> str:
@@ -29,7 +30,8 @@ def result(call: str, **run: Any) -> dict[str, Any]:
 
 def thread(name: str, messages: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
     """Return the document of a thread."""
-    env = {"initial": {"trees": [{"displayName": "notes", "uri": f"file://{FOLDER}"}]}}
+    platform = {"os": "linux", "client": "CLI", "clientVersion": "0.0.1767830505-ga62310"}
+    env = {"initial": {"trees": [{"displayName": "notes", "uri": f"file://{FOLDER}"}], "platform": platform}}
     return {"v": 40, "id": name, "created": BEGIN, "title": "Contents for the notes", "env": env, "messages": messages} | fields
 
 
@@ -80,6 +82,36 @@ def ledger() -> list[dict[str, Any]]:
     return [first, title]
 
 
+def fork() -> dict[str, Any]:
+    """Return a thread that was forked behind the first answer: it holds a copy of it, and what happens beside questions and answers."""
+    run = {"status": "done", "result": {"output": "all is well", "exitCode": 0}}
+    typed = {"type": "manual_bash_invocation", "args": {"cmd": "make check"}, "toolRun": run}
+    delete = {"type": "tool_use", "id": "d1", "name": "Bash", "input": {"cmd": "rm notes.md"}}
+    own = [
+        {"role": "info", "messageId": 2, "content": [typed, {"type": "text", "text": "Load the skill first."}]},
+        {"role": "user", "messageId": 3, "content": [{"type": "text", "text": "start over"}]},
+        {
+            "role": "assistant",
+            "messageId": 4,
+            "content": [delete],
+            "state": {"type": "cancelled"},
+            "usage": usage(7, "gemini-3-pro", 0, 6, read=400, written=50),
+        },
+        {"role": "user", "messageId": 5, "content": [result("d1", status="rejected-by-user", reason="no")]},
+        {"role": "user", "messageId": 6, "content": [{"type": "text", "text": "look at all notes"}], "parentToolUseId": "t1"},
+        {
+            "role": "assistant",
+            "messageId": 7,
+            "content": [{"type": "text", "text": "Two notes."}],
+            "parentToolUseId": "t1",
+            "usage": usage(9, "claude-haiku-4-5", 40, 8),
+        },
+        {"role": "assistant", "messageId": 8, "content": [], "state": {"type": "error", "error": {"message": "overloaded"}}},
+    ]
+    came_from = {"threadID": MESSAGES, "type": "fork", "role": "child", "messageIndex": 1, "createdAt": BEGIN + 5_000}
+    return thread(FORK, messages()[:2] + own, title="Forked: contents", relationships=[came_from])
+
+
 def home() -> dict[str, str]:
     """Return the files of a home."""
     with_ledger = thread(LEDGER, messages()[:3], title="Another thread", usageLedger={"events": ledger()})
@@ -87,3 +119,8 @@ def home() -> dict[str, str]:
         f"threads/{MESSAGES}.json": json.dumps(thread(MESSAGES, messages()), indent=2),
         f"threads/{LEDGER}.json": json.dumps(with_ledger, indent=2),
     }
+
+
+def with_fork() -> dict[str, str]:
+    """Return the files of a home in which a thread was forked."""
+    return home() | {f"threads/{FORK}.json": json.dumps(fork(), indent=2)}

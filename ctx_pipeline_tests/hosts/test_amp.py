@@ -9,9 +9,9 @@ import pytest
 
 from ctx_pipeline.hosts.amp import HOST
 from ctx_pipeline.hosts.amp.thread import tokens_of
-from ctx_pipeline.model.host_records import BILLED, DENIED
+from ctx_pipeline.model.host_records import BILLED, DENIED, REFUSED
 from ctx_pipeline.model.raw import SessionInput, StreamBytes
-from ctx_pipeline.model.tables import EVENTS
+from ctx_pipeline.model.tables import EVENTS, MODEL_CALLS, TOOL_CALLS
 from ctx_pipeline_tests.factories import amp as make
 from ctx_pipeline_tests.factories.sample_homes import assert_made, put, sessions_of
 
@@ -33,10 +33,12 @@ def test_the_sample_home_is_made_by_its_factory() -> None:
 
 @pytest.mark.feature("amp.usage")
 def test_the_ledger_goes_before_the_usage_of_messages(tmp_path: Path) -> None:
-    found = sessions_of("amp", put(tmp_path / "home", make.home()), tmp_path / "store")
+    found = sessions_of("amp", put(tmp_path / "home", make.with_fork()), tmp_path / "store")
 
     assert found[make.LEDGER]["calls"] == [("claude-haiku-4-5", 30, 5, 0, 0, 0), ("claude-sonnet-4-5", 10, 50, 100, 900, 0)]
     assert found[make.MESSAGES]["calls"] == [("claude-sonnet-4-5", 10, 50, 100, 900, 0), ("gpt-5", 300, 20, 0, 800, 0)]
+    assert found[make.FORK]["calls"] == [("claude-haiku-4-5", 40, 8, 0, 0, 0), ("gemini-3-pro", 50, 6, 0, 400, 0)]
+    assert found[make.FORK]["parent_session"] == make.MESSAGES
     assert (found[make.MESSAGES]["cwd"], found[make.MESSAGES]["title"]) == (make.FOLDER, "Contents for the notes")
 
 
@@ -48,12 +50,56 @@ def test_credits_are_kept_in_their_own_unit_and_are_no_cost() -> None:
     assert [entry["credits"] for entry in kept] == [1.25, 0.1]
 
 
+@pytest.mark.feature("amp.usage")
+def test_a_ledger_that_covers_a_part_of_a_thread_leaves_the_rest_to_its_messages() -> None:
+    late = [{**entry, "toMessageId": 3} for entry in make.ledger()[:1]]
+    sub = {"id": "s1", "operationType": "subagent", "model": "claude-haiku-4-5", "tokens": {"input": 7, "output": 2}, "toMessageId": 3}
+    parsed = parse(make.thread(make.LEDGER, make.messages(), usageLedger={"events": [*late, sub]}), name=make.LEDGER)
+    calls = sorted((c.model, c.input, c.output, c.cache_write_5m, c.cache_read) for c in (MODEL_CALLS.row(*r) for r in parsed.model_calls))
+
+    assert calls == [
+        ("claude-haiku-4-5", 7, 2, 0, 0),  # what the message that asked for the subagent has of the cache is not the subagent's
+        ("claude-sonnet-4-5", 10, 50, 100, 900),  # before the ledger
+        ("claude-sonnet-4-5", 10, 50, 300, 800),  # the entry, with what its message says of the cache
+    ]
+
+
+@pytest.mark.feature("amp.events")
+def test_what_a_person_ran_refused_and_stopped_is_told_apart_and_a_subagent_is_a_thread() -> None:
+    parsed = parse(make.fork(), name=make.FORK)
+    events = [EVENTS.row(*row) for row in parsed.events]
+    own = [(e.kind, e.subtype, e.actor, e.text) for e in events if e.thread_id == make.FORK][5:]
+    calls = [TOOL_CALLS.row(*row) for row in parsed.tool_calls]
+
+    assert own == [
+        ("tool_call", "Bash", "user", '{"cmd":"make check"}'),
+        ("tool_result", None, "tool", "all is well"),
+        ("injected", "info", "system", "Load the skill first."),
+        ("prompt", None, "user", "start over"),
+        ("tool_call", "Bash", "assistant", '{"cmd":"rm notes.md"}'),
+        ("injected", "interrupt", "user", None),
+        ("tool_result", REFUSED, "tool", "no"),
+        ("error", None, "system", "overloaded"),
+    ]
+    assert [(e.kind, e.text) for e in events if e.thread_id == f"{make.FORK}/t1"] == [
+        ("subagent_start", "look at all notes"),
+        ("answer", "Two notes."),
+    ]
+    assert [(c.argv, c.exit, c.is_error) for c in calls if c.tool == "Bash"] == [
+        (["make check"], None, False),
+        (["make check"], 0, False),
+        (["rm notes.md"], None, True),
+    ]
+    assert parsed.facts.version == "0.0.1767830505-ga62310"
+
+
 @pytest.mark.feature("amp.tokens")
 @pytest.mark.parametrize(
     ("usage", "model", "expected"),
     [
         (make.usage(1, "x", 10, 5, read=3, written=2), "claude-sonnet-4-5", (10, 5, 2, 3, 0)),
         (make.usage(1, "x", 0, 5, read=3, written=2), "gpt-5", (2, 5, 0, 3, 0)),
+        (make.usage(1, "x", 0, 5, read=3, written=2), "gemini-3-pro", (2, 5, 0, 3, 0)),
         ({"totalTokens": 345}, "claude-sonnet-4-5", (0, 345, 0, 0, 0)),
     ],
 )

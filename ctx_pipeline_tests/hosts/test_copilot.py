@@ -17,6 +17,7 @@ from ctx_pipeline.model.tables import MODEL_CALLS, TOOL_CALLS
 from ctx_pipeline.settings import load
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories import copilot as made
+from ctx_pipeline_tests.factories.sample_homes import put, sessions_of
 
 HOST = discovery.host("copilot")
 SESSION = made.CLI
@@ -311,3 +312,38 @@ def test_the_sample_is_what_its_factory_writes(tmp_path: Path):
 
     files = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     assert files == {p.relative_to(shipped): p.read_bytes() for p in shipped.rglob("*") if p.is_file()}
+
+
+@pytest.mark.feature("copilot.workspace")
+def test_a_chat_without_a_tool_call_stands_in_the_folder_of_its_workspace(tmp_path: Path):
+    untold = json.dumps(made.chat_document()).replace("renderedGlobalContext", "other").replace("renderedUserMessage", "others")
+    home, name = tmp_path / "home", "workspaceStorage/0f0f"
+    kept = put(
+        home,
+        {f"{name}/workspace.json": '{"folder": "file:///home/ada/tree%20tops"}', f"{name}/chatSessions/{made.CHAT}.json": untold},
+    )
+
+    assert sessions_of("copilot", kept, tmp_path / "store")[made.CHAT]["cwd"] == "/home/ada/tree tops"
+
+    other = {
+        f"{name}/workspace.json": '{"folder": "file:///home/ada/other"}',
+        f"{name}/chatSessions/{made.CHAT}.json": json.dumps(made.chat_document()),
+    }
+    said = sessions_of("copilot", put(tmp_path / "told", other), tmp_path / "other")[made.CHAT]["cwd"]
+    assert said == "/home/ada/nests"  # what the extension told the model is nearer than the workspace
+
+
+@pytest.mark.feature("copilot.workspace")
+@pytest.mark.parametrize(
+    ("said", "folder"),
+    [
+        ('{"folder": "file:///c%3A/Users/ada/owls"}', "c:/Users/ada/owls"),
+        ('{"folder": "vscode-remote://ssh-remote%2Bbarn/home/ada/owls"}', "/home/ada/owls"),
+        ('{"workspace": "file:///home/ada/owls/all.code-workspace"}', "/home/ada/owls"),
+        ('{"folder": 7}', None),
+        ("no json", None),
+    ],
+)
+def test_a_workspace_names_its_folder(said: str, folder: str | None):
+    assert HOST.files.hints is not None
+    assert [value for _, _, value in HOST.files.hints("workspace", said.encode())] == ([folder] if folder else [])

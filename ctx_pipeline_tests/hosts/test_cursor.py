@@ -167,3 +167,42 @@ def test_a_transcript_says_how_its_last_turn_ended():
         return parsed(("transcript", "projects/p/agent-transcripts/a/a.jsonl", said), session=made.WRITTEN).facts.status
 
     assert [ended(status) for status in ("success", "aborted", "error")] == ["completed", "interrupted", "errored"]
+
+
+@pytest.mark.feature("cursor.transcripts")
+def test_what_the_model_thought_and_how_a_turn_ended_are_no_answers():
+    def said(words: str) -> dict[str, object]:
+        return {"role": "assistant", "message": {"content": [{"type": "text", "text": words}]}}
+
+    lines = [
+        {"type": "metadata", "metadata": {"overview": "about owls"}},
+        made.transcript()[0],
+        said("[REDACTED]"),
+        said("Two owls.\n\n[REDACTED]\n[REDACTED]"),
+        said("[Oversize transcript blob omitted: 5.1 MB]"),
+        {"type": "turn_ended", "status": "error", "error": "overloaded"},
+        made.transcript()[0],
+        {"type": "turn_ended", "status": "aborted"},
+    ]
+    found = parsed(("transcript", "projects/p/agent-transcripts/a/a.jsonl", "".join(json.dumps(line) + "\n" for line in lines)))
+
+    assert texts(found, "answer") == ["Two owls."]
+    assert texts(found, "reasoning") == [None, None]
+    assert texts(found, "error") == ["overloaded"]
+    assert [row[7] for row in found.events if row[6] == "injected" and row[8] == "user"] == ["interrupt"]
+    assert found.unknown == {}
+
+
+@pytest.mark.feature("cursor.transcripts")
+def test_a_transcript_of_plain_text_names_arguments_with_colons_and_ends_with_how_the_turn_ended():
+    said = (
+        "user:\n<user_query>\nfind the nest\n</user_query>\n\nassistant:\nI look.\n"
+        '[Tool call] Shell\n  command: ls -l oak\n  options: {"deep":true}\n\n[Tool result] Shell\n\n'
+        "assistant:\nIn the oak.\n\nTurn ended: error: quota exceeded"
+    )
+    found = parsed(("transcript", "projects/x/agent-transcripts/t.txt", said))
+
+    assert [TOOL_CALLS.row(*row).argv for row in found.tool_calls] == [["ls -l oak"]]
+    assert texts(found, "answer") == ["I look.", "In the oak."]
+    assert texts(found, "error") == ["quota exceeded"]
+    assert found.facts.status == "errored"

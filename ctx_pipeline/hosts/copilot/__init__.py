@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from ctx_pipeline.hosts.copilot.paths import SESSION_KINDS, STORE, USAGE_KINDS, classify, enter, identify, open_sessions, places
+from ctx_pipeline.hosts.copilot.paths import (
+    SESSION_KINDS,
+    STORE,
+    USAGE_KINDS,
+    classify,
+    enter,
+    identify,
+    open_sessions,
+    places,
+    workspace_folder,
+    workspace_hints,
+)
 from ctx_pipeline.hosts.copilot.record_types import SHELLS, STORE_TABLES
 from ctx_pipeline.model.agent_config import Agent, ServerFile
 from ctx_pipeline.model.declared import Database, Deferred, HomeFiles, Host, Records, UsageRecords
@@ -36,6 +47,8 @@ HOST = Host(
         classify=classify,
         enter=enter,
         identify=identify,
+        hints=workspace_hints,
+        shared_folder=workspace_folder,
         session_kinds=SESSION_KINDS,
         layout=places,
         databases={STORE: Database(tables=STORE_TABLES, split_by="session_id", split_as={"sessions": "id"})},

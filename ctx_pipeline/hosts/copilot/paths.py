@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from ctx_pipeline.hosts._values import secretless
+from ctx_pipeline.hosts.record_values import mapping, read_json
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.declared import WITHHELD
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
@@ -33,6 +35,7 @@ _BORN = lazy_pattern(rb'"creationDate"\s*:\s*(\d{12,14})\b')
 _TIME = lazy_pattern(rb'"(?:startTime|timestamp|created_at)"\s*:\s*"([^"\\]{10,40})"')
 _SPAWNED = lazy_pattern(rb'"detachedFromSpawningParentSessionId"\s*:\s*"([^"\\]{1,128})"')
 _SAID = lazy_pattern(rb'"table"\s*:\s*"(?:turns|assistant_usage_events)"')
+_DRIVE = lazy_pattern(r"/[A-Za-z]:(?:/|\Z)")
 _HEAD = 65_536
 
 
@@ -104,6 +107,26 @@ def enter(rel: str) -> bool:
 
 def _captured_below(parts: list[str]) -> bool:
     return parts == ["transcripts"] or (parts[0] == "chat-session-resources" and len(parts) <= 4)
+
+
+def workspace_folder(rel: str) -> str | None:
+    """Return the folder of VS Code's workspace that a file belongs to: what it holds is said of one folder of the person."""
+    parts = rel.split("/")
+    if parts[0] == "profiles" and len(parts) > 2:
+        parts = parts[2:]
+    return "/".join(parts[:2]) if parts[0] == "workspaceStorage" and len(parts) > 2 else None
+
+
+def workspace_hints(kind: str, data: bytes) -> Iterator[tuple[str, str, str]]:
+    """Yield the folder that a ``workspace.json`` names: the one that was opened, or that of the opened workspace file."""
+    said = mapping(read_json(data.decode("utf-8", "replace"))) if kind == WORKSPACE else {}
+    for field, parent in (("folder", False), ("workspace", True), ("configuration", True)):
+        uri = said.get(field)
+        where = unquote(urlsplit(uri).path) if isinstance(uri, str) and "://" in uri else ""
+        where = where[1:] if _DRIVE.match(where) else where
+        if where := where.rpartition("/")[0] if parent else where:
+            yield "", "cwd", where
+            return
 
 
 def places(root: Path) -> tuple[Callable[[str], str | None], Callable[[str], bool]] | None:

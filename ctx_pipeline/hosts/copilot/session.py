@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline.hosts.base import Rows, Usage, newest_first, records_of, whole
 from ctx_pipeline.hosts.copilot.chat import ChatReader, charge_of, folder_of, read_chats, results_of, usages_of
 from ctx_pipeline.hosts.copilot.events import Closing, EventReader
-from ctx_pipeline.hosts.copilot.paths import CHAT, DESCRIPTION, EVENTS, STORE, TRANSCRIPT
+from ctx_pipeline.hosts.copilot.paths import CHAT, DESCRIPTION, EVENTS, STORE, TRANSCRIPT, workspace_folder
 from ctx_pipeline.hosts.copilot.record_types import FIELDS
 from ctx_pipeline.hosts.record_values import mapping, number, text, tokens, when, words, written
 from ctx_pipeline.model.declared import Formats
@@ -63,6 +63,9 @@ def parse(session: SessionInput) -> Parsed:
     _stored(rows, stored, untold=not (chat.requests or events.prompts))
     _count(rows, chat, events, [r for r in stored if r.value.get("table") == "assistant_usage_events"])
     _entitle(rows, chat, newest_first(session, DESCRIPTION), stored)
+    if rows.facts.cwd is None:
+        about = (session.hints.get(workspace_folder(stream.rel) or "", {}) for stream in session.streams)
+        rows.facts.cwd = next((told["cwd"] for told in about if "cwd" in told), None)
     return rows.parsed()
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-FIELDS = {"": frozenset({"role", "message", "type", "status"}), "message": frozenset({"content"})}
+FIELDS = {
+    "": frozenset({"role", "message", "type", "status", "error", "metadata"}),
+    "message": frozenset({"content"}),
+    "metadata": frozenset({"overview"}),
+}
 
 _TOOLS = {
     "read": "read_file read_file_v2 Read ReadFile fetch_rules read_lints ReadLints",

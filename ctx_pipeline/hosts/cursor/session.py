@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _PERSON, _MODEL = 1, 2
 _QUERY = lazy_pattern(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 _MARK = lazy_pattern(r"^(user|assistant):[ \t]*$", re.MULTILINE)
+_ENDED = lazy_pattern(r"\nTurn ended: (success|error|aborted)(?:: ([^\n]*?))?\.?\s*\Z")
+_UNTOLD = lazy_pattern(r"(?:\s*\[REDACTED\])+\s*\Z")
+_OMITTED = lazy_pattern(r"\[Oversize transcript blob omitted: [^\]]*\]\Z")
+_ARGUMENT = lazy_pattern(r"\s*([\w-]+)(?:: |=)(.*)", re.DOTALL)
 _PART = lazy_pattern(r"^[ \t]*\[(Thinking|Tool call|Tool result)\][ \t]?(.*)$", re.MULTILINE)
 _STATUS = {"completed": "completed", "success": "completed", "aborted": "interrupted", "cancelled": "interrupted", "error": "errored"}
 _REJECTED = frozenset({"rejected", "reject", "denied"})
@@ -175,9 +179,9 @@ def _record(rows: Rows, place: Place, value: dict[str, Any], thread: str) -> Non
     if role not in {"user", "assistant"}:
         kind = words(value.get("type"))
         if kind == "turn_ended":
+            _ended(rows, place, value, thread)
+        elif kind == "metadata":
             rows.event(place, "attachment", kind, "system", written(value), ts=None, thread=thread)
-            if thread == rows.session_id:
-                rows.facts.status = _STATUS.get(words(value.get("status")), rows.facts.status)
         else:
             rows.unknown_record(place, kind or "record", value, ts=None, thread=thread)
         return
@@ -186,8 +190,7 @@ def _record(rows: Rows, place: Place, value: dict[str, Any], thread: str) -> Non
         if kind == "text" and role == "user":
             _asked(rows, place, flat(block.get("text")), thread)
         elif kind == "text":
-            rows.event(place, "answer", role, "assistant", flat(block.get("text")), ts=None, thread=thread, parent=rows.last_prompt)
-            rows.facts.status = "completed"
+            _answered(rows, place, flat(block.get("text")), role, thread)
         elif kind in {"thinking", "reasoning"}:
             rows.event(place, "reasoning", kind, "assistant", flat(block.get("thinking")) or flat(block), ts=None, thread=thread)
         elif kind == "tool_use":
@@ -203,6 +206,31 @@ def _record(rows: Rows, place: Place, value: dict[str, Any], thread: str) -> Non
             rows.event(place, "attachment", kind, "user", None, ts=None, thread=thread)
         else:
             rows.unknown_record(place, f"block/{kind}", block, ts=None, thread=thread)
+
+
+def _ended(rows: Rows, place: Place, value: dict[str, Any], thread: str) -> None:
+    """Add how a turn ended: by itself, by an error with its text, or by the person."""
+    rows.event(place, "attachment", "turn_ended", "system", written(value), ts=None, thread=thread)
+    status = _STATUS.get(words(value.get("status")), "")
+    if status == "errored":
+        rows.event(place, "error", "turn_ended", "system", flat(value.get("error")) or "error", ts=None, thread=thread)
+    elif status == "interrupted":
+        rows.event(place, "injected", "interrupt", "user", flat(value.get("error")) or None, ts=None, thread=thread)
+    if thread == rows.session_id:
+        rows.facts.status = status or rows.facts.status
+
+
+def _answered(rows: Rows, place: Place, said: str, subtype: str, thread: str) -> None:
+    """Add an answer; behind it stands what the model thought, as ``[REDACTED]`` where that was kept from the transcript."""
+    if _OMITTED.match(said):
+        rows.event(place, "attachment", "omitted", "system", said, ts=None, thread=thread)
+        return
+    answer = _UNTOLD.sub("", said)
+    if answer != said:
+        rows.event(place, "reasoning", "redacted", "assistant", None, ts=None, thread=thread)
+    if answer.strip() or answer == said:
+        rows.event(place, "answer", subtype, "assistant", answer, ts=None, thread=thread, parent=rows.last_prompt)
+        rows.facts.status = "completed"
 
 
 def _open_call(rows: Rows, thread: str) -> str:
@@ -221,10 +249,11 @@ def _asked(rows: Rows, place: Place, said: str, thread: str) -> None:
 def _plain(rows: Rows, stream: StreamBytes, thread: str) -> None:
     """Read a transcript of plain text: ``user:`` and ``assistant:`` on lines of their own, parts marked in brackets."""
     said = stream.data.decode("utf-8", "replace")
-    marks = list(_MARK.finditer(said))
+    closed = _ENDED.search(said)
+    marks = list(_MARK.finditer(said, 0, closed.start() if closed else len(said)))
     for at, mark in enumerate(marks):
         rows.lines += 1
-        end = marks[at + 1].start() if at + 1 < len(marks) else len(said)
+        end = marks[at + 1].start() if at + 1 < len(marks) else closed.start() if closed else len(said)
         first = len(said[: mark.start()].encode("utf-8", "replace"))
         last = min(len(stream.data), len(said[:end].encode("utf-8", "replace")))
         place = Place(stream.stream, stream.generation, min(first, last - 1), last, said.count("\n", 0, mark.start()))
@@ -233,6 +262,12 @@ def _plain(rows: Rows, stream: StreamBytes, thread: str) -> None:
             _asked(rows, place, body.strip(), thread)
         else:
             _answer(rows, place, body, thread)
+    if closed:
+        first = len(said[: closed.start() + 1].encode("utf-8", "replace"))
+        place = Place(
+            stream.stream, stream.generation, min(first, len(stream.data) - 1), len(stream.data), said.count("\n", 0, closed.start() + 1)
+        )
+        _ended(rows, place, {"status": closed[1], "error": closed[2] or ""}, thread)
 
 
 def _answer(rows: Rows, place: Place, body: str, thread: str) -> None:
@@ -245,17 +280,14 @@ def _answer(rows: Rows, place: Place, body: str, thread: str) -> None:
             rows.event(place, "reasoning", "text", "assistant", f"{head}\n{inside}".strip(), ts=None, thread=thread)
         elif kind == "Tool call":
             name = head.strip() or "unknown"
-            arguments = read_json(inside) or {
-                k.strip(): v.strip() for k, found, v in (s.partition("=") for s in inside.split("\n")) if found
-            }
+            arguments = read_json(inside) or {found[1]: found[2].strip() for line in inside.split("\n") if (found := _ARGUMENT.match(line))}
             call_id = f"{place.stream}.{place.line}.{len(rows.tools)}"
             rows.tool_call(place, call_id, name, action_of(name), arguments, subtype="text", ts=None, thread=thread)
         elif kind == "Tool result":
             call_id = _open_call(rows, thread) or f"{place.stream}.{place.line}"
             rows.tool_result(place, call_id, inside.strip() or None, subtype="text", ts=None, thread=thread)
         if prose.strip():
-            rows.event(place, "answer", "text", "assistant", prose.strip(), ts=None, thread=thread, parent=rows.last_prompt)
-            rows.facts.status = "completed"
+            _answered(rows, place, prose.strip(), "text", thread)
 
 
 def _inside(body: str) -> tuple[str, str]:

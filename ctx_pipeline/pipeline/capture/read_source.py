@@ -195,7 +195,9 @@ def take(
             identity, trouble = identify(declared, pending.kind, pending.rel, new.head)
             source = source._replace(**identity._asdict()) if identity is not None else source
         return Taken(source, written, [], new.data, trouble)
-    hints, trouble = read_hints(declared, pending.kind, new.data, pending.stream, redact or plain_redactor().redact)
+    hints, trouble = read_hints(
+        declared, pending.kind, pending.rel, new.data, stream=pending.stream, redact=redact or plain_redactor().redact
+    )
     return Taken(source, written, hints, new.data, trouble)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline import discovery
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import capture
 from ctx_pipeline.storage.ledger import links
@@ -52,6 +53,11 @@ class SessionJob:
     def streams(self) -> set[str]:
         """Every stream that is decoded."""
         return {*(p.stream for p in self.pending), *(s.stream for s in self.known)}
+
+    @property
+    def files(self) -> set[str]:
+        """Where its streams are in their homes."""
+        return {*(p.rel for p in self.pending), *(s.rel for s in self.known)}
 
     @property
     def bytes(self) -> int:
@@ -183,9 +189,11 @@ def _add_known(store: Store, jobs: Mapping[tuple[str, str], SessionJob]) -> None
                 job.segments[stream] = segments[stream]
     for host in {job.host for job in jobs.values()}:
         mine = [job for job in jobs.values() if job.host == host]
-        told = store.ledger.hints_of(host, {thread for job in mine for thread in job.threads})
-        for job in mine:
-            job.hints = {thread: told[thread] for thread in job.threads if thread in told}
+        folder_of = discovery.host(host).files.shared_folder
+        about = [job.threads | ({folder_of(rel) or "" for rel in job.files} if folder_of else set()) for job in mine]
+        told = store.ledger.hints_of(host, set().union(*about))
+        for job, names in zip(mine, about, strict=True):
+            job.hints = {name: told[name] for name in names if name in told}
 
 
 def _link(source: Source) -> Any:

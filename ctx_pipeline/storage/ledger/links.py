@@ -159,12 +159,13 @@ def identify(host: Host, kind: str, rel: str, head: bytes) -> tuple[Identity | N
         return None, f"its head cannot be read: {type(error).__name__}"
 
 
-def read_hints(host: Host, kind: str, data: bytes, stream: str, redact: Callable[[str], str]) -> tuple[list[Hint], str]:
+def read_hints(host: Host, kind: str, rel: str, data: bytes, *, stream: str, redact: Callable[[str], str]) -> tuple[list[Hint], str]:
     """Return what a stream of the home says of threads, its values redacted, and what went wrong in reading it."""
     if host.files.hints is None or not data:
         return [], ""
     try:
-        return [Hint(host.key, _text(t), _text(f), redact(_text(v)), stream) for t, f, v in host.files.hints(kind, data)], ""
+        shared = (host.files.shared_folder(rel) if host.files.shared_folder else None) or ""
+        return [Hint(host.key, _text(t or shared), _text(f), redact(_text(v)), stream) for t, f, v in host.files.hints(kind, data)], ""
     except Exception as error:  # noqa: BLE001 - the other streams are not to be stopped
         return [], f"gives no hints: {type(error).__name__}"
 

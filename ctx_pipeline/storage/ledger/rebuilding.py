@@ -220,7 +220,7 @@ def _source(
     if host is None:
         return source, [], ""
     if origin.kind not in host.files.session_kinds:
-        return source, *read_hints(host, origin.kind, data, origin.stream, redact)
+        return source, *read_hints(host, origin.kind, origin.rel, data, stream=origin.stream, redact=redact)
     trouble = ""
     for _, pieces in sorted(generations.items(), reverse=True):
         newest = max(pieces, key=lambda pair: pair[1].end)[0]
