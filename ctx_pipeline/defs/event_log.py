@@ -1,19 +1,25 @@
-"""Dagster's event log in SQLite, with connections kept instead of an engine made for every statement."""
+"""Dagster's event log and runs in SQLite, with connections kept instead of an engine made for every statement."""
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as db
 from dagster._core.storage.event_log import ConsolidatedSqliteEventLogStorage
+from dagster._core.storage.runs import SqliteRunStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dagster._serdes import ConfigurableClassData
+
 _TIMEOUT_SECONDS = 60
+_KNOWN_SECONDS = 10.0
+"""How long a partition that was seen counts as known: another process may remove it."""
 
 
 class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
@@ -23,8 +29,48 @@ class KeptConnectionEventLog(ConsolidatedSqliteEventLogStorage):
     event, which costs more than the statement itself (measured in ``docs/performance-log.md``).
     """
 
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(base_dir, inst_data)
+        self._tables: set[str] = set()
+        self._partitions: dict[tuple[str, str], float] = {}
+
     @contextmanager
     def _connect(self) -> Iterator[Any]:
+        with _engine(self._conn_string, os.getpid()).begin() as connection:
+            yield connection
+
+    def has_table(self, table_name: str) -> bool:
+        """Tell whether a table is there; one that was seen is not asked for again, as the stock class does for every event."""
+        if table_name not in self._tables and super().has_table(table_name):
+            self._tables.add(table_name)
+        return table_name in self._tables
+
+    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
+        """Tell whether a partition is known; Dagster asks it of the same one for every event of a run."""
+        named, now = (partitions_def_name, partition_key), time.monotonic()
+        if now - self._partitions.get(named, -_KNOWN_SECONDS) < _KNOWN_SECONDS:
+            return True
+        if known := super().has_dynamic_partition(*named):
+            self._partitions[named] = now
+        return known
+
+    def delete_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> None:
+        """Forget a partition."""
+        self._partitions.pop((partitions_def_name, partition_key), None)
+        super().delete_dynamic_partition(partitions_def_name, partition_key)
+
+
+class KeptConnectionRuns(SqliteRunStorage):
+    """The stock storage of runs, the same file and schema, with a pool of connections in each process."""
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> KeptConnectionRuns:
+        """Return the storage in a folder."""
+        return cls.from_local(inst_data=inst_data, **config_value)
+
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        """Give a connection in a transaction."""
         with _engine(self._conn_string, os.getpid()).begin() as connection:
             yield connection
 

@@ -90,6 +90,11 @@ event_log_storage:
   class: KeptConnectionEventLog
   config:
     base_dir: {history}
+run_storage:
+  module: ctx_pipeline.defs.event_log
+  class: KeptConnectionRuns
+  config:
+    base_dir: {history}
 """
 
 

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from ctx_pipeline import discovery
-from ctx_pipeline.defs import checks, launch, web
+from ctx_pipeline.defs import checks, event_log, launch, partitions, web
 from ctx_pipeline.defs.execution import Execution
 from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
@@ -191,9 +191,25 @@ def test_the_instance_is_private_and_its_configuration_is_ours(settings):
     with launch.instance(settings) as instance:
         assert not instance.telemetry_enabled
         assert type(instance.event_log_storage).__name__ == "KeptConnectionEventLog"
+        assert type(instance.run_storage).__name__ == "KeptConnectionRuns"
         assert type(instance.compute_log_manager).__name__ == "NoOpComputeLogManager"
         assert instance.get_concurrency_config().run_queue_config.max_concurrent_runs == 2
     assert "DAGSTER_HOME" not in os.environ
+
+
+@pytest.mark.feature("launch.private-home")
+def test_a_partition_that_another_process_removed_is_unknown_after_a_moment(settings, monkeypatch):
+    named = (partitions.NAME, "claude|2026-03")
+    with launch.instance(settings) as first, launch.instance(settings) as second:
+        first.add_dynamic_partitions(partitions.NAME, ["claude|2026-03"])
+        assert first.has_dynamic_partition(*named)
+        first.delete_dynamic_partition(*named)
+        assert not first.has_dynamic_partition(*named)
+        second.add_dynamic_partitions(partitions.NAME, ["claude|2026-03"])
+        assert first.has_dynamic_partition(*named)
+        second.delete_dynamic_partition(*named)
+        monkeypatch.setattr(event_log, "_KNOWN_SECONDS", 0.0)
+        assert not first.has_dynamic_partition(*named)
 
 
 @pytest.mark.feature("launch.ui-environment")
