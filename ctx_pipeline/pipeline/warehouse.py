@@ -76,6 +76,8 @@ def build_warehouse(store: Store, settings: Settings, *, connect: file.Connect |
                 project_names=repository_names,
                 versions={"package": ctx_pipeline.__version__, "input_fp": made_of, "code_version": version},
                 open_file=connect or file.connect,
+                lake=store.lake,
+                anew=force,
             ).rows
             store.lake.collect_garbage(keep=named)
         if not current or row is None or [row.input_fp, row.code_version, row.content_hash] != held[1:]:

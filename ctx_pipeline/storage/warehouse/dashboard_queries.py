@@ -54,10 +54,11 @@ QUERIES: dict[str, str] = {
         SELECT signal, family, kind, unit, sessions, measured, mean, median, p90, lowest, highest, positive
         FROM signal_summary ORDER BY family, signal, kind, unit""",
     "signal_tops": """
-        SELECT signal, max({'value': value, 'host': host, 'session_id': session_id}, 5) AS tops FROM readings
+        SELECT signal, max({'value': value, 'host': host, 'session_id': session_id}, 5) AS tops FROM reading_values
         WHERE kind IN ('numeric', 'boolean') AND value <> 0 GROUP BY signal ORDER BY signal""",
     "scores": """
-        SELECT host, session_id, string_agg(signal, ' ' ORDER BY signal) AS signals, list(value ORDER BY signal) AS values FROM readings
+        SELECT host, session_id, string_agg(signal, ' ' ORDER BY signal) AS signals, list(value ORDER BY signal) AS values
+        FROM reading_values
         WHERE starts_with(signal, 'trajectory_') AND kind IN ('numeric', 'boolean') GROUP BY host, session_id ORDER BY host, session_id""",
     "labels": "SELECT signal, label, sessions FROM signal_labels ORDER BY signal, sessions DESC, label",
     "memories": f"""
@@ -69,11 +70,10 @@ QUERIES: dict[str, str] = {
     "memory_status": "SELECT status, CAST(sum(memories) AS BIGINT) AS memories FROM memory_counts GROUP BY ALL ORDER BY ALL",
     "tools": "SELECT host, tool, action, calls, failed FROM tool_use ORDER BY calls DESC, host, tool, action LIMIT 200",
     "prompt_hours": """
-        SELECT date_trunc('hour', ts) AS hour, count(*) AS prompts FROM events
-        WHERE kind = 'prompt' AND ts IS NOT NULL GROUP BY ALL ORDER BY ALL""",
+        SELECT hour, CAST(sum(prompts) AS BIGINT) AS prompts FROM session_hours
+        WHERE prompts > 0 AND hour IS NOT NULL GROUP BY ALL ORDER BY ALL""",
     "working": """
-        SELECT date_trunc('hour', began) AS hour, host, CAST(sum(epoch(finished) - epoch(began)) AS DOUBLE) AS seconds FROM turns
-        WHERE thread_id = session_id AND finished > began GROUP BY ALL ORDER BY ALL""",
+        SELECT hour, host, CAST(sum(microseconds) AS DOUBLE) / 1e6 AS seconds FROM session_turns GROUP BY ALL ORDER BY ALL""",
     "redactions": "SELECT detector, CAST(sum(found) AS BIGINT) AS found FROM redactions GROUP BY ALL ORDER BY found DESC, detector",
     "prices": "SELECT price, count(*) AS calls FROM model_calls WHERE owner AND price IS NOT NULL GROUP BY price ORDER BY price",
 }

@@ -18,7 +18,7 @@ from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.storage import connections, temporary
 from ctx_pipeline.storage.files import Files, Made
-from ctx_pipeline.storage.warehouse import signal_sql
+from ctx_pipeline.storage.warehouse import kept, signal_sql
 from ctx_pipeline.storage.warehouse.days import day_sql
 from ctx_pipeline.storage.warehouse.usage_sql import amounts_sql
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Connect = Callable[[Path], AbstractContextManager[DuckDBPyConnection]]
     ProjectNames = Callable[[Iterable[tuple[str, str | None]]], Mapping[tuple[str, str | None], str]]
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Rises when an aggregate table changes."""
 
 MEMORY = "512MB"
@@ -119,10 +119,6 @@ def of_sessions(
             connection.execute(f"DROP VIEW temp.{name}")
 
 
-_OF_READINGS = ("host", "session_id", "signal", "family", "version", "kind", "value", "label", "unit", "reason")
-"""Columns of the readings that aggregates are made of."""
-
-
 def build(
     relations: Mapping[str, str],
     target: Path,
@@ -132,13 +128,17 @@ def build(
     versions: Mapping[str, str] | None = None,
     project_names: ProjectNames | None = None,
     open_file: Connect = connect,
+    lake: kept.Lake | None = None,
+    anew: bool = False,
 ) -> Built:
     """Write a new warehouse file and put it in the place of ``target``; readers of the old one keep it.
 
     ``relations`` are the views (see :func:`views`), ``versions`` further rows of the table
     ``meta``. ``project_names`` gives the names under which aggregates hold projects, from
     (project, repository). ``open_file`` gives a connection to a path that does not exist yet, so that a
-    Dagster resource can own it. The old file stays when anything fails.
+    Dagster resource can own it. With the ``lake`` that the views are of, the rows of single
+    sessions that did not change are taken over from the old file, unless all is to be read ``anew``. The old file stays
+    when anything fails.
     """
     made = fingerprint(relations, timezone=timezone, cost_mode=cost_mode)
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -148,9 +148,9 @@ def build(
             fresh.chmod(0o600)
             for name, relation in relations.items():
                 connection.execute(f"CREATE VIEW {name} AS {relation}")
-            # half of the aggregates ask the readings, which lie in hundreds of small parts: these are read once
-            connection.execute(f"CREATE TEMP TABLE readings AS SELECT {', '.join(_OF_READINGS)} FROM main.readings")
-            _reuse_redactions(connection, target)
+            _take_over(connection, target, lake, anew=anew)
+            # half of the aggregates ask the readings, which lie in hundreds of small parts
+            connection.execute("CREATE TEMP VIEW readings AS SELECT * FROM main.reading_values")
             if project_names is not None:
                 _name_projects(connection, project_names)
             for name, query in _aggregates(timezone, cost_mode).items():
@@ -158,13 +158,12 @@ def build(
             rows = {name: _count(connection, name) for name in AGGREGATES}
             content = _content_hash(connection)
             meta = {
-                "schema_version": str(SCHEMA_VERSION),
+                **_shape(),
                 "fingerprint": made,
                 "content_hash": content,
                 "rows": str(sum(rows.values())),
                 "timezone": timezone or "local",
                 "cost_mode": cost_mode,
-                **{f"table.{t.name}": str(t.version) for t in TABLES.values()},
                 **(versions or {}),
             }
             connection.execute("CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR)")
@@ -246,16 +245,19 @@ def _content_hash(connection: DuckDBPyConnection) -> str:
     return digest(*parts, size=64)
 
 
-def _reuse_redactions(connection: DuckDBPyConnection, former: Path) -> None:
-    """Make the table ``known_redactions`` of sessions whose text the former warehouse has already searched."""
+def _take_over(connection: DuckDBPyConnection, former: Path, lake: kept.Lake | None, *, anew: bool) -> None:
+    """Make the kept tables, and ``known_redactions`` of sessions whose text the former warehouse has already searched."""
     import pyarrow as pa
 
     connection.execute(
         "CREATE TEMP TABLE known_redactions (host VARCHAR, session_id VARCHAR, content_hash VARCHAR, detector VARCHAR, found BIGINT)"
     )
-    if read_meta(former).get("schema_version") != str(SCHEMA_VERSION):
+    made = known_meta(former)
+    if anew or any(made.get(name) != value for name, value in _shape().items()):
+        kept.fill(connection, None, lake)
         return
     with connect(former, read_only=True) as old:
+        kept.fill(connection, old, lake)
         rows = old.execute(
             "SELECT host, session_id, content_hash, detector, found FROM redactions "
             "UNION ALL SELECT host, session_id, content_hash, NULL, 0 FROM session_overview"
@@ -266,6 +268,16 @@ def _reuse_redactions(connection: DuckDBPyConnection, former: Path) -> None:
     connection.register("former_rows", pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))))
     connection.execute("INSERT INTO known_redactions SELECT * FROM former_rows")
     connection.unregister("former_rows")
+    if lake is not None:
+        unknown = connection.execute(
+            "SELECT session_id FROM main.sessions ANTI JOIN known_redactions USING (host, session_id, content_hash)"
+        ).fetchall()
+        connection.execute(f"CREATE TEMP VIEW events AS {lake.relation_sql('events', sessions={session for (session,) in unknown})}")
+
+
+def _shape() -> dict[str, str]:
+    """Return the rows of ``meta`` that say how the tables of a file are made."""
+    return {"schema_version": str(SCHEMA_VERSION), **{f"table.{t.name}": str(t.version) for t in TABLES.values()}}
 
 
 def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
@@ -282,10 +294,7 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
                 SELECT c.host AS host, c.session_id AS session_id, {sums}, max(c.context_tokens) AS peak_context_tokens
                 FROM model_calls c WHERE c.owner GROUP BY ALL),
             compactions AS (
-                SELECT host, session_id, count(*) AS compactions FROM events WHERE kind = 'compaction' GROUP BY ALL),
-            commands AS (
-                SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE result = 'failed') AS failed_commands
-                FROM command_runs GROUP BY ALL),
+                SELECT host, session_id, CAST(sum(compactions) AS BIGINT) AS compactions FROM session_hours GROUP BY ALL),
             measured AS (
                 SELECT host, session_id, CAST(bit_xor(hash(signal, version, value, label, reason)) AS VARCHAR) AS readings_hash
                 FROM readings GROUP BY ALL),
@@ -309,15 +318,15 @@ def _aggregates(timezone: str | None, cost_mode: str) -> dict[str, str]:
             FROM sessions s
             LEFT JOIN usage u ON u.host = s.host AND u.session_id = s.session_id
             LEFT JOIN compactions k ON k.host = s.host AND k.session_id = s.session_id
-            LEFT JOIN commands d ON d.host = s.host AND d.session_id = s.session_id
+            LEFT JOIN session_commands d ON d.host = s.host AND d.session_id = s.session_id
             LEFT JOIN judged j ON j.host = s.host AND j.session_id = s.session_id
             LEFT JOIN measured m ON m.host = s.host AND m.session_id = s.session_id
             ORDER BY s.host, s.session_id""",
         "tool_use": """
-            SELECT host, tool, action, count(*) AS calls, count(*) FILTER (WHERE is_error) AS failed,
-                   count(*) FILTER (WHERE ended IS NULL) AS unanswered,
+            SELECT host, tool, action, CAST(sum(calls) AS BIGINT) AS calls, CAST(sum(failed) AS BIGINT) AS failed,
+                   CAST(sum(unanswered) AS BIGINT) AS unanswered,
                    CAST(sum(in_chars) AS BIGINT) AS in_chars, CAST(sum(out_chars) AS BIGINT) AS out_chars
-            FROM tool_calls GROUP BY ALL ORDER BY ALL""",
+            FROM session_tools GROUP BY ALL ORDER BY ALL""",
         "signal_summary": """
             SELECT signal, any_value(family) AS family, max(version) AS version, kind, unit, count(*) AS sessions,
                    count(*) FILTER (WHERE reason IS NULL) AS measured, round(list_avg(list_sort(list(value))), 9) AS mean,

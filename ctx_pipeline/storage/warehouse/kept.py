@@ -1,0 +1,142 @@
+"""Aggregates of single sessions that a warehouse keeps: of one more session only its own rows are read.
+
+What goes over sessions is added up from these tables. A build takes them over from the
+former file, without the sessions whose parts in the lake are others now, and reads
+these anew from the parts that hold them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Protocol
+
+    from duckdb import DuckDBPyConnection
+
+    class _Part(Protocol):
+        @property
+        def path(self) -> str: ...
+        @property
+        def dead(self) -> Sequence[str]: ...
+        @property
+        def live(self) -> Sequence[str]: ...
+
+    class Lake(Protocol):
+        """What a build asks of the lake: the parts of a table, and a SELECT over those that hold some sessions."""
+
+        def parts(self, table: str) -> Sequence[_Part]:
+            """Return the parts of a table."""
+
+        def relation_sql(self, table: str, *, sessions: Collection[str] | None = None) -> str:
+            """Return a SELECT over the live rows of a table, with ``sessions`` of the parts that hold them."""
+
+
+class Kept(NamedTuple):
+    """A table of the warehouse with some rows a session: of which table of the lake it is made, and how."""
+
+    table: str
+    query: str
+    """over ``{rows}``; every row has the session_id that it is of"""
+
+
+KEPT: Mapping[str, Kept] = {
+    "reading_values": Kept("readings", "SELECT host, session_id, signal, family, version, kind, value, label, unit, reason FROM {rows}"),
+    "session_tools": Kept(
+        "tool_calls",
+        """SELECT host, session_id, tool, action, count(*) AS calls, count(*) FILTER (WHERE is_error) AS failed,
+                  count(*) FILTER (WHERE ended IS NULL) AS unanswered,
+                  CAST(sum(in_chars) AS BIGINT) AS in_chars, CAST(sum(out_chars) AS BIGINT) AS out_chars
+           FROM {rows} GROUP BY ALL""",
+    ),
+    "session_hours": Kept(
+        "events",
+        """SELECT host, session_id, date_trunc('hour', ts) AS hour, count(*) FILTER (WHERE kind = 'prompt') AS prompts,
+                  count(*) FILTER (WHERE kind = 'compaction') AS compactions
+           FROM {rows} WHERE kind IN ('prompt', 'compaction') GROUP BY ALL""",
+    ),
+    "session_commands": Kept(
+        "command_runs",
+        """SELECT host, session_id, count(*) AS commands, count(*) FILTER (WHERE result = 'failed') AS failed_commands
+           FROM {rows} GROUP BY ALL""",
+    ),
+    "session_turns": Kept(
+        "turns",
+        """SELECT host, session_id, date_trunc('hour', began) AS hour,
+                  CAST(sum(epoch_us(finished) - epoch_us(began)) AS BIGINT) AS microseconds
+           FROM {rows} WHERE thread_id = session_id AND finished > began GROUP BY ALL""",
+    ),
+}
+"""Table of the warehouse -> what it is made of."""
+
+_PARTS = "kept_parts"
+
+
+def fill(connection: DuckDBPyConnection, former: DuckDBPyConnection | None, lake: Lake | None) -> None:
+    """Make the tables of KEPT over the views of a new warehouse.
+
+    ``former`` is a warehouse with the same tables; without it, and without a lake that
+    tells which sessions changed, all rows are read.
+    """
+    connection.execute(f"CREATE TABLE {_PARTS} (name VARCHAR, path VARCHAR, gone VARCHAR, sessions VARCHAR)")
+    before = _parts_of(former) if former is not None and lake is not None else {}
+    for name, kept in KEPT.items():
+        parts = list(lake.parts(kept.table)) if lake is not None else []
+        now = {part.path: json.dumps(sorted(part.dead)) for part in parts}
+        live = {part.path: part.live for part in parts}
+        if before.get(name) and former is not None and lake is not None:
+            known = before[name]
+            changed = {path for path, gone in now.items() if known.get(path) != gone}
+            left = {path for path in known if path not in now or path in changed}
+            stale = {session for path in changed for session in live[path]} | _sessions_of(former, name, left)
+            _take_over(connection, former, name, stale)
+            if fresh := stale.intersection(session for sessions in live.values() for session in sessions):
+                rows = f"({lake.relation_sql(kept.table, sessions=fresh)}) AS narrowed"
+                connection.execute("CREATE OR REPLACE TEMP TABLE stale AS SELECT unnest(CAST(? AS VARCHAR[])) AS session_id", [list(fresh)])
+                rows = f"(SELECT * FROM {rows} SEMI JOIN stale USING (session_id))"
+                connection.execute(f"INSERT INTO {name} {kept.query.format(rows=rows)}")
+        else:
+            connection.execute(f"CREATE TABLE {name} AS {kept.query.format(rows=f'main.{kept.table}')}")
+        if parts:
+            rows_of = [(name, path, gone, json.dumps(list(live[path]))) for path, gone in now.items()]
+            _insert(connection, _PARTS, ("name", "path", "gone", "sessions"), rows_of)
+
+
+def _parts_of(former: DuckDBPyConnection) -> dict[str, dict[str, str]]:
+    """Return table -> path -> dead sessions of the parts that a warehouse's kept tables were made of."""
+    found: dict[str, dict[str, str]] = {}
+    for name, path, gone in former.execute(f"SELECT name, path, gone FROM {_PARTS}").fetchall():
+        found.setdefault(name, {})[path] = gone
+    return found
+
+
+def _sessions_of(former: DuckDBPyConnection, name: str, paths: Collection[str]) -> set[str]:
+    """Return the sessions that had rows in some parts."""
+    if not paths:
+        return set()
+    asked = [name, sorted(paths)]
+    rows = former.execute(f"SELECT sessions FROM {_PARTS} WHERE name = ? AND path IN (SELECT unnest(CAST(? AS VARCHAR[])))", asked)
+    return {session for (sessions,) in rows.fetchall() for session in json.loads(sessions)}
+
+
+def _take_over(connection: DuckDBPyConnection, former: DuckDBPyConnection, name: str, stale: Collection[str]) -> None:
+    """Copy a table of the former warehouse without the rows of some sessions."""
+    query = f"SELECT * FROM {name} WHERE session_id NOT IN (SELECT unnest(CAST(? AS VARCHAR[])))"
+    held = former.sql(query, params=[sorted(stale)]).to_arrow_table()
+    connection.register("held", held)
+    try:
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM held")
+    finally:
+        connection.unregister("held")
+
+
+def _insert(connection: DuckDBPyConnection, table: str, names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    import pyarrow as pa
+
+    connection.register("given", pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))))
+    try:
+        connection.execute(f"INSERT INTO {table} SELECT * FROM given")
+    finally:
+        connection.unregister("given")
