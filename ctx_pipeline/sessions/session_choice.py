@@ -40,6 +40,21 @@ class Line(NamedTuple):
     repository: str | None
     last: int
     """time of its last event, microseconds since 1970; 0 where no event has one"""
+    first: int = 0
+    """likewise of its first one"""
+
+
+STARTED = "CTX_SERVER_STARTED"
+"""Name in the environment of a server's settings: when its agent started it, microseconds since 1970."""
+
+_BEFORE, _AFTER = 60_000_000, 10_000_000
+"""A session begins so long before its agent starts servers, or after, at most; microseconds."""
+
+
+def started_at(settings: Settings) -> int:
+    """Return when an agent started this server, microseconds since 1970; 0 for any other program."""
+    said = settings.environ.get(STARTED, "")
+    return int(said) if said.isdecimal() else 0
 
 
 def select_session(store: Store, settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
@@ -94,14 +109,15 @@ def meant(settings: Settings, name: str | None = None, *, cwd: str | None = None
 def select_previous(store: Store, settings: Settings, name: str | None = None, *, cwd: str | None = None) -> Choice:
     """Return the session that a new chat goes on from: a named one, else the last other one of the repository that did something.
 
-    The session whose agent runs this program is left out. Where no other session did
+    The session whose agent runs this program is left out; where nothing names it, those
+    that began when the program was started are. Where no other session did
     something, the last other one that was asked something counts, then the asking session
     itself if it was captured. Raises UnknownName, and NothingFound where no session was captured here.
     """
     if name:
         return _named(store, name)
     asking = current_session(settings)
-    found = others_in_place(store, cwd or here(), asking)
+    found = others_in_place(store, cwd or here(), asking, started_at(settings))
     if found:
         return Choice(found[0].host, found[0].session_id, PREVIOUS, captured=True)
     if asking is not None and store.ledger.session(*asking) is not None:
@@ -111,10 +127,16 @@ def select_previous(store: Store, settings: Settings, name: str | None = None, *
     )
 
 
-def others_in_place(store: Store, cwd: str, asking: tuple[str, str] | None) -> list[Line]:
-    """Return the other sessions of the repository around a folder: those that did something first, the last active first."""
+def others_in_place(store: Store, cwd: str, asking: tuple[str, str] | None, started: int = 0) -> list[Line]:
+    """Return the other sessions of the repository around a folder: those that did something first, the last active first.
+
+    ``started`` is when an agent that does not name its session started this program,
+    microseconds since 1970: what began then is its own session.
+    """
     known = {(row.host, row.session_id): row.rows for row in store.ledger.sessions()}
     there = [line for line in in_place(store, cwd) if (line.host, line.session_id) != asking and not asked_here(line.cwd)]
+    if asking is None and started:
+        there = [line for line in there if not -_BEFORE <= line.first - started <= _AFTER]
     asked = [line for line in there if (known.get((line.host, line.session_id)) or {}).get("prompts")]
     acted = [line for line in asked if known[line.host, line.session_id].get("tool_calls")]
     return acted or asked
@@ -148,7 +170,9 @@ def lines(store: Store, host: str | None = None) -> list[Line]:
     for cell in store.lake.manifests("normalized"):
         if host in {None, cell.host}:
             rows = store.lake.read_rows("sessions", cell, "normalized")
-            found += [Line(row.host, row.session_id, row.cwd, row.repository, micros(row.last_ts) or 0) for row in rows]
+            found += [
+                Line(row.host, row.session_id, row.cwd, row.repository, micros(row.last_ts) or 0, micros(row.first_ts) or 0) for row in rows
+            ]
     return found
 
 

@@ -22,7 +22,17 @@ from ctx_pipeline.model.codec import iso
 from ctx_pipeline.model.codec import micros as from_iso
 from ctx_pipeline.model.display import truncate, visible
 from ctx_pipeline.redaction import Redactor
-from ctx_pipeline.sessions.session_choice import HERE, PREVIOUS, Choice, here, in_place, others_in_place, select_previous, select_session
+from ctx_pipeline.sessions.session_choice import (
+    HERE,
+    PREVIOUS,
+    Choice,
+    here,
+    in_place,
+    others_in_place,
+    select_previous,
+    select_session,
+    started_at,
+)
 from ctx_pipeline.sessions.session_details import view_of
 from ctx_pipeline.sessions.state_fold import fold, resume_command, upto
 from ctx_pipeline.sessions.windows.window_history import open_window
@@ -256,7 +266,7 @@ def _beside(found: Found, cwd: str | None, settings: Settings | None) -> tuple[s
         told = [f"Resume it with: {command}"] if command else []
         if found.choice.why != PREVIOUS:
             return command, told
-        others = others_in_place(store, cwd or here(), current_session(asked))
+        others = others_in_place(store, cwd or here(), current_session(asked), started_at(asked))
         last = others[0].last if others else 0
         for line in others[1:3]:
             known = store.ledger.session(line.host, line.session_id)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +46,11 @@ def mcp(context: click.Context, http: bool, port: int, profile: str, structured:
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.session.writing import act
     from ctx_pipeline.mcp_server import server
+    from ctx_pipeline.sessions.session_choice import STARTED
 
     settings = settings_module.load()
+    if not http:
+        settings = replace(settings, environ={**settings.environ, STARTED: str(time.time_ns() // 1_000)})
     served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed)
     if not http:
         server.serve_stdio(served)
