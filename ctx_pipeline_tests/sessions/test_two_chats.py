@@ -32,6 +32,7 @@ from ctx_pipeline_tests.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PASSED = "test result: ok. 3 passed; 0 failed; 0 ignored\n"
 RUNNING = "   Compiling shop v0.1.0\n"
 
 
@@ -127,11 +128,8 @@ class Machine:
 
     def entered(self, host: str, event: str) -> list[str]:
         """Return the words of the hook that stands in the agent's own settings."""
-        file = (
-            Path(self.environ["CLAUDE_CONFIG_DIR"]) / "settings.json"
-            if host == "claude"
-            else Path(self.environ["CODEX_HOME"]) / "hooks.json"
-        )
+        home, name = ("CLAUDE_CONFIG_DIR", "settings.json") if host == "claude" else ("CODEX_HOME", "hooks.json")
+        file = Path(self.environ[home], name)
         (group,) = json.loads(file.read_text())["hooks"][event]
         words = shlex.split(group["hooks"][0]["command"])
         return words[words.index("hook") + 1 :]
@@ -170,7 +168,7 @@ class Machine:
         return 0  # the tables are being made
 
     def asks(self, chat: Chat, *actions: str, between: Callable[[], None] = lambda: None) -> list[str]:
-        """Return what the server, as the agent of a chat starts it, answers to actions of ctx_session, before and after something happens."""
+        """Return what the server, as the agent of a chat starts it, answers to ctx_session, before and after something happens."""
         # Claude Code tells a server its session; Codex does not
         own = {"CLAUDE_CODE_SESSION_ID": chat.session_id} if chat.host == "claude" else {}
         command = StdioServerParameters(
@@ -238,9 +236,7 @@ def test_a_second_chat_goes_on_where_the_first_one_stood(machine: Machine, first
     assert machine.starts(two) == ""  # once
 
     # the server says the same, before the second chat was captured and after
-    two.did(
-        ("prompt", "go on", ""), ("edit", "CHANGELOG.md", "c"), ("run", "cargo test", "test result: ok. 3 passed; 0 failed; 0 ignored\n")
-    )
+    two.did(("prompt", "go on", ""), ("edit", "CHANGELOG.md", "c"), ("run", "cargo test", PASSED))
     for answer in machine.asks(two, "load", "resume", "restore", between=lambda: machine.stops(two)):
         assert "src/cart.rs" in answer
         assert "go on" not in answer
