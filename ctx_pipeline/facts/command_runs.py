@@ -79,6 +79,21 @@ def failed_program(command: str) -> str:
     return check.subject if check else own[-1].subject if own else ""
 
 
+_CUTS = frozenset({"tail", "head", "grep", "egrep", "rg", "sed", "awk", "less", "cut"})
+"""Programs behind a pipe that show a part of what a program prints."""
+
+
+def shown_in_part(command: str, program: str) -> bool:
+    """Tell whether what a program of a command line prints goes through one that shows a part of it; an empty name stands for any check."""
+    piping = False
+    for piece, members in steps_by_piece(command):
+        piping = piece.piped and piping
+        if piping and piece.words[:1] and piece.words[0] in _CUTS:
+            return True
+        piping = piping or any(program in (s.text, s.subject) if program else s.purpose in CHECKS for s in members)
+    return False
+
+
 def printed(view: SessionView, run: Any) -> str:
     """Return all that a command printed, as far as the view holds the events."""
     host = _phrases(view.host)

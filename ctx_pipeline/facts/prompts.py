@@ -42,6 +42,9 @@ _STEERS = lazy_pattern(
 )
 """A prompt of such words alone steers what is under way and names no task."""
 
+_QUESTION = 200
+"""Characters at the end of an answer in which it asks something."""
+
 _WORD = lazy_pattern(r"[^\W\d_]{2,}")
 _TAG = lazy_pattern(r"</?[a-z][\w-]*\s*/?>")
 
@@ -167,7 +170,7 @@ def task(view: SessionView) -> Task:
     was typed. Reads prompts of the main thread, else of any, and the plans among
     ``tool_calls``.
     """
-    prompts = _requests(typed(view)) or _requests(view.prompts)
+    prompts = _requests(view, typed(view)) or _requests(view, view.prompts)
     telling = next((one for one in reversed(prompts) if tells(one[1])), None)
     since = telling[0].seq if telling else -1
     chosen = telling or (prompts[-1] if prompts else None)
@@ -176,9 +179,17 @@ def task(view: SessionView) -> Task:
     return Task(first, now, telling is not None, _request(prompts[-1]) if prompts else None)
 
 
-def _requests(prompts: Sequence[Any]) -> list[tuple[Any, str]]:
+def _requests(view: SessionView, prompts: Sequence[Any]) -> list[tuple[Any, str]]:
     told = [(e, ask) for e in prompts if (ask := asked(e.text or ""))]
-    return [one for one in told if is_request(one[1])] or told
+    return [one for one in told if is_request(one[1]) and not _replies(view, *one)] or told
+
+
+def _replies(view: SessionView, prompt: Any, ask: str) -> bool:
+    """Tell whether a prompt of one word answers what the agent asked last."""
+    if " " in ask:
+        return False
+    before = [e for e in view.events if e.kind == "answer" and e.text and e.thread_id == prompt.thread_id and e.seq < prompt.seq]
+    return bool(before) and "?" in before[-1].text[-_QUESTION:]
 
 
 def _request(prompt: tuple[Any, str]) -> Request:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state.state import CheckRun, FileState, Item, SessionState
 from ctx_pipeline.facts.check_runs import check_runs
-from ctx_pipeline.facts.command_runs import printed, runs_by_call
+from ctx_pipeline.facts.command_runs import printed, runs_by_call, shown_in_part
 from ctx_pipeline.facts.file_accesses import CHANGES, READ, by_path, changes_of, file_accesses, last_line
 from ctx_pipeline.facts.prompts import arguments_of, task
 from ctx_pipeline.mining.lessons.commands import shown
@@ -87,8 +87,6 @@ _CHECKED = ("test", "types", "lint", "build")
 _PLACE = lazy_pattern(r"(?<![\w/.-])((?:[\w@.-]{1,60}/){0,12}[\w@-][\w@.-]{0,80}\.[A-Za-z]\w{0,7}):(\d{1,7})\b")
 _CLAIM = lazy_pattern(r"[`*]{0,2}\s{0,3}(?:—|\u2013|-|:)\s{1,3}(\S[^\n]{11,300})")
 _LONG, _SHORT = 400, 160
-_CUTS = frozenset({"tail", "head", "grep", "egrep", "rg", "sed", "awk", "less", "cut"})
-"""Programs behind a pipe that show a part of what a check prints."""
 
 
 def fold(view: SessionView) -> SessionState:
@@ -189,14 +187,19 @@ _DIRECTIVE = lazy_pattern(r"^[ \t]*::[a-z][\w-]*(?:\{[^{}\n]*\}|\[[^][\n]*\])+[ 
 """A line that is a Markdown directive: it speaks to the program that shows the answer."""
 
 
+_GAP, _REST = " […] ", 20
+"""What stands for sentences that repeat an output, and how many characters of an answer with such gaps say anything."""
+
+
 def _last_answer(view: SessionView, main: Sequence[Any]) -> Item | None:
     answers = [e for e in main if e.kind == "answer" and e.text and e.text.strip()]
     if not answers:
         return None
     text = clean(_DIRECTIVE.sub("", answers[-1].text))
     end = text if len(text) <= _LONG else f"…{text[1 - _LONG :].lstrip()}"
-    own = own_words(view, end, gap=" […] ")
-    return Item(own, "answer", _iso(answers[-1].ts), answers[-1].event_id) if own.strip("… ") else None
+    own = own_words(view, end, gap=_GAP)
+    said = len(own.replace(_GAP.strip(), "").strip("… "))
+    return Item(own, "answer", _iso(answers[-1].ts), answers[-1].event_id) if said > (_REST if _GAP.strip() in own else 0) else None
 
 
 def _planned_item(step: Any) -> Item:
@@ -300,7 +303,7 @@ def _last_checks(view: SessionView) -> Iterator[CheckRun]:
             why=_cut(why, _LONG),
             result=result,
             unit="" if {c.unit for c in same} <= {"", "test"} else next(c.unit for c in same if c.unit not in ("", "test")),
-            cut=bool(_CUTS.intersection(program.partition(" ")[0] for program in run.pipeline)),
+            cut=any(shown_in_part(run.command, c.program) for c in same),
         )
 
 

@@ -331,7 +331,8 @@ def _purpose(subject: str, words: list[str]) -> str:
         return "types" if last == "check" and head == "cargo" else "check"
     if parts & _TYPES:
         return "types"
-    if parts & _LINT or (head != "git" and last in ("lint", "fmt", "format", "eslint")):
+    stem = re.split(r"[-_]", last)[0] if " " in subject else last
+    if parts & _LINT or (head != "git" and stem in ("lint", "fmt", "format", "eslint")):
         return "lint"
     if head in (
         "pip",

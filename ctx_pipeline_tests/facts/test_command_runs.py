@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctx_pipeline.facts.command_runs import command_runs, failed_program
+from ctx_pipeline.facts.command_runs import command_runs, failed_program, shown_in_part
 from ctx_pipeline_tests.factories.views import view
 
 RUNNING = "Chunk ID: 1a\nWall time: 30.0 seconds\nProcess running with session ID 77\nOutput:\n   Compiling app v0.1.0\n"
@@ -290,3 +290,18 @@ def test_the_folder_is_the_one_recorded_or_the_one_that_the_shell_stands_in():
 )
 def test_a_failure_belongs_to_what_a_filter_reads_from_not_to_the_filter(command, program):
     assert failed_program(command) == program
+
+
+@pytest.mark.feature("facts.command-end")
+@pytest.mark.parametrize(
+    ("command", "program", "part"),
+    [
+        ("mise run lint && mise run test 2>&1 | tail -20", "mise test", True),
+        ("mise run lint && mise run test 2>&1 | tail -20", "mise lint", False),
+        ("pytest -q | tail -3 && mypy", "mypy", False),
+        ("pytest -q | tee log.txt | tail -3", "", True),
+        ("cat names.txt | head -3; pytest -q", "", False),
+    ],
+)
+def test_a_program_of_a_line_prints_through_what_stands_behind_its_own_pipe(command, program, part):
+    assert shown_in_part(command, program) is part

@@ -34,6 +34,16 @@ def test_the_first_and_the_last_request_are_known_and_steering_is_neither():
 
 
 @pytest.mark.feature("facts.task")
+def test_a_word_that_answers_the_agents_question_is_no_request_and_any_other_word_is_one():
+    session = view().prompt("Write down how the header looks").answer("It is written. Keep it local, or commit it?").prompt("local")
+    assert task(session.build()).last.text == "Write down how the header looks"
+    session = (
+        view().prompt("Write down how the header looks").answer("It is written.").prompt("commit the plan").answer("Done.").prompt("lint")
+    )
+    assert task(session.build()).last.text == "lint"
+
+
+@pytest.mark.feature("facts.task")
 def test_where_nothing_else_was_typed_a_steering_prompt_is_told():
     assert requests(["push", " "]) == ["push"]
     found = task(view().prompt("push").build())

@@ -41,3 +41,19 @@ def test_the_end_of_an_answer_is_what_a_person_reads_of_it():
     directives = '::git-stage{cwd="/w"}\n::git-create-pr{cwd="/w" branch="b"}\n'
     built = view(cwd="/w").prompt("Fix the parser").answer(f"The parser is fixed.\n\n{directives}").build()
     assert fold(built).answer.text == "The parser is fixed."
+
+
+@pytest.mark.feature("session.proven")
+def test_what_an_answer_says_beside_an_output_is_told_and_a_lone_word_is_not():
+    printed = "The command string is now built from the whole path of the command."
+    session = view(cwd="/w").prompt("Send the whole command").shell("cat NOTES.md", text=printed)
+    assert fold(session.answer(f"Done. {printed}").build()).answer is None
+    session = view(cwd="/w").prompt("Send the whole command").shell("cat NOTES.md", text=printed)
+    assert fold(session.answer(f"A test holds it from now on. {printed}").build()).answer.text == "A test holds it from now on. […]"
+
+
+@pytest.mark.feature("session.proven")
+def test_the_part_of_an_output_is_said_to_be_one_behind_another_check_too():
+    packages = "ok  \texample.com/a\t0.1s\nok  \texample.com/b\t0.2s\n"
+    session = view(cwd="/w").prompt("Fix the parser").shell("golangci-lint run && go test ./... 2>&1 | tail -20", text=packages)
+    assert "passed (2/2 packages) as far as the shown part of its output says" in block(fold(session.build()), len, 10**6).text

@@ -12,6 +12,7 @@ from ctx_pipeline.shell.files import files_changed
 @pytest.mark.parametrize(
     ("command", "subject", "purpose"),
     [
+        ("mise run lint-fix", "mise lint-fix", "lint"),
         ("uv run --with x pytest -q tests/", "pytest", "test"),
         ("python -m pytest", "pytest", "test"),
         ("FOO=1 timeout 60 go test ./... 2>&1", "go test", "test"),
