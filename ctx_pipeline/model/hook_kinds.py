@@ -23,3 +23,10 @@ _ASKED = lazy_pattern(rf"[/\\]{ASKED_BOX}[^/\\]+[/\\]{ASKED_FOLDER}[/\\]?$")
 def asked_here(cwd: str | None) -> bool:
     """Tell whether a session ran in a folder that was made for a question: a version that saves it anyway must not be mined."""
     return bool(cwd) and _ASKED.search(str(cwd)) is not None
+
+
+CHOSEN = "session.profile"
+"""Kind of the facts that switch the profile."""
+
+PROFILES = "profiles"
+"""Folder of the store that holds a person's own profiles."""

@@ -17,7 +17,7 @@ from ctx_pipeline.memory.prompt_block import estimate, framed, inline
 from ctx_pipeline.memory.safety import scan
 from ctx_pipeline.memory.scope import below, place_of, same_repository
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.hook_kinds import asked_here
+from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES, asked_here
 from ctx_pipeline.recorded_paths import FILE, look_at
 from ctx_pipeline.storage.files import Files
 from ctx_pipeline.storage.journal import Journal
@@ -78,7 +78,7 @@ def resume(payload: Mapping[str, Any], *, host: str, settings: Settings) -> str:
         return _other(payload, session, host, settings)
     from ctx_pipeline.sessions.resume import own_block
 
-    text, mark = own_block(payload.get("transcript_path"), session, host, settings)
+    text, mark = own_block(payload.get("transcript_path"), session, host, settings, _profile(settings)[0])
     return text if text and _logged({"host": host, "session_id": session, "compaction": mark}, text, settings) else ""
 
 
@@ -88,8 +88,9 @@ def _other(payload: Mapping[str, Any], session: str, host: str, settings: Settin
     if not isinstance(cwd, str) or not cwd.startswith("/") or "\0" in cwd or not (settings.home / "ledger.db").exists():
         return ""
     others = _written_here(cwd, settings, session, before_own=source == "resume")
+    profile = _profile(settings)
     for n, last in enumerate(others[:_CANDIDATES]):
-        told = _block_of(last, settings)
+        told = _block_of(last, settings, profile)
         if told is None:
             continue  # the agent removed it; what was captured is what `ctx session resume` tells
         also = "".join(f"- {line}\n" for line in _also(others[n + 1 : n + 3], last))
@@ -104,15 +105,28 @@ def ready(settings: Settings) -> None:
     if not (settings.home / FOLDER).is_dir():
         return
     for last in last_written(settings.home / "ledger.db", _READY):
-        _block_of(last, settings)
+        _block_of(last, settings, _profile(settings))
 
 
-def _block_of(last: WrittenSession, settings: Settings) -> str | None:
+def _profile(settings: Settings) -> tuple[str, int]:
+    """Return the name of the active profile, empty for the default one, and when files of profiles changed last."""
+    name = ""
+    if (settings.home / "journal.db").exists():
+        journal = Journal(settings.home / "journal.db", patience=_PATIENCE, read_only=True)
+        try:
+            name = next((str(f.payload.get("name")) for f in journal.newest(CHOSEN, 1)), "")
+        finally:
+            journal.close()
+    folder = settings.home / PROFILES
+    return name, max(map(_changed, folder.glob("*.toml")), default=0) if name and folder.is_dir() else 0
+
+
+def _block_of(last: WrittenSession, settings: Settings, profile: tuple[str, int]) -> str | None:
     """Return the block of a session as its transcript shows it now; None where that is gone or holds nothing."""
     seen = look_at(os.path.join(last.root, last.rel))  # noqa: PTH118 - the text of a recorded path
     if seen.kind != FILE:
         return None
-    made_of = [__version__, _VERSION, last.root, last.rel, seen.size, seen.mtime_ns, _changed(settings.home / "config.toml")]
+    made_of = [__version__, _VERSION, last.root, last.rel, seen.size, seen.mtime_ns, _changed(settings.home / "config.toml"), *profile]
     named = hashlib.sha256(json.dumps([last.host, last.session_id]).encode()).hexdigest()
     rel = f"{FOLDER}/{named[:24]}.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -121,7 +135,7 @@ def _block_of(last: WrittenSession, settings: Settings) -> str | None:
             return None if kept["text"] is None else str(kept["text"])
     from ctx_pipeline.sessions.resume import other_block
 
-    text = other_block(last, HANDOFF - _BESIDE, settings)
+    text = other_block(last, HANDOFF - _BESIDE, settings, profile[0])
     Files(settings.home).write(rel, json.dumps({"made_of": made_of, "text": text}).encode())
     _prune(settings)
     return text

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctx_pipeline.context.session_state.state import DEFAULT, Profile, named, profiles
 from ctx_pipeline.model.codec import plain
+from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place
 from ctx_pipeline.sessions.state import snapshot_recall
@@ -16,17 +17,13 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
 
-CHOSEN = "session.profile"
-"""Kind of the facts that switch the profile."""
-
-FOLDER = "profiles"
 _RECALLED = 20
 """Sessions, the last active ones, whose snapshots are tried."""
 
 
 def active(settings: Settings) -> Profile:
     """Return the profile in force: the one that was switched to last, where it is still there, else the default."""
-    known = profiles(settings.home / FOLDER)
+    known = profiles(settings.home / PROFILES)
     with reading(settings) as (store, _):
         return _active(store, known)
 
@@ -38,17 +35,17 @@ def _active(store: Store, known: dict[str, Profile]) -> Profile:
 
 def listed(settings: Settings) -> tuple[list[Profile], str]:
     """Return all profiles by name, and the name of the active one."""
-    known = profiles(settings.home / FOLDER)
+    known = profiles(settings.home / PROFILES)
     return [known[name] for name in sorted(known)], active(settings).name
 
 
 def profile(name: str, settings: Settings) -> Profile:
     """Return a profile by its name; raises UnknownName."""
-    return named(name, profiles(settings.home / FOLDER))
+    return named(name, profiles(settings.home / PROFILES))
 
 
-def beyond(name: str, *, host: str, session_id: str, settings: Settings) -> list[str]:
-    """Return the limits of a profile that a session went beyond, each with its figure."""
+def warnings(name: str, *, host: str, session_id: str, settings: Settings) -> list[str]:
+    """Return what a session went beyond of a profile's limits, and what it is near, one sentence each with its figures."""
     chosen = profile(name, settings)
     calls = usage("session", stored=True, host=host, settings=settings).by_session()
     spent = calls.get((host, session_id), {}).get("cost_nano", 0) / 1e9
@@ -64,7 +61,10 @@ def beyond(name: str, *, host: str, session_id: str, settings: Settings) -> list
         (chosen.tool_calls, made, f"{made:,} tool calls (at most {chosen.tool_calls:,})"),
         (chosen.cost_usd, spent, f"${spent:,.2f} (at most ${chosen.cost_usd:,.2f})"),
     )
-    return [text for most, value, text in figures if most and value > most]
+    over = [text for most, value, text in figures if most and value > most]
+    near = [text for most, value, text in figures if most and chosen.warn_at and chosen.warn_at * most <= value <= most]
+    told = (("Beyond the limits", over), ("Near the limits", near))
+    return [f"{place} of profile {name}: {'; '.join(texts)}" for place, texts in told if texts]
 
 
 class Trial(NamedTuple):

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
 from ctx_pipeline.context.session_state.snapshot import block
+from ctx_pipeline.context.session_state.state import BUILT_INS, DEFAULT, profiles
+from ctx_pipeline.errors import SettingsError
 from ctx_pipeline.memory.prompt_block import estimate, framed, inline
 from ctx_pipeline.memory.safety import scan
+from ctx_pipeline.model.hook_kinds import PROFILES
 from ctx_pipeline.model.raw import SessionInput, StreamBytes, project_of, repository_of
 from ctx_pipeline.model.session_view import SessionView
 from ctx_pipeline.model.tables import EVENTS, SESSIONS, TOOL_CALLS
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 BUDGET = 700
 """Tokens of the block after a compaction by a cautious estimate."""
 
+_LEAST = 160
+"""Tokens below which the opening and the frame leave nothing of a block."""
+
 _HEAD, _TAIL = 64 << 10, 768 << 10
 _NOT_THE_WINDOW = "microcompact"
 """Part of the name of a compaction that only empties old results."""
@@ -47,7 +53,7 @@ _OPEN_NEW = (
 )
 
 
-def own_block(named: object, session: str, host: str, settings: Settings) -> tuple[str, str]:
+def own_block(named: object, session: str, host: str, settings: Settings, profile: str) -> tuple[str, str]:
     """Return where a session stood before its last compaction, framed, at most :data:`BUDGET` tokens, and what marks that moment.
 
     ``named`` is the transcript as the agent names it. Two empty texts where there is none to read.
@@ -61,12 +67,12 @@ def own_block(named: object, session: str, host: str, settings: Settings) -> tup
     emptied = next((e for e in reversed(events) if e.kind == "compaction" and _NOT_THE_WINDOW not in (e.subtype or "")), None)
     if emptied is not None:
         view = upto(view, emptied.thread_id, emptied.seq - 1, None)
-    text = _text(fold(view), _OPEN, BUDGET, settings, whole=whole)
+    text = _text(fold(view), _OPEN, BUDGET, settings, profile, whole=whole)
     return framed(text) if text else "", emptied.event_id if emptied else f"at {live[0].stat().st_size} bytes"
 
 
-def other_block(last: WrittenSession, budget: int, settings: Settings) -> str | None:
-    """Return the block of another session, at most ``budget`` tokens with its frame.
+def other_block(last: WrittenSession, budget: int, settings: Settings, profile: str) -> str | None:
+    """Return the block of another session, at most ``budget`` tokens with its frame, with what a profile keeps.
 
     It is empty where nothing may be told; None where no transcript is there, or one without events.
     """
@@ -79,18 +85,29 @@ def other_block(last: WrittenSession, budget: int, settings: Settings) -> str | 
         return None
     command = resume_command(last.host, last.session_id, view.session.cwd)
     beside = [f"Resume it with: {command}"] if command else []
-    return _text(fold(view), _OPEN_NEW, budget, settings, whole=whole, beside=beside)
+    return _text(fold(view), _OPEN_NEW, budget, settings, profile, whole=whole, beside=beside)
 
 
-def _text(state: SessionState, opening: str, budget: int, settings: Settings, *, whole: bool, beside: Sequence[str] = ()) -> str:
-    """Return a block with its opening, at most ``budget`` tokens with the frame; empty where nothing of it may be told."""
+def _text(
+    state: SessionState, opening: str, budget: int, settings: Settings, named: str, *, whole: bool, beside: Sequence[str] = ()
+) -> str:
+    """Return a block with its opening, at most ``budget`` tokens with the frame, or fewer where the profile says so.
+
+    It is empty where nothing of it may be told.
+    """
+    try:
+        known = profiles(settings.home / PROFILES)
+    except SettingsError:
+        known = BUILT_INS  # a hook tells all the same; commands say what is wrong with the file
+    profile = known.get(named) or known[DEFAULT]
+    budget = min(budget, max(profile.resume_tokens, _LEAST))
     redactor = Redactor(settings_module.load(settings.environ, home=settings.home).patterns)
 
     def safe(text: str) -> str | None:
         line = inline(text if redactor.clears(text) else redactor.redact(text))
         return None if scan([line]) else line
 
-    made = block(state, estimate, budget - estimate(framed(opening)), safe=safe, beside=beside, whole=whole)
+    made = block(state, estimate, budget - estimate(framed(opening)), safe=safe, beside=beside, whole=whole, profile=profile)
     return opening + made.text if any(line.about != "beside" for line in made.lines) else ""
 
 

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline import discovery
 from ctx_pipeline.context.session_state import snapshot as blocks
 from ctx_pipeline.context.session_state import snapshot as snapshots
-from ctx_pipeline.context.session_state.state import BUNDLE, CheckRun, Item, SessionState, difference, from_json, with_notes
+from ctx_pipeline.context.session_state.state import (
+    BUILT_INS,
+    BUNDLE,
+    DEFAULT,
+    CheckRun,
+    Item,
+    Profile,
+    SessionState,
+    difference,
+    from_json,
+    with_notes,
+)
 from ctx_pipeline.errors import UnknownName, UsageError
 from ctx_pipeline.facts.file_accesses import READ, SEARCH, file_accesses
 from ctx_pipeline.learning.injection import current_session
@@ -172,16 +183,18 @@ def make_snapshot(
     *,
     at: str | None = None,
     budget: int = snapshots.BUDGET,
+    profile: Profile = BUILT_INS[DEFAULT],
     previous: bool = False,
     cwd: str | None = None,
     settings: Settings | None = None,
 ) -> Restored:
     """Return a snapshot of a session's state at its end or at a moment; nothing is kept.
 
-    With ``previous`` and without a name it is the session that a new chat goes on from.
+    With ``previous`` and without a name it is the session that a new chat goes on from. The
+    profile says what is kept first and left out, ``budget`` how many bytes it takes.
     """
     found = session_state(name, at=at, previous=previous, cwd=cwd, settings=settings)
-    made = snapshots.snapshot(safe(found.state), budget)
+    made = snapshots.snapshot(safe(found.state), budget, profile)
     return Restored(made.xml, found.state.host, found.state.session_id, None, None, made.dropped, made.queries, found.state.seq)
 
 
@@ -241,7 +254,12 @@ class Resume(NamedTuple):
 
 
 def resume_block(
-    name: str | None = None, *, budget: int = blocks.BLOCK_BUDGET, cwd: str | None = None, settings: Settings | None = None
+    name: str | None = None,
+    *,
+    budget: int = blocks.BLOCK_BUDGET,
+    profile: Profile = BUILT_INS[DEFAULT],
+    cwd: str | None = None,
+    settings: Settings | None = None,
 ) -> Resume:
     """Return a block of at most ``budget`` tokens (o200k_base) for a new chat, and what it stands for.
 
@@ -250,7 +268,7 @@ def resume_block(
     """
     found = session_state(name, previous=True, cwd=cwd, settings=settings)
     command, beside = _beside(found, cwd, settings)
-    made = blocks.block(safe(found.state), counter(), budget, beside=beside)
+    made = blocks.block(safe(found.state), counter(), budget, beside=beside, profile=profile)
     said = tuple({"about": line.about, "text": line.text, "events": list(line.events)} for line in made.lines)
     cold = _cold(found, settings)
     return Resume(made.text, made.tokens, budget, made.dropped, found.state.host, found.state.session_id, cold, command, said)
@@ -392,7 +410,7 @@ def snapshot_recall(
 
 
 INTERVAL = 15
-"""Tool calls between two checkpoints, unless ``LEAN_CTX_CHECKPOINT_INTERVAL`` says otherwise; 0 is none."""
+"""Tool calls between two checkpoints, unless a profile or ``LEAN_CTX_CHECKPOINT_INTERVAL`` says otherwise; 0 is none."""
 
 _PAUSE_SECONDS = 900
 _MOST_CHECKPOINTS = 200
@@ -414,13 +432,21 @@ class Checkpoint(NamedTuple):
     """of these, in the snapshot"""
 
 
-def checkpoints(name: str | None = None, *, budget: int = snapshots.BUDGET, cwd: str | None = None, settings: Settings) -> list[Checkpoint]:
+def checkpoints(
+    name: str | None = None,
+    *,
+    budget: int = snapshots.BUDGET,
+    interval: int = INTERVAL,
+    cwd: str | None = None,
+    settings: Settings,
+) -> list[Checkpoint]:
     """Return the checkpoints of a session, which nobody has to ask for: every state stands in the records.
 
-    They lie after every so many tool calls of its main thread, before each compaction, and
-    before a pause of a quarter of an hour.
+    They lie after every ``interval`` tool calls of its main thread (where the environment
+    does not say another number), before each compaction, and before a pause of a quarter of an hour.
     """
-    every = _interval(settings)
+    said = settings.environ.get("LEAN_CTX_CHECKPOINT_INTERVAL", "")
+    every = int(said) if said.isdecimal() else interval
     view = _whole_view(name, cwd, settings)
     main = view.events[0].thread_id
     made = compactions = 0
@@ -447,11 +473,6 @@ def checkpoints(name: str | None = None, *, budget: int = snapshots.BUDGET, cwd:
         told = _recalled(view, moment, (seq, event.ts), later, budget)
         found.append(Checkpoint(moment, why, iso(event.ts), calls, told.used, told.held))
     return found
-
-
-def _interval(settings: Settings) -> int:
-    said = settings.environ.get("LEAN_CTX_CHECKPOINT_INTERVAL", "")
-    return int(said) if said.isdecimal() else INTERVAL
 
 
 def _whole_view(name: str | None, cwd: str | None, settings: Settings | None) -> Any:

@@ -77,7 +77,7 @@ def test_what_is_no_text_is_refused_with_a_hint(ctx, shop: Path, tmp_path: Path)
         assert why in str(done.exception)
 
 
-@pytest.mark.feature("compress.checkpoint", "cli.session-tools")
+@pytest.mark.feature("compress.checkpoint", "cli.session-tools", "session.checkpoint-switches")
 def test_a_folder_becomes_a_checkpoint_without_ignored_files_and_links_that_lead_out(ctx, shop: Path):
     done = ctx("compress", shop)
     told = json.loads(ctx("compress", shop, "--json").stdout)

@@ -170,7 +170,7 @@ def test_a_block_stays_within_its_tokens_and_keeps_the_task_first(budget: int):
     assert made.dropped
 
 
-@pytest.mark.feature("session.resume")
+@pytest.mark.feature("session.resume", "session.placement")
 def test_what_it_is_about_stands_at_the_beginning_and_what_to_do_at_the_end():
     lines = block(full(), counter(), 500).text.splitlines()
 

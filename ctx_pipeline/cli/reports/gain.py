@@ -136,7 +136,8 @@ def _report(found: Gain, scope: str) -> None:
     own, own_cost = sum(t.own_tokens.values()), sum(t.own_nano.values())
     if own or t.shortened:
         parts_of = ", ".join(f"{tokens(n)} of {name}" for name, n in t.own_tokens.items() if n) or "nothing"
-        say(f"ctx itself put {parts_of} into prompts ({dollars(own_cost)}) and took {tokens(t.shortened)} tokens out of outputs")
+        net = f"{tokens(abs(t.shortened - own))} tokens {'fewer' if t.shortened >= own else 'more'} than without it"
+        say(f"ctx itself put {parts_of} into prompts ({dollars(own_cost)}) and took {tokens(t.shortened)} tokens out of outputs: {net}")
     say()
     say("Avoidable, by mechanism:", bold=True)
     shown = [

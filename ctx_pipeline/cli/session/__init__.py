@@ -25,6 +25,11 @@ _ACTIONS: dict[str, tuple[str, str]] = {
         ("cleanup", "states:cleanup", "Show old snapshots and other artifacts, and delete them."),
         ("snapshot", "blocks:snapshot", "Keep what matters of a session as XML of at most 2,048 bytes."),
         ("checkpoints", "blocks:checkpoints", "List the moments of a session that are worth going back to, which nobody has to save."),
+        (
+            "playbook",
+            "blocks:playbook",
+            "Show what a session taught: rules, calls that fail, commands that check, and how often each held.",
+        ),
         ("restore", "blocks:restore", "Print the newest snapshot of this repository."),
         ("resume", "blocks:resume", "Print a block for a fresh chat."),
         ("export", "blocks:export", "Write a session's state into a file for another machine."),

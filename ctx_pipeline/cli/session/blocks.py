@@ -31,7 +31,8 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
     from ctx_pipeline.sessions.profiles import active
 
     settings = for_reading()
-    budget = asked or active(settings).snapshot_bytes
+    profile = active(settings)
+    budget = asked or profile.snapshot_bytes
     if recall:
         rows = [{**r._asdict(), "share": r.share} for r in api.snapshot_recall(name, budget=budget, settings=settings)]
         if as_json:
@@ -44,7 +45,7 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
         return
     from ctx_pipeline.cli.session.writing import act
 
-    made = api.make_snapshot(name, at=at, budget=budget, settings=settings)
+    made = api.make_snapshot(name, at=at, budget=budget, profile=profile, settings=settings)
     about = {"dropped": made.dropped, "queries": made.queries, "moment": at or "end", "budget": budget, "seq": made.seq}
     title = f"snapshot of {made.session_id[:12]}"
     kept = act("keep", kind=api.SNAPSHOT, host=made.host, session_id=made.session_id, content=made.xml, name=title, about=about)
@@ -61,15 +62,17 @@ def snapshot(name: str | None, at: str | None, asked: int | None, recall: bool, 
 def checkpoints(name: str | None, as_json: bool) -> None:
     """List the moments of a session that are worth going back to, which nobody has to save.
 
-    One after every 15 tool calls (LEAN_CTX_CHECKPOINT_INTERVAL; 0 is none), before each
-    compaction and before a pause of 15 minutes, with how many of the files that were used
-    afterwards a snapshot there holds. `ctx session snapshot --at MOMENT` makes it.
+    One after every 15 tool calls (or as the profile or LEAN_CTX_CHECKPOINT_INTERVAL says; 0
+    is none), before each compaction and before a pause of 15 minutes, with how many of the
+    files that were used afterwards a snapshot there holds. `ctx session snapshot --at
+    MOMENT` makes it.
     """
     from ctx_pipeline.sessions import state as api
     from ctx_pipeline.sessions.profiles import active
 
     settings = for_reading()
-    found = api.checkpoints(name, budget=active(settings).snapshot_bytes, settings=settings)
+    profile = active(settings)
+    found = api.checkpoints(name, budget=profile.snapshot_bytes, interval=profile.checkpoint_calls, settings=settings)
     used, held = sum(c.used for c in found), sum(c.held for c in found)
     if as_json:
         emit({"checkpoints": [c._asdict() for c in found], "used": used, "held": held})
@@ -81,6 +84,29 @@ def checkpoints(name: str | None, as_json: bool) -> None:
     table(rows, {"moment": "moment", "why": "why", "at": "time", "tool_calls": "calls", "held": "files used again that it holds"})
     say(f"{held} of {used} together" if used else "nothing that stood there was used again")
     say(f"times in {zone_name(settings.timezone)}")
+
+
+@click.command()
+@session_name()
+@json_option
+def playbook(name: str | None, as_json: bool) -> None:
+    """Show what a session taught: what the person laid down, calls that fail with those that work, commands that check.
+
+    Each entry is confirmed by what happened later. It retires where the opposite was said
+    or happened, or where nothing confirmed it for 50 prompts.
+    """
+    from ctx_pipeline.sessions.playbook import playbook_of
+
+    found = playbook_of(name, settings=for_reading())
+    if as_json:
+        emit({"entries": [e._asdict() for e in found]})
+        return
+    if not found:
+        say("nothing was learned that a later call or word could confirm")
+        return
+    rows = [{"text": one_line(e.text, 160), "kind": e.kind, "confirmed": e.confirmed, "retired": one_line(e.retired, 80)} for e in found]
+    heads = {"kind": "kind", "confirmed": "confirmed", "text": "entry"}
+    table(rows, heads | ({"retired": "retired because"} if any(e.retired for e in found) else {}))
 
 
 @click.command()
@@ -120,7 +146,8 @@ def resume(name: str | None, budget: int | None, effect: bool, as_json: bool) ->
     from ctx_pipeline.sessions.state import resume_block
 
     settings = for_reading()
-    made = resume_block(name, budget=budget or active(settings).resume_tokens, settings=settings)
+    profile = active(settings)
+    made = resume_block(name, budget=budget or profile.resume_tokens, profile=profile, settings=settings)
     if as_json:
         emit(made._asdict())
         return

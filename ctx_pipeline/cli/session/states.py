@@ -47,12 +47,16 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
         return
     _view(found)
     if at is None and found.choice.captured:
-        from ctx_pipeline.sessions.profiles import active, beyond
+        from ctx_pipeline.sessions.playbook import playbook_of, told
+        from ctx_pipeline.sessions.profiles import active, warnings
 
-        chosen = active(settings).name
-        over = beyond(chosen, host=found.state.host, session_id=found.state.session_id, settings=settings)
-        if over:
-            say(f"Beyond the limits of profile {plain(chosen)}: {'; '.join(over)}", fg="yellow")
+        entries = told(playbook_of(f"{found.state.host}:{found.state.session_id}", settings=settings))
+        if entries:
+            say(f"Playbook ({len(entries)}):")
+        for entry in entries:
+            say(f"  {one_line(entry, 160)}")
+        for warning in warnings(active(settings).name, host=found.state.host, session_id=found.state.session_id, settings=settings):
+            say(plain(warning), fg="yellow")
 
 
 @click.command()
@@ -245,9 +249,10 @@ def _lines(found: Found) -> None:
 def profile(name: str | None, trial: bool, as_json: bool) -> None:
     """Show the profiles, switch to one, or try one on recorded sessions.
 
-    A profile says how large snapshots and resume blocks are, and how far a session may go
-    (largest prompt, tool calls, dollars). Your own are files profiles/NAME.toml in the
-    store: extends = "coder", and what differs.
+    A profile says how large snapshots and resume blocks are, what they keep first and leave
+    out, how far a session may go (largest prompt, tool calls, dollars), from which share of
+    that on it is warned, and how many tool calls lie between checkpoints. Your own are files
+    profiles/NAME.toml in the store: extends = "coder", and what differs.
     """
     from ctx_pipeline.sessions import profiles as api
 

@@ -107,7 +107,7 @@ def _opened(settings: Settings) -> Store:
 
 
 def _profile(_: str, settings: Settings, *, by: str, profile: str) -> dict[str, Any]:
-    from ctx_pipeline.sessions.profiles import CHOSEN
+    from ctx_pipeline.model.hook_kinds import CHOSEN
 
     with _opened(settings) as store:
         store.journal.append(CHOSEN, {"name": profile}, actor=by)

@@ -7,14 +7,14 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctx_pipeline.context.session_state.state import BUNDLE
+from ctx_pipeline.context.session_state.state import BUILT_INS, BUNDLE, DEFAULT
 from ctx_pipeline.model.display import cut
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ctx_pipeline.context.session_state.state import CheckRun, Item, SessionState
+    from ctx_pipeline.context.session_state.state import CheckRun, Item, Profile, SessionState
 
 
 BUDGET = 2_048
@@ -81,19 +81,24 @@ class Snapshot:
         return len(self.xml.encode())
 
 
-def snapshot(state: SessionState, budget: int = BUDGET) -> Snapshot:
+_FIRST = 1_000.0
+"""Added to the worth of what a profile keeps first."""
+
+
+def snapshot(state: SessionState, budget: int = BUDGET, profile: Profile = BUILT_INS[DEFAULT]) -> Snapshot:
     """Return the snapshot of a state, valid XML of at most ``budget`` bytes (at least 512).
 
     Tiers are filled in order, each with the subset of its items that is worth most and
     fits; what a tier leaves over goes to those behind it, and what is left at the end to
-    what had been left out. Texts are escaped and cut to a few lines.
+    what had been left out. Texts are escaped and cut to a few lines. What the profile keeps
+    first stands in the first tier; what it leaves out is named as the rest that had to go.
     """
     budget = max(budget, LEAST)
     head = _head(state)
-    tiers = _pieces(state)
+    tiers, unwanted = _ranked(_pieces(state), profile)
     room = budget - len(f"{head}\n</session_snapshot>\n".encode())
     everything = [p for tier in tiers for p in tier]
-    if sum(_size(tier) for tier in tiers) <= room:
+    if not unwanted and sum(_size(tier) for tier in tiers) <= room:
         return _made(head, everything, [], [])
     room -= _reserve(state)
     kept: list[Piece] = []
@@ -103,7 +108,7 @@ def snapshot(state: SessionState, budget: int = BUDGET) -> Snapshot:
     left = _best([p for p in everything if p not in kept], room - _size(kept), opened={p.section for p in kept})
     chosen_ones = {id(p) for p in (*kept, *left)}
     kept = [p for p in everything if id(p) in chosen_ones]
-    gone = [p for p in everything if id(p) not in chosen_ones]
+    gone = [*(p for p in everything if id(p) not in chosen_ones), *unwanted]
     queries = _queries(state, gone)
     made = _made(head, kept, gone, queries)
     while made.size > budget and queries:
@@ -114,6 +119,14 @@ def snapshot(state: SessionState, budget: int = BUDGET) -> Snapshot:
         kept = kept[:-1]
         made = _made(head, kept, gone, queries)
     return made
+
+
+def _ranked(tiers: list[list[Piece]], profile: Profile) -> tuple[list[list[Piece]], list[Piece]]:
+    """Return the tiers as a profile ranks their parts, and what it leaves out; the task stays."""
+    out = set(profile.leave_out) - {"task"}
+    first = [p._replace(value=p.value + _FIRST) for tier in tiers for p in tier if p.section in profile.keep_first and p.section not in out]
+    rest = [[p for p in tier if p.section not in out and p.section not in profile.keep_first] for tier in tiers]
+    return [[*first, *rest[0]], *rest[1:]], [p for tier in tiers for p in tier if p.section in out]
 
 
 def _head(state: SessionState) -> str:
@@ -370,17 +383,22 @@ def block(
     safe: Callable[[str], str | None] = lambda text: text,
     beside: Sequence[str] = (),
     whole: bool = True,
+    profile: Profile = BUILT_INS[DEFAULT],
 ) -> Block:
     """Return the block of a state, at most ``budget`` tokens as ``count`` counts them.
 
     Lines are chosen by worth: one too large is left out, a smaller one may still fit.
     ``safe`` gives a line as it may be told, or None for one that may not. ``beside`` are
     lines that stand at the end: how to resume the session, who else worked here. Of a
-    state of a part of a session (not ``whole``) nothing is said not to have been done.
+    state of a part of a session (not ``whole``) nothing is said not to have been done. A
+    profile says which parts stay first and which are not told; the task is always one of them.
     """
     title = f", “{cut(state.title, 80)}”" if state.title and not _begins(state) else ""
     head = f"Where the work on {cut(state.project or state.session_id, 60)} stood ({state.host}, {time_of(state.as_of)}{title}):"
     said_of = [line for line in lines_of(state) if whole or line.about != ABSENT]
+    said_of = [line for line in said_of if line.about == "task" or line.about not in profile.leave_out]
+    first = {*profile.keep_first, "task"}
+    said_of = [line._replace(worth=line.worth + _FIRST) if line.about in first else line for line in said_of]
     told = [*said_of, *(Line("beside", text, 35 - n) for n, text in enumerate(beside))]
     lines = [line._replace(text=said) for line in told if (said := safe(line.text)) is not None]
     head = safe(head) or f"Where the last session stood ({state.host}):"

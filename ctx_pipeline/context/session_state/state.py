@@ -373,15 +373,21 @@ _RANGES = {
     "context_tokens": (0, 10_000_000),
     "tool_calls": (0, 1_000_000),
     "cost_usd": (0, 1_000_000),
+    "warn_at": (0, 1),
+    "checkpoint_calls": (0, 10_000),
 }
-"""Field -> the least and the most it may be; 0 is no limit."""
+"""Field -> the least and the most it may be; 0 is no limit, no warning, no checkpoint after calls."""
+
+_FRACTIONS = ("cost_usd", "warn_at")
+PARTS = ("task", "files", "decisions", "findings", "progress", "tests", "next_steps", "answer")
+"""Parts of a state by which a profile says what is kept."""
 
 _DEEPEST = 8
 
 
 @dataclass(frozen=True)
 class Profile(Plain):
-    """One profile; the last three are limits of a session, 0 where there is none."""
+    """One profile: how large what is told is, how far a session may go (0 is no limit), and what is kept first and left out."""
 
     name: str
     description: str = ""
@@ -391,6 +397,14 @@ class Profile(Plain):
     context_tokens: int = 150_000
     tool_calls: int = 300
     cost_usd: float = 5.0
+    warn_at: float = 0.8
+    """share of a limit from which it is warned of"""
+    checkpoint_calls: int = 15
+    """tool calls between two checkpoints"""
+    keep_first: tuple[str, ...] = ()
+    """parts of a block and a snapshot that stay where not all of it fits"""
+    leave_out: tuple[str, ...] = ()
+    """parts that are not told"""
 
 
 _CODER = Profile(DEFAULT, "everyday work on a project")
@@ -399,12 +413,36 @@ BUILT_INS = {
     for p in (
         _CODER,
         Profile("exploration", "reading into something large", snapshot_bytes=3_072, resume_tokens=800, context_tokens=200_000),
-        Profile("bugfix", "one fault, found and mended", resume_tokens=400, context_tokens=100_000, tool_calls=150),
         Profile(
-            "hotfix", "a small change at once", snapshot_bytes=1_024, resume_tokens=200, context_tokens=30_000, tool_calls=40, cost_usd=1
+            "bugfix",
+            "one fault, found and mended",
+            resume_tokens=400,
+            context_tokens=100_000,
+            tool_calls=150,
+            keep_first=("tests", "findings"),
         ),
-        Profile("ci-debug", "what fails on another machine", tool_calls=400),
-        Profile("review", "reading a change and saying what is wrong", resume_tokens=600, tool_calls=100),
+        Profile(
+            "hotfix",
+            "a small change at once",
+            snapshot_bytes=1_024,
+            resume_tokens=200,
+            context_tokens=30_000,
+            tool_calls=40,
+            cost_usd=1,
+            warn_at=0.5,
+            checkpoint_calls=5,
+            keep_first=("files", "tests"),
+            leave_out=("answer", "progress"),
+        ),
+        Profile("ci-debug", "what fails on another machine", tool_calls=400, keep_first=("tests",)),
+        Profile(
+            "review",
+            "reading a change and saying what is wrong",
+            resume_tokens=600,
+            tool_calls=100,
+            keep_first=("findings", "decisions"),
+            leave_out=("progress",),
+        ),
         Profile("passthrough", "no limits", snapshot_bytes=8_192, resume_tokens=2_000, context_tokens=0, tool_calls=0, cost_usd=0),
     )
 }
@@ -442,13 +480,20 @@ def _made(name: str, tables: Mapping[str, dict[str, Any]], folder: Path, seen: t
     strange = sorted(set(table) - known)
     if strange:
         raise SettingsError(f"profile {name!r} has no {strange[0]!r}", hint=f"one of {', '.join(sorted(known))}")
-    values = {key: _number(name, key, table[key]) for key in _RANGES if key in table}
+    values: dict[str, Any] = {key: _number(name, key, table[key]) for key in _RANGES if key in table}
+    values |= {key: _parts(name, key, table[key]) for key in ("keep_first", "leave_out") if key in table}
     return replace(base, name=name, source=OWN, description=str(table.get("description", base.description))[:200], **values)
+
+
+def _parts(name: str, key: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(part in PARTS for part in value):
+        raise SettingsError(f"profile {name!r}: {key} = {value!r}", hint=f"a list of {', '.join(PARTS)}")
+    return tuple(value)
 
 
 def _number(name: str, key: str, value: Any) -> Any:
     least, most = _RANGES[key]
-    kinds = (int, float) if key == "cost_usd" else (int,)
+    kinds = (int, float) if key in _FRACTIONS else (int,)
     if isinstance(value, bool) or not isinstance(value, kinds) or not (least <= value <= most):
         raise SettingsError(f"profile {name!r}: {key} = {value!r}", hint=f"a number from {least} to {most}")
     return value
