@@ -10,7 +10,7 @@ from ctx_pipeline.mcp_server.paging import answering
 from ctx_pipeline.sessions import profiles
 from ctx_pipeline.sessions import state as states
 from ctx_pipeline.sessions.listing import listed
-from ctx_pipeline.sessions.playbook import playbook_of, told
+from ctx_pipeline.sessions.playbook import playbook_of, shown_lines
 from ctx_pipeline.settings import Settings
 
 Act = Callable[..., dict[str, Any]]
@@ -96,7 +96,7 @@ class SessionTools:
             return SessionAnswer(action=action, text="\n".join([_status(found), *warned]), value=found.to_json())
         if action == "playbook":
             entries = playbook_of(session_id, **place)
-            return SessionAnswer(action=action, text="\n".join(told(entries, for_model=True)) or "nothing was learned that holds")
+            return SessionAnswer(action=action, text="\n".join(shown_lines(entries, for_model=True)) or "nothing was learned that holds")
         if action == "checkpoints":
             profile = profiles.active(self._settings)
             marks = states.checkpoints(session_id, budget=profile.snapshot_bytes, interval=profile.checkpoint_calls, **place)

@@ -109,7 +109,7 @@ def playbook_of(name: str | None = None, *, cwd: str | None = None, settings: Se
         return playbook(view_of(store, choice.host, choice.session_id, ("events", "tool_calls", "threads")))
 
 
-def told(entries: list[Entry], *, for_model: bool = False) -> list[str]:
+def shown_lines(entries: list[Entry], *, for_model: bool = False) -> list[str]:
     """Return the entries that hold, one line each, at most :data:`SHOWN`; for a model none that reads like an order to it."""
     holding = (e for e in entries if not e.retired and not (for_model and scan([e.text])))
     return [f"{e.text}{f' (confirmed {e.confirmed}x)' if e.confirmed else ''}" for e in holding][:SHOWN]

@@ -246,6 +246,19 @@ def test_the_report_is_printed_with_its_streams_and_mechanisms(shop: Shop, monke
     assert "no score" not in shop.ctx(monkeypatch, "gain", "score").stdout
 
 
+@pytest.mark.feature("session.gain-own")
+def test_the_difference_that_the_program_makes_is_told_with_what_it_costs(own: Shop, monkeypatch):
+    about = {"host": "claude", "session_id": WORK}
+    with open_store(own.settings) as store:
+        store.journal.append("hook.resumed", {**about, "source": "startup", "tokens": 300}, actor="hook")
+    assert "ctx itself put 300 of blocks into prompts" in (told := own.ctx(monkeypatch, "gain").stdout)
+    assert "took 0 tokens out of outputs: 300 tokens more than without it" in told
+    with open_store(own.settings) as store:
+        store.journal.append("hook.shortened", {**about, "characters_before": 4_000, "characters_after": 400}, actor="hook")
+    assert "took 900 tokens out of outputs: 600 tokens fewer than without it" in own.ctx(monkeypatch, "gain").stdout
+    assert own.json(monkeypatch, "gain", "json")["net_tokens"] == 600
+
+
 @pytest.mark.feature("session.gain-periods")
 @pytest.mark.parametrize(
     ("now", "then", "trend"), [(40, 20, "up"), (20, 40, "down"), (22, 20, "level"), (40, None, None), (None, 40, None)]

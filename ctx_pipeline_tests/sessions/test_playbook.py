@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctx_pipeline.mcp_server.session_tools import SessionTools
-from ctx_pipeline.sessions.playbook import TURNS, playbook, told
+from ctx_pipeline.sessions.playbook import TURNS, playbook, shown_lines
 from ctx_pipeline_tests.factories.claude import ClaudeHome
 from ctx_pipeline_tests.factories.codex import THREAD
 from ctx_pipeline_tests.factories.views import view
@@ -38,7 +38,7 @@ def test_a_call_that_works_later_as_it_was_retires_its_entry():
     (entry,) = [e for e in playbook(session.build()) if e.kind == "pitfall"]
 
     assert entry.retired == "`pytest` worked later as it was"
-    assert told([entry]) == []
+    assert shown_lines([entry]) == []
 
 
 @pytest.mark.feature("session.playbook")
@@ -52,7 +52,7 @@ def test_a_rule_retires_when_the_person_says_the_opposite_and_is_confirmed_when_
     against = playbook(begun.prompt("never squash the commits before you push").answer("Done.").build())
     first = next(e for e in against if e.text.startswith("always"))
     assert first.retired == "the person said later: never squash the commits before you push"
-    assert told(against) == ["never squash the commits before you push"]
+    assert shown_lines(against) == ["never squash the commits before you push"]
 
 
 @pytest.mark.feature("session.playbook")

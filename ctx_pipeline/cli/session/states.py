@@ -47,10 +47,10 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
         return
     _view(found)
     if at is None and found.choice.captured:
-        from ctx_pipeline.sessions.playbook import playbook_of, told
+        from ctx_pipeline.sessions.playbook import playbook_of, shown_lines
         from ctx_pipeline.sessions.profiles import active, warnings
 
-        entries = told(playbook_of(f"{found.state.host}:{found.state.session_id}", settings=settings))
+        entries = shown_lines(playbook_of(f"{found.state.host}:{found.state.session_id}", settings=settings))
         if entries:
             say(f"Playbook ({len(entries)}):")
         for entry in entries:
