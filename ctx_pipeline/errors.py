@@ -5,7 +5,9 @@ CtxError
 ├─ ParseError           one record cannot be understood (recorded, never stops a run)
 ├─ StoreError           the store under CTX_HOME cannot do what was asked
 │  ├─ StoreLocked       another process holds a lease or a database for too long
+│  │  └─ LeaseLost      another process took over what this one was writing
 │  ├─ StoreFull         the disk has no room
+│  ├─ OutOfResources    the system gives no more files, memory or room
 │  ├─ StoreDamaged      a file of the store contradicts its own hash or schema
 │  └─ SchemaTooNew      written by a newer version of this package
 ├─ ContractError        rows break the table contract; names table, cell and rule
@@ -24,6 +26,8 @@ A command ends with 2 where its words are wrong (UsageError, UnknownChoice) and 
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -73,6 +77,10 @@ class StoreLocked(StoreError):
     """Another process holds a lease or a database for longer than we wait."""
 
 
+class LeaseLost(StoreLocked):
+    """This process stood still for so long that another one took over what it was writing."""
+
+
 class StoreFull(StoreError):
     """The disk that holds ``CTX_HOME`` has no room left."""
 
@@ -81,6 +89,58 @@ class StoreFull(StoreError):
 
 class StoreDamaged(StoreError):
     """A file of the store contradicts its own hash, size or schema."""
+
+
+class OutOfResources(StoreError):
+    """The system gives this process no more files, memory or room; nothing is wrong with what is stored."""
+
+
+_SCARCE = {
+    errno.EMFILE: ("this process may open no more files", "raise the limit: ulimit -n 1024"),
+    errno.ENFILE: ("the system has no more files to open", "end other programs"),
+    errno.ENOMEM: ("there is not enough memory", "end other programs, or allow this one more: ulimit -v"),
+    errno.ENOSPC: ("the disk has no room left", "free some disk space and run again"),
+    errno.EDQUOT: ("the disk quota is used up", "free some disk space and run again"),
+    errno.EROFS: ("the disk may only be read", "commands that only read go on: ctx list, ctx search, ctx show"),
+}
+_NO_MEMORY = re.compile(
+    r"out of memory|not enough memory|(?:failed|unable|cannot|could not) (?:to )?allocate|failed to map segment|can't start new thread",
+    re.IGNORECASE,
+)
+_NO_FILES = re.compile(r"too many open files|unable to open database file", re.IGNORECASE)
+
+
+def scarce(error: BaseException) -> OutOfResources | None:
+    """Return what the system refused, where that is behind an error, however far; None for any other."""
+    seen: BaseException | None = error
+    while seen is not None:
+        number = seen.errno if isinstance(seen, OSError) else None
+        if number is None and (isinstance(seen, MemoryError) or (not isinstance(seen, CtxError) and _NO_MEMORY.search(str(seen)))):
+            number = errno.ENOMEM
+        if number is None and not isinstance(seen, CtxError) and _NO_FILES.search(str(seen)) and _no_more_files():
+            number = errno.EMFILE
+        if number in _SCARCE:
+            what, hint = _SCARCE[number]
+            return OutOfResources(f"{what}; nothing that is stored was damaged", hint=hint)
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _no_more_files() -> bool:
+    """Tell whether this process cannot open one more file now; libraries say only that they could not open theirs."""
+    try:
+        handles = [os.open(os.devnull, os.O_RDONLY) for _ in range(4)]
+    except OSError:
+        return True
+    for handle in handles:
+        os.close(handle)
+    return False
+
+
+def refused(error: OSError) -> None:
+    """Raise OutOfResources where a file could not be read because the system gives this process no more; else return."""
+    if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM} and (found := scarce(error)) is not None:
+        raise found from error
 
 
 def unreadable(error: BaseException) -> StoreDamaged | None:

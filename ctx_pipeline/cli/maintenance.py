@@ -51,6 +51,7 @@ def doctor(
     from ctx_pipeline.cli.homes import choose, end_forgetting
     from ctx_pipeline.errors import CtxError
     from ctx_pipeline.maintenance import doctor as stage
+    from ctx_pipeline.pipeline.repair import damaged_outputs
     from ctx_pipeline.storage import open_store, temporary
 
     settings, _ = choose(settings_module.load(), demo=False, end=False)
@@ -74,6 +75,7 @@ def doctor(
         for line in rebuilt.lines() if rebuilt is not None and not as_json else ():
             say(line)
         report = stage.examine(store, settings)
+        damaged_outputs.note_damaged(store, [damage.path for damage in report.damaged])
         if any(not one.named for one in report.temporaries):
             temporary.check_at_next_collection(store.home)
     switched = _switched(settings)
@@ -198,6 +200,7 @@ def forget(
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
     from ctx_pipeline.errors import UnknownName, UsageError
+    from ctx_pipeline.maintenance import backup as backups
     from ctx_pipeline.pipeline.forget import sessions as stage
     from ctx_pipeline.sessions.session_details import resolve
     from ctx_pipeline.storage import open_store
@@ -241,6 +244,8 @@ def forget(
         if not yes:
             confirm("Remove them from the store for good?")
         report = stage.forget(store, settings, selection)
+        for folder, trouble in backups.update_known(store):
+            say(f"backup {folder}: {trouble or 'they left it too'}", fg="yellow" if trouble else None, err=True)
     _tell_forgotten(report, preview.sessions, as_json=as_json)
 
 
@@ -274,8 +279,9 @@ def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, s
 @click.option("--history", "past", type=click.IntRange(1, 1000), help="Show the last so many verifications instead.")
 @click.option("--summary", is_flag=True, help="Four lines.")
 @click.option("--no-record", is_flag=True, help="Do not keep what is found.")
+@click.option("--deep", is_flag=True, help="Instead: read every file of the store and hold it against its digest, SQLite and raw.")
 @json_option
-def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> None:
+def verify(past: int | None, summary: bool, no_record: bool, deep: bool, as_json: bool) -> None:
     """Check every stage and the limits over all sessions; exit 1 where one does not hold.
 
     A check without data says so and is no pass. Limits stand in slos.toml of the store:
@@ -286,6 +292,9 @@ def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> N
     from ctx_pipeline.maintenance import verify as api
 
     settings = for_reading()
+    if deep:
+        _verify_deep(settings, as_json=as_json)
+        return
     if past is not None:
         rows = api.history(past, settings=settings)
         if as_json:
@@ -330,6 +339,23 @@ def verify(past: int | None, summary: bool, no_record: bool, as_json: bool) -> N
             say(f"limit {plain(v.limit.name)}: {limit}: {v.status} ({of}{worst}; {v.limit.action})")
         _summary(found)
     if found.failed:
+        raise SystemExit(1)
+
+
+def _verify_deep(settings: Settings, *, as_json: bool) -> None:
+    from ctx_pipeline.maintenance.repair import verify_deep
+    from ctx_pipeline.pipeline.repair import damaged_outputs
+    from ctx_pipeline.storage import open_store
+
+    with open_store(settings) as store:
+        found = verify_deep(store, settings)
+        damaged_outputs.note_damaged(store, [path for path, _ in found.damaged])
+    if as_json:
+        emit(found.to_json())
+    else:
+        for line in found.lines():
+            say(one_line(line, 400))
+    if not found.sound:
         raise SystemExit(1)
 
 

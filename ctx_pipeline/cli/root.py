@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from ctx_pipeline.cli.output import one_line, say
-from ctx_pipeline.errors import CtxError, missing_extra, unreadable
+from ctx_pipeline.errors import CtxError, StoreFull, missing_extra, scarce, unreadable
+from ctx_pipeline.model import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +67,9 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "dashboard": ("ctx_pipeline.cli.dashboard:dashboard", "Build, open and serve the page."),
     "config": ("ctx_pipeline.cli.integrations.setup:config", "Show and change the settings."),
     "doctor": ("ctx_pipeline.cli.maintenance:doctor", "Check the store and list unreadable records."),
+    "repair": ("ctx_pipeline.cli.repair:repair", "Mend damaged files of the store; name what is lost."),
+    "backup": ("ctx_pipeline.cli.repair:backup", "Copy the store to a folder and prove the copy."),
+    "restore": ("ctx_pipeline.cli.repair:restore", "Put a backup in the place of the store."),
     "export": ("ctx_pipeline.cli.export:export", "Write the tables as files for other programs."),
     "forget": ("ctx_pipeline.cli.maintenance:forget", "Remove sessions from every layer, for good."),
     "team": ("ctx_pipeline.cli.team:team", "Share usage, facts and lessons with a team, by project and policy."),
@@ -110,7 +114,22 @@ GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "agents": ("Agents and their settings", ("setup", "hooks", "mcp", "run-command", "recall", "schedule", "config", "completion")),
     "pipeline": (
         "The pipeline and its store",
-        ("run", "sync", "status", "backfill", "ui", "doctor", "verify", "dashboard", "sql", "export", "forget"),
+        (
+            "run",
+            "sync",
+            "status",
+            "backfill",
+            "ui",
+            "doctor",
+            "verify",
+            "repair",
+            "backup",
+            "restore",
+            "dashboard",
+            "sql",
+            "export",
+            "forget",
+        ),
     ),
     "team": ("Many machines, one team", ("team", "publish", "hub")),
     "lab": (
@@ -131,6 +150,9 @@ def _tell_left_out() -> None:
     found: dict[str, str] = discovery.left_out() if discovery is not None else {}
     for place, why in found.items():
         say(one_line(f"left out: {why}" if place in why else f"left out: {place}: {why}", 400), fg="yellow", err=True)
+    storage = sys.modules.get("ctx_pipeline.storage")
+    for sentence in storage.notices() if storage is not None else ():
+        say(one_line(sentence, 400), fg="yellow", err=True)
 
 
 class LazyGroup(click.Group):
@@ -253,6 +275,7 @@ def _end_forgetting() -> None:
 
 def run(args: list[str] | None = None) -> None:
     """Run ``ctx`` and exit: 0 done, 1 it failed, 2 wrong usage, 130 interrupted."""
+    waiting.listeners[:] = [lambda sentence: say(sentence, err=True)]
     try:
         try:
             code = cli.main(args=args, prog_name="ctx", standalone_mode=False)
@@ -276,13 +299,13 @@ def run(args: list[str] | None = None) -> None:
         say(f"ctx: {error.format_message()}", err=True)
         sys.exit(error.exit_code)
     except CtxError as error:
-        _fail(error)
+        _fail(error if isinstance(error, StoreFull) else scarce(error) or error)
     except (_ReaderGone, BrokenPipeError):
         # the reader has gone (ctx list | head); keep Python from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        damage = unreadable(error) or (missing_extra(error) if isinstance(error, ModuleNotFoundError) else None)
+        damage = scarce(error) or unreadable(error) or (missing_extra(error) if isinstance(error, ModuleNotFoundError) else None)
         if damage is None:
             raise
         _fail(damage)

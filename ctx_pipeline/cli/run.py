@@ -39,7 +39,7 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
         say(note, err=True)
     with open_store(settings) as store:
         store.journal.demand()
-        for sentence in damaged_outputs.release_damaged(store):
+        for sentence in damaged_outputs.release_damaged(store, settings):
             say(sentence, fg="yellow", err=True)
         reconcile_missing_outputs(store)
         scan = capture.scan(store, settings)

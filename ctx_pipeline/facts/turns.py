@@ -44,6 +44,9 @@ class Turn:
     """model calls (``model_calls.call_key``)"""
 
 
+_KINDS = frozenset(TURNS.kinds)
+
+
 def turns(view: SessionView) -> list[Turn]:
     """Return the turns of a session, thread by thread in order.
 
@@ -55,6 +58,8 @@ def turns(view: SessionView) -> list[Turn]:
     turn = Turn(None, "", 0)
     by_thread: dict[str, list[Turn]] = {}
     for event in view.events:
+        if event.kind not in _KINDS:
+            continue  # a view that others read too may hold more: a title is no part of a turn
         if event.thread_id != turn.thread_id:
             turn = Turn(None, event.thread_id, 0)
         if event.kind == "prompt":

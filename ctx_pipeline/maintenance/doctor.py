@@ -10,13 +10,13 @@ import msgspec
 
 from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_module
-from ctx_pipeline.errors import CtxError, StoreDamaged, StoreError
+from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.codec import plain
 from ctx_pipeline.model.display import size
 from ctx_pipeline.pipeline import capture, code_versions, session_errors
 from ctx_pipeline.pipeline.capture import retention
-from ctx_pipeline.pipeline.repair import damaged_outputs
-from ctx_pipeline.pipeline.repair.rebuild import rebuild_ledger, whole
+from ctx_pipeline.pipeline.repair import checks, damaged_raw
+from ctx_pipeline.pipeline.repair.rebuild import rebuild_ledger
 from ctx_pipeline.storage import FORGETTING, temporary
 from ctx_pipeline.storage.raw import segments as raw
 from ctx_pipeline.storage.raw.segments import stream_text
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.declared import Formats, Host
     from ctx_pipeline.pipeline.capture import Problem, Retention
     from ctx_pipeline.pipeline.capture.retention import Gap
+    from ctx_pipeline.pipeline.repair.damaged_raw import LostRange
     from ctx_pipeline.pipeline.session_errors import SessionError
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
@@ -40,8 +41,6 @@ __all__ = ["Damage", "Examination", "examine", "rebuild_ledger", "sizes"]
 
 _LISTED = 20
 """Lines printed of a long list; ``to_json`` has all of them."""
-
-_DAGSTER = "dagster"
 
 
 class Damage(NamedTuple):
@@ -68,6 +67,8 @@ class Examination:
     """raw objects that were found damaged and of which no whole copy was captured since: what they held is lost"""
     raw_lost: list[tuple[str, str]] = field(default_factory=list)
     """sessions (host, id) of which raw does not hold all any more: what was made of them is kept as it is"""
+    lost: list[LostRange] = field(default_factory=list)
+    """bytes of sources that nobody has any more"""
     quarantined: list[QuarantineRow] = field(default_factory=list)
     session_errors: list[SessionError] = field(default_factory=list)
     """what went wrong with single sessions after they were captured"""
@@ -109,6 +110,7 @@ class Examination:
         found += _listed("damaged", [f"{d.path}: {d.reason}" for d in self.damaged])
         found += _listed("lost, the damaged bytes are kept", self.set_aside)
         found += _listed("raw lost, kept as made before", [f"{host} {session}" for host, session in self.raw_lost])
+        found += _listed("lost for good", [str(one).removeprefix("lost for good: ") for one in self.lost])
         found += [f"  {name}: {size(octets)}" for name, octets in sorted(self.sizes.items(), key=lambda pair: -pair[1])]
         found += [f"{_count(self.totals.get('sessions', 0), 'session')}, {_count(self.totals.get('sources', 0), 'source')} captured"]
         found += [f"retention: {home.message}" for home in self.kept]
@@ -157,17 +159,12 @@ def examine(store: Store, settings: Settings, *, hosts: Mapping[str, Host] | Non
     report.totals = ledger.totals()
     rows = ledger.segments()
     named = dict.fromkeys(segment.path for segment in rows)
-    for path in named:
-        try:
-            raw.read_segment(store.files, path)
-        except StoreError as error:
-            report.damaged.append(Damage(path, error.message))
     others = [path for path in store.files.walk("raw") if path not in named]
     report.spare = [path for path in others if not path.endswith(raw.ASIDE)]
     report.set_aside = [path for path in others if path.endswith(raw.ASIDE) and path.removesuffix(raw.ASIDE) not in named]
     report.temporaries = list(temporary.everywhere(store.home))
-    report.damaged += _databases(store)
-    report.damaged += [Damage(*one) for one in damaged_outputs.damaged(store, deep=True)]
+    report.damaged = [Damage(*one) for one in checks.everything(store)]
+    report.lost = damaged_raw.lost_ranges(store)
     report.raw_lost = [(row.host, row.session_id) for row in ledger.undecodable_sessions()]
     report.quarantined = ledger.quarantined()
     report.session_errors = session_errors.stored_errors(store)
@@ -194,29 +191,6 @@ def sizes(store: Store) -> dict[str, int]:
         first = rel.partition("/")[0]
         found[first.removesuffix("-wal").removesuffix("-shm")] += store.files.size(rel)
     return dict(sorted(found.items()))
-
-
-def _databases(store: Store) -> list[Damage]:
-    """Ask SQLite whether the files are whole that no run makes again, or no run of the stages."""
-    found = []
-    try:
-        store.journal.demand()
-    except StoreDamaged as error:
-        found.append(Damage("journal.db", f"{error.message}; {error.hint}"))
-    history = [f"{_DAGSTER}/{path.relative_to(store.home / _DAGSTER).as_posix()}" for path in sorted((store.home / _DAGSTER).rglob("*.db"))]
-    hints = {
-        "ledger.db": "ctx doctor --rebuild-ledger",
-        "journal.db": "ctx doctor --new-journal",
-        "contexts.db": "put a backup in its place",
-    }
-    for name in (*hints, *history):
-        path = store.home / name
-        known = any(damage.path == name for damage in found)
-        if path.exists() and not known and not (whole(path) and (path.stat().st_size or name == "contexts.db")):
-            found.append(
-                Damage(name, f"is damaged; {hints.get(name, 'the next ctx run sets it aside and begins the history of runs anew')}")
-            )
-    return found
 
 
 def _listed(title: str, rows: list[str]) -> list[str]:

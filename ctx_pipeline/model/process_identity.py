@@ -25,7 +25,7 @@ class Owner(NamedTuple):
     def here(cls) -> Owner:
         """Return this process with a new token."""
         pid = os.getpid()
-        return cls(_machine(), _boot(), pid, _born(pid), os.urandom(8).hex())
+        return cls(_machine(), _booted(), pid, _born(pid), os.urandom(8).hex())
 
     @classmethod
     def of(cls, text: str) -> Owner | None:
@@ -39,16 +39,21 @@ class Owner(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether it runs, or ran, on this machine."""
-        return self.machine == _machine()
+        """Whether it runs, or ran, where its pid means the same as here: this machine since its start, and this container."""
+        return self.machine == _machine() and self.boot in {_booted(), _boot()}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is here and was stopped (by a signal, a debugger) and does nothing until it is told to go on."""
+        return (_status(self.pid) or [""])[0] in {"T", "t"} if self.local else False
 
     @property
     def dead(self) -> bool:
         """Whether it ran on this machine and has ended, though its parent may not have looked yet (a zombie)."""
         if not self.local:
-            return False
-        if self.boot != _boot():
-            return True
+            # after a restart of this machine nobody of before is left, wherever it ran
+            boot, _, space = self.boot.partition(" ")
+            return self.machine == _machine() and boot != _boot() and space in {"", _space()}
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -79,6 +84,19 @@ def ended(text: str) -> bool | None:
     return born != digest(_born(int(pid)), size=8)
 
 
+def _booted() -> str:
+    """Return which start of the machine this is, and the space in which its pids mean processes."""
+    return f"{_boot()} {_space()}"
+
+
+@lru_cache(maxsize=1)
+def _space() -> str:
+    """Return the name of the space of pids, empty where there is one alone."""
+    with suppress(OSError):
+        return os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path
+    return ""
+
+
 def _machine() -> str:
     """Return the name of this machine in its network."""
     if hasattr(os, "uname"):
@@ -91,10 +109,7 @@ def _machine() -> str:
 @lru_cache(maxsize=1)
 def _place() -> str:
     """Return a digest of the machine and, where there is one, the container: a pid means a process only there."""
-    space = ""
-    with suppress(OSError):
-        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - no path
-    return digest(_machine(), space, size=8)
+    return digest(_machine(), _space(), size=8)
 
 
 @lru_cache(maxsize=1)

@@ -26,6 +26,7 @@ from ctx_pipeline.pipeline.forget.rows import clean_past
 from ctx_pipeline.pipeline.page import page_records
 from ctx_pipeline.pipeline.page.images import pictures
 from ctx_pipeline.pipeline.plan import SITE, WAREHOUSE, WHOLE
+from ctx_pipeline.pipeline.repair import page_digests
 from ctx_pipeline.pipeline.repair.missing_outputs import PAGE_NOTE, page_made
 from ctx_pipeline.pipeline.reports import DONE, UNCHANGED
 from ctx_pipeline.pipeline.session_errors import SessionErrors
@@ -119,9 +120,10 @@ def _write(
     store: Store, settings: Settings, site: Path, input_fp: str, code_version: str, *, complete: bool
 ) -> tuple[Made, dict[str, int], PageData]:
     building = site.with_name(temporary.name())
+    folder = _Building(building)
     try:
-        for folder in ("data", "panels", "words"):
-            (building / folder).mkdir(parents=True, mode=0o700)
+        for name in ("data", "panels", "words"):
+            (building / name).mkdir(parents=True, mode=0o700)
         building.chmod(0o700)
         with (
             without_collector(),
@@ -138,14 +140,15 @@ def _write(
             for first in range(0, len(due), _BATCH):
                 some = due[first : first + _BATCH]
                 with _reading(connection, store, data, (one.line for one in some)):
-                    _write_sessions(connection, store, building / "data", data, some, errors=errors, known=known)
-            searched = _write_words(connection, store, site, building, data, known=known)
+                    _write_sessions(connection, store, folder, data, some, errors=errors, known=known)
+            searched = _write_words(connection, store, site, folder, data, known=known)
             data = replace(data, **judged.result())
         for name, content in page.files(data, names, searched).items():
-            _put(building / name, content)
+            folder.put(name, content)
         content_hash = digest(page.content_of(data), size=64)
         made = Made(input_fp, code_version, content_hash, len(data.sessions))
-        _put(building / PAGE_NOTE, json.dumps(made._asdict()).encode())
+        folder.put(PAGE_NOTE, json.dumps(made._asdict()).encode())
+        page_digests.write(building, site, folder.digests)
         _swap(building, site)
         errors.keep(store, SITE.key)
     except OSError as error:
@@ -206,7 +209,7 @@ def _named(
 def _write_sessions(
     connection: DuckDBPyConnection,
     store: Store,
-    folder: Path,
+    folder: _Building,
     data: PageData,
     some: Sequence[_Due],
     *,
@@ -232,7 +235,7 @@ def _write_sessions(
             if rows:
                 known[line.key, line.stamp] = words.documents_of_rows(rows)
         for file, script in files.items():
-            _put(folder / f"{file}.js", script)
+            folder.put(f"data/{file}.js", script)
 
     wanted = {key: one.line.events for key, one in lines.items() if one.whole}
     with ThreadPoolExecutor(1) as writer:
@@ -251,7 +254,7 @@ def _write_sessions(
 
 
 def _write_words(
-    connection: DuckDBPyConnection, store: Store, site: Path, building: Path, data: PageData, *, known: Documents
+    connection: DuckDBPyConnection, store: Store, site: Path, folder: _Building, data: PageData, *, known: Documents
 ) -> list[str]:
     """Write the pieces that are searched from disk, or take them over; return their names, the newest first.
 
@@ -272,13 +275,13 @@ def _write_words(
         with ThreadPoolExecutor(2) as packing:
             made = packing.map(lambda piece: words.script(piece, [known[s.key, s.stamp] for s in piece.sessions]), due)
             for piece, script in zip(due, made, strict=True):
-                _put(building / "words" / f"{piece.name}.js", script)
+                folder.put(f"words/{piece.name}.js", script)
         for held in (due, known, fresh):
             held.clear()
 
     for piece in found:
         file = f"{piece.name}.js"
-        if _link(site / "words" / file, building / "words" / file):
+        if _link(site / "words" / file, folder.path / "words" / file):
             continue
         due.append(piece)
         before = former.get(piece.name[: words.PLACE])
@@ -310,9 +313,19 @@ def _link(former: Path, target: Path) -> bool:
     return True
 
 
-def _put(path: Path, content: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123 - the mode is set at birth
-        file.write(content)
+class _Building:
+    """The folder of a page that is being made, and the digests of what was written into it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.digests: dict[str, str] = {}
+
+    def put(self, rel: str, content: bytes) -> None:
+        """Write a file of the page, named relative to it."""
+        path = self.path / rel
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123 - the mode is set at birth
+            file.write(content)
+        self.digests[rel] = page_digests.of(content)
 
 
 def _swap(building: Path, site: Path) -> None:

@@ -97,7 +97,7 @@ def run_stages(
 
     began = time.perf_counter()
     store.journal.demand()
-    release_damaged(store)
+    release_damaged(store, settings)
     reconcile_missing_outputs(store)
     with keep_forgotten_out(store, settings):
         outcome = Outcome(step("ingest", store, settings, scan=scan, cells=cells, progress=progress))

@@ -78,7 +78,16 @@ class Store:
         """Parquet parts and their manifests."""
         from ctx_pipeline.storage.lake import Lake
 
-        return Lake(self.files, recorded=self._recorded)
+        return Lake(self.files, recorded=self._recorded, derived=self._made if self.read_only else None, fence=self._fence)
+
+    def _fence(self) -> None:
+        """Raise LeaseLost where another process took over a lease that is held here."""
+        if "ledger" in self.__dict__:
+            self.ledger.demand_leases()
+
+    def _made(self) -> list[tuple[str, Cell]]:
+        """Return the assets and cells that something was made of, as the ledger says."""
+        return self.ledger.recorded()
 
     def _recorded(self) -> set[Cell]:
         """Return the cells that have tables, as the ledger says."""
@@ -144,6 +153,16 @@ class Store:
         self.close()
 
 
+_notices: dict[str, str] = {}
+
+
+def notices() -> list[str]:
+    """Return, once, what a person should know of the stores that were opened."""
+    found = [sentence for home, sentence in _notices.items() if store_marker.rebuilt(Path(home))]
+    _notices.clear()
+    return found
+
+
 def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     """Return the store of these settings; made if it is missing.
 
@@ -153,6 +172,11 @@ def open_store(settings: Settings, *, read_only: bool = False) -> Store:
     from ctx_pipeline import discovery
 
     home = Path(settings.home)
+    if store_marker.rebuilt(home):
+        _notices[str(home)] = (
+            f"the ledger of {home} was lost and made again from raw: calls and texts are right; "
+            "titles, projects and what the homes still hold come back with: ctx run"
+        )
     discovery.look_in(home / "config")
     if read_only:
         if not store_marker.begun(home):

@@ -99,7 +99,7 @@ class Files:
         try:
             handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
-            raise _translated(error, path) from error
+            raise translated(error, path) from error
         written = _Waiting(handle, fresh, str(path))
         try:
             for piece in pieces:
@@ -108,7 +108,7 @@ class Files:
                     view = view[os.write(handle, view) :]
         except OSError as error:
             _drop([written])
-            raise _translated(error, path) from error
+            raise translated(error, path) from error
         return written
 
     def read(self, rel: str) -> bytes:
@@ -182,7 +182,7 @@ class Files:
             try:
                 each.mkdir(mode=0o700, exist_ok=True)
             except OSError as error:
-                raise _translated(error, each) from error
+                raise translated(error, each) from error
 
 
 class _Batch:
@@ -249,7 +249,7 @@ def _commit(waiting: list[_Waiting], synced: dict[_Waiting, OSError | None]) -> 
                 raise error
         except OSError as error:
             _drop(waiting)
-            raise _translated(error, Path(written.path)) from error
+            raise translated(error, Path(written.path)) from error
     synced.clear()
     while waiting:
         written = waiting[0]
@@ -257,7 +257,7 @@ def _commit(waiting: list[_Waiting], synced: dict[_Waiting, OSError | None]) -> 
             os.replace(written.temporary, written.path)  # noqa: PTH105 - one of thousands
         except OSError as error:
             _drop(waiting)
-            raise _translated(error, Path(written.path)) from error
+            raise translated(error, Path(written.path)) from error
         os.close(waiting.pop(0).handle)
 
 
@@ -270,7 +270,8 @@ def _drop(waiting: list[_Waiting]) -> None:
             os.unlink(written.temporary)  # noqa: PTH108 - as above
 
 
-def _translated(error: OSError, path: Path) -> StoreError:
+def translated(error: OSError, path: Path) -> StoreError:
+    """Return the error that says what cannot be written, and why."""
     if error.errno in _FULL:
         return StoreFull(f"no room left for {path}", hint="free some disk space and run again", path=str(path))
     return StoreError(f"{path} cannot be written: {error.strerror}", hint="check CTX_HOME and its permissions", path=str(path))

@@ -16,6 +16,7 @@ from ctx_pipeline.model.lazy_pattern import lazy_pattern
 from ctx_pipeline.model.memories import WOVEN, Memory
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import Made
+from ctx_pipeline.storage.store_marker import noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -451,6 +452,8 @@ class MemoryIndex:
         try:
             status = self.path.stat()
         except FileNotFoundError:
+            if self.path.name in noted(self.path.parent):
+                raise StoreDamaged(f"{self.path.name} is missing", hint="make it again: ctx run", path=str(self.path)) from None
             return None
         stamp = (status.st_ino, status.st_mtime_ns)
         if self._connection is None or stamp != self._stamp:

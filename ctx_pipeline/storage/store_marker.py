@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 MARKER = "store.json"
 STONES = "tombstones.jsonl"
+REBUILT = "rebuilt.txt"
+"""Lies there from the time when a lost ledger was made again until a run has worked all out again."""
+
+NOTED = "checked.json"
+"""Sizes, times and digests of derived files as the last run left them, and what was found damaged since."""
 SCHEMA = 1
 
 KEPT_BESIDE = frozenset({"tombstone", "blanked"})
@@ -52,6 +57,20 @@ def mark(home: Path) -> None:
         raise StoreError(f"{home / MARKER} cannot be written: {error.strerror}", hint="check CTX_HOME and its permissions") from error
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def rebuilt(home: Path) -> bool:
+    """Tell whether the ledger was made again and no run has ended since."""
+    return (home / REBUILT).exists()
+
+
+def noted(home: Path) -> dict[str, Any]:
+    """Return what was noted of derived files, by their names; nothing where that cannot be read."""
+    try:
+        found = json.loads((home / NOTED).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def lost_ledger(home: Path) -> str:

@@ -154,6 +154,9 @@ def _trial(world: World, before: dict[str, Any], rel: str, *, changed: bool) -> 
     looked = {" ".join(words): world.ctx(*words) for words in _READERS}
     runs = [world.ctx("run"), world.ctx("run")]
     after = world.ctx("doctor")
+    if after.code:
+        runs.append(world.ctx("repair", "--yes"))
+        after = world.ctx("doctor")
     for name, one in [("doctor", doctor), *looked.items(), *(("run", one) for one in runs), ("doctor after", after)]:
         if one.crashed:
             wrong.append("crash")

@@ -89,3 +89,15 @@ def test_rows_tell_how_a_turn_ended_and_several_marks_in_one_are_one_stop():
     ]
     assert interruptions(built) == ["s1.e0", "s1.e4"]
     assert [[c.action for c in t.calls] for t in turns(built)] == [[], ["shell"], ["shell"]]
+
+
+@pytest.mark.feature("normalize.answers")
+def test_what_others_read_with_it_changes_no_turn():
+    records = [*codex.session(calls=1), codex.event(40, "user_message", message="more"), codex.event(41, "agent_message", message="done")]
+    events = [EVENTS.row(*row) for row in codex.parse(codex.stream(records)).events]
+    title = events[-1]._replace(event_id="title", kind="title", text="A title", ts=None)
+
+    whole = turns(SessionView(None, events=[*events, title]))
+
+    assert [turn.last.event_id for turn in whole] == [turn.last.event_id for turn in turns(SessionView(None, events=events))]
+    assert whole[-1].last.text == "done"

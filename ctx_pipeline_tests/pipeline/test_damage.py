@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,14 +132,16 @@ CASES: list[tuple[str, dict[str, Callable[[Path], None]], list[str]]] = [
     ("lake/_manifests/normalized/claude=2026-09.json", TEXTS | {"another digit": other_digit}, ["usage", "show", "sql", "verify"]),
     ("lake/_manifests/signals.activity/claude=2026-09.json", TEXTS, ["signal"]),
     ("search.db", {"header": at(3), "page": at(0.5), **WHOLE}, ["search"]),
-    ("memory.db", {"header": at(3), **WHOLE}, ["retrieve"]),
+    ("memory.db", {"header": at(3), **WHOLE}, ["retrieve", "memory"]),
+    ("memory_checks.json", {"page": at(0.5), **WHOLE}, []),
+    ("serving/made.json", {"page": at(0.5), **WHOLE}, []),
     ("cases.db", {"page": at(0.5), "empty": empty}, []),
     ("serving/ctx.duckdb", {"header": at(20), "page": at(0.5), "cut": cut, "missing": missing}, []),
     ("site/index.html", {"page": at(0.5), "missing": missing}, []),
     ("uses.json", {"cut": cut}, []),
 ]
-UNREAD = {("search.db", "page"), ("lake/_manifests/signals.activity/claude=2026-09.json", "missing"), ("memory.db", "missing")}
-"""What a reader cannot see: a word in an index, a signal that might never have been measured, memories that might never have been drawn."""
+UNREAD = {("search.db", "page")}
+"""What a reader cannot see: a word in an index."""
 
 
 def told(capsys: pytest.CaptureFixture[str], words: list[str]) -> tuple[int, str]:
@@ -178,7 +182,7 @@ def test_damage_is_named_by_whoever_reads_it_and_mended_by_the_next_run(settings
         found = doctor.examine(store, settings)
         assert not found.sound
         assert name in "\n".join(found.lines())
-        sentences = damaged_outputs.release_damaged(store)
+        sentences = damaged_outputs.release_damaged(store, settings)
         assert how == "missing" or any(name in sentence for sentence in sentences)
         run_stages(store, settings)
         assert contents(store) == before
@@ -204,7 +208,7 @@ def test_a_copy_of_a_store_with_other_times_is_sound_and_noted_anew(settings):
     with open_store(settings) as store:
         before = contents(store)
         assert doctor.examine(store, settings).sound
-        assert damaged_outputs.release_damaged(store) == []
+        assert damaged_outputs.release_damaged(store, settings) == []
         assert run_stages(store, settings).sessions_parsed == 0
         assert contents(store) == before
         times = {
@@ -234,3 +238,87 @@ def test_a_damaged_raw_object_is_named_and_taken_again_from_its_source(settings,
         now = contents(store)
         assert store.ledger.undecodable_sessions() == []
     assert {k: v for k, v in now.items() if k.startswith("normalized")} == {k: v for k, v in before.items() if k.startswith("normalized")}
+
+
+@pytest.mark.feature("damage.raw")
+@pytest.mark.parametrize("how", ["page", "missing"])
+def test_the_run_after_the_doctor_restores_a_raw_object_byte_for_byte(settings, capsys, how):
+    with open_store(settings) as store:
+        segment = next(s for s in store.ledger.segments() if SESSION in str(store.ledger.sources_of([s.stream])[s.stream].rel))
+    whole = (settings.home / segment.path).read_bytes()
+    {"page": at(0.9), **WHOLE}[how](settings.home / segment.path)
+
+    assert told(capsys, COMMANDS["doctor"])[0] == 1
+    code, said = told(capsys, ["run"])
+    assert code == 0
+    assert f"{segment.path} was damaged: restored from its source" in said
+    assert (settings.home / segment.path).read_bytes() == whole
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
+@pytest.mark.feature("damage.repair")
+def test_repair_names_lost_bytes_for_good_and_keeps_what_was_made_of_them(settings, capsys, made):
+    (source,) = (made / "claude").rglob(f"{SESSION}.jsonl")
+    with open_store(settings) as store:
+        before = contents(store)
+        segment = next(s for s in store.ledger.segments() if SESSION in str(store.ledger.sources_of([s.stream])[s.stream].rel))
+    original = source.read_bytes()
+    at(0.9)(settings.home / segment.path)
+    source.unlink()
+    try:
+        code, said = told(capsys, ["verify", "--deep"])
+        assert (code, said.startswith(f"{segment.path}: c"), said.endswith("1 damaged: ctx repair\n")) == (1, True, True)
+        code, said = told(capsys, ["repair", "--yes"])
+        lost = f"lost for good: bytes 0 to {segment.end:,} of {source.name} of claude {SESSION} ({segment.path})"
+        assert (code, lost in said) == (0, True), said
+        assert said.rstrip().endswith("sound: every file is what it must be")
+        code, said = told(capsys, COMMANDS["doctor"])
+        assert code == 0
+        assert lost.removeprefix("lost for good: ") in said
+        with open_store(settings) as store:
+            now = contents(store)
+        assert {k: v for k, v in now.items() if k.startswith("normalized")} == {
+            k: v for k, v in before.items() if k.startswith("normalized")
+        }
+        source.write_bytes(original)
+        told(capsys, ["run"])
+        assert lost not in told(capsys, ["verify", "--deep"])[1]
+    finally:
+        source.write_bytes(original)
+
+
+@pytest.mark.feature("damage.repair")
+def test_a_changed_number_in_the_ledger_that_sqlite_does_not_see_is_found_and_repaired(settings, capsys):
+    with closing(sqlite3.connect(settings.home / "ledger.db")) as ledger, ledger:
+        ledger.execute("UPDATE sources SET thread_id = 'x' || substr(thread_id, 2) WHERE rel LIKE ?", [f"%{SESSION}.jsonl"])
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+    code, said = told(capsys, ["verify", "--deep"])
+    assert (code, "ledger.db: contradicts raw in 1 rows" in said) == (1, True), said
+    code, said = told(capsys, ["repair", "--yes"])
+    assert (code, said.rstrip().endswith("sound: every file is what it must be")) == (0, True), said
+
+
+@pytest.mark.feature("damage.repair")
+def test_a_reader_of_a_store_whose_ledger_was_lost_says_so_until_a_run_has_ended(settings, capsys):
+    (settings.home / "ledger.db").unlink()
+    for _ in range(2):
+        code, said = told(capsys, COMMANDS["usage"])
+        assert (code, "was lost and made again from raw" in said) == (0, True), said
+    assert told(capsys, COMMANDS["doctor"])[0] == 1
+    assert told(capsys, ["run"])[0] == 0
+    assert "was lost" not in told(capsys, COMMANDS["usage"])[1]
+    assert told(capsys, COMMANDS["doctor"])[0] == 0
+
+
+@pytest.mark.feature("damage.sentence")
+@pytest.mark.parametrize("how", ["page", "empty", "missing"])
+def test_a_damaged_script_of_the_page_is_found_by_reading_it_and_drawn_again(settings, capsys, how):
+    path = next(p for p in sorted((settings.home / "site" / "data").iterdir()) if p.name != "sessions.js")
+    whole = path.read_bytes()
+    {"page": at(0.5), **WHOLE}[how](path)
+
+    code, said = told(capsys, COMMANDS["doctor"])
+    assert (code, f"site/data/{path.name}" in said) == (1, True)
+    assert told(capsys, ["run"])[0] == 0
+    assert path.read_bytes() == whole
+    assert told(capsys, COMMANDS["doctor"])[0] == 0

@@ -5,16 +5,22 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
-from ctx_pipeline.errors import StoreLocked
+from ctx_pipeline.errors import LeaseLost, StoreLocked
+from ctx_pipeline.model import waiting
+from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.storage import Store
 from ctx_pipeline.storage.journal import Journal
-from ctx_pipeline.storage.ledger import Ledger
+from ctx_pipeline.storage.lake.manifests import Manifest
+from ctx_pipeline.storage.ledger import Ledger, connection
 from ctx_pipeline.storage.ledger.connection import Owner
 
 FORK = multiprocessing.get_context("fork")
@@ -98,12 +104,22 @@ def test_a_killed_owner_whose_parent_has_not_looked_holds_nothing(ledger):
     ("change", "expires", "free"),
     [
         ({"born": "1"}, 60, True),
-        ({"boot": "before the restart"}, 60, True),
+        ({"boot": f"earlier {Owner.here().boot.partition(' ')[2]}"}, 60, True),
+        ({"boot": f"{Owner.here().boot}, another container"}, 60, False),
+        ({"boot": f"{Owner.here().boot}, another container"}, -1, True),
         ({"machine": "elsewhere"}, 60, False),
         ({"machine": "elsewhere"}, -1, True),
         ({}, -1, False),
     ],
-    ids=["pid used again", "machine restarted", "other machine", "other machine, expired", "alive here, expired"],
+    ids=[
+        "pid used again",
+        "machine restarted",
+        "other container",
+        "other container, expired",
+        "other machine",
+        "other machine, expired",
+        "alive here, expired",
+    ],
 )
 def test_who_counts_as_dead(ledger, change, expires, free):
     owner = Owner.here()._replace(**change)
@@ -125,6 +141,82 @@ def test_a_lease_ends_with_its_block_also_by_an_error(ledger):
     with ledger.lease("cell", wait=0):
         pass
     assert ledger.live_leases() == {}
+
+
+def hold_and_commit(path, ready, go, told) -> None:
+    other = Ledger(path)
+    try:
+        with other.lease("cell", ttl=0.5):
+            ready.set()
+            go.wait()
+            with other.transaction() as connection:
+                connection.execute("INSERT INTO tombstones VALUES ('h', 'thread', 'late', 'now')")
+    except LeaseLost as error:
+        told.put(error.message)
+    else:
+        told.put("committed")
+
+
+@pytest.mark.feature("leases.fenced")
+def test_a_stopped_owner_is_taken_over_and_commits_nothing_when_it_goes_on(ledger):
+    ready, go, told = FORK.Event(), FORK.Event(), FORK.Queue()
+    process = FORK.Process(target=hold_and_commit, args=(ledger.path, ready, go, told))
+    process.start()
+    assert ready.wait(250)
+    os.kill(process.pid, signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    said = []
+    waiting.listeners[:] = [said.append]
+    try:
+        with (
+            pytest.raises(StoreLocked, match=rf"\(process {process.pid} on .* \(stopped: it is taken over in \d s unless it goes on\)"),
+            ledger.lease("cell", wait=0),
+        ):
+            pass
+        with ledger.lease("cell", wait=100):
+            os.kill(process.pid, signal.SIGCONT)
+            go.set()
+            assert "took cell over; nothing was committed" in told.get(timeout=250)
+            ledger.demand_leases()
+    finally:
+        waiting.listeners.clear()
+        process.kill()
+        process.join(250)
+    assert ledger.tombstones() == []
+
+
+@pytest.mark.feature("leases.fenced")
+def test_an_owner_that_works_renews_its_lease_and_whoever_waits_is_told_for_whom(ledger, monkeypatch):
+    monkeypatch.setattr(connection, "_BEAT", 0.05)
+    monkeypatch.setattr("ctx_pipeline.model.waiting._LONG", 0.1)
+    said = []
+    waiting.listeners[:] = [said.append]
+
+    def until() -> float:
+        return ledger.query("SELECT expires_at FROM leases WHERE name = 'cell'")[0][0]
+
+    try:
+        with ledger.lease("cell", ttl=0.2):
+            first = until()
+            with pytest.raises(StoreLocked), Ledger(ledger.path).lease("cell", wait=1):
+                pass
+            assert until() > first + 1
+    finally:
+        waiting.listeners.clear()
+    assert said == [f"waiting for process {os.getpid()} on {os.uname().nodename}, which writes cell"]
+    assert [t.name for t in threading.enumerate() if t.name == "ctx-leases" and t.is_alive()] in ([], ["ctx-leases"])
+
+
+@pytest.mark.feature("leases.fenced")
+def test_a_table_is_not_committed_by_whoever_lost_its_lease(tmp_path):
+    cell = Cell("h", "2025-01")
+    with Store(tmp_path, first_month="2025-01") as store, store.ledger.lease("cell"):
+        with closing(sqlite3.connect(tmp_path / "ledger.db")) as other, other:
+            other.execute("UPDATE leases SET owner = 'somebody else'")
+        with pytest.raises(LeaseLost):
+            store.lake.commit("a/b", cell, Manifest.of("a/b", cell, (), code_version="1", input_fp="", content_hash=""))
+        assert not (tmp_path / "lake").exists()
+        store.ledger._held.clear()
 
 
 _TAKE = """

@@ -260,6 +260,21 @@ def finish(store: Store, settings: Settings) -> ForgetReport | None:
         return _forget(store, settings, Selection()) if _begun(store) is not None else None
 
 
+def repeat_tombstones(store: Store, settings: Settings, facts: Iterable[tuple[str, str, dict[str, Any]]]) -> int:
+    """Take facts kept beside another journal into this one and forget the sessions that they name; return how many were there."""
+    known = {
+        (fact.kind, json.dumps(fact.payload, sort_keys=True)) for fact in store.journal.facts() if fact.kind in store_marker.KEPT_BESIDE
+    }
+    for _, kind, payload in facts:
+        if (kind, json.dumps(payload, sort_keys=True)) not in known:
+            store.journal.append(kind, payload)
+    if not _noted(store).sessions:
+        return 0
+    store.files.write(FORGETTING, b"")
+    ended = finish(store, settings)
+    return ended.totals["sessions"] if ended is not None else 0
+
+
 @contextmanager
 def keep_forgotten_out(store: Store, settings: Settings) -> Iterator[None]:
     """Around whatever captures: end an interrupted forgetting first, and blank what the capture brought back."""

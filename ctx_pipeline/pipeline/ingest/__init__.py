@@ -58,8 +58,8 @@ def ingest(
     store.journal.demand()
     with ExitStack() as stack:
         if capture:
-            stack.enter_context(store.ledger.lease(capturing.LEASE))
-        stack.enter_context(store.ledger.lease(LEASE))
+            stack.enter_context(store.ledger.lease(capturing.LEASE, forks=True))
+        stack.enter_context(store.ledger.lease(LEASE, forks=True))
         run = _Ingest(store, Tools(settings, store.files, hosts), cells, sessions, progress)
         collecting = gc.isenabled()
         gc.disable()  # millions of short-lived tuples without a circle

@@ -12,16 +12,22 @@ from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import NORMALIZED
 from ctx_pipeline.pipeline.plan import WHOLE
-from ctx_pipeline.pipeline.repair.missing_outputs import BESIDE, FILES, NOTED, SEARCH, noted_of
+from ctx_pipeline.pipeline.repair import damaged_raw, page_digests
+from ctx_pipeline.pipeline.repair.missing_outputs import BESIDE, FILES, SEARCH, noted_of, save_notes
+from ctx_pipeline.storage import store_marker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.lake import Damage
 
 _SITE = "site"
 _LAKE = "lake"
+_CHUNKS = "chunks"
+"""What was noted: scripts of the page's data that were found damaged."""
+
 _DIGESTED = 64 << 20
 """Bytes of a search index up to which it is known by its digest; a larger one by whether SQLite finds it whole."""
 
@@ -36,33 +42,50 @@ class _Output(NamedTuple):
     asset: str
 
 
-def release_damaged(store: Store) -> list[str]:
+def release_damaged(store: Store, settings: Settings, *, deep: bool = False) -> list[str]:
     """Let go of derived data that is damaged, so that the stages after make it again; return a sentence for each.
 
-    What is as the last run left it, by size and time, is not looked at closer. Normalized
-    tables stay where they are until their cell is made anew, so that nobody reads less
-    meanwhile than there is.
+    What is as the last run left it, by size and time, is not looked at closer, unless ``deep``.
+    Normalized tables stay where they are until their cell is made anew, so that nobody reads
+    less meanwhile than there is. Raw objects that were found damaged are restored from their sources.
     """
+    said = damaged_raw.repair_noted(store, settings)
     noted = noted_of(store)
-    said = []
-    if noted.get(_LAKE) != _listing(store, _LAKE):
-        said += [sentence for damage in (*store.lake.damages(), *_missing(store)) for sentence in _release(store, damage)]
-        if not said:
+    if deep or noted.get(_LAKE) != _listing(store, _LAKE):
+        found = [sentence for damage in (*store.lake.damages(deep=deep), *_missing(store)) for sentence in _release(store, damage)]
+        said += found
+        if not found:
             store.lake.renote()
-    said += [_drop(store, output) for output in _outputs() if _is_damaged(store, output, noted.get(output.name))]
+    said += [_drop(store, output) for output in _outputs() if _is_damaged(store, output, noted.get(output.name), deep=deep)]
+    chunks = noted.get(_CHUNKS)
+    if deep or chunks:
+        said += _drop_chunks(store, {*(rel for rel, _ in page_digests.damaged(store.home / _SITE)), *(chunks or ())})
+    left = {name: told for name, told in noted.items() if name != _CHUNKS and (name == _LAKE or store.files.exists(name))}
+    if left != noted:
+        save_notes(store, left)
     return said
 
 
 def note(store: Store) -> None:
     """Note derived files as they are: a run has just made them, or found them to be right."""
     store.search.close()
+    store.files.remove(store_marker.REBUILT)
     noted = noted_of(store)
-    fresh: dict[str, Any] = {_LAKE: _listing(store, _LAKE)}
+    fresh: dict[str, Any] = {_LAKE: _listing(store, _LAKE)} | {name: noted[name] for name in (damaged_raw.RAW, _CHUNKS) if name in noted}
     for output in _outputs():
         if store.files.exists(output.name):
             fresh[output.name] = _state(store, output, noted.get(output.name))
     if fresh != noted:
-        store.files.write(NOTED, json.dumps(fresh).encode())
+        save_notes(store, fresh)
+
+
+def note_damaged(store: Store, paths: Iterable[str]) -> None:
+    """Remember what a thorough look found damaged and a run, which looks at sizes and times, would not see: the next one mends it."""
+    found = sorted(paths)
+    damaged_raw.note(store, [path for path in found if path.startswith("raw/")])
+    chunks = [path.removeprefix(f"{_SITE}/") for path in found if page_digests.is_chunk(path.removeprefix(f"{_SITE}/"))]
+    if chunks:
+        save_notes(store, {**noted_of(store), _CHUNKS: chunks})
 
 
 def damaged(store: Store, *, deep: bool) -> list[tuple[str, str]]:
@@ -74,6 +97,8 @@ def damaged(store: Store, *, deep: bool) -> list[tuple[str, str]]:
             found.append((output.name, "is not what was written; it is made again by: ctx run"))
         elif not store.files.exists(output.name) and store.ledger.asset_cell(output.asset, WHOLE) is not None:
             found.append((output.name, "is missing; it is made again by: ctx run"))
+    if deep:
+        found += [(f"{_SITE}/{rel}", f"{what}; it is made again by: ctx run") for rel, what in page_digests.damaged(store.home / _SITE)]
     return found
 
 
@@ -123,6 +148,17 @@ def _drop(store: Store, output: _Output) -> str:
     for suffix in ("", "-wal", "-shm"):
         store.files.local(output.name + suffix).unlink(missing_ok=True)
     return f"{output.name} is damaged: it is made again"
+
+
+def _drop_chunks(store: Store, names: Iterable[str]) -> list[str]:
+    """Remove damaged scripts of the page's data: the page is drawn again, and they are with it."""
+    said = []
+    for rel in sorted({*names}):
+        if page_digests.is_chunk(rel):
+            store.files.remove(f"{_SITE}/{rel}")
+            store.files.remove(f"{_SITE}/index.html")
+            said.append(f"{_SITE}/{rel} is damaged: it is made again")
+    return said
 
 
 def _outputs() -> list[_Output]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import CtxError, StoreDamaged, StoreError, StoreLocked
+from ctx_pipeline.errors import StoreDamaged, StoreError, StoreLocked
 from ctx_pipeline.model.raw import Cell
+from ctx_pipeline.storage import store_marker
 from ctx_pipeline.storage.files import Made
 from ctx_pipeline.storage.lake.manifests import manifest_path
 from ctx_pipeline.storage.warehouse import database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.ledger.rows import AssetCell
@@ -28,7 +29,10 @@ FILES = {
 }
 """asset -> the file without which it is gone"""
 
-BESIDE = {"memory/consolidated": ["cases.db"], "warehouse/duckdb": ["signals/summary.md", "signals/aggregates.json"]}
+BESIDE = {
+    "memory/consolidated": ["cases.db", "memory_checks.json"],
+    "warehouse/duckdb": ["serving/made.json", "signals/summary.md", "signals/aggregates.json"],
+}
 """asset -> the files that it makes beside its table or file"""
 
 PAGE_NOTE = "made.json"
@@ -36,8 +40,6 @@ PAGE_NOTE = "made.json"
 
 _RAW = "raw/segments"
 SEARCH = "search.db"
-NOTED = "checked.json"
-"""Sizes, times and digests of derived files as the last run left them."""
 
 
 def reconcile_missing_outputs(store: Store) -> list[tuple[str, Cell]]:
@@ -117,18 +119,19 @@ _ASKED: dict[str, Callable[[Store, AssetCell], bool]] = {
 
 def noted_of(store: Store) -> dict[str, Any]:
     """Return what the last run noted of derived files, by their names; nothing where that cannot be read."""
-    try:
-        found = json.loads(store.files.read(NOTED))
-    except (CtxError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return store_marker.noted(store.home)
+
+
+def save_notes(store: Store, noted: Mapping[str, Any]) -> None:
+    """Replace what is noted of derived files."""
+    store.files.write(store_marker.NOTED, json.dumps(noted).encode())
 
 
 def unnote_search(store: Store) -> None:
     """Let go of what was noted of the search index: it is being written to."""
     noted = noted_of(store)
     if noted.pop(SEARCH, None) is not None:
-        store.files.write(NOTED, json.dumps(noted).encode())
+        save_notes(store, noted)
 
 
 # Removes the parts of the lake that nothing names any more.

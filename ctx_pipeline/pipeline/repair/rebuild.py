@@ -230,7 +230,10 @@ def rebuild_ledger(store: Store, settings: Settings, *, hosts: Mapping[str, Host
 def rebuild_lost_ledger(store: Store, settings: Settings) -> Rebuild | None:
     """Do what :func:`rebuild_ledger` does unless another process has done it meanwhile: None where the ledger can be read."""
     with _one_at_a_time(store):
-        return None if _sound(store) else _rebuild(store, settings, None)
+        if _sound(store):
+            return None
+        store.files.write(store_marker.REBUILT, b"")
+        return _rebuild(store, settings, None)
 
 
 def _rebuild(store: Store, settings: Settings, hosts: Mapping[str, Host] | None) -> Rebuild:

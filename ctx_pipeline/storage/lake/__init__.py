@@ -66,11 +66,22 @@ class Move(msgspec.Struct, frozen=True):
 class Lake:
     """Tables below ``lake/`` of a store."""
 
-    def __init__(self, files: Files, *, recorded: Callable[[], set[Cell]] | None = None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        recorded: Callable[[], set[Cell]] | None = None,
+        derived: Callable[[], Iterable[tuple[str, Cell]]] | None = None,
+        fence: Callable[[], None] | None = None,
+    ) -> None:
+        self._fence = fence
+        """what raises where this process has lost the right to commit"""
         self._files = files
         self._soundness = Soundness(files)
         self._recorded = recorded
         """the cells that must have normalized tables"""
+        self._derived = derived
+        """for readers: the assets and cells that something was made of"""
         self._decoded: dict[str, tuple[tuple[int, int], Manifest]] = {}
         self._reader: PartReader | None = None
         self._page_reader: PageReader | None = None
@@ -121,6 +132,8 @@ class Lake:
 
     def commit(self, asset: str, cell: Cell, manifest: Manifest) -> None:
         """Make the manifest's parts the rows of its cell, at once and whole."""
+        if self._fence is not None:
+            self._fence()
         self._files.write(manifest_path(asset, cell), encode(self._soundness.noted(manifest)))
 
     def replace(
@@ -265,6 +278,8 @@ class Lake:
         wanted = None if cells is None else set(cells)
         if table in NORMALIZED:
             self._demand(wanted)
+        elif self._derived is not None:
+            self._demand_derived(table, wanted)
         found = [
             part
             for name in assets_of(table, self._assets())
@@ -415,6 +430,16 @@ class Lake:
         lost = self._recorded() - self.cells(_NORMALIZED)
         for cell in sorted(lost if cells is None else lost & set(cells)):
             raise damaged(manifest_path(_NORMALIZED, cell), "is missing")
+
+    def _demand_derived(self, table: str, cells: Collection[Cell] | None) -> None:
+        """Raise StoreDamaged where an asset that writes a table was made, as the ledger says, and has no manifest."""
+        there: dict[str, set[Cell]] = {}
+        for asset, cell in self._derived() if self._derived is not None else ():
+            if (cells is None or cell in cells) and assets_of(table, [asset_name(asset)]):
+                if asset not in there:
+                    there[asset] = self.cells(asset)
+                if cell not in there[asset]:
+                    raise damaged(manifest_path(asset, cell), "is missing")
 
     def _trusted(self, path: str) -> Path:
         """Return where a part lies on disk; raises StoreDamaged where it is missing or not what its manifest or its name says."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from ctx_pipeline.errors import StoreDamaged, StoreError
+from ctx_pipeline.errors import StoreDamaged, StoreError, refused
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS, FACTS_ASSET, NORMALIZED
@@ -248,6 +248,7 @@ class Soundness:
         except FileNotFoundError:
             return "is missing"
         except OSError as error:
+            refused(error)
             return f"cannot be read: {error.strerror}"
         stamp = (status.st_size, status.st_mtime_ns)
         if status.st_size != part.bytes:
@@ -271,5 +272,6 @@ class Soundness:
         except FileNotFoundError:
             return "is missing"
         except OSError as error:
+            refused(error)
             return f"cannot be read: {error.strerror}"
         return "contradicts its digest" if named is not None and not found.startswith(named[1]) else ""

@@ -9,8 +9,9 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
+from ctx_pipeline.errors import LeaseLost, SchemaTooNew, StoreDamaged, StoreError, StoreFull, StoreLocked
 from ctx_pipeline.model.process_identity import Owner
+from ctx_pipeline.model.waiting import Wait
 from ctx_pipeline.storage.connections import use_wal
 
 if TYPE_CHECKING:
@@ -272,12 +273,17 @@ def json_list(values: Iterable[Any]) -> str:
     return json.dumps(list(values))
 
 
-# Leases: one writer a cell or tail asset, over processes; a dead owner holds nothing.
+# Leases: one writer a partition or unpartitioned asset, over processes, containers and machines that share the store. A lease is
+# short and renewed while its owner works; one that was taken over fails whatever its former owner still wants to commit.
 
 
 WAIT = 3600.0
 """Seconds for which a stage waits for another writer; it then finds the work done."""
 
+TTL = 30.0
+"""Seconds after which a lease that nobody renews is free, unless its owner is seen to work on this machine."""
+
+_BEAT = TTL / 4
 _PAUSE = 0.02
 _LONGEST_PAUSE = 0.25
 
@@ -285,17 +291,23 @@ _LONGEST_PAUSE = 0.25
 class Leases(Database):
     """The part of the ledger that keeps two writers apart."""
 
-    @contextmanager
-    def lease(self, name: str, *, wait: float = WAIT, ttl: float = 3600.0) -> Iterator[None]:
-        """Hold the lease of a name inside the block; StoreLocked after ``wait`` seconds.
+    def __init__(self, path: Path, *, first_month: str = "2025-01", read_only: bool = False, busy_seconds: float = 30.0) -> None:
+        self._held: dict[str, str] = {}
+        self._renewed = 0.0
+        super().__init__(path, first_month=first_month, read_only=read_only, busy_seconds=busy_seconds)
 
-        A living owner on this machine keeps it however long it takes; one on another
-        machine for ``ttl`` seconds. Not reentrant.
+    @contextmanager
+    def lease(self, name: str, *, wait: float = WAIT, ttl: float = TTL, forks: bool = False) -> Iterator[None]:
+        """Hold the lease of a name inside the block; StoreLocked after ``wait`` seconds. Not reentrant.
+
+        A living owner on this machine keeps it however long it takes, unless it was stopped;
+        one elsewhere for ``ttl`` seconds after it last renewed it, which a thread does, or
+        where the block ``forks`` whatever it asks the ledger. Who lost it commits nothing any more.
         """
-        mine = Owner.here()
-        text = str(mine)
+        text = str(Owner.here())
         deadline = time.monotonic() + wait
         pause = _PAUSE
+        waiting = Wait(time.monotonic())
         while not self._take(name, text, ttl):
             if time.monotonic() >= deadline:
                 raise StoreLocked(
@@ -303,37 +315,116 @@ class Leases(Database):
                     hint="wait for it to end and run again",
                     lease=name,
                 )
+            waiting.tell(lambda: f"waiting{self._who(name, 'for ')}, which writes {name}")
             time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+        self._held[name] = text
+        self._renewed = time.monotonic()
+        beating = None if forks else self._begin_beat()
         try:
             yield
         finally:
+            if beating is not None:
+                beating.set()
+            self._held.pop(name, None)
             with self.transaction() as connection:
                 connection.execute("DELETE FROM leases WHERE name = ? AND owner = ?", (name, text))
 
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection inside one write transaction: all of it or nothing, and nothing where a lease was lost."""
+        with super().transaction() as connection:
+            self._fence(connection)
+            yield connection
+
+    def demand_leases(self) -> None:
+        """Raise LeaseLost where another process took over a lease that is held here."""
+        if self._held:
+            self._compare(self.query(_OWNERS, [json_list(self._held)]))
+
+    def _fence(self, connection: sqlite3.Connection) -> None:
+        if not self._held:
+            return
+        names = json_list(self._held)
+        self._compare(connection.execute(_OWNERS, [names]).fetchall())
+        if time.monotonic() - self._renewed > _BEAT:
+            connection.execute(_RENEW, [time.time() + TTL, names])
+            self._renewed = time.monotonic()
+
+    def _compare(self, rows: Iterable[tuple[str, str]]) -> None:
+        owners = dict(rows)
+        for name, text in list(self._held.items()):
+            if owners.get(name) != text:
+                raise LeaseLost(
+                    f"this process stood still for more than {TTL:.0f} seconds and another one took {name} over; nothing was committed",
+                    hint="run again: it goes on from what the other one did",
+                    lease=name,
+                )
+
+    def _begin_beat(self) -> threading.Event:
+        """Renew what is held until the returned event is set, from a thread with a connection of its own."""
+        ended = threading.Event()
+        threading.Thread(target=self._beat, args=(ended, os.getpid()), daemon=True, name="ctx-leases").start()
+        return ended
+
+    def _beat(self, ended: threading.Event, process: int) -> None:
+        while not ended.wait(_BEAT):
+            if os.getpid() != process:
+                return
+            # what is lost is found out by whoever commits; a locked or full database is tried again
+            with suppress(StoreError, sqlite3.Error):
+                with super().transaction() as connection:
+                    for name, text in list(self._held.items()):
+                        connection.execute(f"{_RENEW_ONE} AND owner = ?", [time.time() + TTL, name, text])
+                self.close()
+
+    def drop_leases(self) -> None:
+        """Forget who holds what: of a copy that was put in the place of a store nobody holds anything."""
+        with self.transaction() as connection:
+            connection.execute("DELETE FROM leases")
+
     def live_leases(self) -> dict[str, str]:
-        """Return name -> pid and machine of the leases that living owners hold."""
+        """Return name -> pid and machine of the leases that living owners hold, and until when, where that is not seen here."""
+        return {name: _named(owner, expires) for name, (owner, expires) in self._living().items()}
+
+    def _living(self) -> dict[str, tuple[Owner, float]]:
         found = {}
         for name, text, expires in self.query("SELECT name, owner, expires_at FROM leases ORDER BY name"):
             owner = Owner.of(text)
             if owner is not None and not _free(owner, expires):
-                found[name] = f"process {owner.pid} on {owner.machine}"
+                found[name] = (owner, expires)
         return found
 
     def _take(self, name: str, text: str, ttl: float) -> bool:
-        with self.transaction() as connection:
+        with super().transaction() as connection:
             row = connection.execute("SELECT owner, expires_at FROM leases WHERE name = ?", (name,)).fetchone()
             if row is not None and not _free(Owner.of(row[0]), row[1]):
                 return False
             connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (name, text, time.time() + ttl))
             return True
 
-    def _who(self, name: str) -> str:
-        held = self.live_leases().get(name)
-        return f" ({held})" if held else ""
+    def _who(self, name: str, before: str = "") -> str:
+        found = self._living().get(name)
+        if found is None:
+            return ""
+        return f" {before}{_named(*found)}" if before else f" ({_named(*found)})"
+
+
+_OWNERS = "SELECT name, owner FROM leases WHERE name IN (SELECT value FROM json_each(?))"
+_RENEW = "UPDATE leases SET expires_at = ? WHERE name IN (SELECT value FROM json_each(?))"
+_RENEW_ONE = "UPDATE leases SET expires_at = ? WHERE name = ?"
 
 
 def _free(owner: Owner | None, expires_at: float) -> bool:
     if owner is None or owner.dead:
         return True
-    return not owner.local and expires_at < time.time()
+    # one that waits for nothing but to be woken is taken over like one that cannot be seen
+    return expires_at < time.time() and not (owner.local and not owner.stopped)
+
+
+def _named(owner: Owner, expires_at: float) -> str:
+    name = f"process {owner.pid} on {owner.machine}"
+    if owner.local and not owner.stopped:
+        return name
+    left = max(0, round(expires_at - time.time()))
+    return f"{name} ({'stopped' if owner.local else 'elsewhere'}: it is taken over in {left} s unless it goes on)"

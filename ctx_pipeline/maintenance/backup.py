@@ -1,0 +1,345 @@
+"""Copies of a store in another folder, made and proved while others write; of one made before only what changed is copied."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctx_pipeline.errors import StoreDamaged, StoreError, UsageError
+from ctx_pipeline.pipeline.forget import sessions as forgetting
+from ctx_pipeline.storage import FORGETTING, Store, store_marker, temporary, wait_for_forget
+from ctx_pipeline.storage.lake.manifests import FOLDER as MANIFESTS
+from ctx_pipeline.storage.lake.manifests import decode
+from ctx_pipeline.storage.raw import segments as raw
+from ctx_pipeline.storage.snapshots import copy_database, copy_file, sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctx_pipeline.settings import Settings
+
+INDEX = "backup.json"
+"""File of a backup that lists all others with size, time and digest; written last."""
+
+KNOWN = "backups.json"
+"""File of the store that names the folders with its backups: what is forgotten goes from them too."""
+
+SCHEMA = 1
+_DATABASES = ("ledger.db", "journal.db", "contexts.db")
+_MADE_ANEW = frozenset(
+    {"dagster", "site", "serving", "signals", "outputs", "handoffs", "taken", "tmp"}
+    | {"search.db", "memory.db", "cases.db", "plan.json", "summary.json", "uses.json", "effect.json", "memory_checks.json"}
+    | {store_marker.NOTED, store_marker.REBUILT, FORGETTING, KNOWN, "hooks.log", "hooks.log.1"}
+)
+"""First names below the store of what the next run makes, or of what is told to nobody."""
+
+_ATTEMPTS = 5
+"""Times a backup begins anew because raw objects were packed or forgotten meanwhile."""
+
+_Entry = tuple[int, int, str]
+"""size, time of change in nanoseconds, SHA-256"""
+
+
+class _Moved(Exception):
+    """A file that was named is gone: a writer replaced it meanwhile."""
+
+
+@dataclass(slots=True)
+class Backup:
+    """What a backup holds and what was done for it."""
+
+    folder: str
+    files: int = 0
+    bytes: int = 0
+    copied: int = 0
+    removed: int = 0
+    """files that the store has no more"""
+    damaged: list[str] = field(default_factory=list)
+    """raw objects that are damaged in the store: not copied, and a whole copy that is there stays"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Restored:
+    """What was restored, and where the store that was there before lies now."""
+
+    files: int
+    bytes: int
+    aside: str
+    forgotten: int = 0
+    """sessions of the backup that were forgotten since it was made, and are again"""
+
+
+def backup(store: Store, folder: Path) -> Backup:
+    """Bring the copy of a store in a folder up to date and prove it; return what was done.
+
+    Databases are copied as of one moment, the ledger first, so that all it names is copied after
+    it; every file that is written is read again. Caches, the page and the history of runs are left out:
+    the first run after a restore makes them. Raises UsageError for a folder that holds anything else.
+    """
+    target = folder.absolute()
+    store_id = _store_id(store.home)
+    _demand(store.home, target, store_id)
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _alone(target):
+        for attempt in range(_ATTEMPTS):
+            try:
+                made = _copied(store, target, store_id)
+            except _Moved:
+                if attempt + 1 == _ATTEMPTS:
+                    raise StoreError("the store changes faster than it can be copied", hint="try again later") from None
+                time.sleep(0.1 * (attempt + 1))
+            else:
+                break
+    _remember(store, target)
+    return made
+
+
+def check(folder: Path) -> list[tuple[str, str]]:
+    """Read a backup whole; return (file, what is wrong) of all that is not what was copied."""
+    found = []
+    for rel, (size, _, told) in sorted(_index(folder)["files"].items()):
+        path = folder / rel
+        try:
+            if path.stat().st_size != size or sha256_of(path) != told:
+                found.append((rel, "is not what was copied"))
+        except FileNotFoundError:
+            found.append((rel, "is missing"))
+        except OSError as error:
+            found.append((rel, f"cannot be read: {error.strerror}"))
+    return found
+
+
+def restore(folder: Path, settings: Settings) -> Restored:
+    """Put a backup in the place of the store; the one that was there is renamed.
+
+    The backup is read whole first: StoreDamaged, and nothing is changed, where it is not what was copied.
+    What was forgotten in the store since the backup was made is forgotten again.
+    """
+    folder = folder.absolute()
+    index = _index(folder)
+    wrong = check(folder)
+    if wrong:
+        rel, what = wrong[0]
+        raise StoreDamaged(f"{folder / rel} {what}, {len(wrong):,} files in all; nothing was restored", hint="use another backup")
+    home = Path(settings.home).absolute()
+    home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    building = home.with_name(temporary.name())
+    aside = ""
+    try:
+        for rel, (_, modified, _) in index["files"].items():
+            copy_file(folder / rel, building / rel, modified_ns=modified)
+        stones = store_marker.facts_beside_journal(home)
+        if home.exists() and any(home.iterdir()):
+            aside = str(home.with_name(f"{home.name}.before-{datetime.now(UTC):%Y-%m-%d-%H%M%S}"))
+            home.rename(aside)
+        elif home.exists():
+            home.rmdir()
+        building.rename(home)
+    finally:
+        _remove_tree(building)
+    size = sum(size for size, _, _ in index["files"].values())
+    with closing(Store(home, first_month=settings.first_month)) as store:
+        store.ledger.drop_leases()
+        return Restored(len(index["files"]), size, aside, forgetting.repeat_tombstones(store, settings, stones))
+
+
+def update_known(store: Store) -> list[tuple[str, str]]:
+    """Bring the backups up to date that lie where they were made, so that what was forgotten leaves them; return (folder, trouble)."""
+    found = []
+    for folder in _known(store):
+        if not Path(folder, INDEX).exists():
+            found.append((folder, "is not there: what was forgotten stays in it"))
+            continue
+        try:
+            backup(store, Path(folder))
+        except (StoreError, UsageError, OSError) as error:
+            found.append((folder, f"still holds what was forgotten: {error}"))
+        else:
+            found.append((folder, ""))
+    return found
+
+
+def _copied(store: Store, target: Path, store_id: str) -> Backup:
+    wait_for_forget(store.home)
+    copying = _Copying(store, target)
+    now, made = copying.now, copying.made
+    for name in _DATABASES:
+        if (store.home / name).exists():
+            copying.database(name)
+    for rel in filter(_belongs, store.files.walk()):
+        if rel.startswith(f"{MANIFESTS}/"):
+            copying.partition(rel)
+        elif not rel.startswith("lake/"):
+            copying.file(rel)
+    with closing(Store(target, first_month="2025-01", read_only=True)) as copy:
+        missing = {segment.path for segment in copy.ledger.segments()} - now.keys() - {*made.damaged}
+    if any(store.files.exists(path) for path in missing) or _packed(store, missing):
+        raise _Moved
+    made.damaged += sorted(missing)
+    index = {"schema": SCHEMA, "store_id": store_id, "at": store_marker.now(), "files": now}
+    fresh = target / temporary.name()
+    fresh.touch(0o600)
+    fresh.write_text(json.dumps(index), "utf-8")
+    fresh.replace(target / INDEX)
+    for path in [path for path in target.rglob("*") if path.is_file()]:
+        rel = path.relative_to(target).as_posix()
+        if rel not in now and rel not in {INDEX, _LOCK}:
+            path.unlink(missing_ok=True)
+            made.removed += 1
+    made.files, made.bytes = len(now), sum(size for size, _, _ in now.values())
+    return made
+
+
+def _belongs(rel: str) -> bool:
+    """Tell whether a file belongs into a backup; databases are copied apart."""
+    first = rel.partition("/")[0]
+    name = first.removesuffix("-wal").removesuffix("-shm")
+    left_out = name in {*_MADE_ANEW, *_DATABASES} or first.endswith(".txt") or first.startswith(".rebuild")
+    return not left_out and temporary.PREFIX not in rel and not rel.endswith(raw.ASIDE)
+
+
+def _packed(store: Store, paths: set[str]) -> bool:
+    """Tell whether the ledger of now no longer names objects that the copied one does."""
+    return bool(paths) and not paths <= {segment.path for segment in store.ledger.segments()}
+
+
+class _Copying:
+    """One pass over the store: what a former backup has of it, and what this one has."""
+
+    def __init__(self, store: Store, target: Path) -> None:
+        self.store = store
+        self.target = target
+        self.made = Backup(str(target))
+        self.before: dict[str, _Entry] = {}
+        with suppress(StoreError):
+            self.before = _index(target)["files"]
+        self.now: dict[str, _Entry] = {}
+
+    def database(self, name: str) -> None:
+        """Copy a database as it is at one moment."""
+        told = copy_database(self.store.home / name, self.target / name)
+        status = (self.target / name).stat()
+        self.now[name] = (status.st_size, status.st_mtime_ns, told)
+        self.made.copied += self.before.get(name, (0, 0, ""))[2] != told
+
+    def partition(self, rel: str) -> None:
+        """Copy the parts that a manifest names, then the manifest; parts that are merged meanwhile have another manifest already."""
+        try:
+            content = self.store.files.read(rel)
+            for part in decode(content, rel).parts:
+                if part.path not in self.now:
+                    self.file(part.path)
+            if self.store.files.read(rel) != content:
+                raise _Moved
+        except StoreDamaged:
+            return  # the first run after a restore makes it again
+        except StoreError:
+            raise _Moved from None
+        self.file(rel)
+
+    def file(self, rel: str) -> None:
+        """Copy a file that is not, by size and time, the one that was copied before; a damaged raw object only is named."""
+        path, copy = self.store.home / rel, self.target / rel
+        try:
+            status = path.stat()
+            known = self.before.get(rel)
+            there = known is not None and copy.exists() and copy.stat().st_size == known[0]
+            if known is not None and there and known[:2] == (status.st_size, status.st_mtime_ns):
+                self.now[rel] = known
+                return
+            if rel.startswith("raw/") and not self._whole(rel):
+                self.made.damaged.append(rel)
+                if known is not None and there:
+                    self.now[rel] = known
+                return
+            told = copy_file(path, copy, modified_ns=status.st_mtime_ns)
+            self.now[rel] = (copy.stat().st_size, status.st_mtime_ns, told)
+            self.made.copied += 1
+        except FileNotFoundError:
+            raise _Moved from None
+
+    def _whole(self, rel: str) -> bool:
+        try:
+            raw.read_checked(self.store.files, rel)
+        except StoreDamaged:
+            return False
+        except StoreError:
+            raise _Moved from None
+        return True
+
+
+_LOCK = ".backup.lock"
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    handle = os.open(target / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _demand(home: Path, target: Path, store_id: str) -> None:
+    mine, other = home.resolve(), target.resolve()
+    if other == mine or mine in other.parents or other in mine.parents:
+        raise UsageError(f"{target} is a part of the store", hint="name a folder outside of it, best on another disk")
+    if not target.exists() or not {path.name for path in target.iterdir()} - {_LOCK}:
+        return
+    if not (target / INDEX).exists() and not (target / "ledger.db").exists():
+        raise UsageError(f"{target} is not empty and no backup", hint="name a new folder")
+    with suppress(StoreError):
+        if _index(target)["store_id"] != store_id:
+            raise UsageError(f"{target} holds the backup of another store", hint="name a new folder")
+
+
+def _store_id(home: Path) -> str:
+    try:
+        return str(json.loads((home / store_marker.MARKER).read_bytes())["store_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / INDEX).read_bytes())
+        found["files"] = {str(rel): (int(size), int(time_), str(told)) for rel, (size, time_, told) in found["files"].items()}
+    except FileNotFoundError:
+        raise StoreError(f"{folder} holds no backup", hint="ctx backup DIR makes one") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreDamaged(f"{folder / INDEX} cannot be read", hint="use another backup") from error
+    if any(rel.startswith("/") or ".." in rel.split("/") for rel in found["files"]):
+        raise StoreDamaged(f"{folder / INDEX} names files outside of the backup", hint="use another backup")
+    return dict(found)
+
+
+def _known(store: Store) -> list[str]:
+    try:
+        found = json.loads(store.files.read(KNOWN))
+    except (StoreError, ValueError):
+        return []
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def _remember(store: Store, target: Path) -> None:
+    known = _known(store)
+    if str(target) not in known:
+        store.files.write(KNOWN, json.dumps([*known, str(target)]).encode())
+
+
+def _remove_tree(path: Path) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,86 @@
+"""Every file of a store held against what it must be: the list that ``ctx doctor``, ``ctx verify --deep`` and ``ctx repair`` share."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import StoreDamaged
+from ctx_pipeline.pipeline import capture
+from ctx_pipeline.pipeline.repair import damaged_outputs, damaged_raw
+from ctx_pipeline.pipeline.repair.rebuild import whole
+from ctx_pipeline.storage import store_marker, temporary
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
+    from ctx_pipeline.storage.ledger import Segment
+    from ctx_pipeline.storage.ledger.rows import Source
+
+LEDGER, JOURNAL, CONTEXTS = "ledger.db", "journal.db", "contexts.db"
+
+_DAGSTER = "dagster"
+_LATER = "what was made of it comes back by: ctx run"
+
+
+def everything(store: Store) -> list[tuple[str, str]]:
+    """Return (file, what is wrong) of all that cannot be trusted; every raw object and every part is read. Nothing is changed."""
+    return [*raw_objects(store), *databases(store), *damaged_outputs.damaged(store, deep=True)]
+
+
+def raw_objects(store: Store) -> list[tuple[str, str]]:
+    """Return the damaged raw objects."""
+    return damaged_raw.damaged(store, deep=True)
+
+
+def databases(store: Store) -> list[tuple[str, str]]:
+    """Ask SQLite whether the files are whole that no run makes again, or no run of the stages."""
+    found = []
+    try:
+        store.journal.demand()
+    except StoreDamaged as error:
+        found.append((JOURNAL, f"{error.message}; {error.hint}"))
+    history = [f"{_DAGSTER}/{path.relative_to(store.home / _DAGSTER).as_posix()}" for path in sorted((store.home / _DAGSTER).rglob("*.db"))]
+    hints = {LEDGER: "ctx repair", JOURNAL: "ctx repair", CONTEXTS: "put a backup in its place, or set it aside: ctx repair"}
+    for name in (*hints, *history):
+        path = store.home / name
+        known = any(damaged == name for damaged, _ in found)
+        if path.exists() and not known and not (whole(path) and (path.stat().st_size or name == CONTEXTS)):
+            found.append((name, f"is damaged; {hints.get(name, 'the next ctx run sets it aside and begins the history of runs anew')}"))
+    if store_marker.rebuilt(store.home):
+        found.append((LEDGER, f"was lost and is made again from raw; {_LATER}"))
+    return found
+
+
+def ledger_against_raw(store: Store, settings: Settings) -> list[tuple[str, str]]:
+    """Return what the ledger says of sources and segments that a ledger made of raw alone would not say.
+
+    A changed byte in a row is no damage that SQLite sees.
+    """
+    from ctx_pipeline.storage.ledger import Ledger
+
+    fresh = store.home / temporary.name()
+    try:
+        with closing(Ledger(fresh, first_month=settings.first_month)) as made:
+            made.rebuild(store.files, redact=capture.redactor_of(settings).redact)
+            other = {_segment(one): one for one in made.segments()}
+            sources = {one.stream: one for one in made.sources().values()}
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+    wrong = sum(_segment(one) not in other for one in store.ledger.segments())
+    told = store.ledger.sources()
+    lost = {stream for row in store.ledger.undecodable_sessions() for stream, *_ in row.rows.get("raw_lost", ())}
+    wrong += sum(
+        one.captured > 0 and one.stream not in lost and (one.stream not in sources or _source(one) != _source(sources[one.stream]))
+        for one in told.values()
+    )
+    return [(LEDGER, f"contradicts raw in {wrong:,} rows; it is made again by: ctx repair")] if wrong else []
+
+
+def _segment(one: Segment) -> tuple[object, ...]:
+    return one.stream, one.generation, one.start, one.end, one.sha256, one.path
+
+
+def _source(one: Source) -> tuple[object, ...]:
+    return one.host, one.generation, one.captured, one.thread_id, one.parent_thread_id, one.relation, one.root_session_id, one.first_ts

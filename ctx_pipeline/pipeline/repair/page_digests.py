@@ -1,0 +1,67 @@
+"""Digests of the page's files, written with it: what was changed, cut or lost since is found by reading it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import TYPE_CHECKING
+
+from ctx_pipeline.errors import refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "digests.json"
+CHUNKS = ("data", "words")
+"""Folders of the page whose files are carried over from one page to the next."""
+
+
+def is_chunk(rel: str) -> bool:
+    """Tell whether a name below the page is that of a script of its data."""
+    folder, _, name = rel.partition("/")
+    return folder in CHUNKS and bool(name) and "/" not in name and name not in {".", ".."}
+
+
+def read(site: Path) -> dict[str, str]:
+    """Return name below the page -> digest; empty where none were written."""
+    try:
+        found = json.loads((site / NAME).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(told) for name, told in found.items()} if isinstance(found, dict) else {}
+
+
+def of(content: bytes) -> str:
+    """Return the digest of a file's bytes."""
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def write(building: Path, former: Path, written: dict[str, str]) -> None:
+    """Write the digests of a page that is being built: of the files ``written`` for it, and of those that the former page had."""
+    before = read(former)
+    found = dict(written)
+    for folder in CHUNKS:
+        with os.scandir(building / folder) as entries:
+            for entry in entries:
+                rel = f"{folder}/{entry.name}"
+                if rel not in found:
+                    found[rel] = before.get(rel) or of((building / rel).read_bytes())
+    path = building / NAME
+    path.touch(0o600)
+    path.write_text(json.dumps(found, sort_keys=True), "utf-8")
+
+
+def damaged(site: Path) -> list[tuple[str, str]]:
+    """Return (name, what is wrong) of the page's data scripts that are not what was written."""
+    found = []
+    for rel, told in sorted(read(site).items()):
+        try:
+            content = (site / rel).read_bytes() if is_chunk(rel) else None
+        except OSError as error:
+            refused(error)
+            found.append((rel, "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"))
+            continue
+        if content is not None and of(content) != told:
+            found.append((rel, "is not what was written"))
+    return found

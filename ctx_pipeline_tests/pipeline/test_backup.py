@@ -1,0 +1,140 @@
+"""Backups: made while others write, incremental, proved, restored; what is forgotten leaves them and does not come back from them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ctx_pipeline import settings as settings_module
+from ctx_pipeline.errors import StoreDamaged, UsageError
+from ctx_pipeline.maintenance import backup as stage
+from ctx_pipeline.maintenance.repair import verify_deep
+from ctx_pipeline.pipeline.forget import sessions as forgetting
+from ctx_pipeline.pipeline.run import run_stages
+from ctx_pipeline.pipeline.sync import sync
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.byte_search import Wanted, search
+
+if TYPE_CHECKING:
+    from ctx_pipeline.settings import Settings
+
+SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"
+SESSION = "c823d9cd-f224-448f-a457-16b4882b2710"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """The sample homes, captured and normalized."""
+    for host in ("claude", "codex"):
+        shutil.copytree(SAMPLES / host, tmp_path / host)
+    (tmp_path / "nobody").mkdir(exist_ok=True)
+    environ = {
+        "HOME": str(tmp_path / "nobody"),
+        "CTX_HOME": str(tmp_path / "store"),
+        "CLAUDE_CONFIG_DIR": str(tmp_path / "claude"),
+        "CODEX_HOME": str(tmp_path / "codex"),
+        "TZ": "UTC",
+    }
+    chosen = settings_module.load(environ)
+    with open_store(chosen) as store:
+        sync(store, chosen)
+    return chosen
+
+
+def normalized(store) -> dict[str, str]:
+    return {cell.key: row.content_hash for cell, row in store.ledger.asset_cells("normalized/events").items()}
+
+
+@pytest.mark.feature("backup.while-writing")
+def test_a_copy_made_while_a_writer_works_is_whole_and_restores_to_the_same_tables(settings, tmp_path):
+    transcript = next((tmp_path / "claude").rglob(f"{SESSION}.jsonl"))
+    last = json.loads(transcript.read_text().splitlines()[-1])
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            with transcript.open("a") as file:
+                file.write(json.dumps({**last, "uuid": f"00000000-0000-4000-8000-{number:012}"}) + "\n")
+            with open_store(settings) as own:
+                sync(own, settings)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with open_store(settings) as store:
+            first = stage.backup(store, tmp_path / "copy")
+            second = stage.backup(store, tmp_path / "copy")
+    finally:
+        stop.set()
+        writer.join()
+    assert first.copied == first.files
+    assert 0 < second.copied < first.files
+    assert stage.check(tmp_path / "copy") == []
+
+    other = replace(settings, home=tmp_path / "other")
+    done = stage.restore(tmp_path / "copy", other)
+    assert (done.files, done.aside, done.forgotten) == (second.files, "", 0)
+    for chosen in (settings, other):
+        with open_store(chosen) as store:
+            run_stages(store, chosen)
+    with open_store(settings) as store, open_store(other) as restored:
+        assert normalized(restored) == normalized(store)
+        assert verify_deep(restored, other).lines() == ["sound: every file is what it must be"]
+
+
+@pytest.mark.feature("backup.incremental")
+def test_nothing_new_copies_nothing_and_a_damaged_record_never_takes_the_place_of_a_whole_one(settings, tmp_path):
+    with open_store(settings) as store:
+        stage.backup(store, tmp_path / "copy")
+        assert stage.backup(store, tmp_path / "copy").copied == 0
+        path = store.ledger.segments()[0].path
+        whole = (tmp_path / "copy" / path).read_bytes()
+        (settings.home / path).write_bytes(whole[:-9])
+        made = stage.backup(store, tmp_path / "copy")
+    assert made.damaged == [path]
+    assert (tmp_path / "copy" / path).read_bytes() == whole
+    assert stage.check(tmp_path / "copy") == []
+    (tmp_path / "copy" / path).write_bytes(whole[:-9])
+    assert stage.check(tmp_path / "copy") == [(path, "is not what was copied")]
+    with pytest.raises(StoreDamaged, match="nothing was restored"):
+        stage.restore(tmp_path / "copy", replace(settings, home=tmp_path / "other"))
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.feature("backup.forgotten")
+def test_what_is_forgotten_leaves_the_backup_and_an_older_one_does_not_bring_it_back(settings, tmp_path):
+    with open_store(settings) as store:
+        stage.backup(store, tmp_path / "copy")
+        shutil.copytree(tmp_path / "copy", tmp_path / "older")
+        forgetting.forget(store, settings, forgetting.Selection("claude", SESSION))
+        assert stage.update_known(store) == [(str(tmp_path / "copy"), "")]
+    wanted = Wanted([SESSION.encode(), b"invoices export"])
+    assert search(tmp_path / "older", wanted, leave_out=()).found
+    assert search(tmp_path / "copy", wanted, leave_out=()).found == []
+
+    done = stage.restore(tmp_path / "older", settings)
+    assert done.forgotten == 1
+    with open_store(settings) as store:
+        run_stages(store, settings)
+        assert store.ledger.session("claude", SESSION) is None
+        assert len(store.ledger.sessions()) == 5
+    assert search(settings.home, wanted, leave_out=()).found == []
+
+
+@pytest.mark.feature("backup.place")
+def test_a_backup_goes_neither_into_the_store_nor_over_anything_else(settings, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("mine")
+    with open_store(settings) as store:
+        for folder in (settings.home / "copy", tmp_path, tmp_path / "full"):
+            with pytest.raises(UsageError):
+                stage.backup(store, folder)
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["letter.txt"]
