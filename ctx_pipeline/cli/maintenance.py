@@ -243,10 +243,29 @@ def forget(
                 say(f"{len(preview.copies)} forks keep their own copy and stay: {one_line(names, 300)}")
         if not yes:
             confirm("Remove them from the store for good?")
+        _withdraw(store, settings, preview.sessions)
         report = stage.forget(store, settings, selection)
         for folder, trouble in backups.update_known(store):
             say(f"backup {folder}: {trouble or 'they left it too'}", fg="yellow" if trouble else None, err=True)
     _tell_forgotten(report, preview.sessions, as_json=as_json)
+
+
+def _withdraw(store: Store, settings: Settings, sessions: Sequence[tuple[str, str]]) -> None:
+    """Remove what a team has of sessions that are forgotten; where it cannot be reached, the next publish does it."""
+    from ctx_pipeline.errors import CtxError
+    from ctx_pipeline.team.membership import FILE
+
+    if not sessions or not (settings.home / FILE).exists():
+        return
+    from ctx_pipeline.team.publish import withdraw
+
+    try:
+        removed = withdraw(store, settings, sessions)
+    except CtxError as error:
+        say(f"the team still has them: {error}; ctx publish removes them there", fg="yellow", err=True)
+        return
+    if removed:
+        say(f"{removed:,} of them were removed from the team; the hub's copies go with its next refresh", err=True)
 
 
 def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, str]] = (), *, as_json: bool) -> None:

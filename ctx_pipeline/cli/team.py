@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.storage import Store
     from ctx_pipeline.team.membership import Membership
     from ctx_pipeline.team.publish import Published
+    from ctx_pipeline.team.pull import Pulled
 
 
 def _opened() -> Any:
@@ -43,8 +44,9 @@ def team() -> None:
 @click.option("--as", "name", metavar="NAME", help="Name of the member; the user's own by default.")
 @click.option("--machine", metavar="NAME", help="Name of this machine; its host name by default.")
 @click.option("--share", metavar="POLICIES", help="What to share of every project: counts, lessons, facts, texts.")
+@click.option("--pull/--no-pull", default=None, help="Let lessons of the team reach this machine's agents. On at first.")
 @json_option
-def join(url: str, name: str | None, machine: str | None, share: str | None, as_json: bool) -> None:
+def join(url: str, name: str | None, machine: str | None, share: str | None, pull: bool | None, as_json: bool) -> None:
     """Enter this machine in the team whose bucket is URL: s3://, gs://, az:// or a folder.
 
     Nothing leaves before a policy says so: --share, or: ctx team share PROJECT POLICIES.
@@ -52,7 +54,7 @@ def join(url: str, name: str | None, machine: str | None, share: str | None, as_
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.team.membership import join as run
 
-    member = run(settings_module.load(), url, name=name, machine=machine, share=share.split(",") if share else ())
+    member = run(settings_module.load(), url, name=name, machine=machine, share=share.split(",") if share else (), pull=pull)
     if as_json:
         emit(_as_json(member))
         return
@@ -98,6 +100,68 @@ def show(as_json: bool) -> None:
     _say_policies(member)
 
 
+@team.command("pull")
+@json_option
+def pull_lessons(as_json: bool) -> None:
+    """Bring the lessons that the team accepted to this machine's agents.
+
+    Each is checked here again. Refuse one with: ctx memory reject ID. ctx publish does the same.
+    """
+    with _opened() as (settings, store):
+        done = _pull(settings, store)
+    if as_json:
+        emit(vars(done))
+        return
+    _say_pulled(done)
+    if not done.changes:
+        say(f"nothing new; {counted(done.held, 'lesson')} of the team {'is' if done.held == 1 else 'are'} here")
+
+
+@team.command()
+@click.option("--erase", is_flag=True, help="Remove from the bucket what this machine published, with all earlier versions.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
+def leave(erase: bool, yes: bool, as_json: bool) -> None:
+    """Take this machine out of its team; with --erase also what it published."""
+    from ctx_pipeline.cli.output import confirm
+    from ctx_pipeline.team.membership import demand
+    from ctx_pipeline.team.publish import leave as run
+
+    with _opened() as (settings, store):
+        member = demand(settings)
+        if erase and not yes:
+            confirm(f"Remove everything that {member.member} on {member.machine} published to {member.url}?")
+        erased = run(store, settings, erase=erase)
+    if as_json:
+        emit({"left": member.url, "erased": erased})
+        return
+    say(f"{member.member} on {member.machine} left the team at {member.url}")
+    if erase:
+        say(f"{counted(erased, 'session')} erased there; the hub's copies go with its next refresh")
+    else:
+        say("what was published stays there: ctx team join, then ctx team leave --erase")
+
+
+def _pull(settings: Settings, store: Store) -> Pulled:
+    """Pull lessons and bring the memories up to date where any came or went."""
+    from ctx_pipeline.pipeline.consolidate import consolidate
+    from ctx_pipeline.pipeline.index import index_memory
+    from ctx_pipeline.team.pull import pull
+
+    done = pull(store, settings)
+    if done.changes:
+        consolidate(store, settings)
+        index_memory(store, settings)
+    return done
+
+
+def _say_pulled(done: Pulled) -> None:
+    if done.changes:
+        say(f"{counted(len(done.new) + len(done.changed), 'lesson')} came from the team, {counted(len(done.retired), 'lesson')} went")
+    for memory_id, why in done.refused.items():
+        say(f"  {one_line(memory_id, 80)} was not taken: {one_line(why, 120)}")
+
+
 def _as_json(member: Membership) -> dict[str, Any]:
     return {
         "url": member.url,
@@ -121,15 +185,19 @@ def _say_policies(member: Membership) -> None:
 @click.option("--all", "whole", is_flag=True, help="Look at every session again, not only at partitions that changed.")
 @json_option
 def publish(dry_run: bool, whole: bool, as_json: bool) -> None:
-    """Send what changed to the team, by the policy of each project."""
+    """Send what changed to the team, by the policy of each project, and bring the team's lessons here."""
+    from ctx_pipeline.team.membership import demand
     from ctx_pipeline.team.publish import publish as run
 
     with _opened() as (settings, store):
         done = run(store, settings, dry_run=dry_run, whole=whole)
+        pulled = None if dry_run or not demand(settings).pull else _pull(settings, store)
     if as_json:
-        emit(done.to_json())
-    else:
-        _say_published(done)
+        emit({**done.to_json(), "pulled": vars(pulled) if pulled else None})
+        return
+    _say_published(done)
+    if pulled:
+        _say_pulled(pulled)
 
 
 def _say_published(done: Published) -> None:

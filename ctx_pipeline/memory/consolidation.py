@@ -14,7 +14,7 @@ from ctx_pipeline.memory.safety import REVIEWED, scan, strings_of
 from ctx_pipeline.memory.scope import identity
 from ctx_pipeline.memory.session_facts import MEASURED
 from ctx_pipeline.model.codec import digest
-from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, Memory, MemoryCandidate, StoredCandidate
+from ctx_pipeline.model.memories import KINDS, MODEL_WRITTEN, RISKS, SCOPES, TEAM, Memory, MemoryCandidate, StoredCandidate
 from ctx_pipeline.shell.command_risk import REASON, guarded
 
 if TYPE_CHECKING:
@@ -406,7 +406,7 @@ def authored(payload: Mapping[str, Any]) -> Memory | None:
 
 def _beside(payload: Mapping[str, Any]) -> str | None:
     """Return what a note says beside its text: the names that links may use, its tags and where it lies."""
-    lists = {k: [str(v) for v in payload[k]] for k in ("names", "tags") if isinstance(payload.get(k), list) and payload[k]}
+    lists = {k: [str(v) for v in payload[k]] for k in ("names", "tags", TEAM) if isinstance(payload.get(k), list) and payload[k]}
     body = lists | {k: str(payload[k]) for k in ("note", "folder") if payload.get(k)} | limits(payload)
     return json.dumps(body, ensure_ascii=False, sort_keys=True) if body else None
 

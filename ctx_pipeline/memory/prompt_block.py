@@ -11,7 +11,7 @@ from ctx_pipeline.memory.ranking import not_when
 from ctx_pipeline.memory.safety import readable, scan, strings_of, unread
 from ctx_pipeline.memory.scope import visible
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
-from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG
+from ctx_pipeline.model.memories import BLOCK_TAG, NOTE_TAG, TEAM
 from ctx_pipeline.model.raw import project_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def framed(text: str) -> str:
 
 def line_of(memory: Memory, *, here: Place | None = None, linked: bool = False) -> str:
     """Return one memory as a line of the note; ``linked`` tells that another one led to it."""
-    support = f"{memory.support} session{'s' if memory.support != 1 else ''}" if memory.support else "note"
+    team = memory.body.get(TEAM)
+    support = f"{memory.support} session{'s' if memory.support != 1 else ''}" if memory.support else "your team" if team else "note"
     project = _project(memory) if here and not visible(memory.scope, memory.repository, memory.cwd, here) else ""
     text = attributes_of(memory)
     beside = f"{', linked' if linked else ''}{f', from {project}' if project else ''}"

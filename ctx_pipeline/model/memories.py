@@ -29,6 +29,9 @@ BLOCK_TAG = "ctx"
 MODEL_WRITTEN = "model_written"
 """Name in a structured body that says that a model worded the lesson: it may repeat what a tool printed, so a person accepts it first."""
 
+TEAM = "team"
+"""Name in the structured body of a lesson that came from the person's team: the members who proposed it."""
+
 WOVEN = ("candidate", "accepted")
 """Statuses that may reach a prompt; ``accepted_only`` narrows them."""
 

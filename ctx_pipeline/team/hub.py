@@ -23,7 +23,7 @@ from ctx_pipeline.storage.team_tables.delta import TeamTable
 from ctx_pipeline.storage.team_tables.hub_database import HubDatabase, declared
 from ctx_pipeline.team.hub_signals import READINGS_TABLE, family_code, measurable, measured
 from ctx_pipeline.team.membership import HEADS, demand_protocol, membership
-from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED
+from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS, LESSONS_MONTH, PARTITIONS, PLACE, PUBLISHED, TEAM_LESSONS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 URL = "CTX_TEAM_URL"
 """Names the team's bucket for a hub that is no member."""
 
-TEAM_LESSONS = "team/lessons.json"
 STATE = "team/state"
+ERASED = f"{STATE}/erased.json"
+"""Object that says which removals for good the team's tables followed: machine -> its count."""
 _LOADED = ("sessions", "model_calls", "turns", "check_runs", "command_runs")
 MOST_ROWS = 5_000_000
 """Rows of one table, member and month; more is refused and named by ``ctx hub doctor``."""
@@ -67,6 +68,8 @@ class Head:
     received_at: str
     package: str
     skew_seconds: float
+    erased: int = 0
+    """how often the machine removed rows for good"""
 
 
 @dataclass
@@ -76,6 +79,8 @@ class Refreshed:
     collected: list[str] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    erased: int = 0
+    """files of earlier versions that were removed, since a machine erased rows or left"""
     members: int = 0
     lessons: int = 0
     seconds: float = 0.0
@@ -241,10 +246,29 @@ class Hub:
             if part not in due and part.month != LESSONS_MONTH and (made := self.measure_known(part, families)):
                 done.measured += [f"{part.key} {name}" for name in made]
                 self.load(part, made_of)
+        done.erased = self.erase()
         done.members = len({part.member for part in self.parts()})
         done.lessons = sum(row["verdict"] == "accepted" for row in self.lessons())
         done.seconds = time.perf_counter() - began
         return done
+
+    def erase(self) -> int:
+        """Remove the earlier versions of the team's tables where a machine removed rows for good or is gone; return how many files went.
+
+        What was done is noted in the bucket, so that it is done once, whichever hub does it.
+        """
+        said = {f"{head.member}/{head.machine}": head.erased for head in self.heads()}
+        known = _json(self.bucket.read(ERASED))
+        if said == known:
+            return 0
+        gone = 0
+        if any(said.get(name) != count for name, count in known.items()) or any(said[name] for name in said.keys() - known.keys()):
+            members = {name.partition("/")[0] for name in said}
+            left = [e.path for e in self.bucket.entries(STATE) if e.path.removeprefix(f"{STATE}/").partition("/")[0] not in members]
+            self.bucket.remove(path for path in left if path != ERASED)
+            gone = sum(TeamTable(self.bucket, f"team/{name}").vacuum(0) for name in (*(t.name for t in PUBLISHED), READINGS_TABLE, LESSONS))
+        self.bucket.write(ERASED, json.dumps(said, sort_keys=True).encode())
+        return gone
 
     def measure_known(self, part: Part, families: Collection[str] | None = None) -> list[str]:
         """Measure a part that did not change where the code of signals did; without a request where this machine knows that none is due."""
@@ -325,6 +349,7 @@ def _head(member: str, machine: str, body: bytes | None, received: float) -> Hea
         datetime.fromtimestamp(received, UTC).isoformat(timespec="seconds"),
         str(found.get("package", "")),
         skew,
+        found["erased"] if isinstance(found.get("erased"), int) else 0,
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.memory.safety import scan
-from ctx_pipeline.model.memories import Memory
+from ctx_pipeline.model.memories import TEAM, Memory
 from ctx_pipeline.model.raw import project_of
 from ctx_pipeline.pipeline.plan import WHOLE
-from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS_MONTH
+from ctx_pipeline.team.published_tables import LESSON_COLUMNS, LESSONS_MONTH, TEAM_ID
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.redaction.redactor import Redactor
     from ctx_pipeline.storage import Store
     from ctx_pipeline.team.membership import Membership
-
-TEAM_NOTE = "team"
-"""Name in the structured body of a lesson that came from the team: who proposed it."""
 
 _FOR = ("accepted",)
 _AGAINST = ("rejected", "retired")
@@ -34,7 +31,7 @@ def lesson_rows(store: Store, member: Membership, redactor: Redactor) -> list[di
     found = []
     for memory in (Memory._make(row) for row in store.lake.read_rows("memories", WHOLE, "memory/consolidated")):
         vote = "accepted" if memory.status in _FOR else "rejected" if memory.status in _AGAINST else ""
-        from_team = bool(memory.body.get(TEAM_NOTE))
+        from_team = bool(memory.body.get(TEAM))
         if not vote or memory.flags or (from_team and vote == "accepted"):
             continue
         local = memory.repository is not None and memory.repository.startswith(("/", "~"))
@@ -49,7 +46,7 @@ def lesson_rows(store: Store, member: Membership, redactor: Redactor) -> list[di
         if scan([text, when]):
             continue
         row = memory._asdict() | {"text": text, "when_to_use": when, "status": vote}
-        named = row["memory_id"].removeprefix("team-") if from_team else row["memory_id"]
+        named = row["memory_id"].removeprefix(TEAM_ID) if from_team else row["memory_id"]
         values = {name: row[name] for name in LESSON_COLUMNS} | {"memory_id": named}
         values["sessions"], values["evidence"] = list(values["sessions"]), list(values["evidence"])
         found.append({"member": member.member, "machine": member.machine, "month": LESSONS_MONTH, "shared": "lessons", **values})

@@ -39,6 +39,15 @@ HEADS = "heads"
 """Folder with one small object a machine, so that one listing shows a hub who published."""
 
 
+CARD = "machine.json"
+"""Object in the folder of each machine by which its name was taken."""
+
+
+def card_path(member: str, machine: str) -> str:
+    """Return the object that holds the name of a machine."""
+    return f"members/{member}/{machine}/{CARD}"
+
+
 def head_path(member: str, machine: str) -> str:
     """Return the object by which a machine says what it sent last."""
     return f"{HEADS}/{member}/{machine}.json"
@@ -121,11 +130,19 @@ def shared(member: Membership, project: str, words: str) -> Membership:
     return replace(member, share={k: v for k, v in chosen.items() if v or k != EVERY})
 
 
-def join(settings: Settings, url: str, *, name: str | None = None, machine: str | None = None, share: Sequence[str] = ()) -> Membership:
+def join(
+    settings: Settings,
+    url: str,
+    *,
+    name: str | None = None,
+    machine: str | None = None,
+    share: Sequence[str] = (),
+    pull: bool | None = None,
+) -> Membership:
     """Enter this machine in a team's bucket and return its membership; run again it changes names and keeps policies.
 
     The name of a machine is taken by a conditional put: a second machine that asks for it
-    gets a StoreError. ``share`` are policies of all projects.
+    gets a StoreError. ``share`` are policies of all projects; ``pull`` says whether lessons of the team come to this machine.
     """
     place = team_url(url)
     before = membership(settings)
@@ -134,12 +151,12 @@ def join(settings: Settings, url: str, *, name: str | None = None, machine: str 
     host = _name(machine or (kept.machine if kept else socket.gethostname().partition(".")[0] or "machine"), "--machine")
     same = kept is not None and (kept.member, kept.machine) == (member, host)
     own = kept.machine_id if kept is not None and same else uuid.uuid4().hex[:16]
-    made = Membership(place, member, host, own, dict(kept.share) if kept else {}, kept.pull if kept else True)
+    made = Membership(place, member, host, own, dict(kept.share) if kept else {}, pull if pull is not None else kept.pull if kept else True)
     if share:
         made = shared(made, EVERY, ",".join(share))
     bucket = Bucket(place)
     demand_protocol(bucket)
-    card = f"members/{member}/{host}/machine.json"
+    card = card_path(member, host)
     if not bucket.create(card, json.dumps({"machine_id": own, "protocol": PROTOCOL}).encode()):
         held = _json(bucket.read(card))
         if held.get("machine_id") != own:

@@ -18,7 +18,7 @@ from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.storage.team_tables.delta import TeamTable, fenced
 from ctx_pipeline.storage.team_tables.local_rows import LocalSession, SentSession, local_sessions, published_rows
 from ctx_pipeline.team.lessons_out import lesson_rows, lessons_table
-from ctx_pipeline.team.membership import FOLDER, PROTOCOL, demand, demand_protocol, head_path
+from ctx_pipeline.team.membership import CARD, FILE, FOLDER, PROTOCOL, card_path, demand, demand_protocol, head_path
 from ctx_pipeline.team.published_tables import LESSONS, LESSONS_MONTH, PARTITIONS, PUBLISHED, PublishedTable, tables_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class Record(msgspec.Struct):
     """cell -> digest of its committed tables and of the policies, when all its sessions were looked at"""
     sessions: dict[str, Sent] = {}
     lessons: str = ""
+    erased: int = 0
+    """how often rows were removed for good, so that a hub does the same"""
 
 
 class Batch(NamedTuple):
@@ -129,6 +131,7 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
             sender = Sender(store, member, record)
             for batch in batches:
                 sender.send(batch, done)
+            sender.erase()
             if lessons_due:
                 sender.send_lessons(lessons, lessons_digest)
             if batches or lessons_due:
@@ -138,6 +141,41 @@ def publish(store: Store, settings: Settings, *, dry_run: bool = False, whole: b
                 sender.save()
     done.seconds = time.perf_counter() - began
     return done
+
+
+def withdraw(store: Store, settings: Settings, sessions: Iterable[tuple[str, str]]) -> int:
+    """Remove the rows of sessions (host, id) from the team's tables for good and return how many sessions the team held.
+
+    Their earlier versions go too; a hub does the same with its copies at its next refresh.
+    Raises as :func:`publish` does.
+    """
+    member = demand(settings)
+    with store.ledger.lease(LEASE):
+        record = read_record(store, member)
+        gone = [(key, record.sessions[key]) for host, name in sessions if (key := f"{host}/{name}") in record.sessions]
+        if gone:
+            sender = Sender(store, member, record)
+            sender.send(Batch([], gone), Published())
+            sender.erase()
+            sender.write_head()
+        return len(gone)
+
+
+def leave(store: Store, settings: Settings, *, erase: bool = False) -> int:
+    """Take this machine out of its team and return how many sessions were erased there; without ``erase`` what was published stays.
+
+    What a person erases is gone from the machine's tables with all earlier versions, and from the hub at its next refresh.
+    """
+    member = demand(settings)
+    erased = 0
+    with store.ledger.lease(LEASE):
+        record = read_record(store, member)
+        if erase:
+            erased = len(record.sessions)
+            Sender(store, member, record).erase_all()
+        for name in (RECORD, FILE):
+            store.files.remove(name)
+    return erased
 
 
 def read_record(store: Store, member: Membership) -> Record:
@@ -234,6 +272,8 @@ class Sender:
         demand_protocol(self._bucket)
         self._tables = {name: TeamTable(self._bucket, f"{member.prefix}/{name}") for name in (*(t.name for t in PUBLISHED), LESSONS)}
         self._highest = -1
+        self._erasing: set[str] = set()
+        """tables from which rows went that the team must not find again"""
         self._lost = False
         """whether the team holds rows of this machine of which it does not know any more"""
         self.number = record.number
@@ -258,7 +298,10 @@ class Sender:
         months = {s.month for s in batch.changed} | {sent.month for _, sent in batch.gone}
         ids = {s.session_id for s in batch.changed} | {key.partition("/")[2] for key, _ in batch.gone}
         keys = {"machine": {member.machine}} if self._lost else {"machine": {member.machine}, "month": months, "session_id": ids}
-        before = [sent for key, sent in self._record.sessions.items() if key.partition("/")[2] in ids]
+        held = {key: sent for key, sent in self._record.sessions.items() if key.partition("/")[2] in ids}
+        before = list(held.values())
+        now = {f"{s.host}/{s.session_id}": member.policy_of(s.project, s.repository) for s in batch.changed}
+        narrower = any(set(sent.policies).difference(now.get(key, ())) for key, sent in held.items())
         for published in PUBLISHED:
             table = self._tables[published.name]
             rows = _rows_of(self._store, member, published, batch.changed)
@@ -266,6 +309,8 @@ class Sender:
                 if not self._lost and not any(published.policy in sent.policies for sent in before):
                     continue
                 rows = _nothing()
+            if narrower:
+                self._erasing.add(published.name)
             known = table.last_number(member.writer) > 0
             table.put(rows, writer=member.writer, number=number, keys=keys if known else None, by=PARTITIONS)
             done.rows[published.name] += rows.num_rows
@@ -287,6 +332,28 @@ class Sender:
         self._record.lessons = made_of
         self._end()
 
+    def erase(self) -> None:
+        """Remove the earlier versions of the tables from which rows went that the team must not find again."""
+        for name in sorted(self._erasing):
+            self._tables[name].vacuum(0)
+        if self._erasing:
+            self._erasing.clear()
+            self._record.erased += 1
+            self.save()
+
+    def erase_all(self) -> None:
+        """Remove every row of this machine for good, its card and its head; the member's folder where no other machine is in it."""
+        member, number = self._member, self._begin()
+        keys = {"machine": {member.machine}}
+        for table in self._tables.values():
+            if table.opened() is not None:
+                table.put(_nothing(), writer=member.writer, number=number, keys=keys, by=PARTITIONS)
+                table.vacuum(0)
+        self._bucket.remove([head_path(member.member, member.machine), card_path(member.member, member.machine)])
+        left = [entry.path for entry in self._bucket.entries(member.prefix)]
+        if not any(path.endswith(f"/{CARD}") for path in left):
+            self._bucket.remove(left)
+
     def write_head(self) -> None:
         """Write, last of all, the small object by which a hub sees in one listing whose months changed."""
         months: dict[str, list[Any]] = {}
@@ -300,6 +367,7 @@ class Sender:
             "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "months": {month: digest(rows) for month, rows in months.items()},
             "lessons": self._record.lessons,
+            "erased": self._record.erased,
         }
         self._bucket.write(head_path(self._member.member, self._member.machine), json.dumps(head).encode())
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import urllib.request
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
+
+from ctx_pipeline.storage.team_tables.bucket import Bucket
 
 pytest.importorskip("deltalake")
 pytest.importorskip("obstore")
@@ -48,3 +52,26 @@ def s3_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.F
 def folder_bucket(tmp_path: Path) -> str:
     """A shared folder."""
     return str(tmp_path / "bucket")
+
+
+Unpacked = Callable[..., set[str]]
+
+
+@pytest.fixture
+def unpacked() -> Unpacked:
+    """Return which of some words stand in any object of a bucket: in its bytes, and in the values of its Parquet files."""
+
+    def found(url: str, *words: str) -> set[str]:
+        import pyarrow.parquet as pq
+
+        bucket = Bucket(url)
+        said = set()
+        for entry in bucket.entries():
+            body = bucket.read(entry.path) or b""
+            texts = [body.decode("utf-8", "replace"), entry.path]
+            if entry.path.endswith(".parquet"):
+                texts.append(str(pq.read_table(io.BytesIO(body)).to_pylist()))
+            said |= {word for word in words if any(word in text for text in texts)}
+        return said
+
+    return found

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _REMOTE = re.compile(r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9._/=-]*)?")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=%-]*")
 _PATIENCE = timedelta(seconds=20)
 
 

@@ -1,0 +1,104 @@
+"""What a member takes back from a team is gone from every byte of the bucket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from ctx_pipeline.cli import cli
+from ctx_pipeline.errors import UsageError
+from ctx_pipeline.storage import open_store
+from ctx_pipeline.storage.team_tables.bucket import Bucket
+from ctx_pipeline.team.hub import Hub
+from ctx_pipeline.team.membership import demand, save, shared
+from ctx_pipeline.team.publish import leave
+from ctx_pipeline_tests.factories.team_machines import TeamMachine, session_id
+
+if TYPE_CHECKING:
+    from ctx_pipeline_tests.team.conftest import Unpacked
+
+
+def machine(tmp_path: Path, url: str, member: str = "ann", name: str = "laptop") -> TeamMachine:
+    return TeamMachine(tmp_path / f"{member}-{name}", member, name).join(url, share=("texts",))
+
+
+def hub_of(tmp_path: Path, url: str) -> Hub:
+    return Hub(TeamMachine(tmp_path / "hub", "hub").settings, url)
+
+
+@pytest.mark.feature("team.erase")
+def test_a_forgotten_session_leaves_no_word_in_the_bucket(tmp_path: Path, folder_bucket: str, unpacked: Unpacked):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1, words="lighthouse keeper")
+    ann.works(2, words="harbor master")
+    ann.publish()
+    hub = hub_of(tmp_path, folder_bucket)
+    hub.refresh()
+    assert unpacked(folder_bucket, "lighthouse", session_id(1)) == {"lighthouse", session_id(1)}
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ann.settings.environ.items():
+            patch.setenv(name, value)
+        done = CliRunner().invoke(cli, ["forget", session_id(1), "--yes"])
+    assert done.exit_code == 0, done.output
+    assert "1 of them were removed from the team" in done.output
+    assert hub.refresh().erased > 0
+
+    assert unpacked(folder_bucket, "lighthouse", session_id(1), "harbor") == {"harbor"}
+    assert "nothing of them is left" in done.output
+    ann.publish()
+    assert unpacked(folder_bucket, "lighthouse", session_id(1)) == set()
+    assert hub.refresh().erased == 0  # once
+
+
+@pytest.mark.feature("team.erase")
+def test_a_narrower_policy_leaves_no_word_of_what_it_withholds(tmp_path: Path, s3_bucket: str, unpacked: Unpacked):
+    ann = machine(tmp_path, s3_bucket)
+    ann.works(1, words="lighthouse keeper")
+    ann.publish()
+
+    save(ann.settings, shared(demand(ann.settings), "*", "counts"))
+    ann.publish()
+
+    assert unpacked(s3_bucket, "lighthouse", session_id(1)) == {session_id(1)}
+    ann.works(2)
+    assert ann.publish().sessions == 1  # the log that is left takes new commits
+
+
+@pytest.mark.feature("team.erase")
+def test_a_machine_that_leaves_and_erases_is_gone_and_others_stay(tmp_path: Path, s3_bucket: str, unpacked: Unpacked):
+    ann, desk, bob = machine(tmp_path, s3_bucket), machine(tmp_path, s3_bucket, name="desk"), machine(tmp_path, s3_bucket, "bob")
+    for number, (one, words) in enumerate(((ann, "lighthouse"), (desk, "harbor"), (bob, "pier")), 1):
+        one.works(number, words=words)
+        one.publish()
+    hub = hub_of(tmp_path, s3_bucket)
+    hub.refresh()
+
+    with open_store(ann.settings) as store:
+        assert leave(store, ann.settings, erase=True) == 1
+    hub.refresh()
+    assert unpacked(s3_bucket, "lighthouse", "harbor", "pier", session_id(1)) == {"harbor", "pier"}
+    with open_store(desk.settings) as store:
+        leave(store, desk.settings, erase=True)
+    hub.refresh()
+
+    assert unpacked(s3_bucket, "lighthouse", "harbor", "pier") == {"pier"}
+    assert [e.path for e in Bucket(s3_bucket).entries() if "ann" in e.path] == []
+    assert {row["member"] for row in hub.database.reports(("members",))["members"]} == {"bob"}
+    with pytest.raises(UsageError):
+        demand(ann.settings)
+
+
+@pytest.mark.feature("team.erase")
+def test_a_machine_may_leave_without_the_bucket_and_what_it_published_stays(tmp_path: Path, folder_bucket: str, unpacked: Unpacked):
+    ann = machine(tmp_path, folder_bucket)
+    ann.works(1)
+    ann.publish()
+
+    with open_store(ann.settings) as store:
+        assert leave(store, ann.settings) == 0
+
+    assert unpacked(folder_bucket, session_id(1)) == {session_id(1)}
