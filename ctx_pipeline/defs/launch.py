@@ -83,6 +83,22 @@ def _readable(path: Path, table: str) -> bool:
         return False
 
 
+def ever_switched(home: Path) -> bool:
+    """Tell whether a sensor, the automation or a schedule of an instance of ours was ever switched on or ticked; without Dagster.
+
+    True where the file cannot say.
+    """
+    path = home / "schedules/schedules.db"
+    if not path.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            found = connection.execute("SELECT EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM instigators)").fetchone()
+    except sqlite3.Error:
+        return True
+    return bool(found[0])
+
+
 _LASTING = """
 # one SQLite file for all runs: half the time and a quarter of the disk of one file a run
 event_log_storage:

@@ -27,7 +27,8 @@ class Switch(NamedTuple):
 
 def switches(settings: Settings) -> list[Switch]:
     """Return everything that was ever switched on or ticked in the store's instance; nothing where there is no instance yet."""
-    if launch.of_person(settings) is None and not (settings.home / "dagster" / "dagster.yaml").is_file():
+    home = settings.home / "dagster"
+    if launch.of_person(settings) is None and not ((home / "dagster.yaml").is_file() and launch.ever_switched(home)):
         return []
     found = []
     with launch.instance(settings) as instance:

@@ -198,7 +198,9 @@ def _official(found: list[Block], told: Mapping[str, Sequence[Limit]]) -> None:
     """Give the windows what their host itself wrote about limits while they were open."""
     for block in found:
         rows = told.get(block.host, ())
-        for ts, name, percent, minutes, reset in rows[bisect_left(rows, block.start, key=_time) : bisect_left(rows, block.end, key=_time)]:
+        inside = rows[bisect_left(rows, block.start, key=_time) : bisect_left(rows, block.end, key=_time)]
+        # a host writes them with every answer: of each limit the last one counts
+        for name, (ts, _, percent, minutes, reset) in {row[1]: row for row in inside}.items():
             block.limits[name] = {"used_percent": percent, "window_minutes": minutes, "resets_at": iso(reset), "at": iso(ts)}
 
 
