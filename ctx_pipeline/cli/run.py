@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--demo", is_flag=True, help="Use the sample homes of the package, in a store of their own.")
 @click.option("--full", is_flag=True, help="Go through every stage even when nothing changed.")
+@click.option("--explain", is_flag=True, help="Show of each asset how many sessions were worked out again, and why.")
 @json_option
-def run(demo: bool, full: bool, as_json: bool) -> None:
+def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
     """Bring everything up to date and build the page.
 
     Reads the homes of Claude Code, Codex and announced DSPy stores, never writes to them.
@@ -59,6 +60,8 @@ def run(demo: bool, full: bool, as_json: bool) -> None:
         emit(report.to_json())
     else:
         _tell(settings, scan, report, changed=not nothing)
+        if explain:
+            _explain(report)
     if report.failed:
         raise SystemExit(1)
 
@@ -130,6 +133,27 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     say("next: ctx, ctx cost, ctx list, ctx open")
     if settings.demo_roots:
         say("These are sample sessions. Your own appear as soon as an agent has written some.")
+
+
+def _explain(report: Any) -> None:
+    """Show what was made of each asset, alike ones of a group in one row."""
+    if not report.assets:
+        say("no asset was made")
+        return
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for one in report.assets:
+        group = one["asset"].partition("/")[0]
+        alike.setdefault((group, one["partitions"], one["sessions"], one["why"]), []).append(one["asset"])
+    rows = [
+        {
+            "asset": names[0] if len(names) == 1 else f"{group}/* ({len(names)})",
+            "partitions": "" if partitions is None else partitions,
+            "sessions": "" if sessions is None else f"{sessions} of {report.sessions:,}",
+            "why": why,
+        }
+        for (group, partitions, sessions, why), names in alike.items()
+    ]
+    table(rows, {"asset": "asset", "partitions": "partitions", "sessions": "sessions made", "why": "why"})
 
 
 @click.command()

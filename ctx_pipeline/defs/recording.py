@@ -166,7 +166,10 @@ def metadata(pipeline: Pipeline, asset: dg.AssetKey, cell: Cell, reports: Sequen
             continue
         facts["status"] = "done" if told.wrote(asset.to_user_string()) else "unchanged"
         facts["seconds"] = round(float(told.seconds or report.seconds), 3)
-        facts["sessions_recomputed"] = told.counts.get("parsed", told.counts.get("sessions", 0))
+        again = told.recomputed.get(asset.to_user_string())
+        facts["sessions_recomputed"] = told.counts.get("parsed", told.counts.get("sessions", 0)) if again is None else sum(again.values())
+        if again:
+            facts["recomputed_because"] = ", ".join(f"{why}: {count}" for why, count in sorted(again.items()))
         # what one step counted over several families is the figure of none of them
         if len(told.made) <= 1:
             facts |= {name: value for name, value in sorted(told.counts.items())[:12] if isinstance(value, int | float)}

@@ -99,6 +99,11 @@ class _Counting:
         rows.sort(key=attrgetter("event_id"))
         self._rows.put(view.session_id, self._keys[view.session_id], {"token_counts": rows})
 
+    @property
+    def recomputed(self) -> dict[str, dict[str, int]]:
+        """Asset -> why -> sessions whose rows were made, after the commit."""
+        return {ASSET: self._rows.recomputed}
+
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the counts, by session and event."""
         (made,) = commit(self._store, [(self._rows, self._version, made_of[ASSET])])

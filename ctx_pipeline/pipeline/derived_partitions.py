@@ -89,6 +89,10 @@ class Visitor(Protocol):
     def columns(self) -> Mapping[str, Collection[str]]:
         """Columns that the rows are to hold, by table; all of a table that is not named."""
 
+    @property
+    def recomputed(self) -> Mapping[str, Mapping[str, int]]:
+        """Asset -> why -> sessions whose rows were made, after the commit."""
+
     def see(self, view: SessionView) -> None:
         """Take what the stage wants from a session."""
 
@@ -139,7 +143,7 @@ def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, 
     began = time.perf_counter()
     counts: dict[str, Counter[str]] = {}
     failed: dict[str, CellReport] = {}
-    written: dict[str, set[str]] = {}
+    written: dict[str, dict[str, Mapping[str, int]]] = {}
     try:
         _together(store, stages, cell, counts, written, force=force)
     except (StoreLocked, StoreFull):
@@ -163,6 +167,7 @@ def _made(store: Store, stages: Mapping[str, tuple[Due, Begin]], cell: Cell, *, 
             _content(store, due.versions, cell),
             seconds,
             made=tuple(sorted(written.get(name, ()))),
+            recomputed={asset: dict(why) for asset, why in sorted(written.get(name, {}).items())},
         )
         for name, (due, _) in stages.items()
     }
@@ -181,6 +186,7 @@ def _apart(reports: Sequence[CellReport]) -> CellReport:
         error="; ".join(f"{asset}: {why}" for asset, why in sorted(held.items())),
         made=tuple(sorted(asset for report in reports for asset in report.made)),
         held=held,
+        recomputed={asset: why for report in reports for asset, why in report.recomputed.items()},
     )
 
 
@@ -189,11 +195,14 @@ def _together(
     stages: Mapping[str, tuple[Due, Begin]],
     cell: Cell,
     counts: dict[str, Counter[str]],
-    written: dict[str, set[str]],
+    written: dict[str, dict[str, Mapping[str, int]]],
     *,
     force: bool,
 ) -> None:
-    """Make what is stale in one read, then what only that made stale in another; add what each stage did, and which assets it wrote."""
+    """Make what is stale in one read, then what only that made stale in another; add what each stage did.
+
+    ``written`` gets stage -> asset that it wrote -> why -> sessions.
+    """
     made: set[str] = set()
     while (waiting := _waiting(stages, cell, made, force=force)) and store.lake.manifest("normalized", cell) is not None:
         with ExitStack() as leases:
@@ -210,7 +219,7 @@ def _together(
                 made_of = {asset: stages[name][0].fingerprint(asset, cell, contents) for asset in visitor.assets}
                 counted = visitor.commit(made_of)
                 counts.setdefault(name, Counter()).update(counted)
-                written.setdefault(name, set()).update(visitor.assets)
+                written.setdefault(name, {}).update(visitor.recomputed)
                 contents |= stages[name][0].made(cell, visitor.assets)
             made.update(asset for v in visitors.values() for asset in v.assets)
         if not visitors:

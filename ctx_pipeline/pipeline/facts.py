@@ -85,6 +85,11 @@ class FactsOfCell:
         """Return the hash of what a session's facts are made of and one of each table's rows; none while they are not made."""
         return self._rows.noted(session_id)
 
+    @property
+    def recomputed(self) -> dict[str, dict[str, int]]:
+        """Asset -> why -> sessions whose rows were made, after the commit."""
+        return {FACTS_ASSET: self._rows.recomputed}
+
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Commit the cell."""
         (manifest,) = commit(self._store, [(self._rows, self._version, made_of[FACTS_ASSET])])

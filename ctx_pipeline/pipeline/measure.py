@@ -213,6 +213,11 @@ class ReadingsOfCell:
         """Return signal -> reading of those that were taken of a session now, of some of the assets."""
         return {name: row for asset in assets for name, row in self._made.get((asset, session_id), {}).items()}
 
+    @property
+    def recomputed(self) -> dict[str, dict[str, int]]:
+        """Asset -> why -> sessions whose rows were made, after the commit."""
+        return {asset: rows.recomputed for asset, rows in self._rows.items()}
+
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the readings, by session and signal; a cell of which only some sessions were asked for stays stale."""
         whole = self._only is None

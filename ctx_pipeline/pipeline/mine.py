@@ -178,6 +178,11 @@ class _Mining:
             found = {c.candidate_id: c for c in drawn}
             self._rows[asset].put(view.session_id, key, {"candidates": [found[name] for name in sorted(found)]})
 
+    @property
+    def recomputed(self) -> dict[str, dict[str, int]]:
+        """Asset -> why -> sessions whose rows were made, after the commit."""
+        return {asset: rows.recomputed for asset, rows in self._rows.items()}
+
     def commit(self, made_of: Mapping[str, str]) -> Counter[str]:
         """Write the candidates, by session and id."""
         for made in commit(self._store, [(rows, self._due.versions[a], made_of[a]) for a, rows in self._rows.items()]):

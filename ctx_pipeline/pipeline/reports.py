@@ -61,6 +61,8 @@ class CellReport:
     """assets that were written, where the stage makes some and not others"""
     held: dict[str, str] = field(default_factory=dict)
     """asset -> why it is held; empty in a held cell where all are"""
+    recomputed: dict[str, dict[str, int]] = field(default_factory=dict)
+    """asset -> why -> sessions whose rows were made, where a stage knows it"""
 
     def wrote(self, asset: str) -> bool:
         """Tell whether an asset of the stage was written."""

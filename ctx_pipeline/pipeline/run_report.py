@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.errors import CtxError
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.pipeline import session_errors
+from ctx_pipeline.pipeline.reports import DONE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ctx_pipeline.dashboard.data import PageData
+    from ctx_pipeline.pipeline import StageReport
     from ctx_pipeline.pipeline.run import Outcome
     from ctx_pipeline.settings import Settings
 
@@ -65,11 +69,14 @@ class RunReport:
     session_errors: list[dict[str, Any]] = field(default_factory=list)
     """what went wrong with single sessions after that: host, session_id, asset, reason, times"""
 
+    assets: list[dict[str, Any]] = field(default_factory=list)
+    """what this run made: asset, partitions, sessions whose rows were made (none where an asset is no row of a session), why"""
+
     def to_json(self) -> dict[str, Any]:
-        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine and the errors of sessions."""
+        """Return the documented keys, ``sessions`` to ``site``, and last the quarantine, the errors of sessions and what was made."""
         values = {f.name: getattr(self, f.name) for f in fields(self)[:12]}
         values["seconds"] = round(self.seconds, 3)
-        return {**values, "quarantine": self.quarantine, "session_errors": self.session_errors}
+        return {**values, "quarantine": self.quarantine, "session_errors": self.session_errors, "assets": self.assets}
 
 
 def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds: float) -> RunReport:
@@ -89,6 +96,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     report.site = str(page) if page.exists() else ""
     report.sessions_by_host = dict(sorted(Counter(row.host for row in store.ledger.sessions()).items()))
     if outcome is not None:
+        report.assets = assets_made(outcome.reports)
         report.failed = outcome.failed
         report.cells_materialized = outcome.cells_materialized
         report.sessions_parsed = sum(r.totals.get("sessions_parsed", 0) for r in outcome.reports if r.stage == "normalize")
@@ -100,6 +108,43 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     report.model_calls = kept["usage"].get("calls", report.model_calls)
     report.findings = [Shown(*finding) for finding in kept["findings"]]
     return report
+
+
+def assets_made(reports: Iterable[StageReport]) -> list[dict[str, Any]]:
+    """Return what stages made: asset, in how many partitions, how many sessions were worked out again there, and why.
+
+    What is made of all sessions at once has no sessions, but for the page: those that were drawn.
+    """
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    whole: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        for key, cell in report.cells.items():
+            if not key and cell.status == DONE:
+                drawn = cell.counts.get("chunks_written")
+                whole[report.stage] = {"asset": _UNPARTITIONED[report.stage], "partitions": None, "sessions": drawn, "why": "new input"}
+            for asset, why in cell.recomputed.items():
+                # a step that records what another process made says it again
+                found.setdefault(asset, {}).setdefault(key, why)
+    made = []
+    for asset, cells in found.items():
+        why = Counter[str]()
+        for one in cells.values():
+            why.update(one)
+        told = ", ".join(f"{count} {name}{'s' if count != 1 and name.endswith('session') else ''}" for name, count in sorted(why.items()))
+        # rows of sessions that went away were dropped, none was made
+        made.append({"asset": asset, "partitions": len(cells), "sessions": why.total(), "why": told or "sessions left"})
+    return [*made, *(whole[stage] for stage in _UNPARTITIONED if stage in whole)]
+
+
+_UNPARTITIONED = {
+    "index_search": "search/index",
+    "score_lesson_use": "memory/used",
+    "consolidate": "memory/consolidated",
+    "index_memory": "memory/index",
+    "warehouse": "warehouse/duckdb",
+    "render": "dashboard/site",
+    "effect": "memory/effect",
+}
 
 
 def _read(store: Any, made: list[str]) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ctx_pipeline.model.codec import digest, rows_hash
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Cell
     from ctx_pipeline.storage import Store
     from ctx_pipeline.storage.lake import Part
+
+NEW, CHANGED, FORCED, OTHER_CODE = "new session", "changed session", "forced", "new code version"
+"""Why the rows of a session are made."""
 
 MOST_PARTS = 8
 """Parts of one table in a cell from which on the small ones are merged."""
@@ -35,6 +39,9 @@ class SessionRows:
         self._before = {s: noted for s, noted in self.old.hashes.items() if self._whole(s, noted, held)} if self.old else {}
         self._now: dict[str, str] = {}
         self._made: dict[str, dict[str, Sequence[tuple]]] = {}
+        self._why: dict[str, str] = {}
+        self.recomputed: dict[str, int] = {}
+        """why -> sessions whose rows were made, once they are written"""
 
     def _whole(self, session_id: str, noted: str, held: Collection[tuple[str, str]]) -> bool:
         """Tell whether a session is noted as this class notes it, and every table has its rows."""
@@ -54,6 +61,7 @@ class SessionRows:
         members = [rows.get(table, ()) for table in self._tables]
         noted = " ".join([key, *(rows_hash(own)[:32] for own in members), ".".join(str(len(own)) for own in members)])
         before = self._before.get(session_id, "")
+        self._why[session_id] = NEW if not before else FORCED if before.partition(" ")[0] == key else CHANGED
         self._now[session_id] = noted
         if before.partition(" ")[2] != noted.partition(" ")[2]:
             self._made[session_id] = {table: own for table, own in zip(self._tables, members, strict=True) if own}
@@ -69,6 +77,8 @@ class SessionRows:
     def write(self, *, code_version: str, input_fp: str) -> Manifest:
         """Write one new part a table of what did not stay, and the manifest of the cell."""
         lake = self._store.lake
+        renewed = self.old is not None and self.old.code_version != code_version
+        self.recomputed = dict(Counter(OTHER_CODE if renewed and why == CHANGED else why for why in self._why.values()))
         gone = {s for p in self.old.parts for s in p.live if s in self._made or s not in self._now} if self.old else set()
         parts = self._merged(self.old.without(gone, self._tables)) if self.old else []
         for table in self._tables:

@@ -282,7 +282,8 @@ def commit(store: Store, one: Ready, parts: Sequence[Part], decoder: str, prices
     else:
         for asset in (RAW, *(f"{ASSET}/{name}" for name in tables)):
             store.ledger.forget_asset(asset, [cell])
-    return CellReport(DONE, {**counts, "parsed": len(one.changed)}, content[""], time.perf_counter() - began)
+    again = {f"{ASSET}/{name}": {"new or changed session": len(one.changed)} for name in tables}
+    return CellReport(DONE, {**counts, "parsed": len(one.changed)}, content[""], time.perf_counter() - began, recomputed=again)
 
 
 def _contents(one: Ready) -> dict[str, str]:
