@@ -102,7 +102,7 @@ class SessionTools:
             marks = states.checkpoints(session_id, budget=profile.snapshot_bytes, interval=profile.checkpoint_calls, **place)
             return SessionAnswer(action=action, value={"checkpoints": [mark._asdict() for mark in marks]})
         if action == "load":
-            brought = states.loaded(session_id, **place)
+            brought = states.loaded(session_id, profile=profiles.active(self._settings), **place)
             found = brought.found._replace(state=states.safe(brought.found.state))
             return SessionAnswer(action=action, text=brought.block.text, value=brought._replace(found=found).to_json())
         if action == "save":

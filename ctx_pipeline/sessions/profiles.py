@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctx_pipeline.context.session_state.state import DEFAULT, Profile, named, profiles
 from ctx_pipeline.model.codec import plain
 from ctx_pipeline.model.hook_kinds import CHOSEN, PROFILES
+from ctx_pipeline.model.usage_rules import cost_of
 from ctx_pipeline.sessions.session_choice import here as working_folder
 from ctx_pipeline.sessions.session_choice import in_place
 from ctx_pipeline.sessions.state import snapshot_recall
@@ -47,15 +48,15 @@ def profile(name: str, settings: Settings) -> Profile:
 def warnings(name: str, *, host: str, session_id: str, settings: Settings) -> list[str]:
     """Return what a session went beyond of a profile's limits, and what it is near, one sentence each with its figures."""
     chosen = profile(name, settings)
-    calls = usage("session", stored=True, host=host, settings=settings).by_session()
-    spent = calls.get((host, session_id), {}).get("cost_nano", 0) / 1e9
-    with reading(settings) as (store, _):
+    with reading(settings) as (store, asked):
         row = store.ledger.session(host, session_id)
         if row is None:
             return []
         made = int(row.rows.get("tool_calls") or 0)
         rows = store.lake.read_rows("model_calls", row.partition, "normalized")
-        peak = max((c.context_tokens for c in rows if c.session_id == session_id and c.owner), default=0)
+        calls = [c for c in rows if c.session_id == session_id and c.owner]
+        peak = max((c.context_tokens for c in calls), default=0)
+        spent = sum(cost_of(asked.cost_mode, c.recorded_cost, c.cost) or 0 for c in calls) / 1e9
     figures = (
         (chosen.context_tokens, peak, f"a prompt of {peak:,} tokens (at most {chosen.context_tokens:,})"),
         (chosen.tool_calls, made, f"{made:,} tool calls (at most {chosen.tool_calls:,})"),

@@ -319,11 +319,17 @@ class Loaded(NamedTuple):
         return {**self.found.to_json(), "tokens": self.tokens, "cold_tokens": self.cold_tokens, "command": self.command}
 
 
-def loaded(name: str | None = None, *, cwd: str | None = None, settings: Settings | None = None) -> Loaded:
-    """Return the last other session of this repository that did something, or a named one, with its size beside a cold start."""
+def loaded(
+    name: str | None = None, *, profile: Profile = BUILT_INS[DEFAULT], cwd: str | None = None, settings: Settings | None = None
+) -> Loaded:
+    """Return the last other session of this repository that did something, or a named one, with its size beside a cold start.
+
+    Its block takes at most the tokens of the profile.
+    """
     found = session_state(name, previous=True, cwd=cwd, settings=settings)
     command, beside = _beside(found, cwd, settings)
-    return Loaded(found, blocks.block(safe(found.state), counter(), 10**6, beside=beside), _cold(found, settings), command)
+    made = blocks.block(safe(found.state), counter(), profile.resume_tokens, beside=beside, profile=profile)
+    return Loaded(found, made, _cold(found, settings), command)
 
 
 def counter() -> Callable[[str], int]:

@@ -195,6 +195,7 @@ def test_a_tool_makes_what_the_profile_says(own: Shop, tools: SessionTools, monk
     assert len(tools.ctx_session("snapshot", session_id=WORK).text.encode()) <= 1_024
     assert tools.ctx_session("resume", session_id=WORK).value["budget"] == 200
     assert tools.ctx_session("resume", session_id=WORK, budget=300).value["budget"] == 300
+    assert tools.ctx_session("load", session_id=WORK).value["tokens"] <= 200
 
 
 @pytest.mark.feature("session.commands")

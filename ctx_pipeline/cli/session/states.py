@@ -67,9 +67,10 @@ def load(name: str | None, as_json: bool) -> None:
 
     Says what came back, and how much smaller it is than reading everything again.
     """
+    from ctx_pipeline.sessions.profiles import active
     from ctx_pipeline.sessions.state import loaded
 
-    told = loaded(name, settings=for_reading())
+    told = loaded(name, profile=active(for_reading()), settings=for_reading())
     if as_json:
         emit(told.to_json())
         return
