@@ -227,10 +227,14 @@ def _answers(answer: str) -> str:
 
 
 def _failures(view: SessionView) -> Iterator[Item]:
-    """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first."""
+    """Yield for each check the failure that it ended with, or the last one that was mended; what still fails ranks first.
+
+    What failed with some words and passed with others later, with the same tool, is not said to fail.
+    """
     cwd, commands = view.session.cwd, runs_by_call(view)
     by_program: dict[tuple[str, str, str], list[Any]] = {}
-    for check in check_runs(view):
+    every = check_runs(view)
+    for check in every:
         by_program.setdefault((check.thread_id, check.kind, check.program or check.runner), []).append(check)
     for n, members in enumerate(by_program.values()):
         bad = next((c for c in reversed(members) if c.result == "failed"), None)
@@ -241,9 +245,23 @@ def _failures(view: SessionView) -> Iterator[Item]:
         path, line = (place[1], int(place[2])) if place else (None, None)
         ended = {"failed": "fails", "passed": "failed, and passes now"}.get(members[-1].result, "failed when it last ended")
         command = commands[bad.call_event]
-        score = (4.0 if members[-1].result == "passed" else 8.0) + n / 100
+        later = _passed_later(members[-1], every) if members[-1].result == "failed" else None
+        if later is not None:
+            ended = f"failed, and `{shown(commands[later.call_event].command, cwd)}` passed later"
+        score = (4.0 if later is not None or members[-1].result == "passed" else 8.0) + n / 100
         text = f"`{shown(command.command, cwd)}` {ended}: {_cut(why, _LONG)}"
         yield Item(text, "checks", _iso(command.started), bad.event, path, line, score=score)
+
+
+def _passed_later(check: Any, every: Sequence[Any]) -> Any:
+    """Return the last later run of the same kind of check with the same tool, if it passed."""
+    behind = [c for c in every if c.thread_id == check.thread_id and c.seq > check.seq and (c.kind, _tool(c)) == (check.kind, _tool(check))]
+    return behind[-1] if behind and behind[-1].result == "passed" else None
+
+
+def _tool(check: Any) -> str:
+    """Return the program that a check runs, behind what starts it: ``uv run pytest -v`` is pytest."""
+    return str(check.runner or check.program.partition(" ")[0])
 
 
 def _why(view: SessionView, check: Any) -> str:

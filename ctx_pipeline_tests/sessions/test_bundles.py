@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli import cli
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.sessions.state import read
@@ -29,6 +30,17 @@ def test_a_session_is_exported_and_loaded_on_another_machine(own: Shop, monkeypa
     assert [state["findings"][0][name] for name in ("text", "path", "by")] == ["taken off twice", "shop/cart.py", "bundle"]
     assert [f["path"] for f in state["files"]] == ["shop/cart.py", "shop/prices.py", "CHANGELOG.md"]
     assert "from the bundle that was imported" in other.ctx(monkeypatch, "session", "status", "--session", WORK, cwd=tmp_path).stdout
+
+
+@pytest.mark.feature("session.bundle")
+def test_a_bundle_is_loaded_on_a_machine_that_captured_nothing_yet(own: Shop, monkeypatch, tmp_path):
+    file = tmp_path / "work.json"
+    own.json(monkeypatch, "session", "export", str(file))
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "CLAUDE_CONFIG_DIR": str(tmp_path), "CODEX_HOME": str(tmp_path)}
+    fresh = Shop(settings_module.load(environ), tmp_path, tmp_path)
+    assert fresh.ctx(monkeypatch, "session", "import", str(file)).exit_code == 0
+    told = fresh.ctx(monkeypatch, "session", "load", "--session", WORK[:8]).stdout
+    assert "Fix the sum of the cart" in told
 
 
 @pytest.mark.feature("session.bundle", "session.artifact-registry")

@@ -57,3 +57,15 @@ def test_the_part_of_an_output_is_said_to_be_one_behind_another_check_too():
     packages = "ok  \texample.com/a\t0.1s\nok  \texample.com/b\t0.2s\n"
     session = view(cwd="/w").prompt("Fix the parser").shell("golangci-lint run && go test ./... 2>&1 | tail -20", text=packages)
     assert "passed (2/2 packages) as far as the shown part of its output says" in block(fold(session.build()), len, 10**6).text
+
+
+@pytest.mark.feature("session.auto-findings")
+def test_what_failed_with_other_words_and_passed_later_is_not_said_to_fail():
+    broken = "E  assert 0 > 0\n1 failed, 19 passed in 3s"
+    session = view(cwd="/w").prompt("Fix the browser tests").shell("uv run pytest -m browser --tb=short", exit=1, text=broken)
+    assert "`uv run pytest -m browser --tb=short` fails: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
+    session.shell("uv run mypy", exit=0, text="Success: no issues found in 2 source files")
+    assert "`uv run pytest -m browser --tb=short` fails: assert 0 > 0" in [f.text for f in fold(session.build()).findings]
+    session.shell("uv run pytest -m browser -v", exit=0, text="20 passed in 3s")
+    told = "`uv run pytest -m browser --tb=short` failed, and `uv run pytest -m browser -v` passed later: assert 0 > 0"
+    assert [f.text for f in fold(session.build()).findings] == [told]

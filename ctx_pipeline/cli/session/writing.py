@@ -39,8 +39,11 @@ def _note(
 
 def _keep(_: str, settings: Settings, *, by: str, kind: str, host: str, session_id: str, content: str, **more: Any) -> dict[str, Any]:
     from ctx_pipeline.pipeline.session_notes import keep
+    from ctx_pipeline.storage.store_marker import begun
 
     with _opened(settings) as store:
+        if not begun(settings.home):
+            store.ledger.sessions()  # makes it: what was imported can be read before anything was captured
         made = keep(store, settings, kind, (host, session_id), content, by=by, **more)
         return {"artifact_id": made.artifact_id, "at": made.at, "file": str(store.files.local(made.rel)), "bytes": made.bytes}
 
