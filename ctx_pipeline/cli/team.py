@@ -283,6 +283,25 @@ def show_report(report: str, url: str | None, as_json: bool) -> None:
 
 
 @hub.command()
+@click.argument("folder", type=click.Path(file_okay=False))
+@json_option
+def sample(folder: str, as_json: bool) -> None:
+    """Make a team of three made-up members with sample sessions below FOLDER, to look at."""
+    from pathlib import Path
+
+    from ctx_pipeline import settings as settings_module
+    from ctx_pipeline.team.sample_members import sample_team
+
+    bucket, published = sample_team(settings_module.load(), Path(folder))
+    if as_json:
+        emit({"url": str(bucket), "sessions": published})
+        return
+    told = ", ".join(f"{name} {count}" for name, count in published.items())
+    say(f"sessions published: {told}")
+    say(f"next: ctx hub refresh --url {bucket}, ctx hub show members --url {bucket}, ctx hub dev --url {bucket}")
+
+
+@hub.command()
 @url_option
 @click.option("--port", default=3001, show_default=True, help="Port on the loopback interface.")
 def dev(url: str | None, port: int) -> None:

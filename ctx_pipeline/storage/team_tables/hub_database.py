@@ -56,8 +56,10 @@ _SUMS = (
 REPORTS: Mapping[str, str] = {
     "total": f"SELECT {_SUMS} FROM counted_calls",
     "members": (
-        f"SELECT m.member, m.sessions, u.* EXCLUDE (member), k.checks, k.failed_checks, m.last_ts FROM"
-        " (SELECT member, count(*) AS sessions, epoch_us(max(last_ts)) AS last_ts FROM team_sessions GROUP BY 1) m"
+        f"SELECT m.member, coalesce(o.sessions, 0) AS sessions, m.published - coalesce(o.sessions, 0) AS counted_elsewhere,"
+        " u.* EXCLUDE (member), k.checks, k.failed_checks, m.last_ts FROM"
+        " (SELECT member, count(*) AS published, epoch_us(max(last_ts)) AS last_ts FROM sessions GROUP BY 1) m"
+        " LEFT JOIN (SELECT member, count(*) AS sessions FROM team_sessions GROUP BY 1) o USING (member)"
         f" LEFT JOIN (SELECT member, {_SUMS} FROM counted_calls GROUP BY 1) u USING (member)"
         " LEFT JOIN (SELECT member, count(*) AS checks, count(*) FILTER (WHERE result = 'failed') AS failed_checks"
         " FROM team_checks GROUP BY 1) k USING (member) ORDER BY u.cost_nano DESC NULLS LAST, 1"
