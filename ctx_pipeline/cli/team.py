@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, say, table
+from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, one_line, say, table, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -271,15 +271,31 @@ def show_report(report: str, url: str | None, as_json: bool) -> None:
 
     if report not in REPORTS:
         raise UnknownChoice("report", report, REPORTS)
-    opened = Hub(settings_module.load(), url)
-    rows = opened.database.reports((report,))[report]
+    settings = settings_module.load()
+    rows = Hub(settings, url).database.reports((report,))[report]
     if as_json:
         emit({"report": report, "rows": rows})
         return
     if not rows:
         say("nothing is there yet: ctx hub refresh")
         return
-    table([{k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in row.items()} for row in rows], {k: k for k in rows[0]})
+    filled = [name for name in rows[0] if any(row[name] for row in rows)]
+    told = [{name: _figure(name, row[name], settings.timezone) for name in filled} for row in rows]
+    heads = {name: name.removesuffix("_nano").removesuffix("_tokens").removesuffix("_ts").replace("_", " ") for name in filled}
+    table(told, heads)
+
+
+def _figure(name: str, value: Any, zone: str | None) -> Any:
+    """Return a value of a report as a person reads it."""
+    if value is None:
+        return ""
+    if name.endswith("_nano"):
+        return dollars(value)
+    if name.endswith("_tokens"):
+        return tokens(value)
+    if name.endswith("_ts"):
+        return local_time(value, zone)
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 @hub.command()
