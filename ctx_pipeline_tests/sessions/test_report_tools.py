@@ -65,6 +65,8 @@ LINES = [
     "session snapshot",
     "session restore",
     "session resume",
+    "session playbook",
+    "session checkpoints",
     "session diff --from start",
     "session profile",
     "heatmap",
