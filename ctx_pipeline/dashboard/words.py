@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import SessionLine
     from ctx_pipeline.storage.warehouse.transcript_queries import WholeSession
 
-SESSIONS, MOST = 300, 5_000
+SESSIONS, MOST = 100, 5_000
 """Sessions of a piece, and the newest sessions that are searched from disk."""
 
 KINDS = ("prompt", "answer", "title", "compaction", "error", "tool_call")

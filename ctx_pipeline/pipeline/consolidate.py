@@ -19,7 +19,7 @@ from ctx_pipeline.model import display
 from ctx_pipeline.model.codec import digest, rows_hash
 from ctx_pipeline.model.memories import CASE
 from ctx_pipeline.pipeline import code_versions, reports
-from ctx_pipeline.pipeline.lessons.repositories import look, with_repositories
+from ctx_pipeline.pipeline.lessons.repositories import look, recorded, with_repositories
 from ctx_pipeline.pipeline.mine import candidates, renew
 from ctx_pipeline.pipeline.mine import candidates as mined
 from ctx_pipeline.pipeline.models import model_judge
@@ -30,7 +30,7 @@ from ctx_pipeline.redaction.redactor import Redactor
 from ctx_pipeline.storage.files import Made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ctx_pipeline.memory.consolidation import Check
     from ctx_pipeline.model.memories import Memory, StoredCandidate
@@ -46,7 +46,9 @@ _STEPS, _MOST = 8, 2_000
 _KEPT = ("subject", "task", "steps", "files", "verification")
 
 
-def rebuild(store: Store, check: Check, errors: SessionErrors, *, input_fp: str, code_version: str) -> int:
+def rebuild(
+    store: Store, check: Check, errors: SessionErrors, *, input_fp: str, code_version: str, known: Mapping[str, str] | None = None
+) -> int:
     """Write ``cases.db`` anew from what single turns solved and return how many cases there are.
 
     The file says that it was made of this input by this version of the code.
@@ -56,7 +58,7 @@ def rebuild(store: Store, check: Check, errors: SessionErrors, *, input_fp: str,
     back, as a memory would be. Of more than two thousand the newest stay. A session
     whose candidates cannot be read has no cases and is noted in ``errors``.
     """
-    found = [_named(m) for m in errors.without_bad(candidates(store, SKILL_PRO, combined=False), partial(_cases, check))]
+    found = [_named(m) for m in errors.without_bad(candidates(store, SKILL_PRO, combined=False, known=known), partial(_cases, check))]
     return store.cases.rebuild(found, made=Made(input_fp, code_version, rows_hash(found), len(found)))
 
 
@@ -152,15 +154,16 @@ def consolidate(store: Store, settings: Settings, *, force: bool = False) -> Sta
         else:
             drawn = [asset for asset in upstream if asset.startswith("mined/")]
             candidates = []
+            known = recorded(store)
             for method in (methods[asset.partition("/")[2]] for asset in drawn):
                 try:
-                    candidates += mined(store, method, errors=errors)
+                    candidates += mined(store, method, errors=errors, known=known)
                 except Exception as error:  # noqa: BLE001 - a plug-in's defect must not take the other methods' memories with it
                     errors.note("", "", f"the method {method.name}: {reason(error)}")
-            candidates += with_repositories(store, model_judge.candidates(store))
+            candidates += with_repositories(store, model_judge.candidates(store), known)
             facts = [consolidation.Fact(f.kind, f.payload, f.at) for f in store.journal.facts() if f.kind.startswith("memory.")]
             memories = errors.without_bad(candidates, lambda some: consolidation.consolidate(some, facts, check))
-            rebuild(store, check, errors, input_fp=made_of, code_version=version)
+            rebuild(store, check, errors, input_fp=made_of, code_version=version, known=known)
             content = rows_hash(memories)
             store.lake.replace(ASSET, WHOLE, {"memories": memories}, code_version=version, input_fp=made_of, content_hash=content)
             store.ledger.record_asset(ASSET, WHOLE, input_fp=made_of, code_version=version, content_hash=content, rows=len(memories))

@@ -81,13 +81,21 @@ def plan(store: Store, methods: Iterable[str] | None = None, *, force: bool = Fa
     return due, begin
 
 
-def candidates(store: Store, method: Method, *, combined: bool = True, errors: SessionErrors | None = None) -> list[StoredCandidate]:
+def candidates(
+    store: Store,
+    method: Method,
+    *,
+    combined: bool = True,
+    errors: SessionErrors | None = None,
+    known: Mapping[str, str] | None = None,
+) -> list[StoredCandidate]:
     """Return what a method drew from all sessions, with what they prove together unless ``combined`` is off.
 
-    With ``errors`` a session whose candidates alone make the method raise is noted and left out.
+    With ``errors`` a session whose candidates alone make the method raise is noted and left
+    out. ``known`` says which repository a folder belongs to, where that was asked already.
     """
     if method.asks:
-        return with_repositories(store, model_judge.candidates(store, method.name))
+        return with_repositories(store, model_judge.candidates(store, method.name), known)
     asset = f"mined/{method.name}"
     drawn = [
         StoredCandidate._make(r)
@@ -95,7 +103,7 @@ def candidates(store: Store, method: Method, *, combined: bool = True, errors: S
         # in whatever order their sessions came
         for r in sorted(store.lake.read_rows("candidates", cell, asset), key=itemgetter(0))
     ]
-    drawn = with_repositories(store, drawn)
+    drawn = with_repositories(store, drawn, known)
     combine = method.combine
     if combine is None or not combined:
         return drawn

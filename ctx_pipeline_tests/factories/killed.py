@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ctx_pipeline.settings import Settings
 
@@ -94,6 +94,7 @@ def do_look(store: Any, settings: Settings) -> Any:
     return {
         "lost": lost,
         "records": {key: row.content_hash for key, row in rows.items() if row is not None and key != "search/index"},
+        "partitions": contents(store, planned.assets),
         "page": page.content_hash if page else None,
         "warehouse": built.content_hash if built else None,
         "sessions": sessions,
@@ -105,6 +106,16 @@ def do_look(store: Any, settings: Settings) -> Any:
         "summary": [summary(store, settings, None, seconds=0).usage, summary(store, settings, None, seconds=0).model_calls],
         "todo": planned.tail(),
         "temporaries": [p.name for p in store.home.rglob(".tmp-*")],
+    }
+
+
+def contents(store: Any, assets: Iterable[str]) -> dict[str, str]:
+    """Return the content hash of every partition of the assets that lie in the lake, by asset and partition."""
+    return {
+        f"{asset}@{cell.key}": row.content_hash
+        for asset in assets
+        if asset.partition("/")[0] in {"normalized", "facts", "signals", "mined"}
+        for cell, row in sorted(store.ledger.asset_cells(asset).items())
     }
 
 

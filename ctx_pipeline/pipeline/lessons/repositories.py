@@ -26,17 +26,17 @@ _LOOKS, _ASKED, _SECONDS = 2_000, 20, 2.0
 """Folders looked at in one pass, repositories that git is asked about, and how long each time."""
 
 
-def with_repositories(store: Store, candidates: Iterable[StoredCandidate]) -> list[StoredCandidate]:
+def with_repositories(store: Store, candidates: Iterable[StoredCandidate], known: Mapping[str, str] | None = None) -> list[StoredCandidate]:
     """Return candidates of which those that know only a folder have the repository that is known of it.
 
     Claude Code records no remote, Codex does: where both worked in one folder it is one
     repository. A worktree below the checkout belongs to the checkout, and clones of one
-    repository belong together, see :func:`look`.
+    repository belong together, see :func:`look`. ``known`` is what :func:`recorded` says, where it was asked already.
     """
     rows = list(candidates)
     if not any(_only_folder(c.repository, c.cwd) for c in rows):
         return rows
-    known = recorded(store)
+    known = recorded(store) if known is None else known
     return [c._replace(repository=repository_of(c.repository, c.cwd, known)) for c in rows]
 
 

@@ -58,10 +58,14 @@ def format_shares_dropped(here: Sequence[VersionShare], everywhere: Sequence[Ver
 def versions(store: Any) -> list[VersionShare]:
     """Return how well each version of each host was understood."""
     with closing(store.lake.connect()) as connection:
-        rows = connection.execute(
-            "SELECT host, coalesce(version, ''), count(*), sum(lines), sum(quarantined), sum(unknown) "
-            f"FROM ({store.lake.relation_sql('sessions')}) GROUP BY ALL ORDER BY ALL"
-        ).fetchall()
+        return _versions(store, connection)
+
+
+def _versions(store: Any, connection: Any) -> list[VersionShare]:
+    rows = connection.execute(
+        "SELECT host, coalesce(version, ''), count(*), sum(lines), sum(quarantined), sum(unknown) "
+        f"FROM ({store.lake.relation_sql('sessions')}) GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
     return [VersionShare(host, version, *map(int, numbers)) for host, version, *numbers in rows]
 
 
@@ -118,10 +122,11 @@ def run(store: Any, cells: Sequence[Cell]) -> dict[Cell, dict[str, Finding]]:
         calls = by_cell("tool_calls", "count(*), count(result_event)")
         read = by_cell("sessions", "count(*), coalesce(sum(lines), 0), coalesce(sum(quarantined), 0), coalesce(sum(bytes), 0)")
         named = connection.execute(f"SELECT cell, host, session_id FROM ({_with_cell(store, 'sessions', cells)})").fetchall()
+        formats = _formats(store, connection, cells)
     sessions: dict[Cell, set[tuple[str, str]]] = {cell: set() for cell in cells}
     for key, *session in named:
         sessions[Cell.of(key)].add(tuple(session))
-    unknown, captured, formats = _unknown(store), _captured(store), _formats(store, cells)
+    unknown, captured = _unknown(store), _captured(store)
     found = {}
     for cell in cells:
         rows, unique = events.get(cell.key, (0, 0))
@@ -149,14 +154,13 @@ def _with_cell(store: Any, table: str, cells: Sequence[Cell]) -> str:
     return " UNION ALL BY NAME ".join(f"SELECT '{cell.key}' AS cell, * FROM ({store.lake.relation_sql(table, [cell])})" for cell in cells)
 
 
-def _formats(store: Any, cells: Sequence[Cell]) -> dict[Cell, Finding]:
+def _formats(store: Any, connection: Any, cells: Sequence[Cell]) -> dict[Cell, Finding]:
     """Return whether every version of a host in each cell is understood as well as its other versions."""
-    with closing(store.lake.connect()) as connection:
-        rows = connection.execute(
-            "SELECT cell, host, coalesce(version, ''), count(*), sum(lines), sum(quarantined), sum(unknown) "
-            f"FROM ({_with_cell(store, 'sessions', cells)}) GROUP BY ALL ORDER BY ALL"
-        ).fetchall()
-    everywhere = versions(store)
+    rows = connection.execute(
+        "SELECT cell, host, coalesce(version, ''), count(*), sum(lines), sum(quarantined), sum(unknown) "
+        f"FROM ({_with_cell(store, 'sessions', cells)}) GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    everywhere = _versions(store, connection)
     found = {}
     for cell in cells:
         here = [VersionShare(host, version, *map(int, numbers)) for key, host, version, *numbers in rows if key == cell.key]
