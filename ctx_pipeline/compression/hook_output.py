@@ -1,4 +1,4 @@
-"""Output of an agent's own shell commands in fewer tokens, in place of what the model would read: what a hook answers after a command."""
+"""What an agent's own tools printed or read in fewer tokens, in place of what the model would read: what a hook answers after a tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctx_pipeline.storage.journal import Journal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ctx_pipeline.compression.shell_output import Shortened
+    from ctx_pipeline.model.agent_config import ReplacedOutput
     from ctx_pipeline.settings import Settings
 
 SHORTENED = "hook.shortened"
@@ -26,11 +26,13 @@ _PATIENCE = 0.05
 
 
 def replacement(payload: Mapping[str, Any], host_name: str, settings: Settings) -> dict[str, Any] | None:
-    """Return what a hook prints after a command so that the model reads less; None where the output stays as it is.
+    """Return what a hook prints after a tool so that the model reads less; None where the output stays as it is.
 
     What ``ctx`` printed itself stays: a part that was asked for again must not be shortened again.
     """
     recipe = discovery.host(host_name).agent.hooks
+    if recipe is not None and recipe.replaces is not None and (held := recipe.replaces.read(payload.get("tool_response"))):
+        return _read_again(payload, host_name, recipe.replaces, held, settings)
     given = payload.get("tool_input")
     command = given.get("command") if isinstance(given, dict) else None
     if recipe is None or recipe.replaces is None or not isinstance(command, str) or _own(command):
@@ -48,8 +50,35 @@ def replacement(payload: Mapping[str, Any], host_name: str, settings: Settings) 
     keep_shown(window, before, settings)
     if not worth:
         return None
-    _log(payload, host_name, made, settings)
+    _log(payload, host_name, (made.kind, made.raw_tokens, made.tokens), settings)
     return recipe.replaces.answer(response, made.text)
+
+
+def _read_again(
+    payload: Mapping[str, Any], host_name: str, replaces: ReplacedOutput, held: tuple[str, int, str], settings: Settings
+) -> dict[str, Any] | None:
+    """Return a notice in place of a file whose every line, with its number, this window was shown before; None for another.
+
+    Read once more the text is given again: what stood above may be gone without a compaction.
+    """
+    path, first, text = held
+    if len(text) < LEAST:
+        return None
+    lines = text.split("\n")
+    placed = [f"{path}:{number}:{line}" for number, line in enumerate(lines, first)]
+    window = window_of(payload, host_name)
+    before = shown_to(window, settings)
+    known = before.holds(placed)
+    if known:
+        before.forget(placed)
+    else:
+        before.add(placed)
+    keep_shown(window, before, settings)
+    if not known:
+        return None
+    notice = f"[lines {first}-{first + len(lines) - 1} of this file stand above, unchanged; read once more for their text]"
+    _log(payload, host_name, ("read", len(text), len(notice)), settings)
+    return replaces.unchanged(payload.get("tool_response"), notice)
 
 
 def _may_have_failed(output: str) -> bool:
@@ -70,11 +99,12 @@ def _with_patterns(settings: Settings) -> Settings:
     return settings_module.load(settings.environ, home=settings.home)
 
 
-def _log(payload: Mapping[str, Any], host: str, made: Shortened, settings: Settings) -> None:
+def _log(payload: Mapping[str, Any], host: str, made: tuple[str, int, int], settings: Settings) -> None:
+    kind, before, after = made
     session = payload.get("session_id")
     journal = Journal(settings.home / "journal.db", patience=_PATIENCE, durable=False)
     try:
-        told = {"host": host[:40], "session_id": session if isinstance(session, str) else "", "output": made.kind}
-        journal.append(SHORTENED, {**told, "characters_before": made.raw_tokens, "characters_after": made.tokens}, actor="hook")
+        told = {"host": host[:40], "session_id": session if isinstance(session, str) else "", "output": kind}
+        journal.append(SHORTENED, {**told, "characters_before": before, "characters_after": after}, actor="hook")
     finally:
         journal.close()

@@ -36,6 +36,15 @@ class ShownLines:
         if len(self._known) > _MOST:
             self._known.clear()
 
+    def holds(self, lines: Sequence[str]) -> bool:
+        """Tell whether every line was shown before, in the same order; fewer than three are never known."""
+        places = _places(lines)
+        return bool(places) and all(place in self._known for place in places)
+
+    def forget(self, lines: Sequence[str]) -> None:
+        """Forget lines: they are shown whole next time."""
+        self._known.difference_update(_places(lines))
+
     def without(self, lines: Sequence[str]) -> list[str]:
         """Return the lines with a note in place of every long run that was shown before, in the same order."""
         before = [False] * len(lines)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctx_pipeline import discovery
 from ctx_pipeline.dashboard.figures import reading
 from ctx_pipeline.errors import UnknownName
+from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.display import table_text, visible
 from ctx_pipeline.model.readings import trend
 from ctx_pipeline.storage.warehouse.signal_sql import DIMENSIONS, MONTH_OF_HOST
@@ -18,8 +19,20 @@ if TYPE_CHECKING:
 
     Rows = Callable[[str], list[dict[str, Any]]]
 
+AGGREGATES = "signals/aggregates.json"
+"""Where the records are kept when a warehouse was built."""
+
+TABLES = ("readings", "sessions", "model_calls")
+"""Tables that records are made of."""
+
 _LABELS = 5
 _BARS = " ▁▂▃▄▅▆▇█"
+
+
+def made_of(relations: Sequence[str]) -> str:
+    """Return the hash of what records are made of: the live rows of :data:`TABLES`, as SELECTs over their parts, and the signals."""
+    declared = [(s.name, s.version, s.family, s.group, s.kind, s.unit, s.better) for s in discovery.signals().values()]
+    return digest(list(relations), sorted(map(str, declared)))
 
 
 def summaries(rows: Rows) -> list[dict[str, Any]]:

@@ -37,6 +37,10 @@ class ReplacedOutput(NamedTuple):
     """the response and its shortened text -> what the hook prints"""
     note: str
     """What of this host's output is replaced, for the person who is asked."""
+    read: Callable[[Any], tuple[str, int, str] | None] = lambda _: None
+    """the response of a tool that reads a file -> its path, the number of its first line and its text; None for another"""
+    unchanged: Callable[[Any, str], dict[str, Any]] = lambda _, __: {}
+    """that response and a notice -> what the hook prints so that the notice stands in place of the text"""
     successes: bool = True
     """The event follows commands that succeeded. Where it follows every one and a payload holds no exit status, what may
     tell of a failure stays: the line that names the status goes with the output."""

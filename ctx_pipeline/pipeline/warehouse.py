@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 import ctx_pipeline
-from ctx_pipeline.dashboard.signal_records import markdown, summaries
+from ctx_pipeline.dashboard.signal_records import AGGREGATES, made_of, markdown, summaries
+from ctx_pipeline.dashboard.signal_records import TABLES as READ
 from ctx_pipeline.errors import StoreError
 from ctx_pipeline.model.tables import TABLES
 from ctx_pipeline.pipeline import CellReport, StageReport, code_versions
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 
 SUMMARY = "signals/summary.md"
-AGGREGATES = "signals/aggregates.json"
 
 
 def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
@@ -39,11 +39,14 @@ def write(store: Store, warehouse: DuckDBPyConnection | None = None) -> None:
         records = summaries(lambda name: signal_sql.rows(warehouse, name, built=True))
     else:
         with closing(store.lake.connect()) as connection:
-            store.lake.views(connection)
+            store.lake.views(connection, READ)
             records = summaries(lambda name: signal_sql.rows(connection, name))
     store.files.write(SUMMARY, markdown(records).encode())
+    kept_of = made_of([store.lake.relation_sql(name) for name in READ])
     # the standard library indents in Python alone
-    store.files.write(AGGREGATES, msgspec.json.format(msgspec.json.encode({"version": 1, "signals": records}), indent=1))
+    store.files.write(
+        AGGREGATES, msgspec.json.format(msgspec.json.encode({"version": 1, "made_of": kept_of, "signals": records}), indent=1)
+    )
 
 
 CODE_VERSION = str(file.SCHEMA_VERSION)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ctx_pipeline.settings import Settings
+    from ctx_pipeline.storage import Store
 
 
 def catalogue(group: str | None = None, *, settings: Settings | None = None) -> list[dict[str, Any]]:
@@ -105,19 +106,40 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
     The records are those of :func:`ctx_pipeline.dashboard.signal_records.summaries`, of
     what is in the tables now. Raises UnknownName for a signal or group that is none.
     """
-    from ctx_pipeline.dashboard.signal_records import summaries
-    from ctx_pipeline.storage.warehouse import signal_sql
-
-    with reading(settings) as (store, _), closing(store.lake.connect()) as connection:
+    with reading(settings) as (store, _):
         known = discovery.signals()
         for name in signals or ():
             if name not in known:
                 raise UnknownName("signal", name, known)
         if group and group not in {s.group for s in known.values()}:
             raise UnknownName("group", group, {s.group for s in known.values()})
-        store.lake.views(connection)
-        records = summaries(lambda name: signal_sql.rows(connection, name))
+        records = _kept(store) or _added_up(store)
     return [r for r in records if (not signals or r["signal"] in signals) and (group is None or r["group"] == group)]
+
+
+def _kept(store: Store) -> list[dict[str, Any]] | None:
+    """Return the records that the last build of the warehouse wrote; None where they are of other readings or other signals."""
+    import msgspec
+
+    from ctx_pipeline.dashboard.signal_records import AGGREGATES, TABLES, made_of
+
+    if not store.files.exists(AGGREGATES):
+        return None
+    try:
+        kept = msgspec.json.decode(store.files.read(AGGREGATES))
+    except msgspec.DecodeError:
+        return None
+    same = isinstance(kept, dict) and kept.get("made_of") == made_of([store.lake.relation_sql(name) for name in TABLES])
+    return list(kept["signals"]) if same else None
+
+
+def _added_up(store: Store) -> list[dict[str, Any]]:
+    from ctx_pipeline.dashboard.signal_records import TABLES, summaries
+    from ctx_pipeline.storage.warehouse import signal_sql
+
+    with closing(store.lake.connect()) as connection:
+        store.lake.views(connection, TABLES)
+        return summaries(lambda name: signal_sql.rows(connection, name))
 
 
 # The few readings that say something of one session.

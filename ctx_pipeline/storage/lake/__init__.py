@@ -313,8 +313,10 @@ class Lake:
 
         return connect(self._files.root)
 
-    def views(self, connection: LakeConnection, tables: Iterable[str] = TABLES) -> None:
+    def views(self, connection: LakeConnection, tables: Iterable[str] = TABLES, *, sessions: Collection[str] | None = None) -> None:
         """Register one view for each of these tables over what is committed now.
+
+        With ``sessions`` they may lack the rows of all others.
 
         A table that cannot be trusted raises StoreDamaged when it is asked. Naming the
         tables that a query needs saves reading the manifests of the others.
@@ -323,7 +325,7 @@ class Lake:
 
         for name in tables:
             try:
-                sql = self.relation_sql(name)
+                sql = self.relation_sql(name, sessions=sessions)
             except StoreDamaged as error:
                 sql = refusal(TABLES[name], error)
             connection.execute(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {sql}')

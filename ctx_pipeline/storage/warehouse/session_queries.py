@@ -50,7 +50,7 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
     """
     sums = ", ".join(f"coalesce(sum({column}), 0)::BIGINT AS {name}" for name, column in _SUMS.items())
     with closing(lake.connect()) as connection:
-        lake.views(connection)
+        lake.views(connection, ("sessions", "threads", "events", "model_calls", "readings"))
 
         def rows(sql: str) -> list[dict[str, Any]]:
             return _rows(connection, sql, [host, session_id])
@@ -80,7 +80,7 @@ def session_detail(lake: Lake, host: str, session_id: str, *, cost_mode: str = "
 def session_readings(lake: Lake, host: str, session_id: str) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the readings of a session, and the text (400 characters) of the events they rest on."""
     with closing(lake.connect()) as connection:
-        lake.views(connection)
+        lake.views(connection, ("readings", "events"), sessions={session_id})
         readings = _rows(connection, _READINGS, [host, session_id])
         events = sorted({event for r in readings for event in r["evidence"]})
         quotes = _rows(connection, _QUOTES, [host, session_id, events])
@@ -90,7 +90,7 @@ def session_readings(lake: Lake, host: str, session_id: str) -> tuple[list[dict[
 def event_quotes(lake: Lake, sessions: Sequence[str], events: Sequence[str]) -> list[dict[str, Any]]:
     """Return the events of these ids in these sessions (``host/session_id``), in the order of the ids: place, time, kind and text."""
     with closing(lake.connect()) as connection:
-        lake.views(connection)
+        lake.views(connection, ("events",), sessions={name.partition("/")[2] for name in sessions})
         rows = _rows(connection, _EVENT_QUOTES, [list(sessions), list(events)])
     place = {event: number for number, event in enumerate(events)}
     for row in rows:
@@ -114,7 +114,7 @@ def signal_events(
     """Return the events that the readings of a signal rest on, the newest first; bounds in microseconds since 1970."""
     chosen = [value for value in (host, project, since, until) for _ in range(2)]
     with closing(lake.connect()) as connection:
-        lake.views(connection)
+        lake.views(connection, ("readings", "events", "sessions"))
         rows = _rows(connection, _PROOFS, [signal, *chosen])
     for row in rows:
         row["ts"] = row["ts"].isoformat(timespec="milliseconds") + "Z" if row["ts"] is not None else None
@@ -138,7 +138,7 @@ def session_facts(lake: Lake) -> dict[tuple[str, str], SessionFacts]:
     """Return what a list shows of every captured session by (host, session id)."""
     busy = "coalesce(prompts, 0) + coalesce(model_calls, 0) + coalesce(tool_calls, 0) > 0"
     with closing(lake.connect()) as connection:
-        lake.views(connection)
+        lake.views(connection, ("sessions",))
         sql = f"SELECT host, session_id, project, repository, title, status, epoch_us(last_ts) / 1e6, {busy} FROM sessions"
         rows = connection.execute(sql).fetchall()
     return {(host, session_id): SessionFacts(*facts) for host, session_id, *facts in rows}
@@ -159,7 +159,7 @@ def session_candidates(lake: Lake, host: str | None, session_id: str | None, met
             conditions.append(condition)
             parameters.append(value)
     with closing(lake.connect()) as connection:
-        lake.views(connection)
+        lake.views(connection, ("candidates",))
         names = "candidate_id, host, session_id, method, version, kind, text, when_to_use, structured, evidence, confidence, priority"
         sql = (
             f"SELECT {names}, scope, risk, repository, cwd FROM candidates WHERE {' AND '.join(conditions)}"
