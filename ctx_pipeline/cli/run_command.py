@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import deque
 from typing import IO
 
 import click
@@ -32,25 +33,32 @@ def run_command(words: tuple[str, ...], raw: bool) -> None:
         say(f"{words[0]}: {error.strerror}", err=True)
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
     assert process.stdout is not None  # noqa: S101 - it was asked for
-    data = _bounded(process.stdout)
+    data, left = _bounded(process.stdout)
     status = process.wait()
     status = 128 - status if status < 0 else status
     shown = data if raw or b"\0" in data[:8192] else _shortened(" ".join(words), data, status).encode("utf-8", "surrogateescape")
     sys.stdout.buffer.write(shown if not shown or shown.endswith(b"\n") else shown + b"\n")
+    if left:
+        sys.stdout.buffer.write(f"[{left:,} bytes in the middle of this output are neither shown nor kept]\n".encode())
     sys.stdout.buffer.flush()
     sys.exit(status)
 
 
-def _bounded(stream: IO[bytes]) -> bytes:
-    """Return all that a stream gives, of more than 16 MB the first and the last half."""
-    head, tail, size = b"", b"", 0
+def _bounded(stream: IO[bytes]) -> tuple[bytes, int]:
+    """Return all that a stream gives, of more than 16 MB the first and the last half, and how many bytes are missing between them."""
+    head, tail = bytearray(), deque[bytes]()
+    held = left = 0
     while piece := stream.read(1 << 16):
-        size += len(piece)
-        room = _HALF - len(head)
-        head += piece[: max(0, room)]
-        tail = (tail + piece[max(0, room) :])[-_HALF:]
-    left = size - len(head) - len(tail)
-    return head + (f"\n[{left:,} bytes]\n".encode() if left else b"") + tail
+        room = max(0, _HALF - len(head))
+        head += piece[:room]
+        tail.append(piece[room:])
+        held += len(tail[-1])
+        while held - len(tail[0]) >= _HALF:
+            left += len(tail[0])
+            held -= len(tail.popleft())
+    kept = b"".join(tail)
+    left += max(0, len(kept) - _HALF)
+    return bytes(head) + (b"\n" if left else b"") + kept[-_HALF:], left
 
 
 def _shortened(command: str, data: bytes, status: int) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from ctx_pipeline.compression.source import Source
+
 PART = 24_000
 """Characters of a file that are given at a time."""
 
@@ -40,6 +42,8 @@ class Excerpt(NamedTuple):
     """full, lines, signatures, diff or unchanged"""
     more: int = 0
     """the line to read on from; 0 at the end"""
+    odd: str = ""
+    """what an edit must know of the file: its line ends, or that it is no UTF-8"""
 
 
 class Reads:
@@ -94,6 +98,20 @@ def read_file(
     """
     root, real = root_of(path, roots)
     source = source_at(real, root=root, name=path)
+    found = _excerpt(source, real, reads, (mode, first, last), again=again, count=count)
+    return found._replace(odd=source.odd)
+
+
+def _excerpt(
+    source: Source,
+    real: Path,
+    reads: Reads,
+    asked: tuple[str, int | None, int | None],
+    *,
+    again: bool,
+    count: Callable[[str], int],
+) -> Excerpt:
+    mode, first, last = asked
     text, total = source.text, max(1, source.lines)
     if first is not None or last is not None or mode == "lines":
         return _lines(text, first or 1, last or total, total)

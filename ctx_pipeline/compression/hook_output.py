@@ -32,7 +32,7 @@ def replacement(payload: Mapping[str, Any], host_name: str, settings: Settings) 
     """
     recipe = discovery.host(host_name).agent.hooks
     if recipe is not None and recipe.replaces is not None and (held := recipe.replaces.read(payload.get("tool_response"))):
-        return _read_again(payload, host_name, recipe.replaces, held, settings)
+        return _repeated_read(payload, host_name, recipe.replaces, held, settings)
     given = payload.get("tool_input")
     command = given.get("command") if isinstance(given, dict) else None
     if recipe is None or recipe.replaces is None or not isinstance(command, str) or _own(command):
@@ -54,7 +54,7 @@ def replacement(payload: Mapping[str, Any], host_name: str, settings: Settings) 
     return recipe.replaces.answer(response, made.text)
 
 
-def _read_again(
+def _repeated_read(
     payload: Mapping[str, Any], host_name: str, replaces: ReplacedOutput, held: tuple[str, int, str], settings: Settings
 ) -> dict[str, Any] | None:
     """Return a notice in place of a file whose every line, with its number, this window was shown before; None for another.

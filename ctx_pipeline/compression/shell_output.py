@@ -28,6 +28,9 @@ MOST_DIFF_LINES = 4_000
 _LONGEST_LINE = 2_000
 _HEAD, _TAIL = 60, 100
 _ANSI = lazy_pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_OWN_MARKS = lazy_pattern(r"(?m)^\[(?:ctx [0-9a-f]{12}[:\]]|[\d,]+ (?:lines|characters|bytes)\b)")
+"""Lines of an output that look like those that stand for what was left out: a backslash tells them apart."""
+
 FILE = "file"
 """Kind of what shows the text of files: it stays as it is, since an edit may follow."""
 
@@ -92,7 +95,10 @@ def shorten(
     kind = kind_of(command)
     raw = count(output)
     plain = kept_outputs.redacted(output if kind == FILE else _plain(output), settings)
-    made, kind = _made(plain, kind)
+    quoted = plain if kind == FILE else _OWN_MARKS.sub(r"\\\g<0>", plain)
+    made, kind = _made(quoted, kind)
+    if quoted != plain:
+        made = made._replace(exact=False)
     if shown is not None:
         before = shown.without(made.lines)
         made = Filtered(before, exact=made.exact and before == made.lines)

@@ -25,6 +25,10 @@ class Source:
         self.fragment = fragment
         """some of its lines are missing"""
         self.text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        self.odd = (" (line ends: CRLF)" if "\r\n" in text else "") + (
+            " (not UTF-8: � stands for what could not be read)" if "\ufffd" in text else ""
+        )
+        """what an edit must know of it; empty for plain text"""
         self.language = language or language_of(name, self.text)
 
     @cached_property

@@ -25,10 +25,14 @@ class TextAnswer(BaseModel):
 
 
 class CodeTools:
-    """The tools over the project that the server was started in, and folders that a person allowed."""
+    """The tools over the project that the server was started in, and folders that a person allowed.
 
-    def __init__(self, settings: Settings, root: Callable[[], Path], allowed: Sequence[Path] = ()) -> None:
+    Without ``one_agent`` several ask the same server: what one of them was given is not "unchanged" to another.
+    """
+
+    def __init__(self, settings: Settings, root: Callable[[], Path], allowed: Sequence[Path] = (), *, one_agent: bool = True) -> None:
         self._settings = settings
+        self._one_agent = one_agent
         self._root = root
         self._allowed = tuple(allowed)
         self._reads = code_reading.Reads()
@@ -51,7 +55,7 @@ class CodeTools:
         found = code_reading.read_file(
             path,
             roots=self._roots(),
-            reads=self._reads,
+            reads=self._reads if self._one_agent else code_reading.Reads(),
             mode=mode_asked,
             first=first,
             last=last,
@@ -60,7 +64,7 @@ class CodeTools:
         )
         head = f"{path} {found.first}-{found.last} of {found.lines}" if found.how in ("lines", "full") else f"{path} {found.how}"
         more = f"\n[more: first={found.more}]" if found.more else ""
-        return TextAnswer(text=f"{head}\n{found.text}{more}")
+        return TextAnswer(text=f"{head}{found.odd}\n{found.text}{more}")
 
     @answering
     def ctx_shell(

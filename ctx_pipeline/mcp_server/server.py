@@ -87,12 +87,20 @@ class _Server(MCPServer):
 
 
 def build(
-    settings: Settings, judge: Judge, act: Act, *, profile: str = ALL, structured: bool = True, allowed: Sequence[Path] = ()
+    settings: Settings,
+    judge: Judge,
+    act: Act,
+    *,
+    profile: str = ALL,
+    structured: bool = True,
+    allowed: Sequence[Path] = (),
+    one_agent: bool = True,
 ) -> MCPServer:
     """Return the server over the store of these settings, which shows the tools of a set of :data:`PROFILES`.
 
     With ``structured`` answers carry values and schemas of them, for programs. ``allowed``
-    are folders outside of the project that tools may read.
+    are folders outside of the project that tools may read. Over HTTP several agents ask
+    one server (not ``one_agent``).
     """
     server = _Server(
         "ctx", title="ctx_pipeline", instructions=_INSTRUCTIONS, version=version("ctx-pipeline"), log_level="WARNING", subscriptions=False
@@ -102,7 +110,7 @@ def build(
     sessions = SessionTools(settings, act)
     reports = ReportTools(settings, act)
     compressing = CompressionTools(settings)
-    code = CodeTools(settings, project_root, allowed)
+    code = CodeTools(settings, project_root, allowed, one_agent=one_agent)
     reading: tuple[Callable[..., object], ...] = (
         tools.search_history,
         tools.list_sessions,

@@ -113,11 +113,11 @@ def summary(signals: list[str] | None = None, *, group: str | None = None, setti
                 raise UnknownName("signal", name, known)
         if group and group not in {s.group for s in known.values()}:
             raise UnknownName("group", group, {s.group for s in known.values()})
-        records = _kept(store) or _added_up(store)
+        records = _records_of_last_build(store) or _added_up(store)
     return [r for r in records if (not signals or r["signal"] in signals) and (group is None or r["group"] == group)]
 
 
-def _kept(store: Store) -> list[dict[str, Any]] | None:
+def _records_of_last_build(store: Store) -> list[dict[str, Any]] | None:
     """Return the records that the last build of the warehouse wrote; None where they are of other readings or other signals."""
     import msgspec
 

@@ -51,7 +51,7 @@ def mcp(context: click.Context, http: bool, port: int, profile: str, structured:
     settings = settings_module.load()
     if not http:
         settings = replace(settings, environ={**settings.environ, STARTED: str(time.time_ns() // 1_000)})
-    served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed)
+    served = server.build(settings, _judge, act, profile=profile, structured=structured, allowed=allowed, one_agent=not http)
     if not http:
         server.serve_stdio(served)
         return
