@@ -8,6 +8,7 @@ in a form that a page cannot send unasked, with the server's token.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -27,6 +28,15 @@ HOST = "127.0.0.1"
 
 PARAMETER = "token"
 """The query parameter of the first address."""
+
+MOST_BYTES = 1 << 20
+"""Bytes of a request's body; more is refused before it is read."""
+
+BODY_SECONDS = 20.0
+"""Seconds in which a body must have come."""
+
+MOST_CLIENTS = 256
+"""Connections at a time; a further one is answered 503."""
 
 _READING = frozenset({"GET", "HEAD"})
 
@@ -78,6 +88,12 @@ class Gate:
             await self._app(scope, receive, send)
             return
         answer = self._answer(scope)
+        if answer is None and scope["type"] == "http" and scope["method"] not in _READING:
+            found = await _body(scope, receive)
+            if found is None:
+                return
+            answer = found if isinstance(found, Answer) else None
+            receive = _replayed(found, receive) if isinstance(found, bytes) else receive
         if answer is None:
             await self._app(scope, receive, send if scope["type"] == "websocket" else _guarded(send))
         elif scope["type"] == "websocket":
@@ -170,8 +186,54 @@ def server(app: ASGIApp, listener: socket.socket, token: str, *, post_only: Coll
     gate = Gate(app, token=token, port=listener.getsockname()[1], post_only=post_only)
     # whoever is asked by no proxy believes no proxy's headers; a page that stays open must not hold the end up
     return uvicorn.Server(
-        uvicorn.Config(gate, log_level="warning", access_log=False, server_header=False, proxy_headers=False, timeout_graceful_shutdown=5)
+        uvicorn.Config(
+            gate,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=5,
+            timeout_keep_alive=5,
+            limit_concurrency=MOST_CLIENTS,
+        )
     )
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | Answer | None:
+    """Return the whole body of a request, the refusal of one that is too large or too slow, None where the client has gone."""
+    large = Answer(413, f"refused: more than {MOST_BYTES:,} bytes", ((b"connection", b"close"),))
+    told = _by_name(scope["headers"]).get(b"content-length", [])
+    if any(not length.isdigit() or int(length) > MOST_BYTES for length in told):
+        return large
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > MOST_BYTES:
+                    return large
+                more = message.get("more_body", False)
+    except TimeoutError:
+        return Answer(408, f"refused: the request took more than {BODY_SECONDS:.0f} seconds", ((b"connection", b"close"),))
+    return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return what receives a body that was read already, and then what comes after it."""
+    waiting = [body]
+
+    async def receiving() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return receiving
 
 
 def _unknown() -> Answer:

@@ -6,6 +6,7 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ctx_pipeline.memory import disguises
 from ctx_pipeline.model.display import CONTROLS, DIRECTIONS, TAGS, UNSEEN, visible
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
@@ -34,7 +35,7 @@ _KEPT_QUIET = r"secrets?|credentials?|api\s*keys?|tokens?|passwords?|ssh\s+keys?
 _INJECTIONS = tuple(
     lazy_pattern(pattern)
     for pattern in (
-        rf"\b(?:ignore|disregard|forget|override|bypass|skip|drop)\b(?:\W+\w+){{0,4}}?\W+(?:previous|prior|above|earlier|preceding|existing|former|other|system|safety)\b(?:\W+\w+){{0,3}}?\W+{_WHAT}",
+        rf"\b(?:ignore|disregard|forget|override|bypass|skip|drop)\b(?!:)(?:\W+\w+){{0,4}}?\W+(?:previous|prior|above|earlier|preceding|existing|former|other|system|safety)\b(?:\W+\w+){{0,3}}?\W+{_WHAT}",
         rf"\b(?:ignore|disregard|forget)\s+(?:all|any|every|everything|your|these|those)\b(?:\W+\w+){{0,3}}?\W*{_WHAT}",
         r"\bforget\s+(?:everything|all)\b.{0,30}\b(?:told|said|above|before|know)",
         r"\b(?:reveal|print|show|repeat|leak|output|dump|tell)\b(?:\W+\w+){0,4}?\W+system\s+prompt",
@@ -52,6 +53,42 @@ _INJECTIONS = tuple(
         r"\bbase64\s+(?:-d|--decode)\b[^\n]{0,80}\|\s*(?:ba|z)?sh\b",
     )
 )
+_FOREIGN = tuple(
+    lazy_pattern(pattern)
+    for pattern in (
+        r"\b(?:ignorier\w*|vergiss|vergesst|missachte\w*)\b.{0,40}\b(?:anweisung|regel|befehl|vorgabe|instruktion|anordnung)\w*",
+        r"\b(?:ignore[zr]?|oublie[zr]?|n\u00e9glige[zr]?)\b.{0,40}\b(?:instructions?|consignes?|r\u00e8gles?|directives?|ordres)\b.{0,30}\b(?:pr\u00e9c\u00e9dent|ant\u00e9rieur|ci-dessus|avant)\w*",
+        r"\b(?:ignora|ignore|olvida|descarta|haz caso omiso)\b.{0,40}\b(?:instrucciones|reglas|\u00f3rdenes|indicaciones)\b",
+        r"\b(?:ignore|ignora|esque\u00e7a|desconsidere)\b.{0,40}\b(?:instru\u00e7\u00f5es|regras|ordens|comandos)\b",
+        r"\b(?:ignora|dimentica|trascura)\b.{0,40}\b(?:istruzioni|regole|ordini|direttive)\b",
+        r"\b(?:negeer|vergeet)\b.{0,40}\b(?:instructies|regels|opdrachten|aanwijzingen)\b",
+        r"\b(?:ignorera|gl\u00f6m|bortse)\b.{0,40}\b(?:instruktion|regl|anvisning)\w*",
+        r"\b(?:z?ignoruj|zapomnij|pomi\u0144)\b.{0,40}\b(?:instrukcj|polece|zasad|regu\u0142)\w*",
+        r"\b(?:abaikan|lupakan)\b.{0,40}\b(?:instruksi|perintah|aturan)\b",
+        r"(?:b\u1ecf qua|ph\u1edbt l\u1edd|qu\u00ean).{0,30}(?:h\u01b0\u1edbng d\u1eabn|ch\u1ec9 d\u1eabn|ch\u1ec9 th\u1ecb|l\u1ec7nh|quy t\u1eafc)",  # noqa: E501
+        r"(?:talimat|kural|komut)\w*.{0,30}(?:yok ?say|g\u00f6rmezden|unut|dikkate alma)",
+        r"(?:\u0438\u0433\u043d\u043e\u0440\u0438\u0440\u0443\u0439|\u0437\u0430\u0431\u0443\u0434\u044c|\u0456\u0433\u043d\u043e\u0440\u0443\u0439)\w*.{0,40}(?:\u0438\u043d\u0441\u0442\u0440\u0443\u043a\u0446\u0438|\u0443\u043a\u0430\u0437\u0430\u043d\u0438|\u043f\u0440\u0430\u0432\u0438\u043b|\u043a\u043e\u043c\u0430\u043d\u0434|\u0456\u043d\u0441\u0442\u0440\u0443\u043a\u0446\u0456|\u0432\u043a\u0430\u0437\u0456\u0432)\w*",
+        r"(?:\u5ffd\u7565|\u65e0\u89c6|\u7121\u8996|\u5fd8\u8bb0|\u5fd8\u6389|\u5fd8\u8a18|\u4e0d\u8981\u7406\u4f1a).{0,16}(?:\u6307\u4ee4|\u6307\u793a|\u8bf4\u660e|\u89c4\u5219|\u898f\u5247|\u63d0\u793a|\u547d\u4ee4)",
+        r"(?:\u6307\u793a|\u547d\u4ee4|\u30eb\u30fc\u30eb|\u6307\u4ee4).{0,12}(?:\u7121\u8996|\u5fd8\u308c)",
+        r"(?:\uc9c0\uc2dc|\uba85\ub839|\uaddc\uce59|\uc9c0\uce68).{0,12}(?:\ubb34\uc2dc|\uc78a)",
+        r"(?:\u062a\u062c\u0627\u0647\u0644|\u0627\u0646\u0633\u064e?|\u062a\u062c\u0627\u0648\u0632).{0,30}(?:\u062a\u0639\u0644\u064a\u0645\u0627\u062a|\u0623\u0648\u0627\u0645\u0631|\u0642\u0648\u0627\u0639\u062f)",
+        r"(?:\u0928\u093f\u0930\u094d\u0926\u0947\u0936|\u0928\u093f\u092f\u092e|\u0906\u0926\u0947\u0936).{0,30}(?:\u0905\u0928\u0926\u0947\u0916\u093e|\u092d\u0942\u0932|\u0909\u092a\u0947\u0915\u094d\u0937\u093e)",
+        r"(?:ignore|disregard|forget)(?:all)?(?:the)?(?:previous|prior|above)(?:instructions?|rules|prompts?)",
+    )
+)
+"""The same order in other languages, and with its words run together."""
+
+_FOREIGN_HINT = lazy_pattern(
+    r"ignor|disregard|forget|vergiss|vergesst|missacht|oubli|olvida|descarta|haz caso|esque|desconsid|dimentic|trascura|negeer|vergeet"
+    r"|bortse|zapomnij|abaikan|lupakan|talimat|kural|komut|[^\x00-\x7f]"
+)
+_HINT = lazy_pattern(
+    r"ignor|disregard|forget|overrid|bypass|skip|drop|system|instruct|inst\]|im_start|you (?:are|were)|act as|pretend|tell|without|curl|wget"  # noqa: E501
+    r"|send|post|upload|exfil|transmit|rm -|base64|assistant|prompt|[^\x00-\x7f]{2}|vergiss|vergesst|missacht|oubli|olvida|descarta|esque"
+    r"|desconsid|dimentic|trascura|negeer|vergeet|bortse|zapomnij|abaikan|lupakan|talimat|kural|komut"
+)
+"""What every order has one of: of a disguised reading that has none nothing more is asked."""
+
 _CREDENTIALS = tuple(
     (name, lazy_pattern(pattern))
     for name, pattern in (
@@ -97,10 +134,19 @@ def _found(text: str) -> tuple[frozenset[str], str]:
     """Return what is wrong with a text, and the text as it reads; memories say much in the same words."""
     flags = {flag for flag, members in _HIDING if members.search(text)}
     plain = readable(text)
-    if any(p.search(form) for form in _forms(plain) for p in _INJECTIONS):
+    disguised = (*disguises.readings(text), *(disguises.readings(plain) if plain != text else ()))
+    if _orders(plain) or any(_orders(reading) for reading in disguised if _HINT.search(readable(reading).lower())):
         flags.add("injection")
     flags.update(f"credential:{name}" for name, pattern in _CREDENTIALS if pattern.search(plain))
     return frozenset(flags), plain
+
+
+def _orders(text: str) -> bool:
+    """Tell whether a text holds an order to a model."""
+    forms = list(_forms(readable(text)))
+    if any(p.search(form) for form in forms for p in _INJECTIONS):
+        return True
+    return any(p.search(form) for form in forms if _FOREIGN_HINT.search(form) for p in _FOREIGN)
 
 
 def strings_of(value: Any) -> Iterator[str]:

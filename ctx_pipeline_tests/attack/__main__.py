@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, required=True, help="where the stores lie, what was tried, and what failed")
     parser.add_argument("--only", default="", help="kinds of files whose name contains this")
+    parser.add_argument(
+        "--shuffle", action="store_true", help="in an order drawn from the seed, so that a short run tries something of all"
+    )
     asked = parser.parse_args()
     deadline = time.monotonic() + asked.minutes * 60
     world = World(asked.folder / "world")
@@ -28,17 +32,19 @@ def main() -> int:
     log = asked.folder / f"tried-{asked.seed}.jsonl"
     tried = [damage.Outcome(**json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
     done = {(one.kind, one.how) for one in tried}
-    for kind in damage.kinds(world):
-        for how in damage.WAYS:
-            if (kind, how) in done or asked.only not in kind or time.monotonic() > deadline:
-                continue
-            outcome = damage.attack(world, before, kind, how, asked.seed)
-            tried.append(outcome)
-            with log.open("a") as file:
-                file.write(json.dumps(outcome._asdict()) + "\n")
-            if not outcome.survived:
-                sys.stdout.write(f"{kind}: {how} ({outcome.path}): {', '.join(outcome.wrong)}\n{outcome.told}\n")
-                sys.stdout.flush()
+    pairs = [(kind, how) for kind in damage.kinds(world) for how in damage.WAYS]
+    if asked.shuffle:
+        random.Random(asked.seed).shuffle(pairs)
+    for kind, how in pairs:
+        if (kind, how) in done or asked.only not in kind or time.monotonic() > deadline:
+            continue
+        outcome = damage.attack(world, before, kind, how, asked.seed)
+        tried.append(outcome)
+        with log.open("a") as file:
+            file.write(json.dumps(outcome._asdict()) + "\n")
+        if not outcome.survived:
+            sys.stdout.write(f"{kind}: {how} ({outcome.path}): {', '.join(outcome.wrong)}\n{outcome.told}\n")
+            sys.stdout.flush()
     _tell(tried)
     return 0 if all(one.survived for one in tried) else 1
 

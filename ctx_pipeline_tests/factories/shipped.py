@@ -19,6 +19,8 @@ def environment(folder: Path) -> dict[str, str]:
         "CODEX_HOME": str(folder / "codex"),
         "TZ": "UTC",
         "LANG": "C.UTF-8",
+        # the tree under test, wherever another one is installed
+        "PYTHONPATH": str(SAMPLES.parents[1]),
     }
 
 

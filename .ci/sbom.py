@@ -1,0 +1,46 @@
+"""Prints the bill of materials (CycloneDX 1.5, JSON) of what an installation of the package brings, from installed metadata alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+
+from packaging.requirements import Requirement
+
+
+def closure(root: str) -> dict[str, Distribution]:
+    """Return name -> distribution of a package and of all that it requires here."""
+    found: dict[str, Distribution] = {}
+    waiting = [Requirement(root)]
+    while waiting:
+        wanted = waiting.pop()
+        name = re.sub(r"[-_.]+", "-", wanted.name).lower()
+        try:
+            one = distribution(name)
+        except PackageNotFoundError:
+            continue
+        new = name not in found
+        found[name] = one
+        for text in one.requires or () if new or wanted.extras else ():
+            inner = Requirement(text)
+            extras = wanted.extras or {""}
+            wanted_here = inner.marker is None or any(inner.marker.evaluate({"extra": extra}) for extra in extras)
+            if wanted_here and re.sub(r"[-_.]+", "-", inner.name).lower() not in found:
+                waiting.append(inner)
+    return found
+
+
+def component(one: Distribution) -> dict[str, object]:
+    """Return the entry of a distribution: name, version, address, license as its metadata says."""
+    name, version = one.metadata["Name"], one.version
+    told = one.metadata.get("License-Expression") or one.metadata.get("License") or ""
+    licensed = {"licenses": [{"license": {"name": told.splitlines()[0][:100]}}]} if told else {}
+    return {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name.lower()}@{version}", **licensed}
+
+
+if __name__ == "__main__":
+    parts = closure(sys.argv[1] if len(sys.argv) > 1 else "ctx-pipeline")
+    listed = [component(one) for _, one in sorted(parts.items())]
+    sys.stdout.write(json.dumps({"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "components": listed}, indent=1) + "\n")
