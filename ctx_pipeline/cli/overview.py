@@ -10,7 +10,6 @@ from ctx_pipeline.dashboard.figures import duration
 
 if TYPE_CHECKING:
     from ctx_pipeline.dashboard.data import Spent, Week
-    from ctx_pipeline.findings.rules import Overview
 
 _BAR = 30
 _MINUS = 34
@@ -45,7 +44,12 @@ def overview(*, as_json: bool = False) -> None:
         say()
         paragraph(one_line(one.text, 300), "- ", "  ")
         say(f"  {plain(one.command)}", fg="cyan")
-    _quiet(found)
+    if not found.findings and shown is not None:
+        say()
+        say("nothing stands out in these days")
+    if found.quiet:
+        say()
+        quiet_line([one.title for one in found.quiet])
     say()
     paragraph(f"more: ctx cost, ctx usage daily, ctx list, ctx open, ctx help (days in {zone_name(settings.timezone)})")
 
@@ -95,8 +99,7 @@ def _hosts(shown: Week, flat: dict[str, str]) -> None:
             say(f"  {plain(host)}: {dollars(cost)} in {counted(calls, 'call')}{plan}")
 
 
-def _quiet(found: Overview) -> None:
-    if found.quiet:
-        told = "; ".join(f"{one.title[:1].lower()}{one.title[1:]}" for one in found.quiet)
-        say()
-        paragraph(f"also: {one_line(told, 300)} (ctx doctor)", dim=True)
+def quiet_line(titles: list[str]) -> None:
+    """Print in one line what is not urgent: records that could not be read, unknown kinds, secrets."""
+    told = "; ".join(f"{title[:1].lower()}{title[1:]}" for title in titles)
+    paragraph(f"also: {one_line(told, 300)} (ctx doctor)", dim=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import ProgressLine, age, counted, dollars, emit, json_option, one_line, say, table, tokens
+from ctx_pipeline.cli.output import ProgressLine, age, counted, dollars, emit, json_option, one_line, paragraph, say, table, tokens
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def _execute(settings: Settings, scan: Scan, *, quiet: bool, full: bool) -> Any:
 
 
 def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None:
+    from ctx_pipeline.cli.overview import quiet_line
+
     hosts = ", ".join(f"{count} {host}" for host, count in report.sessions_by_host.items())
     sessions, threads, calls = counted(report.sessions, "session"), counted(report.threads, "thread"), report.usage["calls"]
     say(f"{sessions} ({hosts}), {threads}, {counted(calls, 'model call')}")
@@ -99,20 +101,12 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
     )
     if report.findings:
         say("Needs a look:", bold=True)
-        for finding in report.findings[:5]:
-            say(f"  {one_line(finding.text, 400)}")
+        for finding in report.findings:
+            paragraph(one_line(finding.text, 400), "  ", "  ")
             if finding.command:
                 say(f"    {finding.command}", fg="cyan")
     if scan.problems:
         say(f"  {counted(len(scan.problems), 'path')} in the homes cannot be captured; which, and why: ctx doctor", fg="yellow")
-    if report.quarantined:
-        kept = "is kept as it is" if report.quarantined == 1 else "are kept as they are"
-        say(f"  {counted(report.quarantined, 'record')} cannot be read and {kept}:", fg="yellow")
-        for row in report.quarantine[:5]:
-            many = f" ({row['records']:,} times)" if row["records"] > 1 else ""
-            say(f"    {row['host']} {row['session_id']}: {one_line(row['reason'], 120)}{many}")
-        if len(report.quarantine) > 5:
-            say("    all of them: ctx doctor")
     if report.session_errors:
         troubled = len({(e["host"], e["session_id"]) for e in report.session_errors})
         say(f"  {counted(troubled, 'session')} could not be worked out completely; all others are unaffected:", fg="yellow")
@@ -129,6 +123,8 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
             say(f"failed partition: {one_line(error, 200)}", fg="red", err=True)
     else:
         say(f"nothing changed ({report.seconds:.2f} s)")
+    if report.quiet:
+        quiet_line(report.quiet)
     say(f"page: {report.site}")
     say("next: ctx, ctx cost, ctx list, ctx open")
     if settings.demo_roots:

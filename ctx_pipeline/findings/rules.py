@@ -39,6 +39,12 @@ class Rule(NamedTuple):
     look: Callable[[History], Finding | None]
     signals: tuple[str, ...] = ()
     """the measurements that it reads"""
+    quiet: bool = False
+    """its findings are one line at the end, not something to look at each day"""
+
+
+LEAST_USD = 0.25
+"""Dollars at stake below which money alone is no finding."""
 
 
 class Habit(NamedTuple):
@@ -56,9 +62,13 @@ class Habit(NamedTuple):
 
 
 def findings(history: History, rules: Iterable[Rule] | None = None) -> list[Finding]:
-    """Return what the rules find, by what is at stake: what is urgent, then dollars, then time, then how common it is."""
+    """Return what the rules find, by what is at stake: what is urgent, then dollars, then time, then how common it is.
+
+    Money alone is no finding below :data:`LEAST_USD`.
+    """
     found = [(rule, one) for rule in (RULES if rules is None else rules) if (one := rule.look(history)) is not None]
-    return ranked([one._replace(rule=rule.name) for rule, one in found if one.cases >= rule.least])
+    enough = [(rule, one) for rule, one in found if one.cases >= rule.least and (one.signal or one.usd is None or one.usd >= LEAST_USD)]
+    return ranked([one._replace(rule=rule.name, quiet=rule.quiet) for rule, one in enough])
 
 
 def _leaving(history: History) -> Finding | None:
@@ -94,7 +104,7 @@ def _unread(history: History) -> Finding | None:
     hit = [one for one in history.sessions.values() if one.quarantined]
     records = sum(one.quarantined for one in hit)
     detail = f"In {plural(len(hit), 'session')}. Their bytes are kept; nothing of them is counted."
-    return Finding("", f"{plural(records, 'record')} could not be read", "ctx doctor", detail, cases=records, urgent=True)
+    return Finding("", f"{plural(records, 'record')} could not be read", "ctx doctor", detail, cases=records)
 
 
 def _unknown(history: History) -> Finding | None:
@@ -111,10 +121,10 @@ def _secrets(history: History) -> Finding | None:
     if stored:
         title, command = f"{plural(stored, 'secret')} replaced before anything was stored", "ctx search --regex '\\[REDACTED:[a-z]'"
         detail = f"{kinds}. Still in plain text in your transcripts. Rotate them."
-        return Finding("", title, command, detail, cases=stored, urgent=True)
+        return Finding("", title, command, detail, cases=stored)
     number = sum(found.values())
     title = f"{plural(number, 'secret')} in plain text in the newest {plural(history.newest.sessions, 'transcript')}: {kinds}"
-    return Finding("", title, "ctx run", "Rotate them.", cases=number, urgent=True)
+    return Finding("", title, "ctx run", "Rotate them.", cases=number)
 
 
 def failed_commands(history: History) -> dict[Key, tuple[int, int]]:
@@ -216,7 +226,7 @@ def _caching(history: History) -> Finding | None:
 
 def _compactions(history: History) -> Finding | None:
     shortened = {key: one.value for key, one in history.readings.get("compaction_count", {}).items() if one.value}
-    if not shortened:
+    if sum(shortened.values()) < 2:
         return None
     worst = max(shortened, key=lambda key: (shortened[key], key))
     filled = history.readings.get("context_peak_share", {})
@@ -346,9 +356,9 @@ RULES: tuple[Rule, ...] = (
     Rule("uncaptured-transcripts-expire", 1, _leaving),
     Rule("captured-transcripts-expire", 1, _leaving_captured),
     Rule("damaged-readings", 1, _damaged),
-    Rule("unreadable-records", 1, _unread),
-    Rule("unknown-records", 1, _unknown),
-    Rule("secrets-in-transcripts", 1, _secrets),
+    Rule("unreadable-records", 1, _unread, quiet=True),
+    Rule("unknown-records", 1, _unknown, quiet=True),
+    Rule("secrets-in-transcripts", 1, _secrets, quiet=True),
     Rule("failed-commands", 1, _failures, ("failed_command_count", "command_count")),
     Rule("most-expensive-sessions", 5, _expensive),
     Rule("tool-output-sent-again", 1, _tool_output),
@@ -401,10 +411,6 @@ SHOWN = 3
 """Findings that bare ``ctx`` shows."""
 
 
-QUIET = frozenset({"unreadable-records", "unknown-records", "secrets-in-transcripts"})
-"""Rules whose findings are one line at the end, not something to look at each day."""
-
-
 class Overview(NamedTuple):
     """Seven days, what to look at in them, and what is told in one line."""
 
@@ -452,14 +458,14 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
     days = {"since": (shown.since if shown else today).isoformat(), "until": (shown.until if shown else today).isoformat()}
     everything = lasting_findings(chosen, now=at)
     of_week = find(**days, settings=chosen, now=at)
-    lasting = [one for one in everything if one.urgent and one.rule not in QUIET]
-    staked = [one for one in of_week if one.rule not in QUIET and (one.usd or one.seconds or one.signal)]
-    newest = [one for one in everything if one.rule not in QUIET and not one.urgent and one.usd and not begun(chosen.home)]
+    lasting = [one for one in everything if one.urgent]
+    staked = [one for one in of_week if one.usd or one.seconds or one.signal]
+    newest = [one for one in everything if not one.urgent and one.usd and not begun(chosen.home)]
     return Overview(
         usage("daily", since=days["since"], until=days["until"], settings=chosen),
         ranked([*lasting, *staked, *newest])[:SHOWN],
         shown,
-        [one for one in everything if one.rule in QUIET],
+        [one for one in everything if one.quiet],
     )
 
 

@@ -235,6 +235,8 @@ class Finding(NamedTuple):
     signal: str = ""
     """the measurement that it rests on, where there is one"""
     examples: tuple[Example, ...] = ()
+    quiet: bool = False
+    """one line at the end says it: records that could not be read, unknown kinds, secrets"""
 
     @property
     def text(self) -> str:
@@ -257,5 +259,7 @@ class Finding(NamedTuple):
 
 
 def ranked(found: list[Finding]) -> list[Finding]:
-    """Return findings by what is at stake: what is urgent, then dollars, then time, then how common it is."""
-    return sorted(found, key=lambda f: (not f.urgent, -(f.usd or 0.0), -(f.seconds or 0.0), -(f.cases / f.of if f.of else 0.0), f.rule))
+    """Return findings by what is at stake: what is urgent, then dollars, then time, then how common it is; quiet ones last."""
+    return sorted(
+        found, key=lambda f: (f.quiet, not f.urgent, -(f.usd or 0.0), -(f.seconds or 0.0), -(f.cases / f.of if f.of else 0.0), f.rule)
+    )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
 
 KEPT = "summary.json"
+SHOWN = 3
+"""Findings that the end of a run shows."""
 _MADE_OF = ("warehouse/duckdb", "dashboard/site")
 """What the kept figures are of: with another content they are collected anew."""
 
@@ -64,6 +66,8 @@ class RunReport:
     usage: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_USAGE, 0))
     """tokens (input without cached ones) and cost in nano-dollars, over the whole history"""
     findings: list[Shown] = field(default_factory=list)
+    quiet: list[str] = field(default_factory=list)
+    """titles of the findings that one line at the end says"""
     quarantine: list[dict[str, Any]] = field(default_factory=list)
     """whose records could not be decoded and why: host, session_id, reason, records; the most first"""
     session_errors: list[dict[str, Any]] = field(default_factory=list)
@@ -107,6 +111,7 @@ def summary(store: Any, settings: Settings, outcome: Outcome | None, *, seconds:
     report.usage |= kept["usage"]
     report.model_calls = kept["usage"].get("calls", report.model_calls)
     report.findings = [Shown(*finding) for finding in kept["findings"]]
+    report.quiet = kept["quiet"]
     return report
 
 
@@ -152,7 +157,8 @@ def _read(store: Any, made: list[str]) -> dict[str, Any] | None:
         kept = json.loads(store.files.read(KEPT))
         if kept["made_of"] != made:
             return None
-        return {"usage": dict(kept["usage"]), "findings": [(str(text), str(command)) for text, command in kept["findings"]]}
+        findings = [(str(text), str(command)) for text, command in kept["findings"]]
+        return {"usage": dict(kept["usage"]), "findings": findings, "quiet": [str(title) for title in kept["quiet"]]}
     except (OSError, ValueError, KeyError, TypeError, CtxError):
         return None
 
@@ -160,7 +166,7 @@ def _read(store: Any, made: list[str]) -> dict[str, Any] | None:
 def _collect(store: Any, settings: Settings, made_of: list[str]) -> dict[str, Any]:
     """Return usage and findings from the warehouse; nothing where there is none yet."""
     if not store.warehouse_path.exists():
-        return {"usage": {}, "findings": []}
+        return {"usage": {}, "findings": [], "quiet": []}
     from ctx_pipeline.pipeline.page.page_records import collect
     from ctx_pipeline.storage.warehouse import database
 
@@ -180,7 +186,8 @@ def keep(store: Any, data: PageData, made_of: list[str]) -> dict[str, Any]:
             "cache_read": sum(u.cache_read_tokens for u in usage),
             "cost": sum(u.cost_nano for u in usage),
         },
-        "findings": [(f.text, f.command) for f in data.findings[:5]],
+        "findings": [(f.text, f.command) for f in data.findings if not f.quiet][:SHOWN],
+        "quiet": [f.title for f in data.findings if f.quiet],
     }
     if not store.read_only:
         store.files.write(KEPT, json.dumps({**kept, "made_of": made_of}).encode())

@@ -10,8 +10,9 @@ SAMPLES = Path(__file__).resolve().parents[2] / "ctx_pipeline" / "samples"
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a process whose store and homes lie in a folder."""
+    """Return the environment of a process whose store and homes lie in a folder; it imports the package that the tests do."""
     return {
+        **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         "PATH": os.environ["PATH"],
         "HOME": str(folder / "nobody"),
         "CTX_HOME": str(folder / "store"),

@@ -81,16 +81,17 @@ def test_records_secrets_prices_retention_and_lessons_are_counted():
     )
 
     assert _titles(history) == [
-        "3 secrets replaced before anything was stored",
         "Claude Code deletes transcripts after 30 days: 5 in /home/claude go within 5 days",
-        "1 record could not be read",
         "History was compacted twice",
         "7 transcripts of Claude Code are about to be deleted",
         "2 lessons wait for a review",
         "No price is known for 1 model",
         "9 lessons were drawn from past sessions",
+        "3 secrets replaced before anything was stored",
         "7 records of an unknown kind",
+        "1 record could not be read",
     ]
+    assert [one.rule for one in findings(history) if one.quiet] == ["secrets-in-transcripts", "unknown-records", "unreadable-records"]
 
 
 @pytest.mark.feature("findings.one-set")
@@ -120,10 +121,10 @@ def test_findings_are_ranked_by_what_is_lost_then_money_then_how_common():
     found = findings(history)
 
     assert [(f.rule, f.usd, f.weight) for f in found] == [
-        ("secrets-in-transcripts", None, 3),
         ("cache-rebuild-tokens", 3.5, 2),
         ("interruption-count", None, 1),
         ("new-lessons", None, 1),
+        ("secrets-in-transcripts", None, 1),
     ]
 
 
@@ -145,6 +146,17 @@ def test_every_rule_has_one_name_and_reads_signals_that_exist():
     assert len(set(names)) == len(names)
     assert signals_read() <= set(discovery.signals())
     assert all(rule.least >= 1 for rule in RULES)
+
+
+@pytest.mark.feature("cli.least-at-stake")
+def test_less_than_a_quarter_dollar_and_a_single_compaction_are_no_finding():
+    def found(cents: int, compactions: int) -> list[str]:
+        models = (_model(calls=4, cost_nano=cents * 10_000_000),)
+        more = {"cache_read_nano": cents * 10_000_000, "readings": _read(compaction_count={"a": compactions})}
+        return _titles(_history(_session("a"), costs={"a": cents * 10_000_000}, models=models, **more))
+
+    assert found(24, 1) == []
+    assert found(25, 2) == ["100% of the cost, $0.25, was context sent again from the cache", "History was compacted twice"]
 
 
 @pytest.mark.feature("findings.one-set")

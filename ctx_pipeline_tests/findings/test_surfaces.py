@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from ctx_pipeline.cli.root import cli
 from ctx_pipeline.findings.evidence import history
-from ctx_pipeline.findings.rules import QUIET, find, for_model
+from ctx_pipeline.findings.rules import find, for_model
 from ctx_pipeline.mcp_server.report_tools import ReportTools
 from ctx_pipeline.pipeline.measure import measure
 from ctx_pipeline.pipeline.page import page_records
@@ -52,15 +52,16 @@ def test_command_line_page_summary_and_mcp_server_show_the_same_findings(worked:
     bare = json.loads(CliRunner().invoke(cli, ["--json"]).stdout)
     served = ReportTools(worked, lambda *_, **__: {}).get_findings().value["findings"]
     with open_store(worked) as store:
-        at_the_end = summary(store, worked, None, seconds=0.0).findings
+        at_the_end = summary(store, worked, None, seconds=0.0)
 
     assert {"secrets-in-transcripts", "file-reread-without-reason-count"} <= {one.rule for one in page}
     told = [json.loads(json.dumps(one.to_json())) for one in page]
     assert hints == told
     # both sessions are of one week: what bare ctx finds in it is what all find, but for what it tells in one line
-    assert bare["findings"] == [one for one in told if one["rule"] not in QUIET and (one["usd"] or one["signal"])][:3]
-    assert [one["rule"] for one in bare["quiet"]] == [one["rule"] for one in told if one["rule"] in QUIET]
-    assert [(one.text, one.command) for one in at_the_end] == [(one.text, one.command) for one in page[:5]]
+    assert bare["findings"] == [one for one in told if not one["quiet"] and (one["usd"] or one["signal"])][:3]
+    assert [one["rule"] for one in bare["quiet"]] == [one["rule"] for one in told if one["quiet"]] == ["secrets-in-transcripts"]
+    assert [(one.text, one.command) for one in at_the_end.findings] == [(one.text, one.command) for one in page if not one.quiet][:3]
+    assert at_the_end.quiet == [one.title for one in page if one.quiet]
     kept = [name for name in told[0] if name not in {"examples", "detail", "text"}]
     assert [[one[name] for name in kept] for one in served] == [[one[name] for name in kept] for one in told]
 
