@@ -9,7 +9,7 @@ import click
 from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, timezone_option
-from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, shares, table, tokens, zone_name
+from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import session_name, session_of_person
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ def resume(name: str | None, as_json: bool) -> None:
     repository, else the newest of all. A pipe gets the command alone: eval "$(ctx resume)".
     A block for a fresh chat: ctx session resume.
     """
-    import sys
-
     from ctx_pipeline import discovery
     from ctx_pipeline.errors import UsageError
     from ctx_pipeline.storage.reader import reading
@@ -47,7 +45,7 @@ def resume(name: str | None, as_json: bool) -> None:
     if not command:
         raise UsageError(f"{host} sessions cannot be continued", hint=f"ctx session resume {session_id}")
     say(line, err=True, bold=True)
-    say(command, fg="cyan" if sys.stdout.isatty() else None)
+    say_command(command)
 
 
 @click.command("open")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import emit, json_option, local_time, moment_word, one_line, plain, say, table, tokens, zone_name
+from ctx_pipeline.cli.output import emit, json_option, local_time, moment_word, one_line, plain, say, say_row, table, tokens, zone_name
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.display import percent, title_text
@@ -176,7 +176,7 @@ def _tree(rows: Sequence[dict[str, Any]], limit: int) -> None:
             if depth == -1 and hidden:
                 say(f"  … {hidden:,} components before these: --limit 0 prints all")
             depth = row["place"][0]
-            name = {-1: "system", 0: "d0 active turn"}.get(depth, f"d{depth} turn")
+            name = {-1: "system", 0: "newest turn (d0)", 1: "1 turn back (d1)"}.get(depth, f"{depth} turns back (d{depth})")
             count, weight = weights[depth]
             say(f"{name}, {_components(count)}, {tokens(weight)} tokens", bold=True)
         _line("  ", row)
@@ -190,7 +190,7 @@ def _line(mark: str, row: dict[str, Any], before: int | None = None) -> None:
     what = one_line(_what(row), 24)
     weight = f"{row['tokens']:,}" if before is None else f"{before:,} → {row['tokens']:,}"
     seq = "" if row["seq"] is None else row["seq"]
-    say(f"{mark}{seq:>6}  {what:<24} {weight:>8}  {one_line(component_text(row), _WIDTH)}".rstrip())
+    say_row(f"{mark}{seq:>6}  {what:<24} {weight:>8}  {one_line(component_text(row), _WIDTH)}".rstrip())
 
 
 def _event(here: dict[str, Any]) -> str:

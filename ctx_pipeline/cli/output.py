@@ -33,16 +33,54 @@ def one_line(value: object, width: int = 80) -> str:
     return truncate(" ".join(plain(value).split()), width)
 
 
-def say(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Print text without what a terminal would obey; the only way in which commands print."""
-    click.secho(plain(text), err=err, nl=nl, color=None if colored() else False, **style)
+def say(text: object = "", *, err: bool = False, nl: bool = True, whole: bool = False, **style: Any) -> None:
+    """Print text without what a terminal would obey; the only way in which commands print.
+
+    On a terminal a line that is too long breaks between words, further in than it began.
+    Text of several lines, and what is ``whole`` (a command to copy, a document), stays as it is.
+    """
+    said = plain(text)
+    room = None if whole or not nl or "\n" in said.strip("\n") else terminal_width(err=err)
+    click.secho(said if room is None else _broken(said, max(20, room)), err=err, nl=nl, color=None if colored() else False, **style)
+
+
+def say_command(text: str, indent: str = "") -> None:
+    """Print a command to copy on a line of its own, whatever the width."""
+    say(f"{indent}{text}", whole=True, fg="cyan" if sys.stdout.isatty() else None)
+
+
+def say_row(text: str, **style: Any) -> None:
+    """Print one line of a list, on a terminal cut to its width."""
+    room = terminal_width()
+    said = " ".join(plain(text).splitlines())
+    say(said if room is None or cells(said) <= room else _padded(said, room, right=False), whole=True, **style)
 
 
 def paragraph(text: str, first: str = "", behind: str = "", **style: Any) -> None:
     """Print text that breaks between words on a terminal, behind ``first`` and, on further lines, ``behind``; whole in a pipe."""
-    width = terminal_width()
+    room = terminal_width()
     said = first + plain(text)
-    say(said if width is None else click.wrap_text(said, max(20, width), subsequent_indent=behind), **style)
+    say(said if room is None else _broken(said, max(20, room), behind), whole=True, **style)
+
+
+_INDENT = 16
+"""Cells further in than which no broken line goes on."""
+
+
+def _broken(text: str, room: int, behind: str | None = None) -> str:
+    """Return text whose lines fit so many cells, as far as its words do; further lines begin with ``behind``."""
+    if cells(text) <= room:
+        return text
+    if behind is None:
+        behind = " " * min(_INDENT, len(text) - len(text.lstrip()) + 2)
+    lines, line = [], ""
+    for piece in re.findall(r"\s*\S+", text):
+        if line.strip() and cells(line) + cells(piece) > room:
+            lines.append(line)
+            line = behind + piece.lstrip()
+        else:
+            line += piece
+    return "\n".join([*lines, line])
 
 
 @cache
@@ -100,23 +138,26 @@ def table(
     total: Mapping[str, Any] | None = None,
     whole: str = "",
     drop: Sequence[str] = (),
+    paths: Collection[str] = (),
+    keep: Collection[str] = (),
 ) -> None:
     """Print rows as an aligned table; numbers stand to the right.
 
     ``columns`` maps a key of the rows to its heading. On a terminal no line is wider than
     it: the columns named by ``drop`` go, the first one first, then texts are shortened,
-    then further columns go from the right. A pipe gets every column whole, with text cut
-    at 90 characters but for the column ``whole``, which should be the last one.
+    then further columns go from the right; of the columns ``paths`` the end stays, those of
+    ``keep`` are not shortened. A pipe gets every column whole, with text cut at 90 characters but for the column ``whole``,
+    which should be the last one, and for ``paths``.
     """
     keys = list(columns)
-    as_text = {whole: lambda value: " ".join(plain(value or "").split())} if whole else {}
+    as_text = {key: lambda value: " ".join(plain(value or "").split()) for key in (whole, *paths) if key}
     texts = {key: [as_text.get(key, cell_text)(row.get(key)) for row in rows] for key in keys}
     last = {key: cell_text(total.get(key)) for key in keys} if total is not None else None
     right = {key: all(isinstance(row.get(key), int | float | None) for row in rows) or _figures(texts[key]) for key in keys}
     widths = {key: max(map(cells, [columns[key], *texts[key], *([last[key]] if last else [])])) for key in keys}
     room = terminal_width()
     if room is not None:
-        fixed = {key for key in keys if right[key] or all(_FIXED.fullmatch(text) for text in texts[key])}
+        fixed = {key for key in keys if right[key] or key in keep or all(_FIXED.fullmatch(text) for text in texts[key])}
         least = {key: widths[key] if key in fixed else min(widths[key], max(cells(columns[key]), _LEAST)) for key in keys}
         order = [*(key for key in drop if key in widths), *(key for key in reversed(keys[1:]) if key not in drop)]
         while order and sum(least[key] + 2 for key in keys) - 2 > room:
@@ -124,13 +165,13 @@ def table(
         _shorten(widths, least, keys, room)
 
     def line(of: Mapping[str, str]) -> str:
-        return "  ".join(_padded(of[key], widths[key], right=right[key]) for key in keys).rstrip()
+        return "  ".join(_padded(of[key], widths[key], right=right[key], end=key in paths) for key in keys).rstrip()
 
-    say(line(columns), bold=True)
+    say(line(columns), whole=True, bold=True)
     for number in range(len(rows)):
-        say(line({key: texts[key][number] for key in keys}))
+        say(line({key: texts[key][number] for key in keys}), whole=True)
     if last:
-        say(line(last), bold=True)
+        say(line(last), whole=True, bold=True)
     hidden = [heading for key, heading in columns.items() if key not in keys and heading.strip()]
     if hidden:
         say(truncate(f"({', '.join(hidden)}: in a wider terminal, or --json)", room or 200), dim=True)
@@ -160,9 +201,13 @@ def _shorten(widths: dict[str, int], least: Mapping[str, int], keys: Sequence[st
         over -= 1
 
 
-def _padded(text: str, width: int, *, right: bool) -> str:
-    """Return text of exactly so many cells of a terminal."""
-    if cells(text) > width:
+def _padded(text: str, width: int, *, right: bool, end: bool = False) -> str:
+    """Return text of exactly so many cells of a terminal, cut at its beginning where the ``end`` says more."""
+    if cells(text) > width and end:
+        while cells(text) > width - 1:
+            text = text[1:]
+        text = f"…{text}"
+    elif cells(text) > width:
         while cells(text) > width - 1:
             text = text[:-1]
         text = f"{text.rstrip()}…"
@@ -179,9 +224,9 @@ def cells(text: str) -> int:
     return cell_len(text)
 
 
-def terminal_width() -> int | None:
+def terminal_width(*, err: bool = False) -> int | None:
     """Return the cells of a line of the terminal; None for a pipe or a file, which take lines of any length."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else None
 
 
 def cell_text(value: Any) -> str:

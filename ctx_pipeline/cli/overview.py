@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.cli.homes import for_reading
-from ctx_pipeline.cli.output import cells, counted, dollars, emit, one_line, paragraph, plain, say, terminal_width, zone_name
+from ctx_pipeline.cli.output import cells, counted, dollars, emit, one_line, paragraph, plain, say, say_command, terminal_width, zone_name
 from ctx_pipeline.dashboard.figures import duration
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def overview(*, as_json: bool = False) -> None:
     for one in found.findings:
         say()
         paragraph(one_line(one.text, 300), "- ", "  ")
-        say(f"  {plain(one.command)}", fg="cyan")
+        say_command(one.command, "  ")
     if not found.findings and shown is not None:
         say()
-        say("nothing stands out in these days")
+        say("nothing stands out in these days; in all: ctx hints")
     if found.quiet:
         say()
         quiet_line([one.title for one in found.quiet])

@@ -198,7 +198,7 @@ def _write(lines: Iterable[str], output: Path | None) -> int:
     count = 0
     if output is None:
         for count, line in enumerate(lines, 1):  # noqa: B007 - counted for the caller
-            say(line)
+            say(line, whole=True)
         return count
     import os
 

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ctx_pipeline.cli.output import ProgressLine, age, counted, dollars, emit, json_option, one_line, paragraph, say, table, tokens
+from ctx_pipeline.cli.output import (
+    ProgressLine,
+    age,
+    counted,
+    dollars,
+    emit,
+    json_option,
+    one_line,
+    paragraph,
+    say,
+    say_command,
+    table,
+    tokens,
+)
 from ctx_pipeline.model.display import size
 
 if TYPE_CHECKING:
@@ -104,7 +117,7 @@ def _tell(settings: Settings, scan: Scan, report: Any, *, changed: bool) -> None
         for finding in report.findings:
             paragraph(one_line(finding.text, 400), "  ", "  ")
             if finding.command:
-                say(f"    {finding.command}", fg="cyan")
+                say_command(finding.command, "    ")
     if scan.problems:
         say(f"  {counted(len(scan.problems), 'path')} in the homes cannot be captured; which, and why: ctx doctor", fg="yellow")
     if report.session_errors:

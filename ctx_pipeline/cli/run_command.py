@@ -102,6 +102,6 @@ def recall(handle: str, first: int, last: int | None, pattern: str | None, as_js
     if as_json:
         emit(part._asdict())
         return
-    say(part.text)
+    say(part.text, whole=True)
     if not pattern and part.last < (last or part.lines):
         say(f"(lines {part.first}-{part.last} of {part.lines}: ctx recall {handle} --first {part.last + 1})", err=True)

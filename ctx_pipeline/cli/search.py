@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, plain, say, table, zone_name
+from ctx_pipeline.cli.output import (
+    cells,
+    emit,
+    json_option,
+    local_time,
+    one_line,
+    plain,
+    say,
+    say_command,
+    say_row,
+    table,
+    terminal_width,
+    zone_name,
+)
 from ctx_pipeline.model.display import title_text
 
 if TYPE_CHECKING:
@@ -99,7 +114,7 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
     for hit in found.hits:
         sessions.setdefault((hit.host, hit.session_id), []).append(hit)
     for (host, session_id), hits in sessions.items():
-        say(f"{host} {session_id}" + (f"  {one_line(title_text(hits[0].title), 100)}" if hits[0].title else ""), bold=True)
+        say_row(f"{host} {session_id}" + (f"  {one_line(title_text(hits[0].title), 100)}" if hits[0].title else ""), bold=True)
         for hit in hits:
             call = f"  {hit.tool}{' (failed)' if hit.outcome == 'failed' else ''}" if hit.tool else ""
             say(f"  {local_time(hit.ts, zone)}  {hit.kind}{call}", dim=True)
@@ -109,7 +124,7 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
             if hit.also_in:
                 say(f"    also in {', '.join(dict.fromkeys(copy['session_id'] for copy in hit.also_in))}", dim=True)
         if hits[0].resume:
-            say(f"  {hits[0].resume}", fg="cyan")
+            say_command(hits[0].resume, "  ")
     if found.facets is not None:
         for name, counts in found.facets.items():
             told = [f"{one_line(value, 40)} {count:,}" for value, count in list(counts.items())[:_SHOWN]]
@@ -122,14 +137,24 @@ def _show(found: SearchResult, zone: str | None, *, explain: bool) -> None:
 
 
 def _snippet(text: str, marks: list[list[int]]) -> None:
-    """Print a snippet with its marks in bold."""
-    say("    ", nl=False)
-    place = 0
-    for start, end in marks:
-        say(text[place:start], nl=False)
-        say(text[start:end], nl=False, bold=True, fg="yellow")
-        place = end
-    say(text[place:])
+    """Print a snippet with its marks in bold, broken between words on a terminal."""
+    room, column = terminal_width(), len(_BEHIND)
+    shown = list(text)
+    for word in re.finditer(r"\s*\S+", text) if room else ():
+        column += cells(word[0])
+        if room and column > room and word.start():
+            shown[word.start()] = f"\n{_BEHIND}"
+            column = len(_BEHIND) + cells(word[0].lstrip())
+    say(_BEHIND, nl=False)
+    bounds = [0, *(place for mark in marks for place in mark), len(text)]
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        style: dict[str, Any] = {"bold": True, "fg": "yellow"} if number % 2 else {}
+        say("".join(shown[start:end]), nl=False, **style)
+    say()
+
+
+_BEHIND = "    "
+"""What the lines of a snippet begin with."""
 
 
 def _summary(found: SearchResult) -> str:

@@ -66,7 +66,7 @@ def list_sessions(as_json: bool, **chosen: Any) -> None:
     rows = [
         {
             "session": names.get(one.session_id, one.session_id),
-            "last": local_time(int(one.last * 1e6), zone),
+            "last": local_time(int(one.last * 1e6), zone) if one.last else "",
             "project": one.project or "",
             "title": one_line(title_text(one.title or ""), 70),
             "cost": "" if one.cost_usd is None else dollars(round(one.cost_usd * 1e9)),
@@ -178,7 +178,7 @@ def show(host: str, session_id: str, turns: bool, everything: bool, as_json: boo
     began, ended = (local_time(s[name], settings.timezone) or "?" for name in ("first_ts", "last_ts"))
     say(f"{began} to {ended}, {zone_name(settings.timezone)}  models: {', '.join(s['models']) or 'none'}")
     if detail["resume"]:
-        say(f"resume: {detail['resume']}")
+        say(f"resume: {detail['resume']}", whole=True)
     say()
     if everything or len(detail["threads"]) > 1:
         table(detail["threads"], {"kind": "thread", "thread_id": "id", "agent": "agent", "events": "events", "model_calls": "calls"})
@@ -237,9 +237,9 @@ def _signals(readings: list[dict[str, Any]], session: dict[str, Any], *, everyth
             }
         )
     columns = {"signal": "signal", "value": "value", "usual": "usual", "rank": "", "group": "group"}
-    table(rows, columns | ({"reason": "reason"} if everything else {}), drop=("group", "rank", "usual"))
+    table(rows, columns | ({"reason": "reason"} if everything else {}), drop=("group", "rank", "usual"), keep=("signal",))
     if not everything:
-        say(f"all {len(readings)} signals: --all; with what they rest on: ctx signal show {session['host']} {session['session_id']}")
+        say(f"all {len(readings)} signals: --all; with what they rest on: ctx signal show {session['session_id']}")
 
 
 def reading_text(value: float | None, unit: str, kind: str) -> str:

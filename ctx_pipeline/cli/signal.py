@@ -8,7 +8,20 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, require_project, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import counted, dollars, emit, json_option, local_time, more_rows, one_line, say, table, zone_name
+from ctx_pipeline.cli.output import (
+    counted,
+    dollars,
+    emit,
+    json_option,
+    local_time,
+    more_rows,
+    one_line,
+    say,
+    say_command,
+    say_row,
+    table,
+    zone_name,
+)
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.model.display import title_text
 
@@ -57,7 +70,9 @@ def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> No
             say(f"  {r['how_to_read']}")
             say("  " + ", ".join(f"{key} {r[key] or 'none'}" for key in _FACTS))
         return
-    table(rows, {"signal": "signal", **{name: name for name in _FACTS}, "what": "what it is", "how_to_read": "how to read it"})
+    facts = ("unit", "better", "group", "family", "kind", "method", "version")
+    heads = {"signal": "signal", "what": "what it is", **{name: name for name in facts}, "how_to_read": "how to read it"}
+    table(rows, heads, drop=("how_to_read", "version", "method", "kind", "family", "better", "group"), keep=("signal",))
 
 
 @signal.command()
@@ -169,7 +184,7 @@ def show(host: str, session_id: str, group: str | None, as_json: bool) -> None:
         if r["metadata"]:
             say(f"  {one_line(r['metadata'], 160)}")
         for event in r["evidence"][:3]:
-            say(f"  {event['event_id']}  {one_line(event['text'], 120)}")
+            say_row(f"  {event['event_id']}  {one_line(event['text'], 120)}")
     if not found["readings"]:
         say("no readings yet; compute them with: ctx signal run")
 
@@ -200,9 +215,9 @@ def evidence(name: str, limit: int, as_json: bool, **chosen: Any) -> None:
     zone = chosen["timezone"] or settings.timezone
     for event in found[:limit]:
         where = f"{event['host']} {event['session_id']}  {one_line(title_text(event['title'] or ''), 60)}".rstrip()
-        say(f"{local_time(event['ts'], zone) or 'no time'}  {where}", bold=True)
+        say_row(f"{local_time(event['ts'], zone) or 'no time'}  {where}", bold=True)
         say(f"  {one_line(event['text'] or '', 300)}")
-        say(f"  ctx explain {event['event_id']}", dim=True)
+        say_command(f"ctx explain {event['event_id']}", "  ")
     if not found:
         say(f"no reading of {name} rests on an event here; missing readings: ctx signal run")
         return
@@ -230,7 +245,7 @@ def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: 
         if as_json:
             emit({"by": by, "signals": rows})
             return
-        table([_flat(r) for r in rows], {"signal": "signal", by: by, **_FIGURES})
+        table([_flat(r) for r in rows], {"signal": "signal", by: by, **_FIGURES}, keep=("signal",))
         return
     if as_json:
         emit({"signals": records})
@@ -240,11 +255,11 @@ def summary(names: tuple[str, ...], group: str | None, by: str | None, as_json: 
     if len(hosts) > 1:
         for host in hosts:
             say(host, bold=True)
-            table([_flat(r) for r in apart if r["host"] == host], {"signal": "signal", **_FIGURES})
+            table([_flat(r) for r in apart if r["host"] == host], {"signal": "signal", **_FIGURES}, keep=("signal",))
             say()
         return
     rows = [_flat(r) | {"spread": spread(r["histogram"]), "trend": _trend(r["trend"])} for r in records]
-    table(rows, {"group": "group", "signal": "signal", **_FIGURES, "spread": "spread", "trend": "trend"})
+    table(rows, {"group": "group", "signal": "signal", **_FIGURES, "spread": "spread", "trend": "trend"}, keep=("signal",))
 
 
 _FIGURES = {name: name for name in ("count", "missing", "median", "p90", "mean", "min", "max", "sum", "true", "labels", "unit")}

@@ -43,7 +43,7 @@ class Listed:
     days_left: int | None = None
     """days until its host deletes the transcript; None: never, or it is gone"""
     last: float = 0.0
-    """time of its last event in seconds since 1970; of one with newer bytes in the home the file's time"""
+    """time of its last event in seconds since 1970, 0 where none has a time; of one with newer bytes in the home the file's time"""
     calls: int = 0
     cost_usd: float | None = None
     """at list prices unless the host recorded a cost; None where no call has a price"""
@@ -249,9 +249,9 @@ def _active(settings: Settings, wanted: Iterable[str]) -> set[tuple[str, str]]:
 
 
 def _last(session: Listed, facts: Mapping[tuple[str, str], SessionFacts]) -> float:
-    """Return when a session was last active: of a captured one its last event, else the time of its file."""
+    """Return when a session was last active: of a captured one its last event (0 without a time), else the time of its file."""
     known = facts.get((session.host, session.session_id))
-    return session.modified if known is None or known.last is None or session.state in {"new", "grown"} else known.last
+    return session.modified if known is None or session.state in {"new", "grown"} else known.last or 0.0
 
 
 def _first_look(

@@ -73,8 +73,10 @@ def _reasons(result: Mapping[str, Any]) -> list[Reason]:
         text = f"{again} the one before, from call {summary['onset_iteration']} on (up to {most:.2f} of their 3-grams)"
         found.append(Reason("repetition", 1 if times < calls * _RARE else 3 if most > 0.7 else 2, text))
     for loop in result["loops"][:1]:
-        again = "1 completion says" if loop["calls"] == 1 else f"{loop['calls']} completions say"
-        text = f"{again} again what was said {loop['distance']} calls before, from call {loop['onset']} on"
+        times = sum(one["calls"] for one in result["loops"])
+        often = "most often " if len(result["loops"]) > 1 else ""
+        again = "1 completion says" if times == 1 else f"{times} completions say"
+        text = f"{again} again what was said earlier, {often}{loop['distance']} calls before, from call {_loop_onset(result)} on"
         found.append(Reason("loop", 2, text))
     if result["efficiency_onset"] is not None:
         first, last = summary["initial_efficiency"], summary["final_efficiency"]
@@ -143,7 +145,7 @@ def analyze_session(store: Sessions, session_id: str) -> dict[str, Any]:
     (severity, score, onset, reasons, limits). An unknown session gives empty figures.
     """
     calls = store.get_growth_data(session_id)
-    content = store.get_lm_call_content(session_id)
+    content = getattr(store, "get_compared_content", store.get_lm_call_content)(session_id)
     efficiency = growing.efficiency(calls)
     repetition, near = compared(content)
     result: dict[str, Any] = {
@@ -213,6 +215,7 @@ def lines(result: Mapping[str, Any], session_id: str) -> Iterator[str]:
     yield f"Terminal state: {session.get('terminal_state') or 'running or unknown'}"
     onset = f", from call {verdict['onset']} on" if verdict["onset"] is not None else ""
     yield f"Verdict: {verdict['severity']}{onset}"
+    yield "  wear: signs that the session had gone on too long; says nothing of cost"
     for reason in verdict["reasons"]:
         yield f"  {reason['text']}"
     for limit in verdict["limits"]:

@@ -23,6 +23,9 @@ LONGEST = 100_000
 MOST = 1_000_000
 """Characters of a text that are looked at at all; what stands behind them would cost memory and change no verdict."""
 
+_SAID, _CALLED, _WORDS = 2_000, 200, 100
+"""Characters of an agent's answer, of a tool call's arguments, and words of both together that are compared."""
+
 _MARKER = re.compile(r"\[\[ ## \w+ ## \]\]")
 _GRAM = 3
 _OFTEN = 8
@@ -34,6 +37,16 @@ class Nearest(NamedTuple):
 
     place: int
     similarity: float
+
+
+def compared_part(kind: str, text: str | None) -> str:
+    """Return what is compared of an agent's answer or tool call; signals and reports read the same."""
+    return (text or "")[: _SAID if kind == "answer" else _CALLED]
+
+
+def compared_text(parts: Sequence[str]) -> str:
+    """Return what is compared of a completion: the first words of its parts."""
+    return " ".join("\n".join(parts).split(None, _WORDS)[:_WORDS])
 
 
 def cleaned(text: str | None) -> str:

@@ -45,7 +45,7 @@ def test_without_options_it_shows_every_moment_then_the_tree_at_the_end(past: Ct
     assert moments == MOMENTS
     assert any(line.startswith("after-compaction:1") and "7 components" in line and "tokens gone" in line for line in lines)
     assert any(AGENT in line and line.lstrip().startswith("--thread") for line in lines)
-    assert [line.split(",")[0].strip() for line in tree if not line.startswith(" ")][1:] == ["system", "d0 active turn"]
+    assert [line.split(",")[0].strip() for line in tree if not line.startswith(" ")][1:] == ["system", "newest turn (d0)"]
     assert [line.split()[:2] for line in tree if line.startswith("  ")][1:] == [["10", "injected"], ["11", "answer"]]
     assert "unseen" in tree[2]
 

@@ -8,7 +8,7 @@ import click
 
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import require_project, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import counted, emit, json_option, one_line, plain, say, table, tokens
+from ctx_pipeline.cli.output import counted, emit, json_option, local_time, one_line, plain, say, table, tokens, zone_name
 from ctx_pipeline.cli.session import at_option, session_option
 from ctx_pipeline.cli.session_names import session_argument, session_of_person
 
@@ -34,28 +34,33 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
     """
     from ctx_pipeline.sessions.files import CHANGED, session_files, summed
 
-    found = session_files(host, session_id, path=path, settings=for_reading())
+    settings = for_reading()
+    zone = settings.timezone
+    found = session_files(host, session_id, path=path, settings=settings)
     if as_json:
         emit(found.to_json())
         return
     if len({s.directory for s in found.stays}) > 1:
         for stay in found.stays:
-            say(f"{stay.first_ts or '?'}  {plain(stay.directory)}  {stay.events:,} events from {stay.first_event}")
+            say(f"{local_time(stay.first_ts, zone) or '?'}  {plain(stay.directory)}  {stay.events:,} events from {stay.first_event}")
         say()
     if diff:
         for t in found.touches:
             if t.did in CHANGED:
                 known = f"+{t.added} -{t.removed}" if t.added is not None else "difference not recorded"
-                say(f"{t.ts or '?'}  {t.did} {plain(t.path)}  {known}", bold=True)
+                say(f"{local_time(t.ts, zone, seconds=True) or '?'}  {t.did} {plain(t.path)}  {known}", bold=True)
                 say(f"before {t.before_sha or '?'}  after {t.after_sha or '?'}")
                 for line in t.diff.splitlines():
-                    say(plain(line))
+                    say(line, whole=True)
         return
     if each:
         rows = [
-            {"ts": t.ts or "?", "path": t.path, "lines": t.lines or "all", "through": t.through} for t in found.touches if t.did == "read"
+            {"ts": local_time(t.ts, zone, seconds=True) or "?", "path": t.path, "lines": t.lines or "all", "through": t.through}
+            for t in found.touches
+            if t.did == "read"
         ]
-        table(rows, {"ts": "time", "path": "file", "lines": "lines", "through": "through"})
+        table(rows, {"ts": "time", "path": "file", "lines": "lines", "through": "through"}, paths=("path",))
+        say(f"times in {zone_name(zone)}")
         return
     lines = summed(found.touches)
     shown = lines if everything else lines[:_LISTED]
@@ -65,6 +70,7 @@ def files(host: str, session_id: str, path: str | None, diff: bool, each: bool, 
             for one in shown
         ],
         {"path": "file", "reads": "reads", "lines": "last read", "changes": "changes", "added": "lines changed"},
+        paths=("path",),
     )
     if len(lines) > len(shown):
         say(f"and {len(lines) - len(shown):,} more (--all)")
@@ -168,7 +174,7 @@ def _files(found: Heat, limit: int, _: int) -> None:
     shown = found.files[:limit]
     rows = [
         {
-            "path": one_line(f.name, 80),
+            "path": f.name,
             "bar": _bar(f.accesses, found.files[0].accesses),
             "accesses": f.accesses,
             "reads": f.counts["read"],
@@ -179,7 +185,11 @@ def _files(found: Heat, limit: int, _: int) -> None:
         }
         for f in shown
     ]
-    table(rows, {"path": "file", "bar": "", **{n: n for n in ("accesses", "reads", "changes", "searches", "mentions", "sessions")}})
+    table(
+        rows,
+        {"path": "file", "bar": "", **{n: n for n in ("accesses", "reads", "changes", "searches", "mentions", "sessions")}},
+        paths=("path",),
+    )
 
 
 def _folders(found: Heat, limit: int, depth: int) -> None:
@@ -188,7 +198,11 @@ def _folders(found: Heat, limit: int, depth: int) -> None:
     rows = roll_up(found.files, depth)
     most = int(rows[0]["accesses"])
     shown = [{**r, "bar": _bar(int(r["accesses"]), most), "changes": r["edit"] + r["write"]} for r in rows[:limit]]
-    table(shown, {"directory": "folder", "bar": "", "accesses": "accesses", "read": "reads", "changes": "changes", "files": "files"})
+    table(
+        shown,
+        {"directory": "folder", "bar": "", "accesses": "accesses", "read": "reads", "changes": "changes", "files": "files"},
+        paths=("directory",),
+    )
 
 
 def _together(found: Heat, limit: int, _: int) -> None:
@@ -197,6 +211,7 @@ def _together(found: Heat, limit: int, _: int) -> None:
         table(
             [{"first": a, "second": b, "sessions": n} for a, b, n in found.pairs[:limit]],
             {"first": "file", "second": "and", "sessions": "sessions"},
+            paths=("first", "second"),
         )
     if found.never_changed:
         say("READ, NEVER CHANGED:", bold=True)

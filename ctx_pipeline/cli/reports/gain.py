@@ -100,6 +100,7 @@ def _score(found: Gain) -> None:
         say("no score: nothing was billed")
         return
     say(f"Gain score: {value} of 100" + (f", {found.trend} against the {found.period.name} before" if found.trend else ""), bold=True)
+    say("  money: how little of the bill was avoidable; says nothing of the work")
     told = parts(found.total)
     say(f"  kept    {percent(told['kept'] or 0.0)} of the bill was not likely avoidable (60 points)")
     say(f"  cached  {percent(told['cached'] or 0.0)} of the prompt tokens came from the cache (40 points)")
@@ -214,7 +215,8 @@ def metrics(name: str | None, limit: int, as_json: bool) -> None:
             say(f"  {f.ref}={plain(f.path)} [{f'{f.lines}L' if f.lines else 'whole'} {f.tokens}t reads:{f.reads}]")
     say()
     say(f"Code in answers that had just been read: {_percent(found.echo)}")
-    say(f"Context efficiency score: {'no data' if found.cep is None else found.cep}", bold=True)
+    say(f"Context efficiency score: {'no data' if found.cep is None else f'{found.cep:g} of 100'}", bold=True)
+    say("  reading: how little was read or said twice; says nothing of the work")
     for part, value in found.cep_parts.items():
         say(f"  {part:<13} {_percent(value):>7}  weight {CEP[part]:g}")
 

@@ -20,14 +20,16 @@ from ctx_pipeline.cli.output import (
     one_line,
     plain,
     say,
+    short_ids,
     table,
+    terminal_width,
     tokens,
     zone_name,
 )
 from ctx_pipeline.cli.usage.tables import SORTS, in_order, session_labels, show
 from ctx_pipeline.errors import UsageError
 from ctx_pipeline.model.codec import iso
-from ctx_pipeline.model.display import money
+from ctx_pipeline.model.display import money, title_text
 from ctx_pipeline.model.gc_pause import without_collector
 from ctx_pipeline.model.usage_rules import UNNAMED
 from ctx_pipeline.storage.own_sessions import Shown
@@ -103,7 +105,9 @@ def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--by", default="project", show_default=True, type=click.Choice(["project", "host", "month", "session"]))
+@click.option(
+    "--by", default="project", show_default=True, type=click.Choice(["project", "host", "month", "session"]), help="A row for each."
+)
 @click.option("--since", metavar="DAY", help="Sessions that began on this day or later: 2026-03-01, 2026-03, yesterday, 7d.")
 @click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier.")
 @click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down).")
@@ -130,9 +134,15 @@ def outcomes(by: str, host: str | None, limit: int, as_json: bool, **chosen: Any
         say("no model calls in this range")
         return
     names = {by: by, "sessions": "sessions", "tokens": "tokens", "cost": "cost", "commits": "commits", "commit": "per commit"}
+    rows = [_shown(one, by) for one in found[:limit]]
+    if by == "session":
+        known = {session: shown for (_, session), shown in session_labels(settings).items()}
+        short = short_ids([row[by] for row in rows]) if terminal_width() is not None else {}
+        rows = [{**row, by: short.get(row[by], row[by]), "title": title_text(known.get(row[by], _UNNAMED).title or "")} for row in rows]
+        names = {by: by, "title": "title", **{name: names[name] for name in names if name not in {by, "sessions"}}}
     names |= {"corrections": "corrections", "correction": "per correction", "tool_calls": "tool calls", "tool_call": "per tool call"}
     drop = ("tool_call", "tool_calls", "correction", "corrections", "tokens", "sessions")
-    table([_shown(one, by) for one in found[:limit]], names, total=_shown(everything, by), drop=drop)
+    table(rows, names, total=_shown(everything, by), drop=drop)
     more_rows(len(found), min(len(found), limit))
     sessions, calls = everything.left_out
     if sessions:
@@ -360,7 +370,7 @@ def statusline() -> None:
     from ctx_pipeline.usage.blocks import statusline as line
 
     told = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(1 << 20)
-    say(plain(line(told)))
+    say(line(told), whole=True)
 
 
 usage.add_command(limits)

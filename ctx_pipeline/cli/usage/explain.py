@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import click
 from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, since_option, timezone_option, until_option
-from ctx_pipeline.cli.output import emit, json_option, one_line, plain, say, table
+from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, plain, say, table, zone_name
 from ctx_pipeline.cli.session_names import session_argument
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.model.display import percent
@@ -85,11 +86,18 @@ def explain(what: str, limit: int, as_json: bool, tool: str | None, **chosen: An
     say(
         f"input {sums['input_tokens']:,}, output {sums['output_tokens']:,}, cache write "
         f"{sums['cache_write_5m_tokens'] + sums['cache_write_1h_tokens']:,}, cache read {sums['cache_read_tokens']:,}; "
-        f"{cost}, ${sums['recorded_usd']:,.6f} recorded; {_copies(sums['copies_dropped'])}"
+        f"{cost}"
+        + (f", ${sums['recorded_usd']:,.6f} recorded" if sums["recorded_usd"] else "")
+        + (f"; {_copies(sums['copies_dropped'])}" if sums["copies_dropped"] else "")
     )
+    zone = chosen["timezone"] or settings.timezone
+    if limit and found.calls:
+        say(f"times in {zone_name(zone)}")
     for made in found.calls[:limit]:
-        _print(made)
-    if len(found.calls) > limit:
+        _print(made, zone)
+    if not limit and found.calls:
+        say(f"its calls one by one: ctx explain {shlex.quote(what)}")
+    elif len(found.calls) > limit:
         say(f"\n{len(found.calls) - limit:,} more calls: --limit {len(found.calls)} or --json")
 
 
@@ -209,13 +217,13 @@ def _signed(nano: int) -> str:
     return f"{'-' if nano < 0 else '+'}${abs(nano) / 1e9:,.6f}"
 
 
-def _print(made: Made) -> None:
+def _print(made: Made, zone: str | None) -> None:
     told: dict[str, Any] = made.to_json()
     cost = "unpriced" if told["calculated_usd"] is None else f"${told['calculated_usd']:.6f}"
     recorded = "" if told["recorded_usd"] is None else f", recorded ${told['recorded_usd']:.6f}"
     model = plain(told["model"] or UNNAMED) + (" (guessed: the default of its time)" if told["model_guessed"] else "")
     share = f"  ({made.uses} of its {made.of} uses)" if 0 < made.uses < made.of else ""
-    say(f"\n{told['time'] or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}{share}")
+    say(f"\n{local_time(told['time'], zone, seconds=True) or 'no time'}  {model}  {plain(told['call'])}  {cost}{recorded}{share}")
     counts = {n.removesuffix("_tokens").replace("_", " "): told[n] for n in told if n.endswith("_tokens") and told[n]}
     say("  " + ", ".join(f"{name} {count:,}" for name, count in counts.items()))
     if made.missing_output:

@@ -110,8 +110,8 @@ def show(
 def in_order(
     rows: list[dict[str, Any]], key: str, sort: str | None, sessions: dict[tuple[str, str], Shown] | None = None
 ) -> list[dict[str, Any]]:
-    """Return rows by days in their order, sessions newest first, others with most cost first; or as ``sort`` says."""
-    how = sort or {"date": "", "session_id": "date" if sessions else "cost"}.get(key, "cost")
+    """Return rows by days, weekdays and hours in their order, sessions newest first, others with most cost first; or as ``sort`` says."""
+    how = sort or {"date": "", "hour": "", "weekday": "", "session_id": "date" if sessions else "cost"}.get(key, "cost")
     if not how:
         return rows
     if how == "name" or (how == "date" and key not in {"date", "session_id"}):
@@ -196,8 +196,10 @@ def _limited(rows: list[dict[str, Any]], limit: int | None, *, newest_last: bool
 
 
 def _label(by: str, key: str, row: dict[str, Any], names: dict[str, str]) -> str:
-    if key == "date":
-        return UNDATED if row[key] is None else str(row[key])[:7] if by == "monthly" else str(row[key])
+    if row[key] is None:
+        return UNDATED
+    if key == "date" and by == "monthly":
+        return str(row[key])[:7]
     name = str(row[key])
     return names.get(name, name)
 

@@ -10,6 +10,7 @@ from ctx_pipeline.facts.output_counts import is_first_count
 from ctx_pipeline.model.codec import digest
 from ctx_pipeline.model.declared import Reading
 from ctx_pipeline.pricing.price_book import rates_by
+from ctx_pipeline.rot.repetition import compared_part, compared_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from ctx_pipeline.pricing.price_book import Rates
     from ctx_pipeline.settings import Settings
     from ctx_pipeline.storage import Store
-
-
-_SAID = 2_000
-_CALLED = 200
-"""Characters of an answer and of a tool call's arguments that repetition looks at."""
 
 
 def analyses(settings: Settings | None = None) -> Mapping[str, Callable[[SessionView], Any]]:
@@ -80,7 +76,7 @@ class _Thread:
         self.calls: list[Any] = []
         self.events: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
-        self._said: dict[int, str] = {}
+        self._said: dict[int, list[str]] = {}
         self._written: Counter[int] = Counter()
         self.results: list[str] = []
 
@@ -95,8 +91,7 @@ class _Thread:
             return
         self._written[number] += len(event.text or "")
         if event.kind in ("answer", "tool_call"):
-            text = (event.text or "")[: _SAID if event.kind == "answer" else _CALLED]
-            self._said[number] = f"{self._said[number]}\n{text}" if number in self._said else text
+            self._said.setdefault(number, []).append(compared_part(event.kind, event.text))
 
     def analysis(self, chars: Mapping[str, tuple[str, int]], status: str) -> dict[str, Any]:
         from ctx_pipeline.rot import context_growth as growing
@@ -106,7 +101,7 @@ class _Thread:
 
         numbers = range(1, len(self.calls) + 1)
         growth = [_grown(n, c, self._written[n]) for n, c in zip(numbers, self.calls, strict=True)]
-        compared = overlap([self._said.get(n, "") for n in numbers])
+        compared = overlap([compared_text(self._said.get(n, ())) for n in numbers])
         efficiency = growing.efficiency(growth)
         most = max(compared.before, default=0.0)
         repeated = [n for n, share in zip(numbers, compared.before, strict=True) if share > ONSET]
