@@ -150,7 +150,7 @@ _KEPT = ("take", "newer", "held")
 def adopt(folder: Path, dry_run: bool, take_conflicts: bool, yes: bool, as_json: bool) -> None:
     """Import the sessions of FOLDER: a flat-file archive (raw/<host>/<session>/) or another store of ctx.
 
-    FOLDER is only read. What the store has already is left, conflicts are named; files are
+    FOLDER is only read. What the store already has is skipped, conflicts are listed; files are
     checked by their checksums before anything is captured, and raw is compared with them
     after. Run again, it continues where it stopped.
     """

@@ -36,7 +36,7 @@ _LISTED = 12
     "prune_days",
     metavar="DAYS",
     type=click.IntRange(0),
-    help="Instead: remove Dagster's runs of more than so many days ago; those with a partition's newest materialization stay.",
+    help="Instead: remove Dagster's runs of more than DAYS days ago; those with a partition's newest materialization stay.",
 )
 @json_option
 def doctor(
@@ -44,8 +44,8 @@ def doctor(
 ) -> None:
     """Check the store and list unreadable records.
 
-    Tells as well what the agents are about to delete, what they deleted before it was
-    captured, and what runs by itself and when it last ran.
+    Also shows what agents are about to delete, what they deleted before it was captured,
+    and what runs by itself and when it last ran.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose, end_forgetting
@@ -194,7 +194,7 @@ def forget(
     """Remove sessions from every layer, for good: raw objects and all that was derived.
 
     Copies of their messages in conversations that were saved in the store go too.
-    Shows what would go, then asks; at the end every file of the store is looked through.
+    Shows what would go, then asks; at the end every file of the store is checked.
     The agents' own files stay as they are; what was forgotten is not captured again.
     """
     from ctx_pipeline import settings as settings_module
@@ -295,7 +295,7 @@ def _tell_forgotten(report: ForgetReport | None, sessions: Sequence[tuple[str, s
 
 
 @click.command()
-@click.option("--history", "past", type=click.IntRange(1, 1000), help="Show the last so many verifications instead.")
+@click.option("--history", "past", type=click.IntRange(1, 1000), help="Show the last N verifications instead.")
 @click.option("--summary", is_flag=True, help="Four lines.")
 @click.option("--no-record", is_flag=True, help="Do not keep what is found.")
 @click.option("--deep", is_flag=True, help="Instead: read every file of the store and hold it against its digest, SQLite and raw.")

@@ -59,7 +59,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "signal": ("ctx_pipeline.cli.signal:signal", "List, run and show signals."),
     "mine": ("ctx_pipeline.cli.memory.mining:mine", "Mine sessions for memory candidates."),
     "methods": ("ctx_pipeline.cli.memory.commands:methods", "List the mining methods."),
-    "memory": ("ctx_pipeline.cli.memory.commands:memory", "Memories: retrieve, weave, review, notes, backtest."),
+    "memory": ("ctx_pipeline.cli.memory.commands:memory", "Memories: search, review, put into prompts (weave), notes, backtest."),
     "learn": ("ctx_pipeline.cli.memory.learn:learn", "Judge the lessons that would have saved most, write them into a rules file."),
     "mcp": ("ctx_pipeline.cli.integrations.mcp:mcp", "Serve the history and the memories to an agent over MCP."),
     "hooks": ("ctx_pipeline.cli.integrations.hooks:hooks", "Install hooks: capture sessions live, put memories into prompts."),
@@ -94,7 +94,7 @@ _EVERYDAY: dict[str, dict[str, str]] = {
         "resume": "Continue a session in its agent",
         "hints": "What would save time or money",
         "learn": "Lessons for the next session",
-        "memory": "Review, search and weave lessons",
+        "memory": "Review and search lessons",
     },
     "Keep it going": {
         "run": "Read what is new and build the page",

@@ -82,12 +82,12 @@ def _windows(db: str | None, session_id: str | None, *, as_json: bool) -> None:
 @session_option
 @thread_option
 @click.option("--query", "-q", default="Perform a comprehensive context rot analysis.", help="What you want to know.")
-@click.option("--model", "-m", default="openai/gpt-5.4", show_default=True, help="The model that works.")
-@click.option("--sub-model", default="openai/gpt-5.4-mini", show_default=True, help="The model that it asks.")
-@click.option("--max-iters", default=15, show_default=True, type=click.IntRange(1), help="At most so many steps.")
-@click.option("--max-calls", default=30, show_default=True, type=click.IntRange(0), help="At most so many questions to the sub-model.")
-@click.option("--api-key", help="Before OPENAI_API_KEY and API_KEY.")
-@click.option("--api-base", help="Before OPENAI_API_BASE and API_BASE.")
+@click.option("--model", "-m", default="openai/gpt-5.4", show_default=True, help="The main model.")
+@click.option("--sub-model", default="openai/gpt-5.4-mini", show_default=True, help="The model for its questions.")
+@click.option("--max-iters", default=15, show_default=True, type=click.IntRange(1), help="At most N steps.")
+@click.option("--max-calls", default=30, show_default=True, type=click.IntRange(0), help="At most N questions to the sub-model.")
+@click.option("--api-key", help="API key; overrides OPENAI_API_KEY and API_KEY.")
+@click.option("--api-base", help="API address; overrides OPENAI_API_BASE and API_BASE.")
 @click.option("--env-file", default=".env", show_default=True, help="File with KEY=VALUE lines; the environment goes first.")
 @click.option("--interpreter", help="module:factory of an interpreter for the model's code, instead of DSPy's sandbox.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the steps.")
@@ -169,7 +169,15 @@ def _factory(text: str) -> Any:
 @click.option("--until", help="Sessions that began on this day or earlier.")
 @click.option("--only-errored", is_flag=True, help="Only sessions that ended with an error.")
 @click.option("--only-completed", is_flag=True, help="Only sessions that were completed.")
-@click.option("--format", "-f", "form", default="opentraces", show_default=True, type=click.Choice(["opentraces", "ctxrot"]))
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    default="opentraces",
+    show_default=True,
+    type=click.Choice(["opentraces", "ctxrot"]),
+    help="The form of the lines.",
+)
 @click.option("--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal.")
 def export(
     db: str | None,
@@ -214,7 +222,7 @@ def _write(lines: Iterable[str], output: Path | None) -> int:
 
 @rot.command()
 @db_option
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="At most so many sessions.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="At most N sessions.")
 @json_option
 def summary(db: str | None, limit: int, as_json: bool) -> None:
     """List the sessions of the callback stores that called a model, with calls, tokens and cost, the newest first."""
@@ -263,7 +271,7 @@ def summary(db: str | None, limit: int, as_json: bool) -> None:
 @rot.command()
 @db_option
 @session_option
-@click.option("--lines", "-n", default=10, show_default=True, type=click.IntRange(0), help="So many earlier lines first.")
+@click.option("--lines", "-n", default=10, show_default=True, type=click.IntRange(0), help="Print N earlier lines first.")
 @click.option("--follow/--no-follow", default=True, show_default=True, help="Go on until interrupted.")
 def tail(db: str | None, session_id: str | None, lines: int, follow: bool) -> None:
     """Print calls as they are written: of one store, or of all that are known, later ones included."""
@@ -327,7 +335,7 @@ def dashboard(db: str | None, session_id: str | None, thread: str | None) -> Non
     "--older-than",
     type=click.IntRange(0),
     metavar="DAYS",
-    help="Delete only sessions that began more than so many days ago and have ended.",
+    help="Delete only sessions that began more than DAYS days ago and have ended.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def reset(db: str | None, older_than: int | None, yes: bool) -> None:

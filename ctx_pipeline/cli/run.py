@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def run(demo: bool, full: bool, explain: bool, as_json: bool) -> None:
     """Bring everything up to date and build the page.
 
-    Reads the homes of Claude Code, Codex and announced DSPy stores, never writes to them.
+    Reads the homes of your agents and of announced DSPy stores, never writes to them.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose

@@ -60,8 +60,8 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1, 60), help="How long --regex may take.")
 @click.option("--facets", is_flag=True, help="Count all hits by host, project, kind, tool, outcome and month.")
 @click.option("--explain", is_flag=True, help="Show how each hit was scored.")
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--offset", default=0, show_default=True, type=click.IntRange(0, 1_000_000), help="Hits to pass over.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="At most N hits.")
+@click.option("--offset", default=0, show_default=True, type=click.IntRange(0, 1_000_000), help="Skip this many hits.")
 @json_option
 def search(words: tuple[str, ...], regex: bool, seconds: float, facets: bool, explain: bool, as_json: bool, **chosen: Any) -> None:
     """Search prompts, answers, commands, tool output and file names.

@@ -99,8 +99,8 @@ def list_sessions(as_json: bool, **chosen: Any) -> None:
 @click.option("--session-id", "--thread-id", "session_ids", multiple=True, help="A session, or a thread in it; may be repeated.")
 @click.option("--latest", is_flag=True, help="The newest session.")
 @click.option("--all", "everything", is_flag=True, help="Every session.")
-@click.option("--limit", type=click.IntRange(1), help="At most so many, newest first.")
-@click.option("--limit-per-host", type=click.IntRange(1), help="At most so many for each host.")
+@click.option("--limit", type=click.IntRange(1), help="At most N, newest first.")
+@click.option("--limit-per-host", type=click.IntRange(1), help="At most N for each host.")
 @click.option("--force", is_flag=True, help="Record a new generation even when nothing changed; nothing is overwritten.")
 @click.option("--no-render", is_flag=True, help="Leave the page as it is.")
 @json_option

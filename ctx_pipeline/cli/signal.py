@@ -85,8 +85,8 @@ def list_signals(names: tuple[str, ...], group: str | None, as_json: bool) -> No
     help="A signal or a family; may be repeated, or a list with commas.",
     shell_complete=complete_signals,
 )
-@click.option("--force", is_flag=True, help="Compute anew what is there.")
-@click.option("--refresh-observations", "refresh", is_flag=True, help="Ask the outside (git) again and compute anew what rests on it.")
+@click.option("--force", is_flag=True, help="Recompute existing readings.")
+@click.option("--refresh-observations", "refresh", is_flag=True, help="Ask git again and recompute what depends on it.")
 @click.option("--judge", is_flag=True, help="Ask the configured model about the sessions that have no answer yet; it costs money.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With --judge: questions at most.")
 @json_option

@@ -31,39 +31,39 @@ _share = click.FloatRange(0, 1)
 
 @hooks.command()
 @click.argument("host")
-@click.option("--precision", type=_share, help="Tell only what was right so often in your own history (ctx memory backtest), e.g. 0.5.")
+@click.option("--precision", type=_share, help="Inject only what was right this often in your own history (ctx memory backtest), e.g. 0.5.")
 @click.option("--threshold", type=_share, help="Share of a prompt's weight that a memory must hold; 0.4 by default.")
 @click.option(
     "--start",
     type=click.Choice(STARTS),
-    help="What a session is told at its start: accepted by default; proven adds what two sessions taught.",
+    help="What a session gets at its start: accepted by default; proven adds what two sessions taught.",
 )
-@click.option("--holdout", type=_share, help="Withhold memories from this share of sessions, to learn what they do; 0 ends it.")
-@click.option("--accepted-only/--candidates-too", default=None, help="Only memories that somebody accepted.")
-@click.option("--resume/--no-resume", default=None, help="Tell where the session stood after its context was compacted; on by default.")
+@click.option("--holdout", type=_share, help="Withhold memories from this share of sessions to measure their effect; 0 ends it.")
+@click.option("--accepted-only/--candidates-too", default=None, help="Only accepted memories.")
+@click.option("--resume/--no-resume", default=None, help="After a compaction, say where the session was; on by default.")
 @click.option(
     "--handoff/--no-handoff",
     default=None,
-    help="Begin each new chat with where the last session of its repository stood, at most 500 tokens; off by default.",
+    help="Begin each new chat with where the last session of its repository ended, at most 500 tokens; off by default.",
 )
 @click.option(
-    "--commands/--no-commands", default=None, help="Tell what is known of a command before it runs or once it failed; on by default."
+    "--commands/--no-commands", default=None, help="Say what is known about a command before it runs or after it failed; on by default."
 )
 @click.option(
     "--outputs/--no-outputs",
     default=None,
     help="Shorten what shell commands print before the model reads it; the whole stays in the store for seven days; off by default.",
 )
-@click.option("--defaults", is_flag=True, help="Drop the options in force that are not given.")
+@click.option("--defaults", is_flag=True, help="Reset the options that are not given.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 def install(host: str, defaults: bool, yes: bool, as_json: bool, **given: Any) -> None:
-    """Enter the hooks in an agent's settings, after a backup; again changes nothing but the options that are given.
+    """Install hooks in an agent's settings, after a backup; running it again changes only the options given.
 
     HOST is claude or codex. Hooks of others are kept; a file that cannot be parsed stays
     as it is. A version without hooks gets a block in its instructions file instead.
-    With --precision the threshold and the rule of the start are those that the newest
-    backtest knows to be right so often; where it knows none, nothing is told of that way.
+    --precision takes the threshold and the start rule from the newest backtest; where that
+    reaches no such precision, nothing is injected.
     """
     from ctx_pipeline import discovery
     from ctx_pipeline import settings as settings_module
@@ -228,11 +228,11 @@ def uninstall(host: str, as_json: bool) -> None:
 @hooks.command()
 @click.argument("host", required=False)
 @click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="At most so many lines; with --json so many injections."
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="At most N lines; with --json at most N injections."
 )
 @json_option
 def status(host: str | None, limit: int, as_json: bool) -> None:
-    """Show where hooks are entered, which memories reached which session when, and whether they were used.
+    """Show where hooks are installed, which memories reached which session, and whether they were used.
 
     Use is judged by every run, from what the session shows after it was told: each outcome
     names the events that show it (--json has them all).

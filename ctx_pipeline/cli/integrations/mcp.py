@@ -93,7 +93,7 @@ _scope = click.option(
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option
 def install(host: str, scope: str, profile: str | None, yes: bool, as_json: bool) -> None:
-    """Enter the server in an agent's settings, after a backup; again changes nothing.
+    """Add the server to an agent's settings, after a backup; running it again changes nothing.
 
     HOST is claude or codex. The rest of the file is kept; one that cannot be parsed stays as it is.
     """

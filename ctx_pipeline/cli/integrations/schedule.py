@@ -45,7 +45,7 @@ def jobs(every: int, nightly: str | None) -> list[Job]:
 def install(every: int, nightly: str | None, no_nightly: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Let the operating system capture what agents write, and bring everything up to date at night.
 
-    Entered for this user and this store alone; entering it again replaces it.
+    Installed for this user and this store only; installing again replaces it.
     """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations.os_scheduler import Timers
@@ -80,7 +80,7 @@ def install(every: int, nightly: str | None, no_nightly: bool, dry_run: bool, ye
 @schedule.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show which jobs are entered, whether they are on, and how they last ended."""
+    """Show which jobs are installed, whether they are on, and how they last ended."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations.os_scheduler import Timers, last_runs
 

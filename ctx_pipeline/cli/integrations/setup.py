@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--hosts", metavar="NAMES", help="Hosts to watch, with commas between; without it all that are here.")
+@click.option("--hosts", metavar="NAMES", help="Hosts to watch, separated by commas; all that are found by default.")
 @click.option("--ignore", multiple=True, metavar="GLOB", help="Paths that are never captured; may be repeated.")
 @click.option("--hooks", metavar="NAMES", help="Hosts that get hooks: capture as they write, and memories at prompts.")
 @click.option("--schedule/--no-schedule", default=None, help=f"Capture every {EVERY} minutes and run at night by the operating system.")
@@ -175,7 +175,7 @@ def change(key: str, words: tuple[str, ...], take_out: bool, as_json: bool) -> N
 @config.command()
 @json_option
 def path(as_json: bool) -> None:
-    """Print where the file lies, whether or not it is there."""
+    """Print the path of the file, whether or not it exists."""
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.integrations import setup
 

@@ -159,13 +159,13 @@ def _query(command: Callable[..., Any]) -> Callable[..., Any]:
 @_query
 @click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here; other repositories' stay out.")
 @click.option("--everywhere", is_flag=True, help="The cases of all repositories.")
-@click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 100))
+@click.option("--limit", default=5, show_default=True, type=click.IntRange(1, 100), help="At most N cases.")
 @json_option
 def cases(query: str, cwd: str | None, everywhere: bool, limit: int, as_json: bool) -> None:
     """Show similar tasks that were solved before.
 
     Each with the steps that were taken, the check that passed and its session. A case is
-    one turn that the person did not send back and whose last check passed after the last change.
+    one turn that the person did not reject and whose last check passed after the last change.
     """
     from ctx_pipeline.learning.memories import cases as solved
     from ctx_pipeline.learning.memories import plain as plain_scored
@@ -272,7 +272,7 @@ def methods(as_json: bool) -> None:
 
 @click.group()
 def memory() -> None:
-    """Lessons from earlier sessions: look up, weave into a prompt, judge."""
+    """Lessons from earlier sessions: search, review, put into a prompt (weave)."""
 
 
 _cwd = click.option("--cwd", type=click.Path(file_okay=False), help="Where the work is done, else here; other repositories' stay out.")
@@ -286,8 +286,8 @@ _accepted = click.option("--accepted-only", is_flag=True, help="Leave out what n
 @_cwd
 @_everywhere
 @_accepted
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--budget", type=click.IntRange(1), help="At most so many tokens of text; all that was found without it.")
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 1000), help="At most N memories.")
+@click.option("--budget", type=click.IntRange(1), help="At most N tokens of text; by default all that was found.")
 @_explained
 @json_option
 def retrieve(
@@ -325,8 +325,8 @@ def retrieve(
 @_everywhere
 @_accepted
 @click.option("--threshold", default=0.0, type=click.FloatRange(0, 1), help="Share of the query's weight that a memory must hold.")
-@click.option("--limit", default=6, show_default=True, type=click.IntRange(1, 100))
-@click.option("--budget", type=click.IntRange(1), default=800, show_default=True, help="At most so many tokens.")
+@click.option("--limit", default=6, show_default=True, type=click.IntRange(1, 100), help="At most N memories.")
+@click.option("--budget", type=click.IntRange(1), default=800, show_default=True, help="At most N tokens.")
 @_explained
 @json_option
 def weave(
@@ -340,7 +340,7 @@ def weave(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Print the note for a prompt.
+    """Print the note that puts fitting memories into a prompt.
 
     Nothing when no memory answers. Those of the current folder's repository and those that hold everywhere are asked.
     The parts of the scores (--explain) go to stderr, so that the note stays a note.
@@ -399,7 +399,7 @@ def _asked_by_a_session(found: list[Scored], event: str, settings: Settings) -> 
 def list_memories(status: str | None, session_id: str | None, everything: bool, as_json: bool) -> None:
     """List the memories but for the superseded ones.
 
-    With what is to be minded: contradicted, files gone or changed, said again.
+    With warnings: contradicted, files gone or changed, said again.
     """
     from ctx_pipeline.learning import memories as api
     from ctx_pipeline.learning.memories import marks
@@ -427,9 +427,9 @@ def list_memories(status: str | None, session_id: str | None, everything: bool, 
 @click.argument("memory_id")
 @json_option
 def show(memory_id: str, as_json: bool) -> None:
-    """Show one memory or case, its evidence and what to mind.
+    """Show one memory or case, its evidence and its warnings.
 
-    The first or last characters of an id will do where they mean one memory.
+    The first or last characters of an id are enough.
     """
     from ctx_pipeline.learning import memories as api
     from ctx_pipeline.learning.memories import marks
@@ -569,10 +569,10 @@ def _a_number(_context: click.Context, _option: click.Parameter, value: float) -
 
 
 @memory.command("update-utility")
-@click.option("--memory-id", required=True)
-@click.option("--reward", required=True, type=click.FloatRange(0, 1), callback=_a_number)
+@click.option("--memory-id", required=True, help="The memory.")
+@click.option("--reward", required=True, type=click.FloatRange(0, 1), callback=_a_number, help="1 it helped, 0 it did harm.")
 @click.option("--session-id", help="The session in which it helped, or did not.")
-@click.option("--reason")
+@click.option("--reason", help="Why, in your words.")
 @json_option
 def update_utility(memory_id: str, reward: float, session_id: str | None, reason: str | None, as_json: bool) -> None:
     """Say whether a memory helped.

@@ -32,9 +32,9 @@ _EARLIER = {"reme_refine_poc": "reme"}
     help="A method, several with commas, or all: every local one. One that asks a model runs only when it is named.",
 )
 @click.option("--filter", "filters", multiple=True, help="risk_aware, near_duplicate, contradiction or staleness; several with commas.")
-@click.option("--all", "everything", is_flag=True, help="Also what one session saw and no other bears out.")
+@click.option("--all", "everything", is_flag=True, help="Also lessons that only one session shows.")
 @click.option("--block", "as_block", is_flag=True, help="Print the best as a block to paste into a prompt, and nothing else.")
-@click.option("--budget", type=click.IntRange(1), default=1200, show_default=True, help="At most so many tokens in the block.")
+@click.option("--budget", type=click.IntRange(1), default=1200, show_default=True, help="At most N tokens in the block.")
 @click.option("--dry-run", is_flag=True, help="With a method that asks a model: show what would be sent, and send nothing.")
 @click.option("--again", is_flag=True, help="With a method that asks a model: ask although there is an answer.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="With a method that asks a model: questions at most.")
@@ -53,7 +53,7 @@ def mine(
 ) -> None:
     """Draw memory candidates from sessions and show them: of one SESSION, of a HOST, or of all.
 
-    Only cells whose input or code changed are mined anew. What needs several sessions
+    Only partitions whose input or code changed are mined again. What needs several sessions
     to be true is shown where they agree. Methods that ask a model (ctx methods) send the
     redacted record of each session away and cost money; they answer from what was said
     before unless --again.

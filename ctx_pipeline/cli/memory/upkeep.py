@@ -45,7 +45,7 @@ def _brought_up_to_date(store: Store, settings: Settings, *, force: bool = False
 @click.command()
 @json_option
 def init(as_json: bool) -> None:
-    """Make the store of memories; one there stays."""
+    """Create the store of memories; an existing one stays."""
     from ctx_pipeline.storage import open_store
 
     settings = _settings()
@@ -60,7 +60,7 @@ def init(as_json: bool) -> None:
 @click.command()
 @json_option
 def reindex(as_json: bool) -> None:
-    """Make the memories and their index anew.
+    """Rebuild the memories and their index.
 
     From the mined candidates, the notes and the journal.
     """
@@ -203,7 +203,7 @@ def backtest(before: datetime | None, splits: int, precision: float, gate: bool,
     Would memories of the past have answered what came after? Memories are mined from the
     sessions that ended before a day and asked with the prompts and errors from that day on,
     beside chance, the raw text of the past and controls.
-    Nothing is changed; what the figures speak for is shown as commands. What each figure
+    Nothing is changed; suggested settings are shown as commands. What each figure
     means: docs/backtest.md.
     """
     from ctx_pipeline import settings as settings_module

@@ -22,8 +22,8 @@ FORM_COLUMNS = {"form": "form", "tokens": "tokens", "saved": "saved", "quality":
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--session", "-s", metavar="SESSION", help="What this session had in its context window.", shell_complete=complete_sessions)
-@click.option("--at", metavar="MOMENT", help="... at this moment (see ctx history); the end by default.")
-@click.option("--thread", help="... in this thread; the main one by default.")
+@click.option("--at", metavar="MOMENT", help="The window at this moment (see ctx history); the end by default.")
+@click.option("--thread", help="The window of this thread; the main one by default.")
 @click.option("--form", type=click.Choice(_FORMS), help="Print each file in this form in place of a checkpoint.")
 @click.option("--signatures/--no-signatures", default=True, show_default=True, help="Signatures of each file in the checkpoint.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1, 100), help="Signatures of a file.")
@@ -165,10 +165,18 @@ def form_cells(row: Any) -> dict[str, Any]:
 @click.argument("words", nargs=-1, metavar="[run|report] [PATH]")
 @click.option("--files", default=50, show_default=True, type=click.IntRange(1, 1000), help="Files of the sample of a folder.")
 @click.option("--seed", default=0, show_default=True, type=int, help="Which sample is drawn; the same seed draws the same files.")
-@click.option("--runs", default=5, show_default=True, type=click.IntRange(0, 100), help="Times that each form is made; 0 measures no time.")
+@click.option(
+    "--runs",
+    default=5,
+    show_default=True,
+    type=click.IntRange(0, 100),
+    help="How often each form is made to measure its time; 0 measures none.",
+)
 @click.option("--session", "-s", "sessions", multiple=True, metavar="SESSION", help="Replay a session in place of measuring files.")
 @click.option("--replay", type=click.IntRange(1, 1000), metavar="N", help="Replay the N newest captured sessions.")
-@click.option("--format", "form", default="terminal", show_default=True, type=click.Choice(["terminal", "markdown", "json"]))
+@click.option(
+    "--format", "form", default="terminal", show_default=True, type=click.Choice(["terminal", "markdown", "json"]), help="How to print it."
+)
 @json_option
 def benchmark(
     words: tuple[str, ...], files: int, seed: int, runs: int, sessions: tuple[str, ...], replay: int | None, form: str, as_json: bool

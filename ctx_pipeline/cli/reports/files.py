@@ -256,7 +256,7 @@ def _cold(untouched: list[str] | None, found: Heat, limit: int) -> None:
 @session_option
 @at_option
 @click.option("--thread", help="A subagent's or fork's window.")
-@click.option("--ttl", type=click.IntRange(0), help="Seconds for which the provider keeps a prompt; 0 leaves it out of account.")
+@click.option("--ttl", type=click.IntRange(0), help="Seconds for which the provider keeps a prompt; 0 ignores it.")
 @click.option("--limit", default=40, show_default=True, type=click.IntRange(1, 100_000), help="Lines to print.")
 @json_option
 def cache(

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     help="Calendar days of your zone.",
 )
 @click.option("--session", "-s", metavar="SESSION", help="Another session than the newest here.", shell_complete=complete_sessions)
-@click.option("--model", help="Tell everything at this model's list prices.")
+@click.option("--model", help="Price everything at this model's list prices.")
 @click.option("--host", help="Only this agent; for periods.")
 @click.option("--project", help="Only this project; for periods.")
 @timezone_option
 @click.option("--since-reset", "baseline", is_flag=True, help="Only what came after `ctx gain reset`.")
 @click.option("--every", default=5.0, show_default=True, type=click.FloatRange(0, 3600), help="With live: seconds between two lines.")
-@click.option("--times", type=click.IntRange(1), help="With live: end after so many lines.")
+@click.option("--times", type=click.IntRange(1), help="With live: end after N lines.")
 @json_option
 def gain(action: str, period: str, every: float, times: int | None, as_json: bool, **chosen: Any) -> None:
     """Show what was spent, what the cache saved, and what was avoidable.
@@ -42,8 +42,7 @@ def gain(action: str, period: str, every: float, times: int | None, as_json: boo
     every few seconds, after capturing what is new. json: everything. reset: mark now as the
     baseline for --since-reset; nothing is deleted.
 
-    Avoidable is told three ways: what surely need not have been billed, what likely, and
-    what at most; no sum is above the bill.
+    Avoidable has three bounds: surely, likely and at most; no sum exceeds the bill.
     """
     if action == "reset":
         from ctx_pipeline.cli.session.writing import act
@@ -173,7 +172,7 @@ def _why(name: str) -> str:
 @click.option("--limit", default=15, show_default=True, type=click.IntRange(1, 100_000), help="Rows of each table.")
 @json_option
 def metrics(name: str | None, limit: int, as_json: bool) -> None:
-    """Show reads, repeats, tokens and money of a session, by tool, way and file.
+    """Show reads, repeats, tokens and cost of a session, by tool, kind of access and file.
 
     Every table adds up to the same total: a model call is shared equally among what it
     asked for. The score at the end is the weighted mean of the parts that stand below it.
@@ -230,7 +229,9 @@ def _percent(share: float | None) -> str:
 
 @click.command()
 @click.argument("period", default="week", type=click.Choice(["week", "month", "all"]))
-@click.option("--format", "form", default="text", show_default=True, type=click.Choice(["text", "line", "svg", "html"]))
+@click.option(
+    "--format", "form", default="text", show_default=True, type=click.Choice(["text", "line", "svg", "html"]), help="How to print it."
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file.")
 @timezone_option
 @json_option

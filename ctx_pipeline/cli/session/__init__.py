@@ -66,7 +66,7 @@ at_option = click.option(
 
 @click.group(cls=Actions, lazy=_ACTIONS)
 def session() -> None:
-    """Show what a session is about and how far it came, and say what it found.
+    """Show a session's task and progress, and note what was found.
 
     Without --session it is the session whose agent runs the command, else the newest one of
     this folder's repository, in whichever clone or worktree it ran. Everything is drawn

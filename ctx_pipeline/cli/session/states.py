@@ -63,7 +63,7 @@ def status(name: str | None, at: str | None, as_json: bool) -> None:
 @session_name()
 @json_option
 def load(name: str | None, as_json: bool) -> None:
-    """Bring back what the last other session of this repository held, for the next one.
+    """Print what the last other session of this repository knew, for a new chat.
 
     Says what came back, and how much smaller it is than reading everything again.
     """
@@ -147,7 +147,7 @@ def _note(what: str, text: str, name: str | None, as_json: bool, **more: Any) ->
 @host_option
 @click.option("--project", help="Only projects with this in their name or path.")
 @click.option("--here", is_flag=True, help="Only sessions of this folder's repository.")
-@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 10_000), help="At most N sessions.")
 @json_option
 def list_states(host: str | None, project: str | None, here: bool, limit: int, as_json: bool) -> None:
     """List sessions of every agent with task, calls, tokens and cost, the last active first."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # ctx usage limits and ctx usage outcomes: what stood in the way, and what the money came to.
 
 
-_LIMIT = click.option("--limit", default=40, show_default=True, type=click.IntRange(1), help="At most so many rows.")
+_LIMIT = click.option("--limit", default=40, show_default=True, type=click.IntRange(1), help="At most N rows.")
 
 
 def _key(host: str | None) -> str | None:
@@ -166,7 +166,7 @@ _OPTIONS = (
     json_option,
     click.option("--csv", "as_csv", is_flag=True, help="Print rows as CSV."),
     click.option("--breakdown", is_flag=True, help="A row for each host and model."),
-    click.option("--stored", is_flag=True, help="The tables alone: do not look for what is newer in the homes."),
+    click.option("--stored", is_flag=True, help="Only captured calls: skip what is newer in the homes."),
     click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down)."),
     click.option("--model", help="Only this model."),
     project_option,
@@ -293,7 +293,7 @@ def _command(grouping: Grouping) -> None:
             _report(grouping.name, as_json, as_csv, breakdown, sort, limit, **chosen)
 
     run.__doc__ = grouping.help
-    made = click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many rows.")(filters(run))
+    made = click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N rows.")(filters(run))
     made = click.option("--sort", type=click.Choice(SORTS), help="Most or newest first; names in alphabetical order.")(made)
     if grouping.names is None:  # no cache figure is shared among what a call asked for
         made = click.option("--cache", is_flag=True, help="With the share of cache hits, rebuilds and what the cache saved.")(made)

@@ -41,7 +41,7 @@ Any figure of any table of ctx usage is named by its row and its table:
 @until_option
 @timezone_option
 @click.option("--by", metavar="TABLE", help="The table of ctx usage whose row WHAT is: weekly, thread, tool, blocks ...")
-@click.option("--stored", is_flag=True, help="The tables alone.")
+@click.option("--stored", is_flag=True, help="Only captured calls: skip what is newer in the homes.")
 @click.option("--against", "tool", metavar="TOOL", help="Compare with the rules of another tool: ccusage.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Calls to print.")
 @json_option
