@@ -30,7 +30,7 @@ _mode = click.option(
     "--cost-mode",
     "--mode",
     type=click.Choice(["auto", "calculate", "display"]),
-    help="auto (what the agent recorded, else list prices), calculate (list prices) or display (what the agents recorded).",
+    help="Cost: auto (what the agent recorded, else list prices), calculate (list prices) or display (what the agents recorded).",
 )
 
 

@@ -10,10 +10,12 @@ from ctx_pipeline.cli.dashboard import port_option, serve_page, show
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, timezone_option
 from ctx_pipeline.cli.output import cells, dollars, emit, json_option, local_time, say, say_command, shares, table, tokens, zone_name
-from ctx_pipeline.cli.session_names import session_name, session_of_person
+from ctx_pipeline.cli.session_names import complete_anything, session_name, session_of_person
 
 if TYPE_CHECKING:
     from datetime import date
+
+    from click.shell_completion import CompletionItem
 
     from ctx_pipeline.settings import Settings
 
@@ -72,7 +74,7 @@ def _key(name: str) -> str:
 
 
 @click.command()
-@click.argument("what", nargs=-1)
+@click.argument("what", nargs=-1, shell_complete=complete_anything)
 @host_option
 @timezone_option
 @json_option
@@ -141,8 +143,18 @@ def periods(settings: Settings, zone: str | None, host: str | None = None) -> li
     return found
 
 
+def _complete_help(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the groups and commands that begin so, for the shell."""
+    from click.shell_completion import CompletionItem
+
+    from ctx_pipeline.cli.root import GROUPS, cli
+
+    named = {name: title for name, (title, _) in GROUPS.items()} | {name: cli.line_of(name) for name in cli.list_commands(_context)}
+    return [CompletionItem(name, help=line) for name, line in named.items() if name.startswith(incomplete)]
+
+
 @click.command("help")
-@click.argument("words", nargs=-1)
+@click.argument("words", nargs=-1, shell_complete=_complete_help)
 @click.pass_context
 def show_help(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the commands of a group (ctx help pipeline), or the help of a command."""

@@ -27,7 +27,7 @@ _LISTED = 12
 
 @click.command()
 @click.option("--rebuild-ledger", is_flag=True, help="Restore the ledger from the raw objects alone.")
-@click.option("--new-journal", is_flag=True, help="Begin a lost journal anew with what can be read of it and the tombstones beside it.")
+@click.option("--new-journal", is_flag=True, help="Restart a lost journal with what can be read of it and the tombstones beside it.")
 @click.option("--yes", is_flag=True, help="With --new-journal: do not ask.")
 @click.option("--formats", is_flag=True, help="Instead: the share of records, types and fields understood, by host and version.")
 @click.option("--redactions", is_flag=True, help="Instead: what was redacted, by detector, project and session, without values.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ctx_pipeline.cli.session_names import complete_projects
+from ctx_pipeline.cli.session_names import complete_hosts, complete_projects
 
 if TYPE_CHECKING:
     from ctx_pipeline.settings import Settings
@@ -25,7 +25,7 @@ def _zone(_context: click.Context, _parameter: click.Parameter, value: str | Non
         raise UsageError(error.message, hint=error.hint) from None
 
 
-host_option = click.option("--host", help="Only this host.")
+host_option = click.option("--host", help="Only this host.", shell_complete=complete_hosts)
 project_option = click.option("--project", help="Only this project.", shell_complete=complete_projects)
 since_option = click.option("--since", metavar="DAY", help="First day: 2026-03-01, 2026-03, yesterday, monday, 7d.")
 until_option = click.option("--until", metavar="DAY", help="Last day, as --since.")

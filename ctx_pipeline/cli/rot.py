@@ -89,7 +89,7 @@ def _windows(db: str | None, session_id: str | None, *, as_json: bool) -> None:
 @click.option("--api-key", help="API key; overrides OPENAI_API_KEY and API_KEY.")
 @click.option("--api-base", help="API address; overrides OPENAI_API_BASE and API_BASE.")
 @click.option("--env-file", default=".env", show_default=True, help="File with KEY=VALUE lines; the environment goes first.")
-@click.option("--interpreter", help="module:factory of an interpreter for the model's code, instead of DSPy's sandbox.")
+@click.option("--interpreter", help="The module:factory of an interpreter for the model's code, instead of DSPy's sandbox.")
 @click.option("--verbose", "-v", is_flag=True, help="Show the steps.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @json_option

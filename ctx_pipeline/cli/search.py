@@ -52,7 +52,7 @@ _LEVELS = {"phrase": "the phrase", "all": "all words", "any": "any of the words"
 @click.option("--kind", multiple=True, help="Only this kind of event, e.g. prompt or tool_result. Repeatable.")
 @click.option("--tool", multiple=True, help="Only calls of this tool and their output; bash: those of any shell tool. Repeatable.")
 @click.option("--outcome", multiple=True, help="Only tool calls that passed, failed or are unanswered. Repeatable.")
-@click.option("--file", metavar="NAME", help="Only what tools were told or printed that names this file or path.")
+@click.option("--file", metavar="NAME", help="Only tool input and output that names this file or path.")
 @since_option
 @until_option
 @timezone_option

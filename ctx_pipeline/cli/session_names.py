@@ -43,6 +43,20 @@ def complete_sessions(_context: click.Context, _parameter: click.Parameter, inco
     ]
 
 
+def complete_hosts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the hosts that begin so, with their titles, for the shell."""
+    from click.shell_completion import CompletionItem
+
+    from ctx_pipeline import discovery
+
+    return [CompletionItem(key, help=host.title) for key, host in discovery.hosts().items() if key.startswith(incomplete)]
+
+
+def complete_anything(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the projects, then the sessions that begin so, for the shell."""
+    return complete_projects(context, parameter, incomplete) + complete_sessions(context, parameter, incomplete)
+
+
 def complete_projects(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the names of projects that begin so, for the shell."""
     from click.shell_completion import CompletionItem

@@ -279,7 +279,7 @@ def _trend(trend: dict[str, Any] | None) -> str:
 @signal.command()
 @click.argument("name")
 @click.option("--sql", is_flag=True, help="Write it as SQL over the tables.")
-@click.option("--group", default="activity", show_default=True, help="activity, outcome, cost, risk, context or behaviour.")
+@click.option("--group", default="activity", show_default=True, help="One of activity, outcome, cost, risk, context or behaviour.")
 @click.option("--packaged", is_flag=True, help="In a checkout: write it into the package and not into your own folder.")
 @json_option
 def new(name: str, sql: bool, group: str, packaged: bool, as_json: bool) -> None:

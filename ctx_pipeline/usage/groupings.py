@@ -176,7 +176,7 @@ GROUPINGS: dict[str, Grouping] = {
         Grouping("monthly", "By month, host and model.", "date", of_time=lambda t: t.date().replace(day=1).isoformat(), unit="month"),
         Grouping("session", "By session and model.", "session_id", of_session=lambda s: s.session_id),
         Grouping("project", "By project and model.", "project", of_session=lambda s: s.project, with_repository=True),
-        Grouping("model", "By model.", "model"),
+        Grouping("model", "By model of the calls.", "model"),
         Grouping("host", "By host: the program that recorded it.", "host", of_session=lambda s: s.host),
         Grouping("weekday", "By day of the week.", "weekday", of_time=lambda t: WEEKDAYS[t.weekday()], order=WEEKDAYS),
         Grouping("hour", "By hour of the day.", "hour", of_time=lambda t: f"{t.hour:02}:00"),
@@ -194,7 +194,7 @@ GROUPINGS: dict[str, Grouping] = {
         Grouping("thread", "By main thread and subagents.", "thread", of_thread=lambda main: "main" if main else "subagent"),
         Grouping("tool", "By tool: a call's tokens are shared among the tools it called.", "tool", names=lambda u: [u[0]], none="(answer)"),
         Grouping("server", "By MCP server.", "server", names=_server, none="(no MCP server)"),
-        Grouping("skill", "By skill.", "skill", names=_skill, none="(no skill)"),
+        Grouping("skill", "By skill of the agent.", "skill", names=_skill, none="(no skill)"),
         Grouping("plugin", "By the plug-in that brought a skill or an MCP server.", "plugin", names=_plugin, none="(no plug-in)"),
         Grouping("command", "By program of the shell commands.", "command", names=_program, none="(no shell command)"),
     )

@@ -40,6 +40,7 @@ LINES = [
     f"session checkpoints {SESSION}",
     f"session diff {SESSION} c823d9cd",
     "session profile",
+    f"session playbook {SESSION}",
     "heatmap status --all",
     "heatmap directory --all",
     "heatmap co-reads --all",

@@ -234,7 +234,7 @@ def uninstall(host: str, as_json: bool) -> None:
 def status(host: str | None, limit: int, as_json: bool) -> None:
     """Show where hooks are installed, which memories reached which session, and whether they were used.
 
-    Use is judged by every run, from what the session shows after it was told: each outcome
+    Use is judged by every run, from what the session shows afterwards: each outcome
     names the events that show it (--json has them all).
     """
     from ctx_pipeline import discovery

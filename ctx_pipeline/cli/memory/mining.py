@@ -31,7 +31,9 @@ _EARLIER = {"reme_refine_poc": "reme"}
     multiple=True,
     help="A method, several with commas, or all: every local one. One that asks a model runs only when it is named.",
 )
-@click.option("--filter", "filters", multiple=True, help="risk_aware, near_duplicate, contradiction or staleness; several with commas.")
+@click.option(
+    "--filter", "filters", multiple=True, help="Filters: risk_aware, near_duplicate, contradiction or staleness; several with commas."
+)
 @click.option("--all", "everything", is_flag=True, help="Also lessons that only one session shows.")
 @click.option("--block", "as_block", is_flag=True, help="Print the best as a block to paste into a prompt, and nothing else.")
 @click.option("--budget", type=click.IntRange(1), default=1200, show_default=True, help="At most N tokens in the block.")

@@ -21,7 +21,7 @@ def artifacts(action: str, words: tuple[str, ...], kind: str | None, limit: int,
     """List, show, index, search and remove what the pipeline made.
 
     Snapshots and bundles register themselves. `index PATH ...` adds documents of your own (files or
-    folders), `reindex` makes the index anew, `search WORDS` brings it up to date and
+    folders), `reindex` rebuilds the index, `search WORDS` brings it up to date and
     searches. `remove ID` takes an artifact away, or a document out of the index; your files
     stay.
     """

@@ -109,7 +109,7 @@ def _forms(told: dict[str, Any]) -> None:
 def analyze(path: Path, as_json: bool) -> None:
     """Measure a file: how much its lines say, and what every form of it costs and keeps.
 
-    Entropy is told per character and per token. Quality is measured by reading what a form
+    Entropy is given per character and per token. Quality is measured by reading what a form
     produced: declarations found again, and names. Risk is what a reader may miss: none,
     low (comments or copies), high (bodies are gone: read the file before an edit).
     """

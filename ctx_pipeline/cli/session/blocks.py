@@ -90,7 +90,7 @@ def checkpoints(name: str | None, as_json: bool) -> None:
 @session_name()
 @json_option
 def playbook(name: str | None, as_json: bool) -> None:
-    """Show what a session taught: what the person laid down, calls that fail with those that work, commands that check.
+    """Show what a session taught: rules of the person, calls that fail with those that work, commands that check.
 
     Each entry is confirmed by what happened later. It retires where the opposite was said
     or happened, or where nothing confirmed it for 50 prompts.

@@ -110,7 +110,7 @@ def _local(row: dict[str, Any], zone: str | None) -> dict[str, Any]:
 )
 @click.option("--since", metavar="DAY", help="Sessions that began on this day or later: 2026-03-01, 2026-03, yesterday, 7d.")
 @click.option("--until", metavar="DAY", help="Sessions that began on this day or earlier.")
-@click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down).")
+@click.option("--cost-mode", metavar="MODE", help="Cost: auto, calculate (list prices) or display (what the host wrote down).")
 @timezone_option
 @host_option
 @project_option
@@ -167,7 +167,7 @@ _OPTIONS = (
     click.option("--csv", "as_csv", is_flag=True, help="Print rows as CSV."),
     click.option("--breakdown", is_flag=True, help="A row for each host and model."),
     click.option("--stored", is_flag=True, help="Only captured calls: skip what is newer in the homes."),
-    click.option("--cost-mode", metavar="MODE", help="auto, calculate (list prices) or display (what the host wrote down)."),
+    click.option("--cost-mode", metavar="MODE", help="Cost: auto, calculate (list prices) or display (what the host wrote down)."),
     click.option("--model", help="Only this model."),
     project_option,
     host_option,

@@ -12,7 +12,7 @@ from ctx_pipeline.cli.export import share_option, shared_note
 from ctx_pipeline.cli.homes import for_reading
 from ctx_pipeline.cli.options import host_option, project_option, since_option, timezone_option, until_option
 from ctx_pipeline.cli.output import emit, json_option, local_time, one_line, plain, say, table, zone_name
-from ctx_pipeline.cli.session_names import session_argument
+from ctx_pipeline.cli.session_names import complete_anything, session_argument
 from ctx_pipeline.errors import NothingFound
 from ctx_pipeline.model.display import percent
 from ctx_pipeline.model.usage_rules import UNNAMED
@@ -33,7 +33,7 @@ Any figure of any table of ctx usage is named by its row and its table:
 
 
 @click.command(epilog=_CELLS)
-@click.argument("what")
+@click.argument("what", shell_complete=complete_anything)
 @host_option
 @click.option("--model", help="Only this model.")
 @project_option
