@@ -149,7 +149,11 @@ def _complete_help(_context: click.Context, _parameter: click.Parameter, incompl
 
     from ctx_pipeline.cli.root import GROUPS, cli
 
-    named = {name: title for name, (title, _) in GROUPS.items()} | {name: cli.line_of(name) for name in cli.list_commands(_context)}
+    named = (
+        {"questions": "What people ask"}
+        | {name: title for name, (title, _) in GROUPS.items()}
+        | {name: cli.line_of(name) for name in cli.list_commands(_context)}
+    )
     return [CompletionItem(name, help=line) for name, line in named.items() if name.startswith(incomplete)]
 
 
@@ -165,6 +169,13 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
     if not words:
         say(cli.get_help(root))
         return
+    if words == ("questions",):
+        from ctx_pipeline.cli.questions import QUESTIONS
+
+        for question, command_line in QUESTIONS:
+            say(question)
+            say_command(command_line, "  ")
+        return
     if len(words) == 1 and words[0] in GROUPS:
         title = GROUPS[words[0]][0]
         names = [name for name in GROUPS[words[0]][1] if cli.line_of(name)]
@@ -178,7 +189,7 @@ def show_help(context: click.Context, words: tuple[str, ...]) -> None:
         found = command.get_command(root, word) if isinstance(command, click.Group) else None
         if found is None:
             raise UnknownChoice(
-                "command or group", word, [*GROUPS, *(command.list_commands(root) if isinstance(command, click.Group) else [])]
+                "command or group", word, ["questions", *GROUPS, *(command.list_commands(root) if isinstance(command, click.Group) else [])]
             )
         root, command = click.Context(found, info_name=word, parent=root), found
     say(command.get_help(root))

@@ -228,7 +228,8 @@ class _Root(LazyGroup):
             with formatter.section(heading):
                 formatter.write_dl([(name, text) for name, text in commands.items() if name in self._lazy])
         with formatter.section("More"):
-            known = [(f"ctx help {name}", ", ".join(one for one in names if one in self._lazy)) for name, (_, names) in GROUPS.items()]
+            known = [("ctx help questions", "what people ask, each with the command that answers it")]
+            known += [(f"ctx help {name}", ", ".join(one for one in names if one in self._lazy)) for name, (_, names) in GROUPS.items()]
             formatter.write_dl(known)
 
 

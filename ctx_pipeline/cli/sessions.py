@@ -263,9 +263,9 @@ def _turns(found: list[dict[str, Any]], zone: str | None, *, as_json: bool) -> N
         emit({"turns": found})
         return
     for turn in found:
-        cut = f", {len(turn['compactions'])} compactions" if turn["compactions"] else ""
+        cut = f", {counted(len(turn['compactions']), 'compaction')}" if turn["compactions"] else ""
         say(f"{local_time(turn['prompt']['ts'], zone) or '?'}  {one_line(turn['prompt']['text'], 150)}", bold=True)
-        say(f"  {turn['ended']}, {turn['tool_calls']:,} tool calls{cut}")
+        say(f"  {turn['ended']}, {counted(turn['tool_calls'], 'tool call')}{cut}")
         if turn["answer"]:
             say(f"  {one_line(turn['answer']['text'], 200)}")
     if not found:

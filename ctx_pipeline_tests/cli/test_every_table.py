@@ -84,7 +84,23 @@ LINES = [
 ]
 ELSEWHERE = {
     *(f"ctx {name}" for name in ("setup", "run", "sync", "backfill", "ui", "open", "resume", "import", "adopt", "compress", "analyze")),
-    *(f"ctx {name}" for name in ("benchmark", "forget", "recall", "publish", "prices refresh", "rot summary", "rot deep-analyze")),
+    *(
+        f"ctx {name}"
+        for name in (
+            "benchmark",
+            "forget",
+            "recall",
+            "publish",
+            "backup",
+            "restore",
+            "repair",
+            "team pull",
+            "team leave",
+            "prices refresh",
+            "rot summary",
+            "rot deep-analyze",
+        )
+    ),
     *(f"ctx session {name}" for name in ("save", "task", "finding", "decision", "cleanup", "snapshot", "restore", "resume")),
     *(f"ctx session {name}" for name in ("export", "import")),
     *(f"ctx signal {name}" for name in ("check", "new", "run")),

@@ -224,6 +224,8 @@ def _view(found: Found) -> None:
         say(f"as of {plain(found.moment)} (event {state.seq})")
     for line in view_lines(state):
         say(line)
+    if state.tests is None:
+        say("Tests: none were run")
 
 
 def _lines(found: Found) -> None:

@@ -1,0 +1,67 @@
+"""Questions of a user, each answered by one command that ``ctx help questions`` names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ctx_pipeline.cli.questions import QUESTIONS
+from ctx_pipeline_tests.cli.conftest import Ctx
+
+ROOT = Path(__file__).resolve().parents[2]
+ANSWERS = {
+    "ctx": r"\$0\.10, 1 min in turns, 1 session; a usual week is \$0\.13",
+    "ctx cost": r"\nall +46 .* \$0\.61 +100%",
+    "ctx usage project": r"\nbookshop-api .* \$0\.54 +89%\ntrail-map .* \$0\.06 ",
+    "ctx usage model": r"\nclaude-opus-4-5-20251101 .* \$0\.28 +46%",
+    "ctx explain latest": r"7 calls\n.*\$0\.097204 at list price[\s\S]*msg_010e9b648f77c4ea9cf46068  \$0\.011806",
+    "ctx usage thread": r"\nsubagent .* 3 .* \$0\.06 +10%",
+    "ctx usage daily --cache": r"\n2026-09-14 .* 93% ",
+    "ctx hints": r"43% of the cost, \$0\.26, was context sent again from the cache",
+    "ctx explain 2026-10 --against ccusage": r"\nhere +21 .*\$0\.173777\nccusage +21 .*\$0\.173777\n",
+    "ctx resume": r"^cd /home/sam/code/bookshop-api && claude --resume 0333c65c-ea52-4669-ae2b-0497866d8840\n",
+    "ctx search ModuleNotFoundError freezegun": r"^claude 51b369cc-0a63-4a24-aa2a-c6ba8b05c225  Fix rounding in discount codes\n",
+    "ctx search --file discounts.py": r"51b369cc-0a63-4a24-aa2a-c6ba8b05c225[\s\S]*claude --resume 51b369cc",
+    "ctx show latest --turns": r"use uv instead of pip in the Dockerfile too, I said that before\n  interrupted, 4 tool calls\n",
+    "ctx files latest": r"/home/sam/code/bookshop-api/Dockerfile +0 +2 +\+2 -2",
+    "ctx session status latest": r"\nTests: none were run",
+    "ctx history latest": r"\nend +17 .* 28\.1 k",
+    "ctx heatmap --all": r"\nbookshop-api: tests/test_search\.py .* 3 ",
+    "ctx work": r"\npytest +9 +4 +44%",
+    "ctx signal evidence user_correction_count": r"Container cannot reach the database\n  wait, stop\. Which network is the database on\?",
+    "ctx learn --all --agents-md": r"\n- Use uv instead of pip in the Dockerfile too\.",
+    "ctx render latest --share": r"\[REDACTED:database-url\]",
+    "ctx doctor": r"\n6 sessions, \d+ sources captured\n",
+}
+
+
+@pytest.mark.feature("cli.questions")
+def test_help_names_a_command_for_every_question_and_the_page_too(ran: Ctx):
+    printed = ran("help", "questions").stdout
+    page = (ROOT / "docs" / "commands.md").read_text("utf-8")
+
+    assert len(QUESTIONS) >= 20
+    assert [command for _, command in QUESTIONS] == list(ANSWERS)
+    assert printed == "".join(f"{question}\n  {command}\n" for question, command in QUESTIONS)
+    assert all(f"| {question} | `{command}` |" in page for question, command in QUESTIONS)
+    assert "ctx help questions" in ran("--help").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.feature("cli.questions")
+@pytest.mark.parametrize(("question", "command"), QUESTIONS)
+def test_the_command_answers_the_question(ran: Ctx, question: str, command: str):
+    printed = ran(*shlex.split(command)[1:]).stdout
+
+    assert re.search(ANSWERS[command], printed), f"{question}\n{printed}"
+
+
+@pytest.mark.feature("cli.questions")
+def test_a_shared_session_names_neither_home_nor_secret(ran: Ctx):
+    shared = ran("render", "latest", "--share").stdout
+
+    assert "/home/sam" not in shared
+    assert "shop:" not in shared or "shop:[REDACTED" in shared
