@@ -40,13 +40,13 @@ def overview(*, as_json: bool = False) -> None:
         _head(shown)
         _chart(shown)
         _hosts(shown, plans(set(shown.hosts), recorded=True, settings=settings))
+    if found.of_all:
+        say()
+        say(f"nothing stands out in these days{'; in all:' if found.findings else ''}")
     for one in found.findings:
         say()
         paragraph(one_line(one.text, 300), "- ", "  ")
         say_command(one.command, "  ")
-    if not found.findings and shown is not None:
-        say()
-        say("nothing stands out in these days; in all: ctx hints")
     if found.quiet:
         say()
         quiet_line([one.title for one in found.quiet])

@@ -418,6 +418,8 @@ class Overview(NamedTuple):
     findings: list[Finding]
     week: Week | None
     quiet: list[Finding]
+    of_all: bool = False
+    """nothing stood out in these days: the findings are of the whole history"""
 
 
 def find(
@@ -448,8 +450,8 @@ def for_model(found: list[Finding]) -> list[Finding]:
 def overview(*, settings: Settings | None = None, now: int | None = None) -> Overview:
     """Return the seven days up to today, or the last ones with usage, and their first three findings; ``now`` in microseconds since 1970.
 
-    Findings are of these days, by the money and time at stake. What is about to be lost
-    comes first, whenever it was written.
+    Findings are of these days, by the money and time at stake; where nothing stands out in
+    them, of the whole history. What is about to be lost comes first, whenever it was written.
     """
     chosen = settings or settings_module.load()
     at = int(time.time() * 1e6) if now is None else now
@@ -460,12 +462,16 @@ def overview(*, settings: Settings | None = None, now: int | None = None) -> Ove
     of_week = find(**days, settings=chosen, now=at)
     lasting = [one for one in everything if one.urgent]
     staked = [one for one in of_week if one.usd or one.seconds or one.signal]
+    of_all = shown is not None and not (lasting or staked)
+    if of_all:
+        staked = [one for one in find(settings=chosen, now=at) if one.usd or one.seconds or one.signal]
     newest = [one for one in everything if not one.urgent and one.usd and not begun(chosen.home)]
     return Overview(
         usage("daily", since=days["since"], until=days["until"], settings=chosen),
         ranked([*lasting, *staked, *newest])[:SHOWN],
         shown,
         [one for one in everything if one.quiet],
+        of_all,
     )
 
 

@@ -219,9 +219,9 @@ def test_lists_carry_title_age_size_project_host_and_days_until_deletion(invoke,
 def test_bare_ctx_answers_with_last_week_and_findings(ran: Ctx):
     printed = ran().stdout
 
-    assert "nothing stands out in these days; in all: ctx hints" in printed
+    assert 1 <= sum(line.startswith("- ") for line in printed.splitlines()) <= 3
     assert "last seven days" in printed
-    assert ran.json()["findings"] == []
+    assert ran.json()["findings"]
 
 
 @pytest.mark.feature("cli.dashboard", "dashboard.serve")

@@ -231,4 +231,4 @@ def test_bare_ctx_shows_the_last_seven_days_and_findings_with_commands(forked: S
 
     assert [(r["date"], r["output_tokens"]) for r in shown.usage.rows] == [("2026-10-02", 50)]
     # 1,000 of this call's tokens were read from the cache, 28% of its 0.001765 dollars: too little money for a finding
-    assert shown.findings == []
+    assert (shown.findings, shown.of_all) == ([], True)
