@@ -5,6 +5,6 @@ It loads on an empty machine: no home, no store, no environment variable is need
 
 from __future__ import annotations
 
-from ctx_pipeline.defs.location import build
+from ctx_pipeline.defs.location import load
 
-defs = build()
+defs = load()

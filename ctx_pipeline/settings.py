@@ -29,6 +29,7 @@ PLAIN = ("cost_mode", "debounce_seconds", "first_month", "least_free_bytes", "ni
 
 _MODEL = ("model", "api_base", "api_key_env")
 TABLES: Mapping[str, tuple[str, ...]] = {
+    "dagster": ("executor",),
     "ignore": ("paths",),
     "judge": _MODEL,
     "memory": ("embedder",),
@@ -106,6 +107,16 @@ class Settings:
         if not isinstance(table, dict) or not all(isinstance(name, str) for name in table.values()):
             raise SettingsError("plans is not a table of names", hint='write [plans]\nHOST = "max"')
         return table
+
+    @property
+    def executor(self) -> str:
+        """What runs the steps of a run that Dagster launches: ``in_process``, ``multiprocess`` or ``package.module:name``."""
+        name = self.config.get("dagster", {}).get("executor", "in_process")
+        if not isinstance(name, str) or not re.fullmatch(r"in_process|multiprocess|[A-Za-z_][\w.]*:[A-Za-z_]\w*", name):
+            raise SettingsError(
+                f"dagster.executor = {name!r} names no executor", hint="write in_process, multiprocess or package.module:name"
+            )
+        return name
 
     @property
     def embedder(self) -> str:

@@ -134,6 +134,24 @@ def test_the_oldest_dspy_that_we_name_runs_the_tests_of_the_callback_as_the_newe
     assert asked[-1] == "python -m pytest ctx_pipeline_tests/rot"
 
 
+@pytest.mark.feature("dagster.versions")
+def test_the_oldest_dagster_that_we_name_runs_the_tests_of_the_graph_as_the_newest_does():
+    oldest = {
+        name: version for need in _needs("graph", "postgres", "dev") for name, version in re.findall(r"^(dagster[\w-]*)>=([\d.]+)", need)
+    }
+
+    asked = commands(workflow("ci")["jobs"]["oldest-dagster"])
+    pinned = dict(pin for command in asked for pin in re.findall(r"'(dagster[\w-]*)==([\d.]+)'", command))
+
+    assert pinned == {name: f"{version}.0" for name, version in oldest.items()}
+    assert len(pinned) == 5
+    assert asked[-1] == "python -m pytest ctx_pipeline_tests/defs ctx_pipeline_tests/loopback"
+
+
+def _needs(*extras: str) -> list[str]:
+    return [need for extra in extras for need in PROJECT["optional-dependencies"][extra]]
+
+
 @pytest.mark.feature("package.publish")
 def test_a_release_builds_checks_and_publishes_what_its_tag_names():
     job = workflow("publish")["jobs"]["publish"]

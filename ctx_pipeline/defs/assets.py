@@ -29,6 +29,26 @@ KINDS = {
 }
 
 
+_POOLS = {"capture": "ingest", "normalize": "ingest"}
+"""step of partitions -> pool of those that one process at a time can make; each step of the tail is a pool of its own"""
+
+
+GROUPS = {
+    "source": "capture",
+    "raw": "capture",
+    "normalized": "tables",
+    "facts": "tables",
+    "tokens": "tables",
+    "signals": "signals",
+    "mined": "mined",
+    "memory": "memory",
+    "search": "serving",
+    "warehouse": "serving",
+    "dashboard": "serving",
+}
+"""first part of a key -> group: six, five in a row, which the first view shows at a size that can be read"""
+
+
 class Options(dg.Config):
     """What a person may choose in the launchpad."""
 
@@ -57,9 +77,10 @@ def source(cells: dg.PartitionsDefinition) -> dg.AssetSpec:
     """Return what the hosts keep in their homes: observed by the sensors, never made by us."""
     return dg.AssetSpec(
         key=_key("source/sessions"),
-        description="Sessions as the hosts wrote them, by host and month of the root session's first event. Observed by the host sensors.",
+        description="Sessions as the hosts wrote them, by host and month of the root session's first event. Observed by the host sensors, "
+        "once they are switched on under Automation; *Materialize all* reads them without.",
         partitions_def=cells,
-        group_name="source",
+        group_name=GROUPS["source"],
         kinds=KINDS["source"],
         owners=OWNERS,
         tags={"ctx/stage": "source"},
@@ -83,6 +104,7 @@ def _partitioned(
         can_subset=many,
         backfill_policy=dg.BackfillPolicy.single_run(),
         retry_policy=recording.RETRIES,
+        pool=_POOLS.get(step),
     )
     def body(context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline]) -> Iterator[Any]:
         chosen: dict[str, Any] = {choice: sorted(key.path[-1] for key in context.selected_asset_keys)} if choice else {}
@@ -94,7 +116,7 @@ def _partitioned(
 def _whole(node: Asset, versions: Versions) -> dg.AssetsDefinition:
     """Return one unpartitioned asset of the tail."""
 
-    @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES)
+    @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES, pool=node.stage)
     def body(context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline]) -> dg.MaterializeResult:
         return recording.materialize_whole(context, pipeline, node.stage, **_forced(context, config))
 
@@ -104,7 +126,7 @@ def _whole(node: Asset, versions: Versions) -> dg.AssetsDefinition:
 def _warehouse(node: Asset, versions: Versions) -> dg.AssetsDefinition:
     """Return the warehouse: the new file is written through the resource, which waits while another process holds it."""
 
-    @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES)
+    @dg.multi_asset(name=node.key.replace("/", "_"), specs=[_spec(node, versions)], retry_policy=recording.RETRIES, pool=node.stage)
     def body(
         context: dg.AssetExecutionContext, config: Options, pipeline: dg.ResourceParam[Pipeline], duckdb: DuckDBResource
     ) -> dg.MaterializeResult:
@@ -125,7 +147,7 @@ def _spec(node: Asset, versions: Versions, *, skippable: bool = False) -> dg.Ass
         key=_key(node.key),
         deps=[_key(key) for key in node.upstream],
         description=node.describe,
-        group_name=group,
+        group_name=GROUPS[group],
         kinds=KINDS[group],
         owners=OWNERS,
         tags={"ctx/stage": node.stage},
@@ -141,7 +163,7 @@ def linked(assets: Sequence[Any], site: Path) -> Sequence[Any]:
 
     def links(spec: dg.AssetSpec) -> dg.AssetSpec:
         key = spec.key.to_user_string()
-        metadata: dict[str, Any] = {"page": dg.MetadataValue.url((site / _PAGES.get(spec.group_name or "", "index.html")).as_uri())}
+        metadata: dict[str, Any] = {"page": dg.MetadataValue.url((site / _PAGES.get(spec.key.path[0], "index.html")).as_uri())}
         if code := recording.source_links(key):
             metadata["dagster/code_references"] = dg.CodeReferencesMetadataValue(code_references=list(code))
         return spec.merge_attributes(metadata=metadata)

@@ -7,7 +7,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ctx_pipeline.defs.launch import instance, prepare_home
+from ctx_pipeline.defs.instance_settings import prepare_home
+from ctx_pipeline.defs.launch import instance
 from ctx_pipeline.team.hub import URL, Hub
 
 if TYPE_CHECKING:

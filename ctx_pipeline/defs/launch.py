@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import tempfile
 import time
 from contextlib import ExitStack, closing, contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ctx_pipeline.errors import StoreError, UnknownName
+from ctx_pipeline.defs.instance_settings import config_folder, in_force, of_person, prepare_home
+from ctx_pipeline.errors import UnknownName
 from ctx_pipeline.model.raw import Cell
 from ctx_pipeline.model.tables import FACTS_ASSET
 from ctx_pipeline.pipeline.repair.rebuild import set_aside, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import dagster as dg
 
@@ -55,23 +57,6 @@ def set_aside_damaged(home: Path) -> list[str]:
     return said
 
 
-def demand(home: Path) -> None:
-    """Raise StoreError for a ``dagster.yaml`` that cannot be read; a person's own is never overwritten."""
-    import yaml
-
-    path = home / "dagster.yaml"
-    try:
-        found = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise StoreError(
-            f"{path} cannot be read: {next(iter(str(error).splitlines()), '')}",
-            hint="it is not the one that ctx writes, so it stays: fix it, or move it away and run again",
-            path=str(path),
-        ) from error
-    if found is not None and not isinstance(found, dict):
-        raise StoreError(f"{path} holds no settings", hint="it is not the one that ctx writes, so it stays: fix it, or move it away")
-
-
 def _readable(path: Path, table: str) -> bool:
     """Tell whether a database can be read and has a table, as far as a look at its pages shows."""
     if not path.exists() or not whole(path):
@@ -99,76 +84,11 @@ def ever_switched(home: Path) -> bool:
     return bool(found[0])
 
 
-_LASTING = """
-# one SQLite file for all runs: half the time and a quarter of the disk of one file a run
-event_log_storage:
-  module: ctx_pipeline.defs.event_log
-  class: KeptConnectionEventLog
-  config:
-    base_dir: {history}
-run_storage:
-  module: ctx_pipeline.defs.event_log
-  class: KeptConnectionRuns
-  config:
-    base_dir: {history}
-"""
-
-
-def config_folder() -> Path:
-    """Return the folder with ``dagster.yaml`` and ``workspace.yaml``: in the wheel, else the checkout's top."""
-    packaged = Path(__file__).parent / "config"
-    return packaged if (packaged / "dagster.yaml").exists() else Path(__file__).parents[2]
-
-
-def of_person(settings: Settings) -> Path | None:
-    """Return the folder that ``DAGSTER_HOME`` names, where it is another one than the store's own."""
-    named = settings.environ.get("DAGSTER_HOME", "").strip()
-    found = Path(named).expanduser() if named else None
-    return None if found is None or found.resolve() == (settings.home / "dagster").resolve() else found
-
-
-def prepare_home(settings: Settings) -> Path:
-    """Return the folder of the Dagster instance. Dagster is not imported.
-
-    That is the one of ``DAGSTER_HOME``, as it is: nothing in it is written by us. Without
-    it, ``$CTX_HOME/dagster`` (0700) with our ``dagster.yaml``.
-    """
-    import json
-
-    from ctx_pipeline.storage.files import Files
-
-    if (named := of_person(settings)) is not None:
-        if not named.is_dir():
-            raise StoreError(f"DAGSTER_HOME names {named}, which is no folder", hint=f"make it: mkdir -p {named}, or unset DAGSTER_HOME")
-        return named.resolve()
-    home = settings.home / "dagster"
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    home.chmod(0o700)
-    text = (config_folder() / "dagster.yaml").read_text("utf-8") + _LASTING.format(history=json.dumps(str(home / "history")))
-    target = home / "dagster.yaml"
-    if _of_ours(target, text):
-        Files(settings.home).write("dagster/dagster.yaml", text.encode())
-    return home
-
-
-def _of_ours(target: Path, text: str) -> bool:
-    """Tell whether the file is to be written: there is none, or one of ours that is not as it should be. A person's own stays."""
-    try:
-        found = target.read_bytes()
-    except FileNotFoundError:
-        return True
-    ours, first = text.encode(), text.encode().splitlines()[0]
-    # a cut or a changed byte leaves one of the two ends; a person's own file has neither
-    mine = not found.strip() or found.startswith(first) or ours.startswith(found) or found.endswith(ours[-len(first) :])
-    return mine and found != ours
-
-
 @contextmanager
 def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """Open the persistent instance; the environment of this process is as before when it closes."""
     home = prepare_home(settings)
-    if (home / "dagster.yaml").exists():
-        demand(home)
+    chosen = in_force(home)
     before = {name: os.environ.get(name) for name in ("DAGSTER_HOME", "DAGSTER_DISABLE_TELEMETRY")}
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     mask = os.umask(0o077)
@@ -183,7 +103,7 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
             with open_store(settings) as store, store.ledger.lease("dagster/instance"):
                 for line in set_aside_damaged(home) if of_person(settings) is None else ():
                     sys.stderr.write(f"{line}\n")
-                found = stack.enter_context(dg.DagsterInstance.get())
+                found = stack.enter_context(_opened(home, chosen))
                 found.get_run_records(limit=1)
                 found.get_latest_materialization_event(dg.AssetKey(["raw", "segments"]))
                 partitions.synchronize(found, store.ledger.cells())
@@ -195,6 +115,19 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _opened(home: Path, chosen: Mapping[str, Any] | None) -> dg.DagsterInstance:
+    """Return the instance of a folder, with these settings in place of those of its file."""
+    import dagster as dg
+    import yaml
+
+    if chosen is None:
+        return dg.DagsterInstance.get()
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:  # 0600, and read at once
+        yaml.safe_dump(dict(chosen), file)
+        file.flush()
+        return dg.DagsterInstance.from_config(str(home), config_filename=file.name)
 
 
 def run(
@@ -214,6 +147,7 @@ def run(
     """
     began = time.perf_counter()
     from ctx_pipeline.defs.execution import Execution
+    from ctx_pipeline.defs.run_records import tidy_if_many
 
     with instance(settings) as found, Execution(settings, found, pipeline=pipeline, progress=progress) as job:
         ingested = ahead.wait("ingest", progress) if ahead else job.ingest()
@@ -236,6 +170,7 @@ def run(
         tail = ahead.wait("tail", progress) if ahead else []
         job.take(tail)
         job.run_tail({r.stage for r in (*ingested, *tail) if r.changed or r.totals}, full=full)
+        tidy_if_many(found)
     job.outcome.seconds = time.perf_counter() - began
     return job.outcome
 

@@ -50,20 +50,28 @@ def steady() -> Iterator[None]:
         raise dg.Failure(reason(error), allow_retries=False) from None
 
 
-RECORDED = {"__source_asset_observation__": True}
-"""Metadata of an output whose events its step has already recorded.
+def _recorded_mark() -> str | None:
+    """Return the metadata key of an output whose events its step has already recorded; None where this Dagster has none.
 
-Dagster gives one data version to all partitions of a range (its issue 34013) and knows no
-public way to say them one by one. With this mark, which its own observable sources use, it
-adds no events of its own; a release that ignored it would record each partition twice,
-which a test counts.
-"""
+    Dagster gives one data version to all partitions of a range (its issue 34013) and knows
+    no public way to say them one by one. With this mark, which its own observable sources
+    use, it adds no events of its own. Without it, ranges are recorded by Dagster itself, with
+    its own versions; a run of one partition always is.
+    """
+    try:
+        from dagster._core.definitions import source_asset
+    except ImportError:
+        return None
+    return getattr(source_asset, "SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION", None)
 
 
 def materialize_cells(
     context: dg.AssetExecutionContext, pipeline: Pipeline, step: str, **options: Any
 ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult]:
-    """Run a step over the cells of this run, yield one event for each selected asset and cell, and then the results without events.
+    """Run a step over the cells of this run and yield what was made of each selected asset in each of them.
+
+    One cell is a result of each asset, which Dagster records. Of a range each cell is an
+    event of ours, and the results add none.
 
     What is held, an asset in a partition, is not materialized: all others of the run get
     their event, then the step fails and names the held ones, so that only they turn red.
@@ -72,8 +80,12 @@ def materialize_cells(
     assets = sorted(context.selected_asset_keys)
     with steady():
         reports = pipeline.step(step, cells=[Cell.of(key) for key in keys], **options)
+        mark = _recorded_mark() if len(keys) > 1 else None
         events = list(_events(context, pipeline, reports, assets, keys))
-    yield from events
+    if mark:
+        yield from events
+    else:
+        yield from _results(context, events, one=len(keys) == 1)
     failed = {key: error for report in reports for key, error in report.failed_partitions.items() if key in set(keys)}
     if failed:
         raise dg.Failure(
@@ -81,8 +93,23 @@ def materialize_cells(
             metadata={"held": dg.MetadataValue.json(dict(sorted(failed.items())))},
             allow_retries=False,
         )
-    for asset in assets:
-        yield dg.MaterializeResult(asset_key=asset, metadata=RECORDED)
+    if mark:
+        for asset in assets:
+            yield dg.MaterializeResult(asset_key=asset, metadata={mark: True})
+
+
+def _results(context: dg.AssetExecutionContext, events: Sequence[dg.AssetMaterialization], *, one: bool) -> Iterator[dg.MaterializeResult]:
+    """Return a result for each asset, from which Dagster makes the events itself; only one partition can have its content hash."""
+    for asset in dict.fromkeys(event.asset_key for event in events):
+        mine = [event for event in events if event.asset_key == asset]
+        if one:
+            yield dg.MaterializeResult(
+                asset_key=asset, metadata=mine[0].metadata, data_version=dg.DataVersion((mine[0].tags or {})[_DATA_VERSION])
+            )
+        else:
+            for event in mine:
+                context.add_asset_metadata(event.metadata, asset_key=asset, partition_key=event.partition)
+            yield dg.MaterializeResult(asset_key=asset)
 
 
 def _events(

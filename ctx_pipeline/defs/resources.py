@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from dagster_duckdb import DuckDBResource
+from pydantic import Field
 
 from ctx_pipeline import settings as settings_file
 from ctx_pipeline.pipeline import code_versions
@@ -38,8 +39,11 @@ class Pipeline:
     collects what the steps said, for the caller of an in-process run.
     """
 
-    def __init__(self, settings: Settings | None = None, *, progress: Callable[[str, int, int], None] | None = None) -> None:
+    def __init__(
+        self, settings: Settings | None = None, *, progress: Callable[[str, int, int], None] | None = None, force: bool = False
+    ) -> None:
         self._settings = settings
+        self._force = force
         self.progress = progress
         self.reports: list[StageReport] = []
         self.earlier: list[StageReport] = []
@@ -59,7 +63,7 @@ class Pipeline:
 
     def step(self, name: str, **options: Any) -> list[StageReport]:
         """Run one step of :data:`ctx_pipeline.pipeline.run.STEPS`; return and keep its reports."""
-        if options.pop("force", False):
+        if options.pop("force", False) or (self._force and name != "ingest"):
             if name == "normalize":
                 self.store.ledger.forget_decoded(options["cells"])
             elif name != "capture":  # what was captured is never made anew
@@ -111,6 +115,36 @@ class Pipeline:
         if "store" in self.__dict__:
             self.store.close()
             del self.__dict__["store"]
+
+
+class PipelineResource(dg.ConfigurableResource[Pipeline]):
+    """The pipeline over a store, for any code location: assets are given a :class:`Pipeline`, closed when the run has ended."""
+
+    store: str = Field(default="", description="Folder of the store; empty: what CTX_HOME names when a run begins.")
+    force: bool = Field(default=False, description="Make anew also what is fresh, in every step of the run.")
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Pipeline]:  # noqa: ARG002 - Dagster's signature
+        """Return the stages over the store."""
+        pipeline = Pipeline(settings_file.load(home=self.store) if self.store else None, force=self.force)
+        try:
+            yield pipeline
+        finally:
+            pipeline.close()
+
+    def forceable(self) -> dg.ResourceDefinition:
+        """Return the resource whose runs may choose ``force`` alone: a store's signals are code, so no run names another one."""
+
+        @dg.resource(config_schema={"force": dg.Field(bool, default_value=self.force, description=_described("force"))})
+        def pipeline(context: dg.InitResourceContext) -> Iterator[Pipeline]:
+            with PipelineResource(store=self.store, force=context.resource_config["force"]).yield_for_execution(context) as found:
+                yield found
+
+        return pipeline
+
+
+def _described(field: str) -> str:
+    return str(PipelineResource.model_fields[field].description)
 
 
 class WarehouseResource(DuckDBResource):

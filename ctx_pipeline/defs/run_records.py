@@ -22,19 +22,26 @@ class Pruned(NamedTuple):
     """old ones that hold the newest materialization of something"""
 
 
-def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = None) -> Pruned:
-    """Remove runs that ended before a moment, the oldest first, but for those that a cell's newest materialization stands in."""
+def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = None, seconds: float | None = None) -> Pruned:
+    """Remove runs that ended before a moment, the oldest first, but for those that a cell's newest materialization stands in.
+
+    ``most`` and ``seconds`` bound how many go at once; the others go the next time.
+    """
     import dagster as dg
 
     removed = kept = 0
     done = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-    old = instance.get_run_records(dg.RunsFilter(statuses=done, updated_before=datetime.fromtimestamp(before, UTC)), ascending=True)
-    held = _newest(instance) if old else set()
-    for record in old:
+    old = dg.RunsFilter(statuses=done, updated_before=datetime.fromtimestamp(before, UTC))
+    if not instance.get_runs(old, limit=1):
+        return Pruned(0, 0)
+    held = _newest(instance)
+    limit = None if most is None else most + len(held)
+    until = None if seconds is None else time.monotonic() + seconds
+    for record in instance.get_run_records(old, limit=limit, ascending=True):
         run_id = record.dagster_run.run_id
         if run_id in held:
             kept += 1
-        elif most is None or removed < most:
+        elif (most is None or removed < most) and (until is None or time.monotonic() < until):
             instance.delete_run(run_id)
             removed += 1
     return Pruned(removed, kept)
@@ -47,8 +54,14 @@ def remove(instance: dg.DagsterInstance, *, before: float, most: int | None = No
 KEEP_DAYS = 30
 KEEP_RUNS = 500
 """Runs that are kept, whatever their age."""
-MOST_REMOVED = 200
-"""Runs in one tick, which has a minute"""
+SLACK = 100
+"""How many more there may be until a command removes some"""
+MOST_REMOVED = 2_000
+"""Runs in one tick"""
+TICK_SECONDS = 30.0
+"""How long a tick removes; it has a minute"""
+COMMAND_SECONDS = 1.0
+"""How long a command does"""
 
 LAUNCHED_BY = "ctx/by"
 """Run tag: the command, sensor or schedule that launched it"""
@@ -69,7 +82,13 @@ def under_way(instance: dg.DagsterInstance) -> str:
     return ""
 
 
-def tidy(instance: dg.DagsterInstance) -> Pruned:
+def tidy_if_many(instance: dg.DagsterInstance) -> None:
+    """Remove some old runs where there are many: a history that only commands write, with no sensor on, stays small too."""
+    if instance.get_runs_count() > KEEP_RUNS + SLACK:
+        tidy(instance, seconds=COMMAND_SECONDS)
+
+
+def tidy(instance: dg.DagsterInstance, *, seconds: float = TICK_SECONDS) -> Pruned:
     """Remove runs older than 30 days and all but the newest 500, evaluations of conditions of a day ago; tell dead runs as failed."""
     under_way(instance)
     if instance.schedule_storage is not None:
@@ -78,7 +97,7 @@ def tidy(instance: dg.DagsterInstance) -> Pruned:
     before = time.time() - KEEP_DAYS * _DAY
     if len(newest) > KEEP_RUNS:
         before = max(before, newest[-1].update_timestamp.timestamp())
-    return remove(instance, before=before, most=MOST_REMOVED)
+    return remove(instance, before=before, most=MOST_REMOVED, seconds=seconds)
 
 
 def _newest(instance: dg.DagsterInstance) -> set[str]:

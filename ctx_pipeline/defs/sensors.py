@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SOURCE = dg.AssetKey(["source", "sessions"])
 INTERVAL_SECONDS = 300
 UPKEEP = "upkeep"
+PARTITIONS = "partitions"
 UPKEEP_SECONDS = 3_600
 MOST_OBSERVED = 50
 """Observations of one tick; the rest follow at the next, since every one is a row in the event log."""
@@ -27,6 +28,35 @@ MOST_OBSERVED = 50
 def build(*, running: bool = False) -> list[dg.SensorDefinition]:
     """Return a sensor for every host, off unless told otherwise."""
     return [_observer(host, running=running) for host in discovery.hosts().values()]
+
+
+def registrar() -> dg.SensorDefinition:
+    """Return the sensor that tells Dagster which partitions there are. It launches and observes nothing, so it is on."""
+
+    @dg.sensor(
+        name=PARTITIONS,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Makes the hosts and months that hold sessions known as partitions. Launches and observes nothing.",
+    )
+    def known(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        pipeline = Pipeline()
+        try:
+            return register(context.instance, pipeline)
+        finally:
+            pipeline.close()
+
+    return known
+
+
+def register(instance: dg.DagsterInstance, pipeline: Pipeline) -> dg.SensorResult | dg.SkipReason:
+    """Return the partitions that hold sessions, captured or waiting, and that the instance does not know yet."""
+    found = placement.place(pipeline.store, pipeline.settings, pipeline.scan())
+    cells = {*pipeline.store.ledger.cells(), *found.cells}
+    known = set(instance.get_dynamic_partitions(partitions.NAME))
+    if new := sorted(cell for cell in cells if cell.key not in known):
+        return dg.SensorResult(dynamic_partitions_requests=partitions.requested(new), skip_reason=f"{len(new)} new partitions")
+    return dg.SkipReason(f"{len(known)} partitions are known")
 
 
 def keeper(*, running: bool = False) -> dg.SensorDefinition:

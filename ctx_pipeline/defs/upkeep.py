@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctx_pipeline.defs import launch
+from ctx_pipeline.defs.instance_settings import of_person
 from ctx_pipeline.defs.run_records import Pruned, remove
 from ctx_pipeline.model.codec import iso
 
@@ -28,7 +29,7 @@ class Switch(NamedTuple):
 def switches(settings: Settings) -> list[Switch]:
     """Return everything that was ever switched on or ticked in the store's instance; nothing where there is no instance yet."""
     home = settings.home / "dagster"
-    if launch.of_person(settings) is None and not ((home / "dagster.yaml").is_file() and launch.ever_switched(home)):
+    if of_person(settings) is None and not ((home / "dagster.yaml").is_file() and launch.ever_switched(home)):
         return []
     found = []
     with launch.instance(settings) as instance:

@@ -76,6 +76,7 @@ def serve(instance: dg.DagsterInstance, workspace: Path, listener: socket.socket
     from dagster._cli.proxy_server_manager import ProxyServerManager
     from dagster._core.workspace.context import WorkspaceProcessContext
     from dagster._core.workspace.load_target import WorkspaceFileTarget
+    from dagster_shared.serdes import serialize_value
     from dagster_webserver.app import create_app_from_workspace_process_context
 
     instance.optimize_for_webserver(statement_timeout=15_000, pool_recycle=3600, max_overflow=20)
@@ -85,7 +86,7 @@ def serve(instance: dg.DagsterInstance, workspace: Path, listener: socket.socket
         shared = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "workspace.yaml"
         # JSON is YAML
         shared.write_text(json.dumps({"load_from": list(code.get_code_server_specs())}), "utf-8")
-        daemon = stack.enter_context(_daemon(shared))
+        daemon = stack.enter_context(_daemon(shared, serialize_value(instance.get_ref())))
         loaded = stack.enter_context(
             WorkspaceProcessContext(instance, WorkspaceFileTarget([str(shared)]), dagster.__version__, code_server_log_level=_LOG_LEVEL)
         )
@@ -106,9 +107,9 @@ def serve(instance: dg.DagsterInstance, workspace: Path, listener: socket.socket
 
 
 @contextlib.contextmanager
-def _daemon(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run Dagster's daemon over the code server that the web server has."""
-    command = [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace), "--log-level", _LOG_LEVEL]
+def _daemon(workspace: Path, ref: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run Dagster's daemon over the code server and the instance that the web server has, as ``dagster dev`` does."""
+    command = [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace), "--log-level", _LOG_LEVEL, "--instance-ref", ref]
     process = subprocess.Popen(command)  # noqa: S603 - our own interpreter
     try:
         yield process

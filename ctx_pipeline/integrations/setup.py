@@ -107,7 +107,7 @@ def _usable(settings: Settings) -> None:
     redactor_of(settings)
     PriceBook.of(settings)
     day_sql("ts", settings.timezone)
-    _ = settings.plans
+    _ = settings.plans, settings.executor
     if settings.embedder:
         load_embedding(settings.embedder)
 

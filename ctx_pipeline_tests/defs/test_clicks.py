@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
-import yaml
 
 from ctx_pipeline.defs import launch
-from ctx_pipeline_tests.defs.conftest import placed
+from ctx_pipeline_tests.defs.conftest import LOCATION, placed
 from ctx_pipeline_tests.waiting import eventually
-
-LOCATION = "ctx_pipeline.definitions"
 
 LAUNCH = """
 mutation ($executionParams: ExecutionParams!) {
@@ -42,41 +36,6 @@ mutation ($backfillParams: LaunchBackfillParams!) {
 RUNS = """{ runsOrError { ... on Runs { results { runId status tags { key value } assetSelection { path } } } } }"""
 
 STATUS = "query ($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status numPartitions } } }"
-
-
-@pytest.fixture
-def ui(settings) -> Iterator[tuple[Callable[..., Any], Any]]:
-    """Return what posts to the web server, and the workspace of its daemon; runs are made in this process, not in one of their own."""
-    from dagster import DagsterInstance
-    from dagster._core.remote_origin import InProcessCodeLocationOrigin
-    from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget
-    from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-    from dagster._core.workspace.context import WorkspaceProcessContext
-    from dagster_webserver.webserver import DagsterWebserver
-    from starlette.testclient import TestClient
-
-    home = launch.prepare_home(settings)
-    file = home / "dagster.yaml"
-    here = {
-        "run_launcher": {"module": "ctx_pipeline_tests.factories.thread_launcher", "class": "ThreadRunLauncher"},
-        "run_coordinator": {"module": "dagster._core.run_coordinator", "class": "DefaultRunCoordinator"},
-    }
-    ours = {key: value for key, value in yaml.safe_load(file.read_text("utf-8")).items() if key != "concurrency"}
-    file.write_text(yaml.safe_dump(ours | here), "utf-8")
-    origin = InProcessCodeLocationOrigin(LoadableTargetOrigin(executable_path=sys.executable, module_name=LOCATION), location_name=LOCATION)
-    with (
-        DagsterInstance.from_config(str(home)) as instance,
-        WorkspaceProcessContext(instance, InProcessTestWorkspaceLoadTarget(origin)) as workspace,
-    ):
-        client = TestClient(DagsterWebserver(workspace).create_asgi_app())
-
-        def posted(query: str, **variables: Any) -> Any:
-            answer = client.post("/graphql", json={"query": query, "variables": variables}).json()
-            assert "errors" not in answer, answer
-            (value,) = answer["data"].values()
-            return value
-
-        yield posted, workspace
 
 
 def cells(settings, asset: str) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -75,3 +77,28 @@ def test_workspace_and_instance_configuration_are_found_beside_the_package_or_at
 
     assert "ctx_pipeline.definitions" in (folder / "workspace.yaml").read_text()
     assert "enabled: false" in (folder / "dagster.yaml").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.feature("dagster.dg")
+def test_what_dg_scaffolds_is_loaded_with_the_graph_and_nothing_is_reported_to_anybody(settings, tmp_path):
+    if not (BIN / "dg").exists():
+        pytest.skip("needs dagster-dg-cli")
+    checkout = tmp_path / "checkout"
+    shutil.copytree(CHECKOUT / "ctx_pipeline", checkout / "ctx_pipeline", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "dagster.yaml", "workspace.yaml"):
+        shutil.copy(CHECKOUT / name, checkout)
+
+    home = launch.prepare_home(settings)
+
+    def dg(*words):
+        made = clean("dg", *words, cwd=checkout, PYTHONPATH=str(checkout), HOME=str(tmp_path), DAGSTER_HOME=str(home))
+        assert made.returncode == 0, made.stdout + made.stderr
+        assert "usage statistics" not in made.stdout + made.stderr
+        return made.stdout
+
+    dg("scaffold", "defs", "dagster.asset", "orders.py")
+    assert (checkout / "ctx_pipeline" / "defs" / "added" / "orders.py").is_file()
+    found = json.loads(dg("list", "defs", "--json"))
+    assert {"orders", "raw/segments", "dashboard/site"} <= {asset["asset_key"] for asset in found["assets"]}
+    assert "loaded successfully" in dg("check", "defs")

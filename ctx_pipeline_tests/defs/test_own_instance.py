@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,10 @@ import pytest
 
 from ctx_pipeline.defs import launch, run_records, upkeep
 from ctx_pipeline.errors import StoreError
+from ctx_pipeline_tests.defs.conftest import LOCATION, web_server
+from ctx_pipeline_tests.defs.requests import LAUNCH, STATUS
+from ctx_pipeline_tests.factories.months import write_month
+from ctx_pipeline_tests.waiting import eventually
 
 INITDB = shutil.which("initdb")
 DATABASE = "postgres"
@@ -84,3 +89,46 @@ def test_runs_events_and_upkeep_work_with_storage_in_postgresql(settings, tmp_pa
         assert len(made) == 2
         assert run_records.tidy(instance) == (0, 0)
     assert launch.run(of(settings, own)).runs == []
+
+
+@pytest.mark.slow
+@pytest.mark.feature("dagster.remote-profile")
+def test_what_one_machine_asks_for_a_daemon_of_another_machine_makes(settings, tmp_path, server, monkeypatch):
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+        (folder / "dagster.yaml").write_text(f"telemetry:\n  enabled: false\nstorage:\n  postgres:\n    postgres_url: {server}\n")
+    launch.run(of(settings, here))
+    write_month(Path(settings.environ["CLAUDE_CONFIG_DIR"]), "2026-04", 2, prompts=2)
+    elsewhere = {**os.environ, "DAGSTER_HOME": str(there), "DAGSTER_DISABLE_TELEMETRY": "1", "CTX_HOME": str(settings.home)}
+    workspace = launch.config_folder() / "workspace.yaml"
+
+    with web_server(of(settings, here)) as (post, _):
+        selector = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__", "jobName": "__ASSET_JOB"}
+        chosen = [{"path": ["raw", "segments"]}, {"path": ["normalized", "events"]}, {"path": ["signals", "activity"]}]
+        tags = [{"key": "dagster/partition", "value": "claude|2026-04"}]
+        params = {
+            "selector": selector | {"assetSelection": chosen},
+            "mode": "default",
+            "runConfigData": {},
+            "executionMetadata": {"tags": tags},
+        }
+        asked = post(LAUNCH, params=params)
+        assert asked["__typename"] == "LaunchRunSuccess", asked
+
+        def state():
+            return next(run["status"] for run in post(STATUS)["results"] if run["runId"] == asked["run"]["runId"])
+
+        assert state() == "QUEUED", "nobody here makes it"
+        command = [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace)]
+        daemon = subprocess.Popen(command, env=elsewhere, cwd=there, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            eventually(lambda: state() in ("SUCCESS", "FAILURE"), seconds=240)
+        finally:
+            daemon.terminate()
+            daemon.wait(60)
+        assert state() == "SUCCESS"
+    with launch.instance(of(settings, here)) as instance:
+        made = instance.fetch_materializations(dg.AssetKey(["signals", "activity"]), limit=1).records[0]
+        assert (made.run_id, str(made.partition_key)) == (asked["run"]["runId"], "claude|2026-04")
+    assert not list(tmp_path.glob("*here/**/*.db"))

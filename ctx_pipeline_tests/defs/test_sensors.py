@@ -197,3 +197,20 @@ def test_a_request_of_the_night_covers_cells_and_tail_in_one_run(settings):
         assert result.success
         assert instance.get_latest_materialization_event(dg.AssetKey(["dashboard", "site"])) is not None
     assert night(settings, "2026-11-22") == "nothing new"
+
+
+@pytest.mark.feature("sensors.partitions")
+def test_an_empty_instance_learns_at_the_first_tick_which_partitions_hold_sessions(settings, home):
+    def tick():
+        with dg.build_sensor_context(instance=instance) as context:
+            return sensors.registrar()(context)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = tick()
+        assert (first.run_requests, first.asset_events) == ([], [])
+        (asked,) = first.dynamic_partitions_requests
+        assert (asked.partitions_def_name, asked.partition_keys) == (partitions.NAME, [MARCH, "claude|2026-04"])
+        instance.add_dynamic_partitions(asked.partitions_def_name, asked.partition_keys)
+        assert tick().skip_message == "2 partitions are known"
+        write_month(home, "2026-05", 3)
+        assert tick().dynamic_partitions_requests[0].partition_keys == ["claude|2026-05"]

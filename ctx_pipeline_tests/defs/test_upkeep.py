@@ -95,3 +95,17 @@ def test_all_but_the_newest_runs_go_and_no_newest_materialization(settings, home
     assert made.removed == len(known - runs(settings)) > 0
     assert newest(settings) == before
     assert set(before.values()) <= runs(settings)
+
+
+@pytest.mark.feature("upkeep.bounded")
+def test_a_history_that_only_commands_write_stays_small_too(settings, home, monkeypatch):
+    monkeypatch.setattr(run_records, "KEEP_RUNS", 2)
+    monkeypatch.setattr(run_records, "SLACK", 1)
+    seen = []
+    for prompts in range(2, 7):
+        write_month(home, "2026-03", 1, prompts=prompts)
+        launch.run(settings)
+        seen.append(len(runs(settings)))
+
+    assert max(seen) <= 2 + 1 + 2, "those that are kept, the slack, and what a partition's newest stands in"
+    assert set(newest(settings).values()) <= runs(settings)

@@ -178,7 +178,7 @@ def test_a_name_that_was_rebound_to_this_machine_gets_nothing(person, server):
     assert server.token not in found[1]
 
 
-@pytest.mark.feature("ui.in-browser")
+@pytest.mark.feature("ui.in-browser", "cli.ui")
 def test_the_asset_graph_is_drawn_behind_the_gate(person, ui):
     page = person.new_page()
     sockets: list[str] = []
@@ -186,7 +186,7 @@ def test_the_asset_graph_is_drawn_behind_the_gate(person, ui):
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: sockets.append(str(frame))))
     page.on("response", lambda response: refused.append(response.url) if response.status >= 400 else None)
     page.goto(f"http://{ui.host}{ui.first}")
-    for name in ("normalized", "warehouse", "dashboard"):
+    for name in ("signals", "mined", "memory"):
         page.get_by_text(name, exact=True).first.wait_for()
     page.get_by_text("Materialize all").first.wait_for()
 
