@@ -52,11 +52,11 @@ def main() -> int:
         try:
             lines = iter(server.stdout or ())
             address = next(found[0] for line in lines if (found := re.search(r"http://\S+token=\S+", line)))
-            page.set_viewport_size({"width": 1280, "height": 840})
+            page.set_viewport_size({"width": 1400, "height": 840})
             page.goto(address)
             page.get_by_text("Hide navigation").click(timeout=60_000)
             page.wait_for_timeout(12_000)
-            page.screenshot(path=IMAGES / "graph.png", clip={"x": 68, "y": 0, "width": 1212, "height": 560})
+            page.screenshot(path=IMAGES / "graph.png", clip={"x": 68, "y": 0, "width": 1332, "height": 640})
         finally:
             os.killpg(server.pid, signal.SIGTERM)
             server.wait(30)
