@@ -87,7 +87,10 @@ def open_page(as_json: bool) -> None:
 
 
 def show(*, at: str | None = None, as_json: bool = False) -> None:
-    """Open the page in the browser, at the session with a key where one is given; raises StoreError where none was built."""
+    """Open the page in the browser, at the session with a key where one is given; raises StoreError where none was built.
+
+    Transcripts that the page does not have yet are drawn behind it.
+    """
     from ctx_pipeline import settings as settings_module
     from ctx_pipeline.cli.homes import choose
 
@@ -98,8 +101,26 @@ def show(*, at: str | None = None, as_json: bool = False) -> None:
     opened = webbrowser.open(path.absolute().as_uri() + (f"#session-{at}" if at else ""))
     if as_json:
         emit({"site": str(path), "opened": opened})
-    elif not opened:
+        return
+    if not opened:
         say(f"no browser found; open {path}")
+    _draw_the_rest(settings)
+
+
+def _draw_the_rest(settings: Settings) -> None:
+    """Draw what the page has no transcript of yet, and say how far that is; Ctrl-C leaves the rest for later."""
+    from ctx_pipeline.pipeline.render import draw, undrawn
+    from ctx_pipeline.storage import open_store
+
+    waiting = len(undrawn(_page(settings).parent))
+    if not waiting:
+        return
+    with open_store(settings) as store:
+        say(f"drawing {plural(waiting, 'older transcript')}; Ctrl-C leaves them for later", err=True)
+        with suppress(KeyboardInterrupt):
+            for left in draw(store, settings):
+                if left:
+                    say(f"{left:,} left", err=True)
 
 
 port_option = click.option(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -37,6 +38,7 @@ LOOK_SECONDS, SYNC_SECONDS, RUN_SECONDS = 2.0, 60.0, 90.0
 """How often the newest files are looked at, everything is captured, and the page is made anew."""
 _WATCHED, _MOST = 60, 5
 _VERBS = {"accept": "accept", "reject": "reject"}
+_CHUNK = re.compile(r"[0-9a-f]{24}")
 _MEMORY = re.compile(r"[A-Za-z0-9_][\w-]{0,79}")
 
 
@@ -94,8 +96,28 @@ def application(settings: Settings, site: Path) -> Starlette:
 
         return endpoint
 
+    drawing = threading.Lock()
+
+    def drawn(name: str) -> None:
+        """Draw a session's transcript where the page has none yet."""
+        from ctx_pipeline.pipeline.render import draw, undrawn
+        from ctx_pipeline.storage import open_store
+
+        if name in undrawn(site):
+            with drawing, suppress(CtxError), open_store(settings) as store:
+                deque(draw(store, settings, name), maxlen=0)
+
+    async def chunk(request: Request) -> Response:
+        from starlette.concurrency import run_in_threadpool
+
+        name = request.path_params["name"]
+        if _CHUNK.fullmatch(name):
+            await run_in_threadpool(drawn, name)
+        return await files.get_response(f"data/{name}.js", request.scope)
+
     files = StaticFiles(directory=site)
     routes = [
+        Route("/data/{name:str}.js", chunk),
         Route("/{name:str}.html", page),
         Route("/served.js", script),
         Route("/api/live", live),

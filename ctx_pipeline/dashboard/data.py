@@ -17,16 +17,25 @@ if TYPE_CHECKING:
 
     from ctx_pipeline.model.readings import Finding
 
-PAGE_VERSION = 5
+PAGE_VERSION = 6
 """Rises when what a chunk holds or how it is drawn changes; every chunk is then written anew."""
 
 
+COLOURS = 6
+"""Colors of agents; further ones share the last."""
+
+
 class HostLine(NamedTuple):
-    """A host as the page names it; ``colour`` is its number in the palette."""
+    """A host as the page names it; ``number`` is its place, agents of this history first."""
 
     key: str
     title: str
-    colour: int
+    number: int
+
+    @property
+    def tone(self) -> str:
+        """Class of its color."""
+        return f"c{min(self.number, COLOURS - 1)}"
 
 
 class Usage(NamedTuple):
@@ -413,10 +422,10 @@ class PageData:
     @cached_property
     def host_titles(self) -> dict[str, HostLine]:
         """Hosts by key; a host without a file of its own still has a line."""
-        known = {h.key: h for h in self.hosts}
-        for key in sorted({s.host for s in self.sessions} - known.keys()):
-            known[key] = HostLine(key, key, len(known))
-        return known
+        seen = {s.host for s in self.sessions}
+        known = [*self.hosts, *(HostLine(key, key, 0) for key in sorted(seen - {h.key for h in self.hosts}))]
+        ranked = sorted(known, key=lambda h: h.key not in seen)
+        return {h.key: h._replace(number=number) for number, h in enumerate(ranked)}
 
     @property
     def used_hosts(self) -> list[HostLine]:

@@ -129,7 +129,7 @@ def session_list(data: PageData, chunks: Mapping[SessionLine, str]) -> dict[str,
     titles = data.host_titles
     return {
         "zone": data.timezone,
-        "hosts": [[h.key, h.title, h.colour % 4] for h in titles.values()],
+        "hosts": [[h.key, h.title, h.tone] for h in titles.values()],
         "columns": list(_COLUMNS),
         "rows": [_row(s, chunks[s], list(titles).index(s.host)) for s in data.sessions],
     }

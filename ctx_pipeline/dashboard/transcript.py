@@ -24,8 +24,8 @@ PIECE, PIECE_ITEMS, AT_A_PROMPT = 200_000, 300, 60_000
 """Characters and items of a piece, and characters from which on it ends before a prompt."""
 MOST_POINTS = 3_000
 """Calls that the curve of the window draws."""
-_SAID = 240
-"""Characters of the reason for which a turn failed."""
+_SAID, _BEGAN = 240, 72
+"""Characters of the reason for which a turn failed, and of what it began with."""
 
 Item = list[Any]
 """[pos, crc of the event id, thread, milliseconds, kind, text, more]"""
@@ -177,7 +177,10 @@ def _call(tool: ToolRow | None) -> dict[str, Any]:
 
 
 def _turns(rows: WholeSession, items: Sequence[Item], places: Mapping[str, int]) -> list[list[Any]]:
-    """Return the turns of the main thread: [first and last position, how it ended, why, calls, tool calls, output tokens, cost]."""
+    """Return the turns of the main thread, in order.
+
+    Each is [first and last position, how it ended, why, calls, tool calls, output tokens, cost, what it began with].
+    """
     said = {item[0]: item for item in items}
     found: list[list[Any]] = []
     for turn in rows.turns:
@@ -189,7 +192,7 @@ def _turns(rows: WholeSession, items: Sequence[Item], places: Mapping[str, int])
             why = _words(said.get(places.get(turn.interruption_event or "", -1)))
         elif turn.ended == "failed":
             why = _words(next((said[p] for p in range(last, first - 1, -1) if p in said and said[p][4] == "error"), None))
-        found.append([first, last, turn.ended, why, 0, 0, 0, None])
+        found.append([first, last, turn.ended, why, 0, 0, 0, None, _words(said.get(first))[:_BEGAN]])
     found.sort(key=lambda told: told[0])
     starts = [told[0] for told in found]
     for item in items:

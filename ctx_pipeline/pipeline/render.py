@@ -34,12 +34,13 @@ from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.redaction import Redactor
 from ctx_pipeline.storage import temporary
 from ctx_pipeline.storage.files import Made
+from ctx_pipeline.storage.reader import reading
 from ctx_pipeline.storage.warehouse import dashboard_queries, database
 from ctx_pipeline.storage.warehouse.days import local_day
 from ctx_pipeline.storage.warehouse.transcript_queries import NO_ROWS, searched_texts, whole_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from contextlib import AbstractContextManager
     from pathlib import Path
@@ -60,12 +61,18 @@ LIMITS = dashboard_queries.Limits(tool_calls=400, model_calls=600)
 BRIEF = dashboard_queries.Limits(tool_calls=0, model_calls=0)
 """Rows of a session whose transcript is not drawn yet."""
 
-DRAWN_AT_FIRST, DRAWN_LATER, LEAST = 40_000_000, 4_000_000, 40_000
+DRAWN_AT_FIRST, DRAWN_LATER, LEAST = 16_000_000, 4_000_000, 40_000
 """Recorded bytes of the sessions whose transcripts are drawn with a new page, and with each later one, the newest first;
 a session counts as LEAST at least.
 
-What is left waits for the next run that has something to do, or for ``ctx dashboard build --complete``.
+What is left is drawn by ``ctx open``, by the served page when somebody opens the session, and by later runs.
 """
+
+_AT_ONCE = 30_000_000
+"""Recorded bytes of the sessions that are drawn between two looks at the list of those left."""
+
+_UNDRAWN = "undrawn.json"
+"""The chunks of the page that have no transcript yet, by name."""
 
 _BATCH = 2_000
 """Sessions whose figures are read together, with one scan of all events."""
@@ -127,27 +134,28 @@ def _write(
         building.chmod(0o700)
         with (
             without_collector(),
-            ThreadPoolExecutor(1) as beside,
+            ThreadPoolExecutor(2) as beside,
             database.connect(store.warehouse_path, read_only=True) as connection,
         ):
             judged = beside.submit(page_records.judged, settings)
             data = page_records.recorded(connection, store, settings)
             former = _former(site)
             most = sys.maxsize if complete else DRAWN_LATER if former else DRAWN_AT_FIRST
-            names, due = _named(data, former, site, building, most)
+            names, due, left = _named(data, former, site, building, most)
             errors = SessionErrors()
             known: Documents = {}
+            # a new page reads the texts of all sessions, whatever is drawn of them: a second core does it meanwhile
+            searching = None if former else beside.submit(_words_of_all, settings, site, folder, data)
             for first in range(0, len(due), _BATCH):
-                some = due[first : first + _BATCH]
-                with _reading(connection, store, data, (one.line for one in some)):
-                    _write_sessions(connection, store, folder, data, some, errors=errors, known=known)
-            searched = _write_words(connection, store, site, folder, data, known=known)
+                _write_sessions(connection, store, folder, data, due[first : first + _BATCH], errors=errors, known=known)
+            searched = searching.result() if searching else _write_words(connection, store, site, folder, data, known=known)
             data = replace(data, **judged.result())
         for name, content in page.files(data, names, searched).items():
             folder.put(name, content)
         content_hash = digest(page.content_of(data), size=64)
         made = Made(input_fp, code_version, content_hash, len(data.sessions))
         folder.put(PAGE_NOTE, json.dumps(made._asdict()).encode())
+        folder.put(_UNDRAWN, json.dumps(left).encode())
         page_digests.write(building, site, folder.digests)
         _swap(building, site)
         errors.keep(store, SITE.key)
@@ -161,10 +169,12 @@ def _write(
     return made, {"sessions": len(data.sessions), "chunks_written": written, "chunks_kept": carried, "errors": len(errors)}, data
 
 
-def _reading(connection: DuckDBPyConnection, store: Store, data: PageData, sessions: Iterable[SessionLine]) -> AbstractContextManager[None]:
+def _reading(
+    connection: DuckDBPyConnection, store: Store, shown: PageData | Settings, sessions: Iterable[SessionLine]
+) -> AbstractContextManager[None]:
     """Let a connection to the warehouse read only the parts of some sessions."""
     wanted = {s.session_id for s in sessions}
-    return database.of_sessions(connection, store.lake, wanted, timezone=data.timezone, cost_mode=data.cost_mode)
+    return database.of_sessions(connection, store.lake, wanted, timezone=shown.timezone, cost_mode=shown.cost_mode)
 
 
 class _Due(NamedTuple):
@@ -186,31 +196,94 @@ def _former(site: Path) -> dict[str, list[str]]:
 
 def _named(
     data: PageData, former: Mapping[str, list[str]], site: Path, building: Path, most: int
-) -> tuple[dict[SessionLine, str], list[_Due]]:
-    """Return the name of every session's chunk, and those that are not carried over from the former page."""
+) -> tuple[dict[SessionLine, str], list[_Due], list[str]]:
+    """Return the name of every session's chunk, those that are not carried over from the former page, and those without a transcript."""
     names: dict[SessionLine, str] = {}
     due: list[_Due] = []
+    later: list[str] = []
+    waiting = set(undrawn(site))
     left = most
     for line in data.sessions:
-        whole, brief = line.chunk((*LIMITS, 1)), line.chunk((*BRIEF, 0))
-        if whole in former and _carry(site, building, former[whole]):
-            names[line] = whole
+        name = names[line] = line.chunk(LIMITS)
+        if name in former and name not in waiting and _carry(site, building, former[name]):
             continue
         # one session larger than all that is allowed is drawn when it is the first
         size = max(line.bytes, LEAST)
         drawn = size <= left or left == most > 0
         left -= size if drawn else 0
-        names[line] = whole if drawn else brief
-        if drawn or not (brief in former and _carry(site, building, former[brief])):
-            due.append(_Due(line, names[line], drawn))
-    return names, due
+        if not drawn:
+            later.append(name)
+        if drawn or not (name in former and _carry(site, building, former[name])):
+            due.append(_Due(line, name, drawn))
+    return names, due, later
+
+
+def undrawn(site: Path) -> list[str]:
+    """Return the names of a page's chunks that have no transcript yet, newest first."""
+    with suppress(OSError, ValueError):
+        return [str(name) for name in json.loads((site / _UNDRAWN).read_bytes())]
+    return []
+
+
+def draw(store: Store, settings: Settings, name: str | None = None) -> Iterator[int]:
+    """Draw the transcripts that the page does not have yet, in their places, newest first; yield how many are left after some.
+
+    With ``name`` only that of the chunk so named. The page may be open meanwhile: the
+    names of its files stay. What the warehouse no longer knows under its name is left to
+    the next page.
+    """
+    site = site_index(store).parent
+    done: set[str] = set()
+    while True:
+        with store.ledger.lease(SITE.key):
+            waiting = [one for one in undrawn(site) if one not in done]
+            wanted = {one for one in waiting if name in {None, one}}
+            if not wanted:
+                return
+            with without_collector(), database.connect(store.warehouse_path, read_only=True) as connection:
+                named = {line.chunk(LIMITS): line for line in page_records.session_lines(connection)}
+                some = _first_of([named[one] for one in waiting if one in wanted and one in named])
+                finished = _draw_in_place(connection, store, settings, site, some)
+            done |= {line.chunk(LIMITS) for line in some} or wanted
+            left = [one for one in undrawn(site) if one not in finished]
+            page_digests.replace(site / _UNDRAWN, json.dumps(left).encode())
+        yield len(left)
+
+
+def _first_of(lines: Sequence[SessionLine]) -> list[SessionLine]:
+    """Return the first sessions that are drawn at once."""
+    some: list[SessionLine] = []
+    for line in lines[:_BATCH]:
+        if some and sum(max(one.bytes, LEAST) for one in some) + line.bytes > _AT_ONCE:
+            break
+        some.append(line)
+    return some
+
+
+def _draw_in_place(connection: DuckDBPyConnection, store: Store, settings: Settings, site: Path, some: Sequence[SessionLine]) -> set[str]:
+    """Draw some transcripts into a page that may be open; return the names of the chunks."""
+    scratch = _Building(site.with_name(temporary.name()))
+    (scratch.path / "data").mkdir(parents=True, mode=0o700)
+    try:
+        drawn = [_Due(line, line.chunk(LIMITS), whole=True) for line in some]
+        errors = SessionErrors()
+        _write_sessions(connection, store, scratch, settings, drawn, errors=errors, known={})
+        # the chunk that names the other files of a session goes last
+        drawn_files = sorted((scratch.path / "data").iterdir(), key=lambda path: "-" not in path.stem)
+        for path in drawn_files:
+            path.replace(site / "data" / path.name)
+        page_digests.renew(site, scratch.digests)
+        errors.keep(store, SITE.key, others=True)
+        return {path.stem for path in drawn_files}
+    finally:
+        shutil.rmtree(scratch.path, ignore_errors=True)
 
 
 def _write_sessions(
     connection: DuckDBPyConnection,
     store: Store,
     folder: _Building,
-    data: PageData,
+    shown: PageData | Settings,
     some: Sequence[_Due],
     *,
     errors: SessionErrors,
@@ -221,8 +294,9 @@ def _write_sessions(
     A thread packs and writes a session while the next one is read. ``known`` gets what is searched of those read whole.
     """
     asked = [(s.line.host, s.line.session_id, LIMITS if s.whole else BRIEF) for s in some]
-    found = dashboard_queries.details(connection, asked, cost_mode=data.cost_mode)
-    details = {(detail.host, detail.session_id): detail for detail in found}
+    with _reading(connection, store, shown, (one.line for one in some)):
+        found = dashboard_queries.details(connection, asked, cost_mode=shown.cost_mode)
+        details = {(detail.host, detail.session_id): detail for detail in found}
     lines = {(one.line.host, one.line.session_id): one for one in some}
 
     def write(line: SessionLine, name: str, rows: WholeSession | None, images: session_chunk.Images) -> None:
@@ -238,9 +312,9 @@ def _write_sessions(
             folder.put(f"data/{file}.js", script)
 
     wanted = {key: one.line.events for key, one in lines.items() if one.whole}
-    with ThreadPoolExecutor(1) as writer:
+    with _reading(connection, store, shown, (one.line for one in some if one.whole)), ThreadPoolExecutor(1) as writer:
         waiting: deque[Future[None]] = deque()
-        for key, rows in whole_sessions(connection, wanted, cost_mode=data.cost_mode):
+        for key, rows in whole_sessions(connection, wanted, cost_mode=shown.cost_mode):
             one = lines.pop(key)
             with errors.of(*key):
                 images = pictures(store, rows.images) if rows.images else {}
@@ -251,6 +325,12 @@ def _write_sessions(
             future.result()
     for one in lines.values():
         write(one.line, one.name, NO_ROWS if one.whole else None, {})
+
+
+def _words_of_all(settings: Settings, site: Path, folder: _Building, data: PageData) -> list[str]:
+    """Do :func:`_write_words` in a thread of its own, with its own store and connection."""
+    with reading(settings) as (store, _), database.connect(store.warehouse_path, read_only=True) as connection:
+        return _write_words(connection, store, site, folder, data, known={})
 
 
 def _write_words(

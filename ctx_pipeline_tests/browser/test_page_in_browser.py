@@ -99,6 +99,25 @@ def test_the_words_of_a_column_are_shown_to_pointer_and_arrow_keys(week):
     assert page.locator(".tip").text_content() == newest
 
 
+@pytest.mark.feature("dashboard.tips")
+def test_the_words_of_a_mark_are_shown_to_a_finger_and_go_with_a_tap_beside_it(browser, site):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+    page = context.new_page()
+    page.goto(f"{site.as_uri()}/history.html")
+    column = page.locator("#activity svg.plot g").last
+    column.scroll_into_view_if_needed()
+    column.tap()
+    shown = page.locator(".tip").text_content()
+    inside = page.locator(".tip").evaluate("tip => { const b = tip.getBoundingClientRect(); return b.left >= 0 && b.right <= innerWidth; }")
+    page.locator("#title-activity").tap()
+    hidden = page.locator(".tip").is_hidden()
+    context.close()
+
+    assert re.search(r"\d+ calls?, ", shown)
+    assert inside
+    assert hidden
+
+
 @pytest.mark.feature("dashboard.session-table")
 def test_search_and_filters_narrow_the_table_together(page):
     _search(page, "nightly importer", "1 to 10 of 10 sessions")
@@ -331,7 +350,10 @@ def test_the_page_fits_a_telephone_in_light_and_dark(page, scheme):
     page.set_viewport_size({"width": 390, "height": 844})
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
 
+    cut = "codes => codes.filter((code) => code.scrollWidth > code.clientWidth).map((code) => code.textContent)"
+
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.locator("code.command").evaluate_all(cut) == [], "a command is never cut"
     assert paper == {"light": "rgb(251, 250, 247)", "dark": "rgb(22, 22, 20)"}[scheme]
     assert page.locator("#session-table tbody td.name").first.is_visible()
 

@@ -52,7 +52,7 @@ def test_signals_stand_by_group_and_say_in_colour_whether_they_got_worse(page):
     assert names == ["failed command ratio", "session grade"]
     assert signals.locator(".card").count() == 5
     assert shown
-    assert shown.items() <= {"card worse": "rgb(168, 51, 31)", "card better": "rgb(11, 106, 93)"}.items()
+    assert shown.items() <= {"card worse": "rgb(168, 51, 31)", "card better": "rgb(59, 116, 31)"}.items()
 
 
 @pytest.mark.feature("dashboard.signals-panel", "dashboard.evidence-links")

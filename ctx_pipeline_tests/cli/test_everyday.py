@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,8 +13,11 @@ from ctx_pipeline import settings as settings_module
 from ctx_pipeline.cli.root import _COMMANDS, _EVERYDAY, GROUPS
 from ctx_pipeline.findings.rules import overview
 from ctx_pipeline.findings.week import week
+from ctx_pipeline.pipeline import render as stage
 from ctx_pipeline_tests.cli.conftest import Ctx
 from ctx_pipeline_tests.factories import claude as build
+from ctx_pipeline_tests.factories.history import build_site, tables
+from ctx_pipeline_tests.factories.months import write_month
 
 EXPORT = "c823d9cd-f224-448f-a457-16b4882b2710"
 
@@ -71,6 +75,22 @@ def test_open_goes_to_the_page_and_to_a_session_on_it(ran: Ctx, tmp_path):
     from ctx_pipeline.model.codec import digest
 
     assert (tmp_path / "opened").read_text().strip().endswith(f"/site/index.html#session-{digest(key['host'], EXPORT, size=16)}")
+
+
+@pytest.mark.feature("dashboard.drawn-in-place")
+def test_open_draws_what_the_page_has_no_transcript_of_and_says_so_once(tmp_path, monkeypatch):
+    rows = tables(3, hostile=False)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", rows["sessions"][-1]["bytes"])
+    environ = {**os.environ, "HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "TZ": "UTC", "BROWSER": "true"}
+    environ["CLAUDE_CONFIG_DIR"] = str(tmp_path / "claude")
+    write_month(tmp_path / "claude", "2026-03", 1)
+    site = build_site(environ, rows, "rows")
+    here = Ctx(tmp_path, environ)
+
+    assert len(stage.undrawn(site)) == 2
+    assert "drawing 2 older transcripts" in here("open").stderr
+    assert stage.undrawn(site) == []
+    assert here("open").stderr == ""
 
 
 @pytest.mark.feature("cli.completion")

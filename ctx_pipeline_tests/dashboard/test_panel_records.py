@@ -44,7 +44,7 @@ def test_rows_of_usage_point_to_their_names_and_carry_every_kind_of_token():
     found = accounting.records(_data(usage_lines=lines, periods=((date(2026, 3, 1), week, month),)))
 
     assert found == {
-        "hosts": [["claude", "Claude Code"], ["codex", "Codex"]],
+        "hosts": [["claude", "Claude Code", "c0"], ["codex", "Codex", "c1"]],
         "projects": ["till", ""],
         "models": ["gpt-5", "", "opus"],
         "days": [["2026-03-01", "2026-02-23", "2026-03-01"]],

@@ -15,6 +15,7 @@ from ctx_pipeline import discovery
 from ctx_pipeline import settings as settings_of
 from ctx_pipeline.dashboard.page import STYLES, file_of, scripts
 from ctx_pipeline.pipeline import render as stage
+from ctx_pipeline.pipeline.repair import page_digests
 from ctx_pipeline.pipeline.warehouse import build_warehouse
 from ctx_pipeline.storage import open_store
 from ctx_pipeline_tests.factories.history import HOSTILE, build_site, tables
@@ -56,7 +57,17 @@ def site(environ, tmp_path):
 @pytest.mark.feature("dashboard.site")
 def test_the_page_is_a_private_folder_of_plain_files(site):
     pages = {file_of(panel.page) for panel in discovery.panels()}
-    assert {p.name for p in site.iterdir()} == {*pages, *STYLES, *scripts(discovery.panels()), "data", "panels", "words", "made.json"}
+    assert {p.name for p in site.iterdir()} == {
+        *pages,
+        *STYLES,
+        *scripts(discovery.panels()),
+        "data",
+        "panels",
+        "words",
+        "made.json",
+        "undrawn.json",
+        "digests.json",
+    }
     assert {p.name for p in (site / "panels").iterdir()} == {
         "readings.js",
         *(f"{p.name}.js" for p in discovery.panels() if p.data is not None),
@@ -180,6 +191,33 @@ def test_the_newest_transcripts_are_drawn_first_and_the_others_by_later_runs(env
         hashes.append(stage.render(store, chosen, refresh=False, complete=True).cells[""].content_hash)
     assert drawn(site) == [0, 1, 2, 3, 4, 5]
     assert hashes[0] == hashes[1], "the page says the same, however much of it is drawn"
+
+
+@pytest.mark.feature("dashboard.drawn-in-place")
+def test_what_is_left_is_drawn_into_an_open_page_whose_files_keep_their_names(environ, monkeypatch):
+    rows = tables(6, hostile=False)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", rows["sessions"][-1]["bytes"])
+    monkeypatch.setattr(stage, "_AT_ONCE", 100_000)
+    site = build_site(environ, rows, "rows")
+    chosen = settings_of.load(environ)
+    listed = {row["id"][-3:]: row["chunk"] for row in _sessions(site)}
+    index = (site / "data" / "sessions.js").read_bytes()
+    with open_store(chosen) as store:
+        one = list(stage.draw(store, chosen, listed["002"]))
+        left = stage.undrawn(site)
+        rest = list(stage.draw(store, chosen))
+        sound = page_digests.damaged(site)
+        whole = _chunks(site)
+        stage.render(store, chosen, force=True, refresh=False, complete=True)
+
+    assert one == [4]
+    assert sorted(left) == sorted(listed[name] for name in ("000", "001", "003", "004"))
+    assert rest == [2, 0]
+    assert (site / "data" / "sessions.js").read_bytes() == index
+    assert all(_data(site / "data" / f"{name}.js")["transcript"]["total"] for name in listed.values())
+    assert _chunks(site) == whole, "a page drawn anew takes them over"
+    assert stage.undrawn(site) == []
+    assert sound == [], "the digests of the page are those of the new files"
 
 
 @pytest.mark.feature("dashboard.one-repository-a-row")

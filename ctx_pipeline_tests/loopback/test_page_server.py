@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ctx_pipeline.cli.page_server import application
+from ctx_pipeline.pipeline import render as stage
+from ctx_pipeline.settings import load
 from ctx_pipeline_tests import processes
 from ctx_pipeline_tests.browser.conftest import CHROMIUM, NEEDED, SECONDS
+from ctx_pipeline_tests.factories.history import build_site, tables
 from ctx_pipeline_tests.loopback.conftest import JSON, Server, address_in, let_in, started
 from ctx_pipeline_tests.waiting import eventually
 
@@ -63,6 +67,57 @@ def test_a_lesson_is_accepted_and_rejected_by_a_request_with_the_cookie_alone(pa
     assert (status, "mem-none" in answer["error"]) == (400, True)
     assert _post(page, "/api/lesson", body) == (200, {"status": "rejected"})
     assert _ctx(environ, folder, "memory", "show", lesson)["status"] == "rejected"
+
+
+@pytest.mark.feature("dashboard.drawn-in-place")
+def test_a_transcript_that_is_not_drawn_yet_is_drawn_when_its_session_is_opened(tmp_path, monkeypatch):
+    rows = tables(3, hostile=False)
+    monkeypatch.setattr(stage, "DRAWN_AT_FIRST", rows["sessions"][-1]["bytes"])
+    environ = {"HOME": str(tmp_path), "CTX_HOME": str(tmp_path / "store"), "TZ": "UTC"}
+    site = build_site(environ, rows, "rows")
+    first, second = stage.undrawn(site)
+    from starlette.testclient import TestClient
+
+    told = TestClient(application(load(environ), site)).get(f"/data/{first}.js").text
+
+    assert json.loads(told.partition(",")[2].rpartition(")")[0])["transcript"]["total"] > 0
+    assert stage.undrawn(site) == [second], "the other one waits until somebody opens it"
+    assert (site / "data" / f"{first}.js").read_text("utf-8") == told
+
+
+@pytest.mark.browser
+@NEEDED
+@pytest.mark.feature("dashboard.live", "dashboard.judge")
+def test_a_person_searches_tool_output_and_judges_a_lesson_by_clicking(page, store):
+    folder, environ = store
+    lessons = _ctx(environ, folder, "memory", "list")["memories"]
+    lesson = next(one for one in lessons if one["text"] == "use uv instead of pip in the Dockerfile too")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=SECONDS * 1000)
+        tab = browser.new_page()
+        trouble: list[str] = []
+        tab.on("console", lambda message: trouble.append(message.text))
+        tab.on("pageerror", lambda error: trouble.append(str(error)))
+        tab.goto(f"http://{page.host}{page.first}")
+        tab.wait_for_selector("#session-table tbody tr")
+        tab.keyboard.press("/")
+        tab.keyboard.type("No module named freezegun")
+        tab.wait_for_selector("#found li")
+        told = tab.locator("#found").text_content()
+        tab.keyboard.press("ArrowDown")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("dialog .here")
+        tab.goto(f"http://{page.host}/lessons.html")
+        card = tab.locator("#memories li", has_text=lesson["text"])
+        card.locator("button", has_text="Reject").click()
+        tab.wait_for_function("card => card.querySelector('.status').textContent === 'rejected'", arg=card.element_handle())
+        browser.close()
+
+    assert "tool result" in told, "from disk only what was said and called is searched"
+    assert _ctx(environ, folder, "memory", "show", lesson["memory_id"])["status"] == "rejected"
+    assert trouble == []
 
 
 def _record(kind: str, n: int, **message) -> str:

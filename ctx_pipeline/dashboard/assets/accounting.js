@@ -79,6 +79,13 @@ ctx.near("accounting", (body, data) => {
     const ranked = [...grouped(timed, "model")].sort((a, b) => b[1][COST] - a[1][COST]).filter(([, sums]) => sums[COST]);
     const shown = ranked.slice(0, ranked.length > 5 ? 4 : 5).map(([name]) => name);
     const others = ranked.length > shown.length ? 1 : 0;
+    // a model has a shade of its agent's color
+    const shade = (name) => {
+      const own = grouped(timed.filter((row) => NAMES.model(row) === name), "host");
+      const [first] = [...own].sort((a, b) => b[1][COST] - a[1][COST])[0];
+      return (data.hosts.find(([, title]) => title === first) || ["", "", "m5"])[2];
+    };
+    const tones = shown.map(shade);
     const place = (row) => (shown.includes(NAMES.model(row)) ? shown.indexOf(NAMES.model(row)) : shown.length);
     const labels = [...buckets.keys()].map((day) => spoken(day, unit));
     const money = [...buckets].map(([day, found]) => {
@@ -91,11 +98,11 @@ ctx.near("accounting", (body, data) => {
       const values = KINDS.map(([, , places]) => sum(found, places));
       return { values, words: [spoken(day, unit), ...KINDS.map(([, title], i) => `${title}: ${ctx.short(values[i])} tokens`)].join("\n") };
     });
-    const classes = [...shown.map((_, i) => `m${i}`), "m5"];
+    const classes = [...tones.map((tone, i) => `${tone}.s${tones.slice(0, i).filter((other) => other === tone).length}`), "m5"];
     charts.append(
       el("figure", el("figcaption", "Cost ", el("span", `in dollars by ${unit}, stacked by model`)), ctx.stacked(money, classes, (value) => (value === 0 || value >= 10 ? `$${ctx.count(value)}` : ctx.money(value)), `Cost in dollars by ${unit}, stacked by model`)),
       ctx.axis(labels),
-      el("ul.legend", shown.map((name, i) => el(`li.m${i}`, el("span", name))), others ? el("li.m5", el("span", ctx.plural(ranked.length - shown.length, "other model"))) : null),
+      el("ul.legend", shown.map((name, i) => el(`li.${classes[i]}`, el("span", name))), others ? el("li.m5", el("span", ctx.plural(ranked.length - shown.length, "other model"))) : null),
       el("figure.low", el("figcaption", "Tokens ", el("span", `by ${unit}, stacked by kind`)), ctx.stacked(used, KINDS.map(([name]) => name), ctx.short, `Tokens by ${unit}, stacked by kind`)),
       ctx.axis(labels),
     );

@@ -14,6 +14,7 @@ const ctx = (() => {
 
   // Resolves with the data of a chunk; the file's name is a hash made by us, never a word from a transcript.
   const load = (name) => (/^[0-9a-f]{8,64}(-i?\d{1,5})?$/.test(name) ? fetched(name, `data/${name}.js`) : Promise.reject(new Error("not a chunk")));
+  const forget = (name) => arrived.delete(name);
   const words = (name) => (/^[0-9a-f]{24}$/.test(name) ? fetched(`words-${name}`, `words/${name}.js`) : Promise.reject(new Error("not a piece")));
   const panel = (name) => fetched(`panel-${name}`, `panels/${name}.js`);
 
@@ -205,5 +206,5 @@ const ctx = (() => {
   }
 
   document.querySelectorAll("[data-copy]").forEach(copyable);
-  return { receive, load, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, copyable };
+  return { receive, load, forget, words, panel, unpack, near, take, el, count, short, money, duration, size, share, reading, month, when, useZone, plural, copyable };
 })();

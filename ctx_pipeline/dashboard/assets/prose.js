@@ -26,9 +26,9 @@
   }
 
   function inline(line) {
-    return line.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((part) => {
+    return line.split(/(\*\*[^*]+\*\*|`[^`]+`)/).map((part) => {
       if (part.length > 2 && part.startsWith("`") && part.endsWith("`")) return el("code", part.slice(1, -1));
-      if (part.length > 4 && part.startsWith("**") && part.endsWith("**")) return el("b", part.slice(2, -2));
+      if (part.length > 4 && part.startsWith("**") && part.endsWith("**")) return el("b", inline(part.slice(2, -2)));
       return part;
     });
   }

@@ -93,7 +93,8 @@
     const found = new RegExp(words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "")).join("|"), "giu");
     const first = text.search(found);
     const start = Math.max(0, first - 60);
-    const snippet = `${start ? "\u2026" : ""}${text.slice(start, start + 220)}`;
+    const end = start + 220;
+    const snippet = `${start ? "\u2026" : ""}${text.length > end ? `${text.slice(start, end).replace(/\s+\S*$/, "")}\u2026` : text.slice(start)}`;
     return { snippet, marks: [...snippet.matchAll(found)].map((one) => [one.index, one.index + one[0].length]) };
   }
 

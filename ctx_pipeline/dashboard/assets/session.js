@@ -63,6 +63,9 @@
     close.addEventListener("click", () => dialog.close());
     const heading = el("h2", session.title || session.id);
     heading.id = "session-title";
+    heading.title = heading.textContent;
+    heading.tabIndex = -1;
+    heading.autofocus = true;
     const about = [session.project, session.branch, session.status === "unknown" ? "" : session.status].filter(Boolean).join(" / ");
     const moves = [["Newer or above", -1, "\u2191"], ["Older or below", 1, "\u2193"]].map(([label, way, sign]) => {
       const move = el("button", sign);
@@ -74,10 +77,20 @@
     });
     return el(
       "header",
-      el("div.bar-top", el(`span.host.c${session.colour}`, session.hostTitle), el("span.muted", ctx.when(session.start, "minute")), el("span.grow"), ...moves, close),
+      el("div.bar-top", el(`span.host.${session.colour}`, session.hostTitle), el("span.muted", ctx.when(session.start, "minute")), el("span.grow"), ...moves, close),
       heading,
       el("p.muted", about),
+      el("p.sums", sums(session)),
     );
+  }
+
+  // What it took, in one line.
+  function sums(session) {
+    const cost = session.unpriced && !session.cost ? "no price" : ctx.money(session.cost);
+    const tools = [ctx.plural(session.tools, "tool call"), session.failed ? el("span.alert", ` (${ctx.count(session.failed)} failed)`) : null];
+    return [el("b", cost), ctx.duration(session.seconds), ctx.plural(session.prompts, "prompt"), ctx.plural(session.calls, "model call"), tools, `${ctx.short(session.tokens)} tokens`]
+      .filter((part) => part !== "")
+      .map((part) => el("span", part));
   }
 
   function tabs(session, detail) {
@@ -158,7 +171,13 @@
     );
   }
 
+  const notDrawn = (session) => ctx.notDrawn(() => {
+    ctx.forget(session.chunk);
+    open(session, "");
+  });
+
   function transcript(session, detail, about) {
+    if (!detail.transcript) return notDrawn(session);
     const reading = detail.signals.find((row) => row[0] === about);
     const memory = detail.memories.find((row) => row[0] === about);
     const marked = reading ? reading[5] || [] : memory ? memory[4] : [];
@@ -174,7 +193,7 @@
   }
 
   function tools(session, detail) {
-    if (!detail.transcript) return ctx.notDrawn();
+    if (!detail.transcript) return notDrawn(session);
     if (!detail.tools.length) return empty("No tool was called.");
     const rows = detail.tools.map(([ts, tool, action, target, failed, exit, took, chars]) => [
       ctx.when(ts, "clock"),
@@ -189,7 +208,7 @@
   }
 
   function calls(session, detail) {
-    if (!detail.transcript) return ctx.notDrawn();
+    if (!detail.transcript) return notDrawn(session);
     if (!detail.calls.length) return empty("No model call counts here: it may be a fork whose calls belong to its parent.");
     const rows = detail.calls.map(([ts, model, input, output, written, read, context, cost, thread]) => [
       ctx.when(ts, "clock"),

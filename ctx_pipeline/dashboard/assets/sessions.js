@@ -73,7 +73,7 @@ ctx.take("sessions", (list) => {
     const row = el(
       "tr",
       el("td.name", open, el("span.under", under, odd)),
-      el("td.hide-s", el(`span.host.c${s.colour}`, s.hostTitle)),
+      el("td.hide-s", el(`span.host.${s.colour}`, s.hostTitle)),
       el("td.when", ctx.when(s.start, "day")),
       el("td.n.hide-m", ctx.duration(s.seconds)),
       el("td.n.hide-m", ctx.count(s.prompts)),

@@ -6,7 +6,7 @@
   const QUIET = new Set(["attachment", "injected", "session_start", "session_end", "todo", "permission", "unknown", "title", "reasoning", "subagent_start", "subagent_end"]);
   const SHOWS = [["work", "Session"], ["said", "Conversation"], ["tool", "Tools"], ["failed", "Failures"], ["mark", "Evidence"], ["", "Every record"]];
   const TARGETS = ["command", "cmd", "file_path", "path", "notebook_path", "pattern", "query", "url", "description", "prompt"];
-  const LONG = 6000;
+  const [LONG, SUMMARY] = [6000, 160];
 
   // What a call is about, from its arguments.
   function target(text) {
@@ -30,12 +30,37 @@
     } catch {
       return /^\*\*\* (Begin Patch|Update File|Add File)/m.test(text) ? patch(text) : null;
     }
-    const lines = (part, sign) => (typeof part === "string" && part ? part.split("\n").map((line) => [sign, line]) : []);
-    if (given && typeof given === "object" && Array.isArray(given.edits)) return given.edits.flatMap((one) => (one && typeof one === "object" ? [...lines(one.old_string, "-"), ...lines(one.new_string, "+")] : []));
-    if (given && typeof given === "object" && "old_string" in given) return [...lines(given.old_string, "-"), ...lines(given.new_string, "+")];
-    if (given && typeof given === "object" && typeof given.content === "string" && given.file_path) return lines(given.content, "+");
+    const lines = (part) => (typeof part === "string" && part ? part.split("\n") : []);
+    if (given && typeof given === "object" && Array.isArray(given.edits)) return given.edits.flatMap((one) => (one && typeof one === "object" ? compared(lines(one.old_string), lines(one.new_string)) : []));
+    if (given && typeof given === "object" && "old_string" in given) return compared(lines(given.old_string), lines(given.new_string));
+    if (given && typeof given === "object" && typeof given.content === "string" && given.file_path) return lines(given.content).map((line) => ["+", line]);
     const whole = given && typeof given === "object" ? given.input ?? given.patch : null;
     return typeof whole === "string" && whole.includes("*** Begin Patch") ? patch(whole) : null;
+  }
+  // Lines of two texts as removed, added and kept: the longest common lines stay, of long texts those at both ends.
+  function compared(before, after) {
+    let [head, tail] = [0, 0];
+    const least = Math.min(before.length, after.length);
+    while (head < least && before[head] === after[head]) head += 1;
+    while (tail < least - head && before[before.length - 1 - tail] === after[after.length - 1 - tail]) tail += 1;
+    const [old, fresh] = [before.slice(head, before.length - tail), after.slice(head, after.length - tail)];
+    const kept = (part) => part.map((line) => [" ", line]);
+    return [...kept(before.slice(0, head)), ...(old.length * fresh.length > 250_000 ? [...old.map((line) => ["-", line]), ...fresh.map((line) => ["+", line])] : woven(old, fresh)), ...kept(before.slice(before.length - tail))];
+  }
+  function woven(old, fresh) {
+    const wide = fresh.length + 1;
+    const most = new Uint16Array((old.length + 1) * wide);
+    for (let i = old.length - 1; i >= 0; i -= 1) for (let j = fresh.length - 1; j >= 0; j -= 1) most[i * wide + j] = old[i] === fresh[j] ? most[(i + 1) * wide + j + 1] + 1 : Math.max(most[(i + 1) * wide + j], most[i * wide + j + 1]);
+    const found = [];
+    let [i, j] = [0, 0];
+    while (i < old.length || j < fresh.length) {
+      if (i < old.length && j < fresh.length && old[i] === fresh[j]) {
+        found.push([" ", old[i]]);
+        [i, j] = [i + 1, j + 1];
+      } else if (j >= fresh.length || (i < old.length && most[(i + 1) * wide + j] >= most[i * wide + j + 1])) found.push(["-", old[i++]]);
+      else found.push(["+", fresh[j++]]);
+    }
+    return found;
   }
   const patch = (text) => text.split("\n").map((line) => (/^[+-]/.test(line) ? [line[0], line.slice(1)] : [" ", line]));
   const changed = (lines) => el("pre.diff", lines.map(([sign, line]) => el(sign === "+" ? "span.added" : sign === "-" ? "span.removed" : "span", `${sign} ${line}\n`)));
@@ -68,12 +93,17 @@
     return box;
   }
 
-  ctx.notDrawn = () => el("p.empty", "This transcript is not drawn yet: the newest ones come first. ", ctx.copyable(el("code.command", "ctx dashboard build --complete")));
+  // A session without a transcript yet; `again` looks whether it has been drawn meanwhile.
+  ctx.notDrawn = (again) => {
+    const button = el("button", "Look again");
+    button.type = "button";
+    button.addEventListener("click", again);
+    return el("div.empty", el("p", "This transcript is not drawn yet: the newest come first. This command draws the others, with the page open: ", ctx.copyable(el("code.command", "ctx open"))), el("p", button));
+  };
 
   // The transcript of a chunk. `marked` are positions that something rests on, `words` what that is, `place` where to begin.
   ctx.transcript = (session, detail, chunk, marked, words, place) => {
     const told = detail.transcript;
-    if (!told) return ctx.notDrawn();
     if (!told.total) return el("p.empty", "No event was recorded.");
     const list = el("div.timelines");
     const slots = told.pieces.map(([first, last, count], i) => {
@@ -102,6 +132,7 @@
           const threads = new Map([[0, one.slot]]);
           let open = one.slot;
           let inside = 0;
+          const models = new Map();
           for (const item of items) {
             const [pos, , thread, , kind] = item;
             if (thread !== inside) {
@@ -109,8 +140,9 @@
               open = thread ? agent(threads, thread, item) : one.slot;
             }
             if (thread === 0 && turns.has(pos)) open.append(turn(turns.get(pos), item));
-            const node = line(item);
-            node.dataset.show = SAID.has(kind) ? "said" : kind.startsWith("tool_") ? "tool" : QUIET.has(kind) ? "quiet" : "other";
+            const node = line(item, models.get(thread));
+            if (item[6].u) models.set(thread, item[6].u[0]);
+            node.dataset.show = SAID.has(kind) || item[6].img ? "said" : kind.startsWith("tool_") ? "tool" : QUIET.has(kind) ? "quiet" : "other";
             if (marks.has(pos)) node.classList.add("marked");
             nodes.set(pos, node);
             open.append(node);
@@ -138,7 +170,7 @@
       return inner;
     }
 
-    function turn([number, first, last, ended, why, calls, tools, output, cost], item) {
+    function turn([number, , , ended, why, calls, tools, output, cost], item) {
       const state = { answered: "", open: "no final answer", interrupted: "stopped by you", failed: "failed" }[ended] ?? ended;
       const said = [calls ? ctx.plural(calls, "model call") : "", tools ? ctx.plural(tools, "tool call") : "", output ? `${ctx.short(output)} tokens out` : "", cost === null ? "" : ctx.money(cost)].filter(Boolean).join(", ");
       const node = el("li.turn", el("h3", `Turn ${number}`), el("span", said), state ? el(ended === "failed" || ended === "interrupted" ? "span.alert" : "span", why && ended !== "open" ? `${state}: ${why}` : state) : null, el("time", ctx.when(item[3], "minute")));
@@ -146,7 +178,7 @@
       return node;
     }
 
-    function line(item) {
+    function line(item, before) {
       const [pos, mark, , at, kind, text, more] = item;
       const name = /^[a-z_]+$/.test(kind) ? kind : "unknown";
       const node = el(`li.${name}`);
@@ -161,10 +193,10 @@
         show(node);
       });
       if (kind === "tool_call") {
-        node.append(call(item, node), link);
+        node.append(call(item, node, before), link);
         return node;
       }
-      const meta = el("p.meta", el("b", kind.replaceAll("_", " ")), usage(more.u), el("time", ctx.when(at, "clock")), link);
+      const meta = el("p.meta", el("b", kind.replaceAll("_", " ")), usage(more.u, before), el("time", ctx.when(at, "clock")), link);
       if (SAID.has(kind)) node.append(meta, long(text, prose));
       else if (more.img) node.append(meta, picture(more.img));
       else if (kind === "error" || kind === "compaction") node.append(meta, long(text));
@@ -173,24 +205,26 @@
       return node;
     }
 
-    function usage(u) {
+    // Tokens and cost of the model call behind an event; its model where it is another one than before.
+    function usage(u, before) {
       if (!u) return null;
       const [model, context, input, written, read, output, cost, owner] = u;
-      const box = el("span.usage", `${told.models[model] || "model"}: ${ctx.short(output)} out of ${ctx.short(context)} in`, owner ? (cost === null ? "" : `, ${ctx.money(cost)}`) : ", counted in the session it was copied from");
-      box.title = `${ctx.short(input)} fresh, ${ctx.short(written)} written to the cache, ${ctx.short(read)} read from it`;
+      const name = told.models[model] || "model";
+      const box = el("span.usage", model === before ? "" : el("span", name), el("span", `${ctx.short(context)} in, ${ctx.short(output)} out`), owner ? (cost === null ? "" : el("span", ctx.money(cost))) : el("span", "counted in the session it was copied from"));
+      box.title = `${name}: ${ctx.short(input)} fresh, ${ctx.short(written)} written to the cache, ${ctx.short(read)} read from it`;
       return box;
     }
 
-    function call(item, node) {
+    function call(item, node, before) {
       const [, , , at, , text, more] = item;
       const bad = more.state === "failed";
       if (bad) node.classList.add("failed");
       const said = bad ? (more.exit ? `exit ${more.exit}` : "failed") : { refused: "refused", running: "still running" }[more.state] || "";
-      const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(target(text).trim().split("\n")[0], 160)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, el("time", more.took > 999 ? ctx.duration(more.took / 1000) : ctx.when(at, "clock")), usage(more.u)];
+      const head = [el("b", more.tool || "tool call"), " ", el("code.asked", short(target(text).trim().split("\n")[0], SUMMARY)), said ? el(bad ? "span.state.alert" : "span.state", said) : null, el("time", more.took > 999 ? ctx.duration(more.took / 1000) : ctx.when(at, "clock")), usage(more.u, before)];
       return folded("call", head, () => {
         const lines = edit(text);
         const about = target(text);
-        const asked = lines && lines.length ? [about === text ? null : el("pre.asked", short(about, 2000)), changed(lines.slice(0, 4000))] : [el("pre.asked", short(about, 20000))];
+        const asked = lines && lines.length ? [about === text || about.length <= SUMMARY ? null : el("pre.asked", short(about, 2000)), changed(lines.slice(0, 4000))] : [el("pre.asked", short(about, 20000))];
         if (about !== text && !lines) asked.push(folded("arguments", "Arguments", () => long(text)));
         const result = "r" in more ? el(bad ? "div.result.failed" : "div.result", bad && more.why ? el("b", more.why) : null, more.r ? long(more.r) : el("span.muted", "no output")) : el("p.muted", "no result was recorded");
         return [...asked.filter(Boolean), result];
@@ -239,13 +273,25 @@
       node.classList.add("here");
     }
 
+    // Goes to a turn by the words that it began with.
+    function outline() {
+      if (told.turns.length < 2) return null;
+      const select = el("select.outline", ctx.option("", ctx.plural(told.turns.length, "turn")), told.turns.map((turn, i) => ctx.option(String(turn[0]), `${i + 1}  ${turn[8] || ""}`)));
+      select.setAttribute("aria-label", "Go to a turn");
+      select.addEventListener("change", () => {
+        if (select.value) go(Number(select.value));
+        select.value = "";
+      });
+      return select;
+    }
+
     const options = SHOWS.filter(([value]) => value !== "mark" || marked.length);
     const choices = ctx.tabs("What is shown", options, (value) => {
       list.dataset.only = value;
     });
     choices.press("work");
     slots.forEach((one) => watch.observe(one.slot));
-    const box = el("div", words ? evidence(words, marked, go) : null, ctx.windowCurve(told, go), el("div.reading", choices.node, finder(slots, rows, go)), list);
+    const box = el("div", words ? evidence(words, marked, go) : null, ctx.windowCurve(told, go), el("div.reading", choices.node, outline(), finder(slots, rows, go)), list);
     box.reveal = async () => {
       if (marked.length) await go(marked[0]);
       else if (place) await go(...place);
@@ -257,7 +303,7 @@
   function finder(slots, rows, go) {
     const input = el("input");
     input.type = "search";
-    input.placeholder = "Search in this session";
+    input.placeholder = "Find in session";
     input.setAttribute("aria-label", "Search in this session");
     const shown = el("span.muted");
     shown.setAttribute("role", "status");

@@ -34,7 +34,7 @@ def records(data: PageData) -> dict[str, Any]:
     projects = _names(line.project for line in data.usage_lines)
     models = _names(line.model or "" for line in data.usage_lines)
     return {
-        "hosts": [[key, data.host_titles[key].title] for key in hosts],
+        "hosts": [[key, data.host_titles[key].title, data.host_titles[key].tone] for key in hosts],
         "projects": list(projects),
         "models": list(models),
         "days": [[day.isoformat() for day in period] for period in data.periods],

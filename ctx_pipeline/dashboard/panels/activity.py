@@ -58,7 +58,7 @@ def _drawn(
     buckets: Mapping[date, Mapping[str, Usage]], unit: str, used: Sequence[HostLine], how: str
 ) -> tuple[tuple[tuple[str, str, Markup], ...], Markup]:
     """Return the charts of the buckets as (title, unit in words, drawing), and their common axis."""
-    classes = [f"c{h.colour % 4}" for h in used]
+    classes = [h.tone for h in used]
     calls = []
     for start, by_host in buckets.items():
         values = [by_host.get(h.key, Usage()) for h in used]

@@ -72,7 +72,7 @@ def _drawn(data: PageData, last: date) -> tuple[Sequence[HostLine], list[tuple[s
     for day, host, seconds in data.working:
         spent[day, host] = spent.get((day, host), 0.0) + seconds
     used = [h for h in data.host_titles.values() if any((day, h.key) in by_day or (day, h.key) in spent for day in days)]
-    classes = [f"c{h.colour % 4}" for h in used]
+    classes = [h.tone for h in used]
 
     def dollars_of(day: date, host: str) -> float:
         return by_day.get((day, host), Usage()).cost_nano / 1e9
@@ -112,8 +112,12 @@ _UNITS = (("h", 3600, "Hours"), ("min", 60, "Minutes"), ("s", 1, "Seconds"))
 
 
 def quiet(data: PageData) -> list[tuple[str, str]]:
-    """Return what is to be known of the records, as (text, command)."""
-    return [(finding.title, finding.command) for finding in data.findings if finding.rule in RECORDS]
+    """Return what is to be known of the records, as (texts, the command that shows them)."""
+    told: dict[str, list[str]] = {}
+    for finding in data.findings:
+        if finding.rule in RECORDS:
+            told.setdefault(finding.command, []).append(finding.title)
+    return [(", ".join(texts), command) for command, texts in told.items()]
 
 
 def title_of(week: Week) -> str:

@@ -17,7 +17,7 @@ LEVELS = 4
 
 
 def records(data: PageData) -> dict[str, Any]:
-    """Return [day, calls, tokens, nano-dollars] of every active day, oldest first, and the highest calls a day of each colour."""
+    """Return [day, calls, tokens, nano-dollars] of every active day, oldest first, and the highest calls a day of each color."""
     days: dict[date, Usage] = {}
     for line in data.days:
         days[line.day] = days.get(line.day, Usage()).plus(line.usage)
@@ -36,5 +36,5 @@ def thresholds(values: list[int]) -> list[int]:
 
 @panel(title="The year", order=40, data=records)
 def build(data: PageData) -> str:
-    """A square a day, stronger in colour with more model calls; point at one for its figures."""
+    """A square a day, stronger in color with more model calls; point at one for its figures."""
     return template("year.html", total=len(data.days))

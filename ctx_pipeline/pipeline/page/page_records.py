@@ -74,7 +74,7 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
         periods=periods([r["day"] for r in found["usage"] if r["day"] is not None]),
         models=tuple(page.ModelLine(r["host"], r["model"], _usage(r)) for r in found["models"]),
         projects=tuple(_line(page.ProjectLine, r, usage=_usage(r)) for r in found["projects"]),
-        sessions=tuple(_line(page.SessionLine, r, usage=_usage(r), models=tuple(r["models"] or ())) for r in found["sessions"]),
+        sessions=_session_lines(found["sessions"]),
         signals=tuple(_signals(found["signals"], found["labels"])),
         aggregates=tuple(summaries(lambda name: signal_sql.rows(connection, name, built=True))),
         tops=tuple(
@@ -100,6 +100,15 @@ def recorded(connection: DuckDBPyConnection, store: Store, settings: Settings) -
         ),
         working=tuple((_local(r["hour"], settings.timezone).date(), r["host"], r["seconds"]) for r in found["working"]),
     )
+
+
+def session_lines(connection: DuckDBPyConnection) -> tuple[page.SessionLine, ...]:
+    """Return the sessions of a warehouse, newest first."""
+    return _session_lines(dashboard_queries.rows(connection, "sessions"))
+
+
+def _session_lines(rows: Iterable[Mapping[str, Any]]) -> tuple[page.SessionLine, ...]:
+    return tuple(_line(page.SessionLine, r, usage=_usage(r), models=tuple(r["models"] or ())) for r in rows)
 
 
 def periods(days: Iterable[date]) -> tuple[tuple[date, date, date], ...]:

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ctx_pipeline.errors import refused
+from ctx_pipeline.storage import temporary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +51,19 @@ def write(building: Path, former: Path, written: dict[str, str]) -> None:
     path = building / NAME
     path.touch(0o600)
     path.write_text(json.dumps(found, sort_keys=True), "utf-8")
+
+
+def renew(site: Path, written: dict[str, str]) -> None:
+    """Put the digests of files that were written into a page in the places of those that it had."""
+    replace(site / NAME, json.dumps(read(site) | written, sort_keys=True).encode())
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put new content in the place of a file of the page, at once and whole."""
+    fresh = path.with_name(temporary.name())
+    fresh.touch(0o600)
+    fresh.write_bytes(content)
+    fresh.replace(path)
 
 
 def damaged(site: Path) -> list[tuple[str, str]]:

@@ -1,0 +1,156 @@
+"""A session of an agent's own files, through the pipeline to the page: pictures, diffs, subagents, failures and turns by clicking."""
+
+from __future__ import annotations
+
+import base64
+import random
+import struct
+import zlib
+
+import pytest
+
+from ctx_pipeline import settings as settings_of
+from ctx_pipeline.pipeline.render import render
+from ctx_pipeline.pipeline.run import step
+from ctx_pipeline.storage import open_store
+from ctx_pipeline_tests.browser.conftest import NEEDED, SECONDS
+from ctx_pipeline_tests.factories.claude import SESSION, ClaudeHome, small_home, text, tool_use, usage
+
+pytestmark = [pytest.mark.browser, NEEDED]
+
+OTHER = "22222222-2222-4222-8222-222222222222"
+BEFORE = "def total(lines):\n    found = 0\n    for line in lines:\n        found += line.price\n    return found\n"
+AFTER = "def total(lines):\n    found = Decimal(0)\n    for line in lines:\n        found += line.price\n    return found\n"
+
+
+def _picture(wide: int, high: int) -> str:
+    """Return a PNG of noise as base64."""
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    noise = random.Random(7)
+    rows = b"".join(b"\0" + noise.randbytes(3 * wide) for _ in range(high))
+    head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
+    return base64.b64encode(data).decode()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """The address of a page of two sessions that went through the pipeline."""
+    folder = tmp_path_factory.mktemp("reading")
+    home: ClaudeHome = small_home(folder / "claude")
+    shown = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": _picture(24, 18)}}
+    session = home.session(OTHER)
+    session.prompt([text("Make the total exact, see the picture"), shown])
+    session.call("toolu_1", "Edit", "Updated.", file_path="/home/dev/shop/total.py", old_string=BEFORE, new_string=AFTER)
+    session.answer(text("The total is exact."), usages=[usage(40_000, 120)])
+    session.prompt("and the tests?")
+    failed = "Exit code 1\nE   NameError: name 'Decimal' is not defined\n1 failed in 0.1s"
+    session.call("toolu_2", "Bash", failed, is_error=True, structured=f"Error: {failed}", command="pytest -q tests/test_total.py")
+    session.answer(text("**`Decimal` was not imported.**"), usages=[usage(41_000, 60)], model="claude-opus-4-5-20251101")
+    session.prompt("good, ship it")
+    session.answer(tool_use("toolu_3", "Read", file_path="/home/dev/shop/CHANGES"), text("Shipped."))
+    session.save()
+    environ = {"HOME": str(folder), "CTX_HOME": str(folder / "store"), "CLAUDE_CONFIG_DIR": str(folder / "claude"), "TZ": "UTC"}
+    chosen = settings_of.load({**environ, "CODEX_HOME": str(folder / "none")})
+    with open_store(chosen) as store:
+        step("ingest", store, chosen)
+        step("facts", store, chosen)
+        render(store, chosen)
+        return f"{(store.home / 'site').as_uri()}/index.html"
+
+
+@pytest.fixture
+def read(browser, address):
+    """Open a session by the words of its title; a word on the console or an error fails the test."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(SECONDS * 1000)
+    page = context.new_page()
+    trouble: list[str] = []
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+
+    def opened(words: str):
+        page.goto(address)
+        page.locator("#session-table a", has_text=words).click()
+        page.wait_for_selector("dialog .timeline:not(.waiting) li.turn")
+        return page
+
+    yield opened
+    context.close()
+    assert trouble == []
+
+
+@pytest.mark.feature("dashboard.reading")
+def test_the_head_of_a_session_says_what_it_took_and_how_to_continue_it(read):
+    page = read("Make the total exact")
+    command = page.locator("dialog .resume code")
+    command.click()
+
+    assert page.locator("dialog .sums span").all_text_contents()[2:5] == ["3 prompts", "5 model calls", "3 tool calls (1 failed)"]
+    assert command.text_content() == f"cd /home/dev/shop && claude --resume {OTHER}"
+    assert command.evaluate("code => code.scrollWidth <= code.clientWidth"), "it is not cut"
+    assert page.evaluate("getSelection().toString()") == command.text_content()
+    assert page.evaluate("document.activeElement.closest('dialog') !== null")
+
+
+@pytest.mark.feature("dashboard.reading")
+def test_a_picture_stands_in_the_conversation_and_an_edit_shows_the_changed_lines_among_the_others(read):
+    page = read("Make the total exact")
+    page.wait_for_selector("dialog .picture img")
+    edit = page.locator("dialog details.call", has=page.locator("b", has_text="Edit"))
+    shut = edit.locator("pre.diff").count()
+    edit.locator("summary").first.click()
+
+    assert page.locator("dialog .picture img").is_visible()
+    assert page.locator("dialog .picture img").evaluate("image => [image.naturalWidth, image.naturalHeight]") == [24, 18]
+    assert shut == 0
+    assert edit.locator("pre.diff .removed").all_text_contents() == ["-     found = 0\n"]
+    assert edit.locator("pre.diff .added").all_text_contents() == ["+     found = Decimal(0)\n"]
+    assert "      for line in lines:\n" in edit.locator("pre.diff span").all_text_contents()
+    assert edit.locator(".result").text_content() == "Updated."
+
+
+@pytest.mark.feature("dashboard.reading")
+def test_failures_alone_are_shown_with_their_reason_and_a_turn_is_gone_to_by_its_words(read):
+    page = read("Make the total exact")
+    turns = page.locator("dialog .outline option").all_text_contents()
+    page.locator("dialog .choices button", has_text="Failures").click()
+    calls = page.locator("dialog details.call:visible")
+    calls.locator("summary").click()
+    reason = calls.locator(".result").text_content()
+    names = calls.locator("summary b").all_text_contents()
+    page.locator("dialog .choices button", has_text="Session").click()
+    page.select_option("dialog .outline", index=3)
+    page.wait_for_selector("dialog .here")
+
+    assert turns == ["3 turns", "1  Make the total exact, see the picture", "2  and the tests?", "3  good, ship it"]
+    assert names == ["Bash"]
+    assert "NameError: name 'Decimal' is not defined" in reason
+    assert "good, ship it" in page.locator("dialog .here").text_content()
+
+
+@pytest.mark.feature("dashboard.reading")
+def test_a_model_is_named_where_it_changes_and_each_answer_has_its_tokens_and_cost(read):
+    page = read("Make the total exact")
+    said = [part.split("$")[0] for part in page.locator("dialog li.answer .usage").all_text_contents()]
+
+    assert said[0] == "40.0k in, 120 out"
+    assert said[1] == "claude-opus-4-5-2025110141.0k in, 60 out"
+    assert page.locator("dialog li.answer .prose b code").all_text_contents() == ["Decimal"], "code inside bold words"
+
+
+@pytest.mark.feature("dashboard.subagents-inline", "dashboard.reading")
+def test_a_subagent_is_opened_where_it_was_started(read):
+    page = read("Faster parser")
+    agent = page.locator("dialog details.agent")
+    before = page.locator("dialog li.thread").evaluate("node => node.previousElementSibling.textContent")
+    hidden = agent.locator("li.answer").is_visible()
+    agent.locator("summary").first.click()
+
+    assert SESSION not in page.locator("dialog h2").text_content()
+    assert "Task" in before
+    assert not hidden
+    assert "There are 7 files." in agent.locator("li.answer").text_content()
