@@ -54,14 +54,31 @@ def test_a_week_that_is_over_says_which_it_was():
 
 @pytest.mark.feature("dashboard.week")
 def test_three_findings_of_the_week_and_one_line_about_records():
-    found = tuple(Finding(f"rule-{n}", f"Finding {n}", "ctx usage") for n in range(5))
-    records = Finding("unreadable-records", "12 records could not be read", "ctx doctor", urgent=True)
+    found = tuple(Finding(f"rule-{n}", f"Finding {n}", "ctx usage", usd=5.0 - n) for n in range(5))
+    records = Finding("unreadable-records", "12 records could not be read", "ctx doctor", quiet=True)
     html = _page(_week(), findings=(records, *found), period_findings=(records, *found))
 
     assert [n for n in range(5) if f"<h4>Finding {n}</h4>" in html] == [0, 1, 2]
     assert html.count("12 records could not be read") == 1
     assert html.index("12 records could not be read") > html.index("Finding 2")
     assert "All of the history: 6 findings" in html
+
+
+@pytest.mark.feature("dashboard.week")
+def test_a_week_in_which_nothing_stands_out_shows_the_whole_history_and_says_so_and_what_is_lost_comes_first():
+    old = Finding("old", "An old one", "ctx usage", usd=9.0)
+    idle = Finding("idle", "Nothing at stake", "ctx usage")
+    going = Finding("going", "Files go tomorrow", "ctx run", urgent=True)
+    quiet_week = _page(_week(), findings=(old, idle), period_findings=(idle,))
+    empty = _page(_week(), findings=(idle,), period_findings=())
+    lost = _page(_week(), findings=(going, old), period_findings=(Finding("new", "A new one", "ctx usage", usd=1.0),))
+
+    assert "Nothing stands out in these days; in the whole history:" in quiet_week
+    assert "<h4>An old one</h4>" in quiet_week
+    assert "Nothing at stake" not in quiet_week
+    assert "Nothing stands out in these days.</p>" in empty
+    assert re.findall(r"<h4>([^<]*)</h4>", lost) == ["Files go tomorrow", "A new one"]
+    assert "Nothing stands out" not in lost
 
 
 @pytest.mark.feature("dashboard.week")

@@ -11,6 +11,7 @@ from ctx_pipeline.dashboard.page import template
 from ctx_pipeline.dashboard.panels.activity import dollars
 from ctx_pipeline.model.declared import panel
 from ctx_pipeline.model.display import money
+from ctx_pipeline.model.readings import ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from ctx_pipeline.dashboard.data import HostLine, PageData, Spent, Week
+    from ctx_pipeline.model.readings import Finding
 
 DRAWN_DAYS = 28
 FINDINGS = 3
-
-RECORDS = ("unreadable-records", "unknown-records", "secrets-in-transcripts", "damaged-readings")
-"""Rules about records and not about work: one quiet line."""
 
 
 class Figure(NamedTuple):
@@ -115,9 +114,24 @@ def quiet(data: PageData) -> list[tuple[str, str]]:
     """Return what is to be known of the records, as (texts, the command that shows them)."""
     told: dict[str, list[str]] = {}
     for finding in data.findings:
-        if finding.rule in RECORDS:
+        if finding.quiet:
             told.setdefault(finding.command, []).append(finding.title)
     return [(", ".join(texts), command) for command, texts in told.items()]
+
+
+def to_act_on(data: PageData) -> tuple[list[Finding], bool]:
+    """Return the findings that the first screen shows, and whether they are of the whole history: nothing stood out in the week.
+
+    What is about to be lost comes first, whenever it was written, as in bare ``ctx``.
+    """
+
+    def with_stake(found: Sequence[Finding]) -> list[Finding]:
+        return [one for one in found if not one.quiet and (one.usd or one.seconds or one.signal)]
+
+    urgent = [one for one in data.findings if one.urgent and not one.quiet]
+    of_week = with_stake(data.period_findings)
+    found = [*urgent, *of_week] or with_stake(data.findings)
+    return ranked(list({one.rule: one for one in found}.values()))[:FINDINGS], not (urgent or of_week)
 
 
 def title_of(week: Week) -> str:
@@ -132,6 +146,7 @@ def build(data: PageData) -> str:
     if data.week is None:
         return template("week.html", figures=(), quiet=quiet(data))
     hosts, charts, line = _drawn(data, data.week.until)
+    found, of_all = to_act_on(data)
     return template(
         "week.html",
         figures=figures(data.week),
@@ -140,7 +155,8 @@ def build(data: PageData) -> str:
         hosts=hosts,
         charts=charts,
         axis=line,
-        findings=[f for f in data.period_findings if f.rule not in RECORDS][:FINDINGS],
+        findings=found,
+        of_all=of_all,
         quiet=quiet(data),
         all=plural(len(data.findings), "finding"),
     )
