@@ -181,6 +181,7 @@ def test_a_session_loads_its_chunk_when_it_is_opened_and_every_tab_has_content(p
         page.locator(f"#tab-{i}").click()
         if i == 0:
             page.wait_for_selector(".timeline:not(.waiting)")
+        page.wait_for_selector("#session-tab:not(:has(.loading))")
         words.append(page.locator("#session-tab").text_content())
 
     assert len([name for name in requested if re.fullmatch(r"[0-9a-f]{24}\.js", name)]) == 1
