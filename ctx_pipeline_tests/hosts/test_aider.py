@@ -102,3 +102,21 @@ def test_a_report_of_tokens_is_read_in_every_shape(report, expected) -> None:
 
     found = [(c.input, c.output, c.cache_read, c.cache_write_5m, c.recorded_cost) for c in calls]
     assert found == ([expected] if expected else [])
+
+
+@pytest.mark.feature("aider.asked")
+def test_a_heading_in_an_answer_is_no_prompt_where_prompts_end_as_aider_ends_them() -> None:
+    chat = "# aider chat started at 2026-03-04 10:00:00\n\n#### explain it{end}\n\nFirst:\n\n#### 1. Setup\n\nDone.\n\n#### thanks{end}\n"
+
+    def told(text: str) -> list[tuple[str, str | None]]:
+        return [(e.kind, e.text) for e in (EVENTS.row(*row) for row in parse(text).events) if e.kind != "session_start"]
+
+    written = [("prompt", "explain it"), ("answer", "First:\n\n#### 1. Setup\n\nDone."), ("prompt", "thanks")]
+    assert told(chat.format(end="  ")) == written
+    stripped = [text for kind, text in told(chat.format(end="")) if kind == "prompt"]
+    assert stripped == ["explain it", "1. Setup", "thanks"]
+    assert [text for kind, text in told(chat.format(end="") + chat.format(end="  ")) if kind == "prompt"] == [
+        *stripped,
+        "explain it",
+        "thanks",
+    ]

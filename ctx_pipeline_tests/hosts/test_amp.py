@@ -120,3 +120,15 @@ def test_a_document_that_was_written_anew_keeps_what_it_no_longer_holds() -> Non
 @pytest.mark.feature("amp.resume")
 def test_a_thread_is_continued_by_its_id() -> None:
     assert HOST.resuming("T-1", "/home/ada/notes") == "amp threads continue T-1"
+
+
+@pytest.mark.feature("amp.usage")
+@pytest.mark.parametrize(
+    "credits_", [-1, 10**400, float("nan"), True], ids=["below zero", "beyond every number", "not a number", "no number"]
+)
+def test_credits_that_cannot_be_are_none(credits_) -> None:
+    entries = [{**entry, "credits": credits_} for entry in make.ledger()]
+    parsed = parse(make.thread(make.LEDGER, make.messages(), usageLedger={"events": entries}), name=make.LEDGER)
+
+    assert [row for row in parsed.events if row[7] == BILLED] == []
+    assert len(parsed.model_calls) == 2

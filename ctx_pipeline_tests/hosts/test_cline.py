@@ -175,3 +175,27 @@ def test_the_samples_are_what_their_factory_writes(tmp_path: Path):
     for host in ("cline", "roo"):
         files = {p.relative_to(tmp_path): p.read_bytes() for p in (tmp_path / host).rglob("*") if p.is_file()}
         assert files == {p.relative_to(shipped): p.read_bytes() for p in (shipped / host / "home").rglob("*") if p.is_file()}
+
+
+@pytest.mark.feature("cline.usage")
+def test_answers_without_an_id_are_counted_in_each_thread_of_a_session():
+    def messages(prompt: int) -> bytes:
+        answer = {"role": "assistant", "content": "Done.", "metrics": {"inputTokens": prompt, "outputTokens": 1}}
+        return json.dumps({"messages": [{"role": "user", "content": "count"}, answer]}).encode()
+
+    streams = tuple(
+        StreamBytes(f"{n:016x}", "cli", f"sessions/s/{name}.messages.json", 0, messages(prompt), thread)
+        for n, (name, thread, prompt) in enumerate((("s", "s", 10), ("mate", "s/mate", 30)))
+    )
+    found = discovery.host("cline").records.parse(SessionInput("cline", "s", streams))
+
+    assert sorted(counted(found)) == [(10, 1, 0, 0), (30, 1, 0, 0)]
+
+
+@pytest.mark.feature("cline.tasks")
+def test_what_the_person_typed_stands_in_tags_and_an_open_tag_holds_nothing():
+    said = "<task>\n count <mode_notice>act</mode_notice> </task><feedback>  <answer when='now'>two</answer><task></tasks>"
+
+    found = parsed("cline", ("history", [{"role": "user", "content": said}], 0))
+
+    assert [row[9] for row in found.events if row[6] == "prompt"] == ["count", "two"]

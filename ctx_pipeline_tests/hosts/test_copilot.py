@@ -347,3 +347,12 @@ def test_a_chat_without_a_tool_call_stands_in_the_folder_of_its_workspace(tmp_pa
 def test_a_workspace_names_its_folder(said: str, folder: str | None):
     assert HOST.files.hints is not None
     assert [value for _, _, value in HOST.files.hints("workspace", said.encode())] == ([folder] if folder else [])
+
+
+@pytest.mark.feature("copilot.usage")
+@pytest.mark.parametrize("cost", [-5, 10**400, True], ids=["below zero", "beyond every number", "no number"])
+def test_premium_requests_that_cannot_be_are_none(cost: int):
+    found = parsed(events(made.Log().add(1, "session.shutdown", **closing(100, 10, 40, cost=cost))))
+
+    assert counted(found) == [("claude-sonnet-4.5", 60, 10, 40)]
+    assert texts(found, "attachment") == []

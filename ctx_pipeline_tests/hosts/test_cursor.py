@@ -206,3 +206,30 @@ def test_a_transcript_of_plain_text_names_arguments_with_colons_and_ends_with_ho
     assert texts(found, "answer") == ["I look.", "In the oak."]
     assert texts(found, "error") == ["quota exceeded"]
     assert found.facts.status == "errored"
+
+
+@pytest.mark.feature("cursor.state")
+def test_a_conversation_that_holds_its_messages_itself_is_told_once_beside_its_transcript_and_its_bubbles():
+    talk = [{"type": 1, "bubbleId": "a", "text": "name the owls"}, {"type": 2, "bubbleId": "b", "text": "Ada."}]
+    rows = [("composerData:" + made.TALK, {"conversation": talk, "status": "aborted"}), (f"bubbleId:{made.TALK}:a", talk[0])]
+    said = "".join(json.dumps({"table": "cursorDiskKV", "row": {"key": key, "value": json.dumps(value)}}) + "\n" for key, value in rows)
+    lines = "".join(json.dumps(record) + "\n" for record in made.transcript())
+
+    found = parsed(("state", f"globalStorage/state.vscdb#{made.TALK}", said), ("transcript", "projects/x/agent-transcripts/t.jsonl", lines))
+
+    assert (texts(found, "prompt"), texts(found, "answer")) == (["name the owls"], ["Ada."])
+    assert found.facts.status == "interrupted"
+
+
+@pytest.mark.feature("cursor.transcripts")
+def test_parts_of_a_transcript_of_plain_text_stand_at_their_bytes_and_lines():
+    said = "user:\nWo nisten die Käuze? 🦉\nassistant:\nIm Turm.\nTurn ended: success.\n \n"
+
+    found = parsed(("transcript", "projects/x/agent-transcripts/t.txt", said))
+
+    places = [(row[6], said.encode()[row[-3] : row[-2]].decode().strip(), row[-1]) for row in found.events]
+    assert places == [
+        ("prompt", "user:\nWo nisten die Käuze? 🦉", 0),
+        ("answer", "assistant:\nIm Turm.", 2),
+        ("attachment", "Turn ended: success.", 4),
+    ]

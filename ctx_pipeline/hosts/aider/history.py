@@ -66,9 +66,15 @@ def _blocks(stream: StreamBytes) -> Iterator[tuple[str, list[str], Place]]:
     """Yield the runs of lines of one speaker; blank lines belong to the run that they stand in."""
     kind, start, first, at = "", 0, 0, 0
     lines: list[str] = []
+    ended: bool | None = None
+    """what is typed in this chat ends with two blanks, as Aider writes it: a heading in an answer does not"""
     for number, raw in enumerate(stream.data.splitlines(keepends=True)):
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
-        found = _kind(text) if text.strip() else kind
+        found = _kind(text, ended) if text.strip() else kind
+        if found == _HEADER:
+            ended = None
+        elif found == _PROMPT and ended is None:
+            ended = text.endswith("  ")
         again = found == _PROMPT and text.strip() and lines and not lines[-1].strip()  # a blank line inside of a prompt is quoted too
         if found != kind or again or _STARTED.match(text):
             if lines and kind:
@@ -80,10 +86,10 @@ def _blocks(stream: StreamBytes) -> Iterator[tuple[str, list[str], Place]]:
         yield kind, lines, Place(stream.stream, stream.generation, start, at, first)
 
 
-def _kind(line: str) -> str:
+def _kind(line: str, ended: bool | None) -> str:
     if _STARTED.match(line):
         return _HEADER
-    if line == "####" or line.startswith("#### "):
+    if (line == "####" or line.startswith("#### ")) and (not ended or line.endswith("  ")):
         return _PROMPT
     return _NOTICE if line == ">" or line.startswith("> ") else _ANSWER
 

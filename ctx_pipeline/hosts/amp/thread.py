@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from ctx_pipeline.hosts._values import safe_id
 from ctx_pipeline.hosts.base import Place, Rows, Tool, Usage, objects_of_document
-from ctx_pipeline.hosts.record_values import mapping, objects_of, text_of, tokens, when, written
+from ctx_pipeline.hosts.record_values import mapping, number, objects_of, text_of, tokens, when, written
 from ctx_pipeline.model.codec import digest, micros
 from ctx_pipeline.model.host_records import BILLED, DENIED, REFUSED
 
@@ -66,8 +66,8 @@ class _Thread:
         rows.title(text_of(document, "title"), "ai")
         rows.facts.parent_session = rows.facts.parent_session or safe_id(_parent(document) or "")
         messages = objects_of(document.get("messages"))
-        for number, message in enumerate(messages):
-            self._message(message, number)
+        for at, message in enumerate(messages):
+            self._message(message, at)
         self._ledger(messages)
 
     def _message(self, message: dict[str, Any], number: int) -> None:
@@ -171,20 +171,20 @@ class _Thread:
     def _ledger(self, messages: list[dict[str, Any]]) -> None:
         """Count the entries of the ledger; the message that a call of the thread's own led to says how much of its prompt was cached."""
         usages = {m["messageId"]: mapping(m.get("usage")) for m in messages if type(m.get("messageId")) is int}
-        last = {entry["toMessageId"]: number for number, entry in enumerate(self.ledger) if _led(entry)}
-        for number, entry in enumerate(self.ledger):
+        last = {entry["toMessageId"]: at for at, entry in enumerate(self.ledger) if _led(entry)}
+        for at, entry in enumerate(self.ledger):
             led = entry["toMessageId"] if _led(entry) else None
-            usage = usages.get(led, {}) if led is not None and last.get(led) == number else {}
+            usage = usages.get(led, {}) if led is not None and last.get(led) == at else {}
             spent, model = mapping(entry.get("tokens")), text_of(entry, "model")
             said = {"inputTokens": spent.get("input"), "outputTokens": spent.get("output"), "totalTokens": spent.get("total")}
             cached = {name: usage.get(name) for name in ("cacheCreationInputTokens", "cacheReadInputTokens")}
             ts = micros(text_of(entry, "timestamp")) or self.ts
-            key = f"{self.name}/ledger/{text_of(entry, 'id') or number}"
+            key = f"{self.name}/ledger/{text_of(entry, 'id') or at}"
             if key in self.seen:
                 continue
             self.seen.add(key)
             self.rows.model_call(self.place, key, model, tokens_of(said | cached, model), ts=ts, thread=self.name)
-            if isinstance(entry.get("credits"), int | float):
+            if number(entry.get("credits")) is not None:
                 self.rows.event(self.place, "attachment", BILLED, "system", written(entry), ts=ts, thread=self.name, key=key)
 
 

@@ -12,13 +12,14 @@ from ctx_pipeline.hosts.record_values import exit_status, flat, items, mapping, 
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ctx_pipeline.model.raw import StreamBytes
 
 _ENVIRONMENT = lazy_pattern(r"<environment_details>.*?(?:</environment_details>|\Z)", re.DOTALL)
-_TYPED = lazy_pattern(r"<(task|feedback|user_message|answer|user_input)(?:\s[^<>]{0,200})?>\s*(.*?)\s*</\1>", re.DOTALL)
+_TYPED = lazy_pattern(r"<(task|feedback|user_message|answer|user_input)(?:\s[^<>]{0,200})?>")
 _NOTICE = lazy_pattern(r"<mode_notice(?:\s[^<>]{0,200})?>.*?</mode_notice>", re.DOTALL)
+_NOTICE_END = "</mode_notice>"
 _FOLDER = lazy_pattern(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,400})\)")
 _XML_RESULT = lazy_pattern(r"\A\[(\w{1,60})(?: for '(.{0,2000}?)')?[^\]\n]{0,400}\] Result:\s*", re.DOTALL)
 _DENIED = lazy_pattern(r"\A(?:The user denied this operation|The user rejected)")
@@ -101,8 +102,8 @@ class Conversation:
             ts = when(message.get("ts"))
             told, metrics = mapping(message.get("modelInfo")), mapping(message.get("metrics"))
             name = words(told.get("id")) or words(told.get("modelId")) or model
-            key = words(message.get("id")) or f"{number}"
-            own = f"{rows.session_id}:{key}"
+            key = words(message.get("id"))
+            own = f"{rows.session_id}:{key}" if key else f"{thread or rows.session_id}:{number}"
             for block in _blocks(message):
                 _tell_block(rows, place, block, ends, asked=message.get("role") != "assistant", ts=ts, thread=thread, key=own)
             counted = _usage(metrics)
@@ -130,9 +131,9 @@ def _tell_block(
             rows.event(place, "answer", "message/text", "assistant", said, ts=ts, thread=thread, parent=rows.last_prompt, key=key)
             rows.facts.status = "completed"
             return
-        typed = [part[1] for part in _TYPED.findall(said)] or ([] if _XML_RESULT.match(said) else [_ENVIRONMENT.sub("", said)])
+        typed = list(_typed(said)) or ([] if _XML_RESULT.match(said) else [_ENVIRONMENT.sub("", said)])
         for part in typed:
-            if cleaned := _NOTICE.sub("", part).strip():
+            if cleaned := _without_notices(part).strip():
                 rows.event(place, "prompt", "message/text", "user", cleaned, ts=ts, thread=thread)
                 rows.facts.status = "unknown"
         if not typed or "<environment_details>" in said:
@@ -162,6 +163,24 @@ def _tell_block(
         rows.event(place, "attachment", f"message/{kind}", "user" if asked else "assistant", None, ts=ts, thread=thread)
     else:
         rows.unknown_record(place, f"message/{kind}" if kind else "message", block, ts=ts, thread=thread)
+
+
+def _typed(said: str) -> Iterator[str]:
+    """Yield what stands in tags that the person filled; one without its end holds nothing."""
+    at, unclosed = 0, set()
+    while found := _TYPED.search(said, at):
+        at, name = found.end(), found[1]
+        end = -1 if name in unclosed else said.find(f"</{name}>", at)
+        if end < 0:
+            unclosed.add(name)
+        else:
+            yield said[at:end].strip()
+            at = end + len(name) + 3
+
+
+def _without_notices(said: str) -> str:
+    cut = said.rfind(_NOTICE_END) + len(_NOTICE_END)
+    return _NOTICE.sub("", said[:cut]) + said[cut:] if cut >= len(_NOTICE_END) else said
 
 
 def _blocks(message: dict[str, Any]) -> Iterable[dict[str, Any]]:

@@ -249,6 +249,9 @@ class ChatReader:
             said.clear()
             began = None
 
+        bare: dict[str, str] = {}
+        for call_id in calls:
+            bare.setdefault(_SAME_CALL.sub("", call_id), call_id)
         edited = {path for tool in rows.tools.values() if tool.action in {"edit", "write"} for path in tool.paths}
         for place, part in zip(request.parts, items(request.value.get("response")), strict=False):
             kind = words(mapping(part).get("kind"))
@@ -263,7 +266,7 @@ class ChatReader:
                 if thought := flat(body.get("value")):
                     rows.event(place, "reasoning", "response/thinking", "assistant", thought, ts=ts, key=key)
             elif kind == "toolInvocationSerialized":
-                self._invoked(place, body, calls, ts)
+                self._invoked(place, body, calls, bare, ts)
             elif kind in {"textEditGroup", "notebookEditGroup"}:
                 self._edited(place, request, body, edited, ts)
             elif kind in ASKED_PARTS:
@@ -274,9 +277,11 @@ class ChatReader:
                 rows.unknown_record(place, f"response/{kind}" if kind else "response", part, ts=ts)
         answer()
 
-    def _invoked(self, place: Place, part: dict[str, Any], calls: dict[str, dict[str, Any]], ts: int | None) -> None:
+    def _invoked(self, place: Place, part: dict[str, Any], calls: dict[str, dict[str, Any]], bare: dict[str, str], ts: int | None) -> None:
+        """Add a call that the chat shows; ``bare`` is the id without what VS Code adds -> the id that the rounds have."""
         call_id = words(part.get("toolCallId")) or f"{place.stream}.{place.line}"
-        found = next((i for i in calls if i == call_id or _SAME_CALL.sub("", i) == call_id or _SAME_CALL.sub("", call_id) == i), call_id)
+        plain = _SAME_CALL.sub("", call_id)
+        found = call_id if call_id in calls else bare.get(call_id) or (plain if plain in calls else call_id)
         self._call(place, found, calls.get(found, {}), part, ts)
 
     def _call(self, place: Place, call_id: str, call: dict[str, Any], part: dict[str, Any], ts: int | None) -> None:

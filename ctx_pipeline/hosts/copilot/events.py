@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ctx_pipeline.hosts.base import Place, Record, Rows, Usage
 from ctx_pipeline.hosts.copilot.record_types import NOTES, PERMISSIONS, action_of
-from ctx_pipeline.hosts.record_values import exit_status, flat, items, mapping, text, tokens, when, words, written
+from ctx_pipeline.hosts.record_values import exit_status, flat, items, mapping, number, text, tokens, when, words, written
 from ctx_pipeline.model.host_records import DENIED, REASON, REFUSED
 from ctx_pipeline.model.lazy_pattern import lazy_pattern
 
@@ -279,7 +279,7 @@ class EventReader:
                 used.get("inputTokens"), used.get("outputTokens"), read=read, write=write, reasoning=reasoning
             )
             credited[text(name) or ""] = {
-                "premium_requests": float(asked["cost"]) if isinstance(asked.get("cost"), int | float) else 0.0,
+                "premium_requests": number(asked.get("cost")) or 0.0,
                 "nano_aiu": float(tokens(mapping(metric).get("totalNanoAiu"))),
             }
         key = f"{self.rows.session_id}:shutdown:{place.stream}.{place.line}"

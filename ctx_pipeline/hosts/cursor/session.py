@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from ctx_pipeline.model.raw import Parsed, SessionInput, StreamBytes
 
 _PERSON, _MODEL = 1, 2
-_QUERY = lazy_pattern(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
+_QUERY = lazy_pattern(r"<user_query>(.*?)</user_query>", re.DOTALL)
+_QUERY_END = "</user_query>"
 _MARK = lazy_pattern(r"^(user|assistant):[ \t]*$", re.MULTILINE)
-_ENDED = lazy_pattern(r"\nTurn ended: (success|error|aborted)(?:: ([^\n]*?))?\.?\s*\Z")
-_UNTOLD = lazy_pattern(r"(?:\s*\[REDACTED\])+\s*\Z")
+_ENDED = lazy_pattern(r"\nTurn ended: (success|error|aborted)(?:: ([^\n]*?))?\.?\Z")
+_UNTOLD = "[REDACTED]"
 _OMITTED = lazy_pattern(r"\[Oversize transcript blob omitted: [^\]]*\]\Z")
 _ARGUMENT = lazy_pattern(r"\s*([\w-]+)(?:: |=)(.*)", re.DOTALL)
 _PART = lazy_pattern(r"^[ \t]*\[(Thinking|Tool call|Tool result)\][ \t]?(.*)$", re.MULTILINE)
@@ -39,6 +40,7 @@ def parse(session: SessionInput) -> Parsed:
     """Return the rows of one conversation; its transcript repeats what the database says, and is read only without it."""
     rows = Rows("cursor", session.session_id)
     composer: dict[str, Any] = {}
+    composed = Place("", 0, 0, 0, 0)
     bubbles: dict[str, tuple[Place, dict[str, Any]]] = {}
     for place, value in records_of(newest_first(session, STATE), rows):
         found = stored(written(value).encode())
@@ -50,10 +52,12 @@ def parse(session: SessionInput) -> Parsed:
             bubbles.setdefault(key.rpartition(":")[2], (place, body))
         elif key.startswith(COMPOSER):
             if not composer:
-                composer = body
+                composer, composed = body, place
                 _describe(rows, place, body)
         else:
             rows.unknown_record(place, key.partition(":")[0], value, ts=None)
+    for number_, message in enumerate(map(mapping, items(composer.get("conversation")))):
+        bubbles.setdefault(words(message.get("bubbleId")) or f"{number_}", (composed, message))
     for name, (place, body) in _ordered(composer, bubbles):
         _bubble(rows, place, name, body, words(mapping(composer.get("modelConfig")).get("modelName")))
     if not bubbles:
@@ -93,8 +97,6 @@ def _describe(rows: Rows, place: Place, composer: dict[str, Any]) -> None:
     ts = time_of(composer.get("createdAt"))
     limit = tokens(composer.get("contextTokenLimit"))
     rows.thread(rows.session_id).context_window = limit or None
-    for message in map(mapping, items(composer.get("conversation"))):
-        _bubble(rows, place, words(message.get("bubbleId")), message, words(mapping(composer.get("modelConfig")).get("modelName")))
     for model, charge in mapping(composer.get("usageData")).items():
         said = {
             "model": text(model),
@@ -225,12 +227,22 @@ def _answered(rows: Rows, place: Place, said: str, subtype: str, thread: str) ->
     if _OMITTED.match(said):
         rows.event(place, "attachment", "omitted", "system", said, ts=None, thread=thread)
         return
-    answer = _UNTOLD.sub("", said)
+    answer = _unmarked(said)
     if answer != said:
         rows.event(place, "reasoning", "redacted", "assistant", None, ts=None, thread=thread)
     if answer.strip() or answer == said:
         rows.event(place, "answer", subtype, "assistant", answer, ts=None, thread=thread, parent=rows.last_prompt)
         rows.facts.status = "completed"
+
+
+def _unmarked(said: str) -> str:
+    """Return a text without the marks behind it."""
+    whole = end = len(said.rstrip())
+    while said.endswith(_UNTOLD, 0, end):
+        end -= len(_UNTOLD)
+        while end and said[end - 1].isspace():
+            end -= 1
+    return said[:end] if end < whole else said
 
 
 def _open_call(rows: Rows, thread: str) -> str:
@@ -239,35 +251,47 @@ def _open_call(rows: Rows, thread: str) -> str:
 
 
 def _asked(rows: Rows, place: Place, said: str, thread: str) -> None:
-    typed, ts = _QUERY.findall(said), asked_at(said)
+    cut = said.rfind(_QUERY_END) + len(_QUERY_END) if _QUERY_END in said else 0
+    typed, ts = [part.strip() for part in _QUERY.findall(said[:cut])], asked_at(said)
     for part in typed or [said]:
         rows.event(place, "prompt" if thread == rows.session_id else "injected", "user", "user", part, ts=ts, thread=thread)
-    if typed and (around := _QUERY.sub("", said).strip()):
+    if typed and (around := (_QUERY.sub("", said[:cut]) + said[cut:]).strip()):
         rows.event(place, "injected", "user/context", "system", around, ts=None, thread=thread)
 
 
 def _plain(rows: Rows, stream: StreamBytes, thread: str) -> None:
     """Read a transcript of plain text: ``user:`` and ``assistant:`` on lines of their own, parts marked in brackets."""
     said = stream.data.decode("utf-8", "replace")
-    closed = _ENDED.search(said)
+    last_line = max(0, said.rfind("\n", 0, len(said.rstrip())))
+    closed = _ENDED.match(said, last_line, len(said.rstrip()))
     marks = list(_MARK.finditer(said, 0, closed.start() if closed else len(said)))
+    bounds = [*(mark.start() for mark in marks), closed.start() if closed else len(said)]
+    offsets = _offsets(said, bounds)
     for at, mark in enumerate(marks):
         rows.lines += 1
-        end = marks[at + 1].start() if at + 1 < len(marks) else closed.start() if closed else len(said)
-        first = len(said[: mark.start()].encode("utf-8", "replace"))
-        last = min(len(stream.data), len(said[:end].encode("utf-8", "replace")))
-        place = Place(stream.stream, stream.generation, min(first, last - 1), last, said.count("\n", 0, mark.start()))
+        end = bounds[at + 1]
+        (first, line), last = offsets[at], min(len(stream.data), offsets[at + 1][0])
+        place = Place(stream.stream, stream.generation, min(first, last - 1), last, line)
         body = said[mark.end() : end]
         if mark[1] == "user":
             _asked(rows, place, body.strip(), thread)
         else:
             _answer(rows, place, body, thread)
     if closed:
-        first = len(said[: closed.start() + 1].encode("utf-8", "replace"))
-        place = Place(
-            stream.stream, stream.generation, min(first, len(stream.data) - 1), len(stream.data), said.count("\n", 0, closed.start() + 1)
-        )
+        first, line = offsets[-1]
+        place = Place(stream.stream, stream.generation, min(first + 1, len(stream.data) - 1), len(stream.data), line + 1)
         _ended(rows, place, {"status": closed[1], "error": closed[2] or ""}, thread)
+
+
+def _offsets(said: str, bounds: list[int]) -> list[tuple[int, int]]:
+    """Return how many bytes and lines stand before each of these characters, which ascend."""
+    found: list[tuple[int, int]] = []
+    before = size = line = 0
+    for bound in bounds:
+        part = said[before:bound]
+        before, size, line = bound, size + len(part.encode("utf-8", "replace")), line + part.count("\n")
+        found.append((size, line))
+    return found
 
 
 def _answer(rows: Rows, place: Place, body: str, thread: str) -> None:

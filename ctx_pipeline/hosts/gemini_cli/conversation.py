@@ -91,7 +91,7 @@ class Conversation:
     def read(self, stream: StreamBytes) -> None:
         """Take the messages of a stream; what another one said with more in it stays."""
         found = records_of([stream], self.rows) if stream.rel.endswith(".jsonl") else objects_of_document(stream, self.rows)
-        standing: list[str] = []
+        standing: dict[str, None] = {}
         for place, record in found:
             if "$rewindTo" in record:
                 self._rewind(text_of(record, "$rewindTo"), place, standing)
@@ -112,19 +112,19 @@ class Conversation:
     def _describe(self, record: Mapping[str, Any]) -> None:
         self.about.update({name: value for name, value in record.items() if name != "messages" and value})
 
-    def _take(self, message: dict[str, Any], place: Place, standing: list[str]) -> None:
+    def _take(self, message: dict[str, Any], place: Place, standing: dict[str, None]) -> None:
         name = text_of(message, "id") or f"{place.stream}.{place.generation}.{place.line}.{len(self.messages)}"
         before = self.messages.get(name)
         same_file = before is not None and before.place[:2] == place[:2]
         if before is None or (*_weight(message), same_file) > (*_weight(before.value), False):
             self.messages[name] = _Message(message, place)
-        if name not in standing:
-            standing.append(name)
+        standing.setdefault(name)
 
-    def _replace(self, messages: list[dict[str, Any]], place: Place, standing: list[str]) -> None:
+    def _replace(self, messages: list[dict[str, Any]], place: Place, standing: dict[str, None]) -> None:
         """A history written anew: what it leaves out left the window, what it adds came in; masked results change nothing."""
         names = [text_of(message, "id") or "" for message in messages]
-        gone = [name for name in standing if name not in names]
+        kept = set(names)
+        gone = [name for name in standing if name not in kept]
         if gone:
             said = next((_text_in(m.get("content")) for m, n in zip(messages, names, strict=True) if n not in self.messages), "")
             self._noted("compaction", said, place)
@@ -132,16 +132,19 @@ class Conversation:
             if name in self.messages:
                 continue
             if gone and message.get("type") == "user" and name not in standing:
-                standing.append(name)  # the summary, kept by the compaction
+                standing[name] = None  # the summary, kept by the compaction
             else:
                 self._take(message, place, standing)
-        standing[:] = [name for name in standing if name in names]
+        for name in gone:
+            del standing[name]
 
-    def _rewind(self, name: str | None, place: Place, standing: list[str]) -> None:
-        at = standing.index(name) if name in standing else 0
-        taken = sum(1 for n in standing[at:] if n in self.messages and self.messages[n].value.get("type") == "user")
+    def _rewind(self, name: str | None, place: Place, standing: dict[str, None]) -> None:
+        names = list(standing)
+        gone = names[names.index(name) if name in standing else 0 :]
+        taken = sum(1 for n in gone if n in self.messages and self.messages[n].value.get("type") == "user")
         self._noted("rewind", str(taken), place)
-        del standing[at:]
+        for left in gone:
+            del standing[left]
 
     def _noted(self, what: str, text: str, place: Place) -> None:
         """Keep what happened behind the message that was the last one then."""

@@ -74,6 +74,8 @@ class _Walk:
         self.last: str | None = None
         self.path: list[tuple[str, bool]] = []
         """entries from the root to the last one, and whether each is a prompt"""
+        self.at: dict[str, int] = {}
+        """where each of them stands"""
         self.seen: set[str] = set()
 
     def entry(self, record: dict[str, Any], place: Place) -> None:
@@ -93,12 +95,14 @@ class _Walk:
 
     def _follow(self, name: str, record: dict[str, Any], place: Place, ts: int | None) -> None:
         parent = text_of(record, "parentId")
-        names = [known for known, _ in self.path]
-        if parent != self.last and parent in names:
-            gone = self.path[names.index(parent) + 1 :]
-            del self.path[names.index(parent) + 1 :]
+        if parent != self.last and parent in self.at:
+            gone = self.path[self.at[parent] + 1 :]
+            del self.path[self.at[parent] + 1 :]
+            for left, _ in gone:
+                del self.at[left]
             prompts = sum(1 for _, prompt in gone if prompt)
             self.rows.event(place, "injected", "branch", "user", str(prompts), ts=ts, thread=self.thread)
+        self.at[name] = len(self.path)
         self.path.append((name, mapping(record.get("message")).get("role") == "user"))
         self.last = name
 
